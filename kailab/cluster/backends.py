@@ -32,7 +32,7 @@ class Backend(RegistryEntry):
 
 
 _CHARTS = frozenset({"kai_release", "kai_chart"})
-_NO_PODS = "its nodes are all fake, and run none of the pods that a chart makes"
+_NO_PODS = "its nodes are all fake, so a chart's pods would not run"
 _PLANE = frozenset({"components", "kubernetes", "kai", "kai_crds", "devices", "venue", "labs", "kai_pods"})
 
 BACKENDS: Registry[Backend] = Registry(
@@ -45,7 +45,7 @@ BACKENDS: Registry[Backend] = Registry(
             "kailab.lab.venues.embedded:EmbeddedProvider",
             api_server=False,
             why_not={
-                "operators": "its own controllers make the pods of the operators' kinds already",
+                "operators": "its controllers make the pods of the operators' kinds already",
                 **dict.fromkeys(_CHARTS, _NO_PODS),
             },
         ),
@@ -68,7 +68,7 @@ BACKENDS: Registry[Backend] = Registry(
             "kailab.lab.venues.vcluster:VclusterProvider",
             why_not={
                 "operators": "their webhooks are on this machine, where its API server can't call them",
-                **dict.fromkeys(_CHARTS, "its pods are played inside, and the host runs none of them"),
+                **dict.fromkeys(_CHARTS, "its pods are fake, and the host runs none of them"),
             },
         ),
         "kubeconfig": Backend(
@@ -78,7 +78,7 @@ BACKENDS: Registry[Backend] = Registry(
             own=False,
             real_nodes=True,
             starts_schedulers=False,
-            why_not={"operators": "what runs in a cluster of somebody else's is theirs to install"},
+            why_not={"operators": "the owner of an existing cluster installs operators in it"},
         ),
     },
     extensions.BACKENDS,

@@ -64,8 +64,10 @@ class Helm:
     def template(self, release: Release, chart: Chart, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Render a chart, hooks included, CustomResourceDefinitions excluded; no cluster is asked. Raises HelmFailed."""
         with _AsFile(values) as path:
-            said = self._run("template", release.name, *chart.arguments, "--namespace", release.namespace, "-f", path)
-        return _documents(said)
+            rendered = self._run(
+                "template", release.name, *chart.arguments, "--namespace", release.namespace, "-f", path
+            )
+        return _documents(rendered)
 
     def definitions(self, chart: Chart) -> list[dict[str, Any]]:
         """The CustomResourceDefinitions of a chart. Raises HelmFailed."""
@@ -116,13 +118,13 @@ class Helm:
             if not wait_for_end(process, seconds, look):
                 raise HelmFailed(f"helm {arguments[0]} did not end within {seconds:.0f} s")
             output.seek(0), errors.seek(0)
-            said, complained = output.read().decode("utf-8", "replace"), errors.read().decode("utf-8", "replace")
+            text, error_text = output.read().decode("utf-8", "replace"), errors.read().decode("utf-8", "replace")
         if process.returncode:
-            lines = [line.strip() for line in complained.splitlines() if line.strip()]
+            lines = [line.strip() for line in error_text.splitlines() if line.strip()]
             raise HelmFailed(
-                f"helm {arguments[0]} failed: {'; '.join(lines[-_LAST_LINES:])[:1500] or 'it said nothing'}"
+                f"helm {arguments[0]} failed: {'; '.join(lines[-_LAST_LINES:])[:1500] or 'it printed nothing'}"
             )
-        return said
+        return text
 
 
 class _AsFile:
@@ -144,7 +146,7 @@ class _AsFile:
 def _documents(text: str) -> list[dict[str, Any]]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast loader: definitions are long
     try:
-        return [one for one in yaml.load_all(text, loader) if isinstance(one, dict)]
+        return [document for document in yaml.load_all(text, loader) if isinstance(document, dict)]
     except yaml.YAMLError as error:
         raise InputError(f"what Helm rendered is no YAML: {error}") from None
 
@@ -159,6 +161,6 @@ def missing_image(pod: Object) -> str:
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         waiting = (container.get("state") or {}).get("waiting") or {}
         if waiting.get("reason") in _REFUSED:
-            told = " ".join(str(waiting.get("message") or waiting["reason"]).split())[:_LONGEST]
-            return f"pod {pod['metadata']['name']} has no image {container.get('image')}: {told}"
+            reason = " ".join(str(waiting.get("message") or waiting["reason"]).split())[:_LONGEST]
+            return f"pod {pod['metadata']['name']} has no image {container.get('image')}: {reason}"
     return ""

@@ -58,11 +58,11 @@ class WatchHub:
 
     def watchers(self, kind: str) -> list[MemoryWatch]:
         """The watchers of a kind."""
-        found = self._by_kind.get(kind)
-        if found is None:
-            found = [w for w in self._watchers if w.kinds is None or kind in w.kinds]
-            self._by_kind[kind] = found
-        return found
+        watchers = self._by_kind.get(kind)
+        if watchers is None:
+            watchers = [w for w in self._watchers if w.kinds is None or kind in w.kinds]
+            self._by_kind[kind] = watchers
+        return watchers
 
     def publish(self, type: EventType, kind: str, obj: Object) -> None:
         watchers = self._by_kind.get(kind)

@@ -85,8 +85,8 @@ def pre_stop_seconds(hook: Mapping[str, Any]) -> float | None:
         return seconds_of(asleep.get("seconds"), None)
     run = hook.get("exec")
     command = run.get("command") if isinstance(run, Mapping) else None
-    found = re.match(PLAIN_SLEEP, " ".join(map(str, command))) if isinstance(command, list) else None
-    return seconds_of(found["seconds"], None) if found else None
+    match = re.match(PLAIN_SLEEP, " ".join(map(str, command))) if isinstance(command, list) else None
+    return seconds_of(match["seconds"], None) if match else None
 
 
 def stopping_seconds(pod: Mapping[str, Any], grace: float) -> float | None:
@@ -95,15 +95,15 @@ def stopping_seconds(pod: Mapping[str, Any], grace: float) -> float | None:
     They are ``kailab.dev/termination-seconds``, else the longest preStop hook of its containers. A hook that is no
     plain sleep can't run on a fake node: it counts as the whole grace period, the most that a kubelet gives it.
     """
-    asked = seconds_of((pod["metadata"].get("annotations") or {}).get(TERMINATION), None)
-    if asked is not None:
-        return min(asked, grace)
+    annotated = seconds_of((pod["metadata"].get("annotations") or {}).get(TERMINATION), None)
+    if annotated is not None:
+        return min(annotated, grace)
     hooks = pre_stop_hooks(pod) if (pod.get("status") or {}).get("phase") == "Running" else []
     if not hooks:
         return None
     # Hooks of several containers run side by side.
     known = [pre_stop_seconds(hook) for hook in hooks]
-    return min(max(grace if one is None else one for one in known) + TERMINATION_SECONDS, grace)
+    return min(max(grace if seconds is None else seconds for seconds in known) + TERMINATION_SECONDS, grace)
 
 
 def saving_seconds(pod: Mapping[str, Any]) -> float | None:
@@ -129,8 +129,8 @@ def can_save(pod: Mapping[str, Any]) -> bool:
 def pre_stop_hooks(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The preStop hooks of all containers."""
     containers = pod["spec"].get("containers") or ()
-    lives = [one["lifecycle"] for one in containers if isinstance(one.get("lifecycle"), Mapping)]
-    hooks = [one.get("preStop") for one in lives]
+    lives = [container["lifecycle"] for container in containers if isinstance(container.get("lifecycle"), Mapping)]
+    hooks = [container.get("preStop") for container in lives]
     return [hook for hook in hooks if hook and isinstance(hook, Mapping)]
 
 

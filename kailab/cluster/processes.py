@@ -65,18 +65,18 @@ def environment(process: psutil.Process) -> dict[str, str]:
     function waits for that to end: the process is no stranger, and has not ended.
     """
 
-    def look(asked: psutil.Process) -> dict[str, str] | None:
+    def look(asked_process: psutil.Process) -> dict[str, str] | None:
         # A command line without an environment: ask again, execve may have ended between the two questions.
-        return asked.environ() or (asked.environ() if asked.cmdline() else None)
+        return asked_process.environ() or (asked_process.environ() if asked_process.cmdline() else None)
 
-    def known(asked: psutil.Process) -> dict[str, str] | None:
-        if _KERNEL in (asked.pid, asked.ppid()):
+    def known(asked_process: psutil.Process) -> dict[str, str] | None:
+        if _KERNEL in (asked_process.pid, asked_process.ppid()):
             return None
-        return poll_until(lambda: look(asked), lambda seen: seen is not None, EXEC_SECONDS, pause=_POLL_SECONDS)
+        return poll_until(lambda: look(asked_process), lambda seen: seen is not None, EXEC_SECONDS, pause=_POLL_SECONDS)
 
     return ask(process, known) or {}
 
 
 def send(process: psutil.Process, number: int) -> None:
     """Send a signal, if the process is still there."""
-    ask(process, lambda asked: asked.send_signal(number))
+    ask(process, lambda target: target.send_signal(number))

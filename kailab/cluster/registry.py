@@ -95,10 +95,10 @@ class Registry(Mapping[str, C], Generic[C]):
 
     def read(self, extension: extensions.Extension) -> C:
         """The entry that an entry point names. Raises ExtensionError."""
-        found = extension.load()
-        if not isinstance(found, self._row):
-            raise ExtensionError(f"{extension.title}: {found!r:.80} is no {self._row.__module__}.{self._row.__name__}")
-        return found
+        entry = extension.load()
+        if not isinstance(entry, self._row):
+            raise ExtensionError(f"{extension.title}: {entry!r:.80} is no {self._row.__module__}.{self._row.__name__}")
+        return entry
 
     def load(self, name: str, wrong: Callable[[Any], str]) -> Any:
         """Load the implementation of an entry. ``wrong``: says what it lacks. Raises ExtensionError for an unusable one
@@ -108,13 +108,13 @@ class Registry(Mapping[str, C], Generic[C]):
         if extension is None:
             return choice.load()
         try:
-            found = choice.load()
+            implementation = choice.load()
         # Whatever foreign code raises while it is loaded is reported as its fault, not kailab's.
         except (Exception, SystemExit) as error:
             raise ExtensionError(f"{extension.title} can't be used: {type(error).__name__}: {error}") from error
-        if fault := wrong(found):
-            raise ExtensionError(f"{extension.title}: {found!r:.120} {fault}")
-        return found
+        if fault := wrong(implementation):
+            raise ExtensionError(f"{extension.title}: {implementation!r:.120} {fault}")
+        return implementation
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._choices)
@@ -130,15 +130,15 @@ class Registry(Mapping[str, C], Generic[C]):
     def not_understood(self, chosen: str, given: Iterable[str], spelt: Spelt = FLAGS.__getitem__) -> list[str]:
         """A sentence for each given option that other entries take and the chosen one does not. ``spelt``: how the user
         writes an option."""
-        found = []
+        sentences = []
         for option in given:
             takers = [name for name, choice in self.items() if option in choice.options]
             # An option that no entry here takes belongs to another registry.
             if takers and chosen not in takers:
                 plural = "s" if len(takers) > 1 else ""
                 why = f" ({self[chosen].why_not[option]})" if option in self[chosen].why_not else ""
-                found.append(
-                    f"{spelt(option)}: the {self.noun} {chosen} does not understand it{why}; it is for the {self.noun}{plural} "
-                    f"{' and '.join(', '.join(takers).rsplit(', ', 1))}"
+                sentences.append(
+                    f"{spelt(option)}: the {self.noun} {chosen} does not take it{why}; only the {self.noun}{plural} "
+                    f"{' and '.join(', '.join(takers).rsplit(', ', 1))} {'do' if plural else 'does'}"
                 )
-        return found
+        return sentences

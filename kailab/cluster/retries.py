@@ -68,11 +68,11 @@ class Retries(Generic[K]):
 
     def due(self, now: float) -> list[K]:
         """Keys whose pause is over, in the order of their failures, each reported once."""
-        found = [key for key, until in self._until.items() if until <= now]
+        keys = [key for key, until in self._until.items() if until <= now]
         # The count of failures stays, so that the next failure in a row has a longer pause.
-        for key in found:
+        for key in keys:
             del self._until[key]
-        return found
+        return keys
 
     @property
     def next_at(self) -> float | None:

@@ -57,15 +57,15 @@ def parse_selector(text: str) -> Selector:
     terms: list[Term] = []
     for part in _COMMA.split(text) if text.strip() else []:
         part = part.strip()
-        if found := _EQUALITY.match(part):
-            key, sign, value = found.groups()
+        if match := _EQUALITY.match(part):
+            key, sign, value = match.groups()
             terms.append(Term(key, "NotIn" if sign == "!=" else "In", frozenset((value,))))
-        elif found := _SET.match(part):
-            key, word, inside = found.groups()
+        elif match := _SET.match(part):
+            key, word, inside = match.groups()
             values = frozenset(value.strip() for value in inside.split(","))
             terms.append(Term(key, "In" if word == "in" else "NotIn", values))
-        elif found := _EXISTS.match(part):
-            terms.append(Term(found[2], "DoesNotExist" if found[1] else "Exists"))
+        elif match := _EXISTS.match(part):
+            terms.append(Term(match[2], "DoesNotExist" if match[1] else "Exists"))
         else:
             raise Invalid(f"{text!r} is not a label selector: can't read {part!r}", "labels")
     return tuple(terms)

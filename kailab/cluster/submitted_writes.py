@@ -38,9 +38,9 @@ class SubmittedItems(Generic[What]):
     def __init__(self) -> None:
         self._batches: list[_Batch[What]] = []
 
-    def add(self, handed: SubmittedWrites, whats: Sequence[What]) -> None:
-        """``whats``: one item for each chain."""
-        self._batches.append(_Batch(handed, whats, len(whats)))
+    def add(self, writes: SubmittedWrites, items: Sequence[What]) -> None:
+        """``items``: one item for each chain."""
+        self._batches.append(_Batch(writes, items, len(items)))
 
     def answered(self) -> Iterator[tuple[What, WriteOutcome]]:
         """Items whose chains were answered since the last call, with the outcomes."""

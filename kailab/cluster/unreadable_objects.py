@@ -31,7 +31,7 @@ class UnreadableObjects:
     def __init__(self, event: EventSink, component: str) -> None:
         self._event = event
         self._component = component
-        self._told: dict[str, str] = {}  # by uid
+        self._reported: dict[str, str] = {}  # by uid
 
     def note(self, obj: Object, error: Exception) -> None:
         """Record an object whose handling failed; call it where the failure was caught. Errors that are not the
@@ -40,12 +40,12 @@ class UnreadableObjects:
         # An InputError comes from reading a quantity or a time, so it is the object's fault.
         if (isinstance(error, KailabError) and not isinstance(error, InputError)) or os.environ.get(STRICT):
             raise error
-        said = f"left out: it is not formed as its kind is ({type(error).__name__}: {error!s:.200})"
+        message = f"left out, because it does not have the form of its kind ({type(error).__name__}: {error!s:.200})"
         uid = obj["metadata"].get("uid", "")
         # One event for each fault of an object, although each change of the object meets the fault again.
-        if self._told.get(uid) != said:
-            self._told[uid] = said
-            self._event(obj, "Warning", REASON, said, self._component)
+        if self._reported.get(uid) != message:
+            self._reported[uid] = message
+            self._event(obj, "Warning", REASON, message, self._component)
 
     def spare(self, obj: Object, act: Callable[..., Any], *arguments: Any) -> bool:
         """Call ``act``; False if that failed and the object is left out."""

@@ -73,8 +73,8 @@ def get_components(
             except (DownloadFailed, BuildFailed) as error:
                 failed[pin] = str(error)
     if failed:
-        told = "\n".join(failed.values())
-        raise MissingComponents(f"{told}\n{_advice(kubernetes_version(kubernetes))}", tuple(failed))
+        reasons = "\n".join(failed.values())
+        raise MissingComponents(f"{reasons}\n{_advice(kubernetes_version(kubernetes))}", tuple(failed))
     return cached_components(kubernetes_version(kubernetes), cache)
 
 
@@ -176,7 +176,7 @@ class _Getting:
             self.tell(f"{pin}: {problem}; it is built instead")
         usual = format_seconds(usual_seconds(pin))
         size = f"; the program has about {usual_megabytes(pin)} MB" if usual_megabytes(pin) else ""
-        self.tell(f"{pin} ({which}): building with {go}; with nothing built before that takes about {usual}{size}")
+        self.tell(f"{pin} ({which}): building with {go}; without earlier builds that takes about {usual}{size}")
         began = time.monotonic()
         made = self.cache.folder(pin) / f".{pin.name}.{os.getpid()}.built"
         made.mkdir(exist_ok=True)
@@ -204,13 +204,13 @@ def _is_here(cache: ComponentCache, pin: Pin, tell: Tell) -> bool:
         # This command verifies checksums whatever it costs to read the files.
         return cache.checked(pin, anew=True) is not None
     except DamagedComponent as error:
-        tell(f"{error.args[0].partition(';')[0]}; it is got again")
+        tell(f"{error.args[0].partition(';')[0]}; acquiring it again")
         return False
 
 
 def _advice(version: str) -> str:
     return (
-        f"get them where the internet can be reached, or with Go in PATH, or give a folder that has them: "
+        f"get them with internet access, or with Go in PATH, or from a folder that has them: "
         f"`kailab components get --kubernetes {version} --from FOLDER`"
     )
 
@@ -219,15 +219,15 @@ def _lines(tell: Tell) -> Progress:
     """Progress as lines, every few seconds."""
     last = [time.monotonic(), 0.0]
 
-    def progress(what: str, done: int, total: int) -> None:
+    def progress(step: str, done: int, total: int) -> None:
         now = time.monotonic()
         if now - last[0] < _TELL_SECONDS:
             return
         last[0] = now
-        if what.startswith("building"):
-            tell(f"{what}: {format_seconds(done)} so far, of about {format_seconds(total)}")
+        if step.startswith("building"):
+            tell(f"{step}: {format_seconds(done)} so far, of about {format_seconds(total)}")
         else:
-            tell(f"{what}: {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total else f"{what}: {done / 1e6:.0f} MB")
+            tell(f"{step}: {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total else f"{step}: {done / 1e6:.0f} MB")
 
     return progress
 
@@ -255,11 +255,11 @@ def find_addon(name: str, cache: ComponentCache | None = None) -> Addon:
     paths = {pin: cache.checked(pin) for pin in wanted}
     missing = tuple(pin for pin, path in paths.items() if path is None)
     if missing:
-        told = ", ".join(map(str, missing))
-        raise MissingComponents(f"programs of {name} are not here: {told}. {how_to_get_addon(name, missing)}", missing)
-    found = {pin.name: path for pin, path in paths.items() if path is not None}
-    manifests = ComponentManifests(found.pop(MANIFESTS))
-    return Addon(name, wanted[0].version, found, manifests)
+        names = ", ".join(map(str, missing))
+        raise MissingComponents(f"programs of {name} are not here: {names}. {how_to_get_addon(name, missing)}", missing)
+    found_paths = {pin.name: path for pin, path in paths.items() if path is not None}
+    manifests = ComponentManifests(found_paths.pop(MANIFESTS))
+    return Addon(name, wanted[0].version, found_paths, manifests)
 
 
 def get_addon(
@@ -281,6 +281,6 @@ def how_to_get_addon(name: str, missing: tuple[Pin, ...]) -> str:
     """The command, with the time and space it needs."""
     seconds = format_seconds(sum(map(usual_seconds, missing)))
     return (
-        f"`kailab components get --with {name}` builds them with Go, in about {seconds} with nothing built before; they have "
+        f"`kailab components get --with {name}` builds them with Go, in about {seconds} without earlier builds; they have "
         f"about {sum(map(usual_megabytes, missing))} MB, and Go's caches grow by some GB"
     )

@@ -81,26 +81,26 @@ def build(pin: Pin, go: Go, folder: Path, progress: Progress) -> Path:
     program = folder / pin.name
     with tempfile.TemporaryDirectory(prefix="kailab-build-") as made:
         place = Path(made)
-        told = _Told(pin, progress)
-        lender = _downloaded(pin, go, f"{recipe.module}@{pin.version}", place, told)
+        report = _BuildProgress(pin, progress)
+        lender = _downloaded(pin, go, f"{recipe.module}@{pin.version}", place, report)
         if pin.name == MANIFESTS:
             write_manifests(program, Path(lender["Dir"]), recipe.manifests)
             return program
         if pin.name in FILES:
             write_files(program, Path(lender["Dir"]), recipe.files)
             return program
-        (place / "go.mod").write_text(_go_mod(pin, go, lender, place, told), encoding="utf-8")
+        (place / "go.mod").write_text(_go_mod(pin, go, lender, place, report), encoding="utf-8")
         package = recipe.package(pin.name)
         if pin.project == "etcd":
             (place / "main.go").write_text(_ETCD_MAIN, encoding="utf-8")
             package = "."
         # -mod=mod: Go adds missing lines to our go.mod. -trimpath: the program has no paths of this machine.
         flags = ["-mod=mod", "-trimpath", "-buildvcs=false", f"-ldflags={_linked(pin)}"]
-        _run(go, ["build", *flags, "-o", str(program), package], place, told)
+        _run(go, ["build", *flags, "-o", str(program), package], place, report)
     return program
 
 
-class _Told:
+class _BuildProgress:
     """Reports the progress of one build, which may take several commands."""
 
     def __init__(self, pin: Pin, progress: Progress) -> None:
@@ -110,23 +110,23 @@ class _Told:
         self._began = time.monotonic()
 
     def now(self) -> None:
-        gone = int(time.monotonic() - self._began)
+        seconds = int(time.monotonic() - self._began)
         # The total always exceeds the time so far: the usual time is only an estimate.
-        self._progress(f"building {self.pin}", gone, max(self._usual, gone + 1))
+        self._progress(f"building {self.pin}", seconds, max(self._usual, seconds + 1))
 
 
-def _downloaded(pin: Pin, go: Go, module: str, place: Path, told: _Told) -> dict[str, Any]:
+def _downloaded(pin: Pin, go: Go, module: str, place: Path, report: _BuildProgress) -> dict[str, Any]:
     """Go's description of a module after its download: its ``Dir`` and its ``GoMod``."""
-    said = _run(go, ["mod", "download", "-json", module], place, told)
+    output = _run(go, ["mod", "download", "-json", module], place, report)
     try:
-        found: dict[str, Any] = json.loads(said)
-        Path(found["GoMod"]), Path(found["Dir"])
+        description: dict[str, Any] = json.loads(output)
+        Path(description["GoMod"]), Path(description["Dir"])
     except (ValueError, KeyError, TypeError) as error:
         raise BuildFailed(f"{module}: Go does not say where it is: {error}") from error
-    return found
+    return description
 
 
-def _go_mod(pin: Pin, go: Go, lender: Mapping[str, Any], place: Path, told: _Told) -> str:
+def _go_mod(pin: Pin, go: Go, lender: Mapping[str, Any], place: Path, report: _BuildProgress) -> str:
     """The go.mod of our own module around the one that is built. It takes over that module's requirements, and its
     ``replace`` lines if the recipe asks for them."""
     recipe = RECIPES[pin.project]
@@ -145,29 +145,31 @@ def _go_mod(pin: Pin, go: Go, lender: Mapping[str, Any], place: Path, told: _Tol
         staged = "v0" + pin.version.removeprefix("v1")
         lines += [f"replace {name} => {name} {staged}" for name in dict.fromkeys(_STAGING.findall(theirs))]
     if recipe.lent:
-        said = _run(go, ["mod", "edit", "-json", str(lender["GoMod"])], place, told)
-        lines += _lent_lines(json.loads(said))
-        others = [_downloaded(pin, go, other.replace(" ", "@"), place, told) for other in recipe.beside]
-        _lend_checksums([Path(one["Dir"]) for one in (lender, *others)], place)
+        output = _run(go, ["mod", "edit", "-json", str(lender["GoMod"])], place, report)
+        lines += _lent_lines(json.loads(output))
+        others = [_downloaded(pin, go, other.replace(" ", "@"), place, report) for other in recipe.beside]
+        _lend_checksums([Path(module["Dir"]) for module in (lender, *others)], place)
     return "\n".join(lines) + "\n"
 
 
 def _lent_lines(theirs: Mapping[str, Any]) -> Iterator[str]:
     """The ``replace`` and ``exclude`` lines of a go.mod: Go applies them only in the main module."""
-    for one in theirs.get("Replace") or ():
-        old, new = one["Old"], one["New"]
+    for replacement in theirs.get("Replace") or ():
+        old, new = replacement["Old"], replacement["New"]
         # A folder of their repository does not exist here.
         if "Version" in new:
             yield f"replace {' '.join(old.values())} => {new['Path']} {new['Version']}"
-    for one in theirs.get("Exclude") or ():
-        yield f"exclude {one['Path']} {one['Version']}"
+    for replacement in theirs.get("Exclude") or ():
+        yield f"exclude {replacement['Path']} {replacement['Version']}"
 
 
 def _lend_checksums(modules: Sequence[Path], place: Path) -> None:
     """Copy the checksums that come with modules; the checksum database covers them like the modules' code."""
     files = [module / "go.sum" for module in modules]
-    told = {line for file in files if file.is_file() for line in file.read_text(encoding="utf-8").splitlines() if line}
-    (place / "go.sum").write_text("".join(f"{line}\n" for line in sorted(told)), encoding="utf-8")
+    checksums = {
+        line for file in files if file.is_file() for line in file.read_text(encoding="utf-8").splitlines() if line
+    }
+    (place / "go.sum").write_text("".join(f"{line}\n" for line in sorted(checksums)), encoding="utf-8")
 
 
 def _linked(pin: Pin) -> str:
@@ -200,7 +202,7 @@ def _environment() -> Mapping[str, str]:
     return {**os.environ, **own}
 
 
-def _run(go: Go, arguments: list[str], place: Path, told: _Told) -> str:
+def _run(go: Go, arguments: list[str], place: Path, report: _BuildProgress) -> str:
     """The output of a go command. Raises BuildFailed; neither the command nor its compilers outlive this process."""
     with (
         # Files, not pipes: nobody reads meanwhile, and a full pipe would block the command.
@@ -208,28 +210,30 @@ def _run(go: Go, arguments: list[str], place: Path, told: _Told) -> str:
         tempfile.TemporaryFile() as output,
         process_group([go.path, *arguments], cwd=place, env=_environment(), stdout=output, stderr=errors) as process,
     ):
-        _await(process, told)
+        _await(process, report)
         if process.returncode:
             errors.seek(0)
-            raise BuildFailed(_told_failure(told.pin, go, arguments, errors.read().decode("utf-8", "replace")))
+            raise BuildFailed(_failure_message(report.pin, go, arguments, errors.read().decode("utf-8", "replace")))
         output.seek(0)
         return output.read().decode("utf-8", "replace")
 
 
-def _await(process: subprocess.Popen[bytes], told: _Told) -> None:
+def _await(process: subprocess.Popen[bytes], report: _BuildProgress) -> None:
     while True:
-        told.now()
+        report.now()
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_TELL_SECONDS)
             return
 
 
-def _told_failure(pin: Pin, go: Go, arguments: list[str], said: str) -> str:
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("go: downloading ")]
+def _failure_message(pin: Pin, go: Go, arguments: list[str], output: str) -> str:
+    lines = [line for line in output.splitlines() if line.strip() and not line.startswith("go: downloading ")]
     words = "\n".join(f"  {line[:300]}" for line in lines[-_LAST_LINES:])
-    told = f"{pin} can't be built: `go {' '.join(arguments[:2])}` of {go} failed:\n{words or '  (it said nothing)'}"
-    if "requires go >=" in said or "toolchain not available" in said:
-        told += f"\n  {pin} needs a newer Go than {go}"
-    if "no space left" in said:
-        told += "\n  a build needs about 5 GB for Go's caches"
-    return told
+    message = (
+        f"{pin} can't be built: `go {' '.join(arguments[:2])}` of {go} failed:\n{words or '  (it printed nothing)'}"
+    )
+    if "requires go >=" in output or "toolchain not available" in output:
+        message += f"\n  {pin} needs a newer Go than {go}"
+    if "no space left" in output:
+        message += "\n  a build needs about 5 GB for Go's caches"
+    return message

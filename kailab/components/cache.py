@@ -77,12 +77,12 @@ class ComponentCache:
             # back.
             if seen == entry.seen and not anew:
                 return path
-            found = sha256_of(path)
+            checksum = sha256_of(path)
         except OSError as error:
             raise DamagedComponent(f"{path}: can't be read: {error.strerror or error}; {_cure(pin)}") from error
-        if found != entry.sha256:
+        if checksum != entry.sha256:
             raise DamagedComponent(
-                f"{path}: its sha256 is {found}, but {entry.sha256} was {entry.how}; it will not be run; {_cure(pin)}"
+                f"{path}: its sha256 is {checksum}, but {entry.sha256} was {entry.how}; it will not be run; {_cure(pin)}"
             )
         if seen != entry.seen:
             # Only a note that saves time: a read-only cache works, too.
@@ -113,7 +113,7 @@ class ComponentCache:
             os.replace(arriving, path)
             self._note(pin, msgspec.structs.replace(entry, seen=_seen(path)))
         except OSError as error:
-            raise StateError(f"{path}: can't be kept: {error.strerror or error}") from error
+            raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
         return path
 
     def clear_remains(self, pin: Pin) -> None:
@@ -160,7 +160,7 @@ def exclusive_folder(folder: Path, what: str, tell: Callable[[str], None]) -> It
         raise StateError(f"{folder}: the cache can't be written: {error.strerror or error}") from error
     with file:
         if not _lock(file.fileno()):
-            tell(f"another process is getting {what}; waiting for it")
+            tell(f"another process is acquiring {what}; waiting for it")
             waiting = tenacity.Retrying(
                 wait=tenacity.wait_fixed(_LOCK_POLL_SECONDS),
                 stop=tenacity.stop_after_delay(_LOCK_SECONDS),

@@ -50,16 +50,16 @@ def fetch(published: PublishedFile, folder: Path, progress: Progress) -> Path:
     arrived = folder / f"{published.name}.part"
     resumed = arrived.exists() and arrived.stat().st_size > 0
     _transfer(published, arrived, progress)
-    found = sha256_of(arrived)
-    if found != expected and resumed:
+    checksum = sha256_of(arrived)
+    if checksum != expected and resumed:
         # The partial download may have been of another file.
         arrived.unlink()
         _transfer(published, arrived, progress)
-        found = sha256_of(arrived)
-    if found != expected:
+        checksum = sha256_of(arrived)
+    if checksum != expected:
         arrived.unlink()
         raise WrongChecksum(
-            f"{published.url}: its sha256 is {found}, published is {expected}; it was removed and not run"
+            f"{published.url}: its sha256 is {checksum}, published is {expected}; it was removed and not run"
         )
     if not published.member:
         return arrived
@@ -99,30 +99,34 @@ def _checksum(published: PublishedFile) -> str:
         with _opened(published.checksums) as answer:
             return answer.read(_LONGEST_CHECKSUMS).decode("utf-8", "replace")
 
-    found = checksum_in(_retried(read, published.checksums), published.name)
-    if found is None:
+    checksum = checksum_in(_retried(read, published.checksums), published.name)
+    if checksum is None:
         raise DownloadFailed(f"{published.checksums}: no sha256 of {published.name} is published there")
-    return found
+    return checksum
 
 
 def _transfer(published: PublishedFile, arrived: Path, progress: Progress) -> None:
     def go_on() -> None:
-        there = arrived.stat().st_size if arrived.exists() else 0
-        with _opened(published.url, there) as answer:
+        present_bytes = arrived.stat().st_size if arrived.exists() else 0
+        with _opened(published.url, present_bytes) as answer:
             goes_on = answer.status == http.client.PARTIAL_CONTENT
-            if there and goes_on and not (answer.headers.get("Content-Range") or "").startswith(f"bytes {there}-"):
-                raise _Passing(f"{published.url}: it sent another part than was asked for")
+            if (
+                present_bytes
+                and goes_on
+                and not (answer.headers.get("Content-Range") or "").startswith(f"bytes {present_bytes}-")
+            ):
+                raise _Passing(f"{published.url}: the server sent another part than requested")
             # A server without support for ranges sends the whole file.
-            there = there if goes_on else 0
+            present_bytes = present_bytes if goes_on else 0
             length = int(answer.headers.get("Content-Length") or 0)
-            total = there + length if length else 0
+            total = present_bytes + length if length else 0
             with open(arrived, "ab" if goes_on else "wb") as file:
                 while chunk := answer.read(_CHUNK):
                     file.write(chunk)
-                    there += len(chunk)
-                    progress(published.name, there, total)
-        if total and there < total:
-            raise _Passing(f"{published.url}: it broke off after {there} of {total} bytes")
+                    present_bytes += len(chunk)
+                    progress(published.name, present_bytes, total)
+        if total and present_bytes < total:
+            raise _Passing(f"{published.url}: the transfer ended after {present_bytes} of {total} bytes")
 
     try:
         _retried(go_on, published.url)
@@ -180,12 +184,12 @@ def _unpacked(archive: Path, published: PublishedFile, folder: Path) -> Path:
                 _copy(member, program)
         else:
             with tarfile.open(archive, "r:gz") as unpacking:
-                found = unpacking.extractfile(published.member)
-                if found is None:
+                source = unpacking.extractfile(published.member)
+                if source is None:
                     raise KeyError(f"{published.member} is no file")
-                _copy(found, program)
+                _copy(source, program)
     except (KeyError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
-        raise DownloadFailed(f"{published.url}: {published.member} can't be taken out of it: {error}") from error
+        raise DownloadFailed(f"{published.url}: {published.member} can't be extracted: {error}") from error
     return program
 
 

@@ -100,23 +100,23 @@ def _in_folder(folder: Path, kubernetes: str | None) -> ComponentSet:
         missing = tuple(pin for pin in pins(kubernetes) if pin.name in lacking)
         raise MissingComponents(f"{folder}: not in this folder, or not executable: {', '.join(lacking)}", missing)
     # The API server represents the set: a user's folder may mix versions.
-    there = reported_version("kube-apiserver", paths["kube-apiserver"])
-    if kubernetes and there != kubernetes_version(kubernetes):
+    version = reported_version("kube-apiserver", paths["kube-apiserver"])
+    if kubernetes and version != kubernetes_version(kubernetes):
         raise InputError(
-            f"its kube-apiserver is {there}; {kubernetes_version(kubernetes)} was asked for", Where(file=str(folder))
+            f"its kube-apiserver is {version}; {kubernetes_version(kubernetes)} was asked for", Where(file=str(folder))
         )
-    return ComponentSet(there, MappingProxyType(paths), ComponentLocation.folder)
+    return ComponentSet(version, MappingProxyType(paths), ComponentLocation.folder)
 
 
 def find_program(pin: Pin, variable: str, how: str, path: Path | None = None) -> Path:
     """A program by itself. ``variable``: of the environment, with a path; ``how``: the command that gets it, as half a
     sentence; ``path``: the caller's own, which comes first. Raises ConnectError for a path that is no program, and if
     there is none; DamagedComponent."""
-    told = path or (Path(os.environ[variable]).expanduser() if os.environ.get(variable) else None)
-    if told is not None:
-        if not (told.is_file() and os.access(told, os.X_OK)):
-            raise ConnectError(f"{told} is no {pin.name} program; it was named as one (by {variable} or the caller)")
-        return told.resolve()
+    chosen = path or (Path(os.environ[variable]).expanduser() if os.environ.get(variable) else None)
+    if chosen is not None:
+        if not (chosen.is_file() and os.access(chosen, os.X_OK)):
+            raise ConnectError(f"{chosen} is no {pin.name} program; it was named as one (by {variable} or the caller)")
+        return chosen.resolve()
     if (on_path := shutil.which(pin.name)) is not None:
         return Path(on_path)
     if (cached := ComponentCache().checked(pin)) is not None:
@@ -160,11 +160,11 @@ def verified_inventory(kubernetes: str | None = None, cache: ComponentCache | No
 def _in_cache(pin: Pin, cache: ComponentCache, anew: bool) -> Item:
     path = str(cache.path(pin))
     try:
-        found = cache.checked(pin, anew=anew)
+        program = cache.checked(pin, anew=anew)
     except DamagedComponent as error:
         return Item(pin.name, pin.version, "damaged", "", str(error).removeprefix(f"{path}: "), path)
     entry = cache.entry(pin)
-    if found is None or entry is None:
+    if program is None or entry is None:
         return Item(pin.name, pin.version, "missing", "", "", path)
     about = f"{entry.how} {entry.since[:10]} from {entry.source}"
     return Item(pin.name, pin.version, "ok", entry.sha256, about, path)
@@ -175,8 +175,8 @@ def _item_in_folder(pin: Pin, folder: Path) -> Item:
     if not path.is_file():
         return Item(pin.name, pin.version, "missing", "", "", str(path))
     try:
-        told = reported_version(pin.name, path)
+        version = reported_version(pin.name, path)
     except WrongComponent as error:
         return Item(pin.name, pin.version, "wrong", "", str(error).removeprefix(f"{path}: "), str(path))
     # Users choose the versions in their own folders.
-    return Item(pin.name, told, "ok", "", "in a folder of your own", str(path))
+    return Item(pin.name, version, "ok", "", "in a folder of your own", str(path))

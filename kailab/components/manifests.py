@@ -25,15 +25,15 @@ def write_files(archive: Path, module: Path, folders: Sequence[str]) -> None:
     _write(archive, module, folders, "*", "file")
 
 
-def _write(archive: Path, module: Path, folders: Sequence[str], pattern: str, what: str) -> None:
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as kept:
+def _write(archive: Path, module: Path, folders: Sequence[str], pattern: str, noun: str) -> None:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for folder in folders:
             files = sorted(path for path in (module / folder).rglob(pattern) if path.is_file())
             if not files:
-                raise BuildFailed(f"{module.name}: there is no {what} in {folder}")
+                raise BuildFailed(f"{module.name}: there is no {noun} in {folder}")
             for path in files:
                 entry = zipfile.ZipInfo(path.relative_to(module).as_posix(), _NO_TIME)
-                kept.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+                target.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
 
 
 class ComponentManifests:
@@ -45,8 +45,8 @@ class ComponentManifests:
     @cached_property
     def _texts(self) -> dict[str, str]:
         try:
-            with zipfile.ZipFile(self.archive) as kept:
-                return {name: kept.read(name).decode("utf-8") for name in kept.namelist()}
+            with zipfile.ZipFile(self.archive) as source:
+                return {name: source.read(name).decode("utf-8") for name in source.namelist()}
         except (OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
             raise DamagedComponent(f"{self.archive}: can't be read: {error}") from error
 
@@ -58,11 +58,11 @@ class ComponentManifests:
     def objects(self, pattern: str) -> list[dict[str, Any]]:
         """The objects in files whose path matches ``pattern``, as ``config/crd/bases/*.yaml``, in order. The caller may
         change them. Raises DamagedComponent if there is no such file."""
-        return [one for one in self.documents(pattern) if isinstance(one, dict)]
+        return [document for document in self.documents(pattern) if isinstance(document, dict)]
 
     def documents(self, pattern: str) -> list[Any]:
         """As ``objects``, including documents that are no objects, such as a list of patches."""
         names = [name for name in self._texts if fnmatch.fnmatchcase(name, pattern)]
         if not names:
             raise DamagedComponent(f"{self.archive}: has no file {pattern}")
-        return [one for name in names for one, _ in read_documents(self._texts[name], name)]
+        return [document for name in names for document, _ in read_documents(self._texts[name], name)]

@@ -100,7 +100,7 @@ def node_pins(kubernetes: str | None = None) -> tuple[Pin, ...]:
     if minor not in _COREDNS:
         raise InputError(
             f"no node image can be made of Kubernetes {version}: it needs containerd 2, which Debian 12 does not have; there "
-            f"can be one of {', '.join(one for one in KUBERNETES if one.rpartition('.')[0] in _COREDNS)}"
+            f"can be one of {', '.join(release for release in KUBERNETES if release.rpartition('.')[0] in _COREDNS)}"
         )
     return (
         *(Pin(name, "kubernetes", version) for name in _NODE_PROGRAMS),
@@ -140,9 +140,9 @@ def kubernetes_version(wanted: str | None) -> str:
     """The known release of a minor version, given as ``1.35``, ``v1.35`` or ``v1.35.4``. Raises InputError."""
     if not wanted:
         return DEFAULT_KUBERNETES
-    asked = "v" + wanted.strip().removeprefix("v")
+    version = "v" + wanted.strip().removeprefix("v")
     for known in KUBERNETES:
-        if asked in (known, known.rpartition(".")[0]):
+        if version in (known, known.rpartition(".")[0]):
             return known
     raise InputError(f"Kubernetes {wanted!r} is not among the releases that kailab knows: {', '.join(KUBERNETES)}")
 
@@ -205,8 +205,8 @@ class DownloadSources:
         """From the environment: KAILAB_DOWNLOAD_KUBERNETES, KAILAB_DOWNLOAD_GITHUB, KAILAB_DOWNLOAD_GITHUB_API,
         KAILAB_DOWNLOAD_HELM."""
         names = (field.name for field in fields(cls))
-        said = {name: os.environ.get(f"KAILAB_DOWNLOAD_{name.upper()}", "") for name in names}
-        return cls(**{name: url.rstrip("/") for name, url in said.items() if url})
+        urls = {name: os.environ.get(f"KAILAB_DOWNLOAD_{name.upper()}", "") for name in names}
+        return cls(**{name: url.rstrip("/") for name, url in urls.items() if url})
 
     def published(self, pin: Pin, machine: Machine) -> PublishedFile | None:
         """None: nobody publishes it for this machine."""
@@ -249,19 +249,19 @@ def checksum_in(text: str, name: str) -> str | None:
         parts = line.split()
         # ``sha256sum`` puts a star before the name of a file that was read as binary.
         if len(parts) == 1 or (len(parts) == 2 and parts[1].lstrip("*") == name):
-            found = _hexadecimal(parts[0])
-            if found:
-                return found
+            checksum = _hexadecimal(parts[0])
+            if checksum:
+                return checksum
     return None
 
 
 def _digest(text: str, name: str) -> str | None:
     try:
         assets = json.loads(text)["assets"]
-        found = next(asset.get("digest") or "" for asset in assets if asset["name"] == name)
+        digest = next(asset.get("digest") or "" for asset in assets if asset["name"] == name)
     except (ValueError, KeyError, TypeError, AttributeError, StopIteration):
         return None
-    return _hexadecimal(str(found).removeprefix("sha256:"))
+    return _hexadecimal(str(digest).removeprefix("sha256:"))
 
 
 def _hexadecimal(text: str) -> str | None:

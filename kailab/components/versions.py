@@ -22,8 +22,8 @@ _MAGIC = b"\xff Go buildinf:"
 
 def module_version(binary: Path, module: str) -> str:
     """The version of a module in a Go program, with its ``v``; empty if it is not in it, or the program is not Go's."""
-    found = re.search(rf"^(?:mod|dep)\t{re.escape(module)}\t(v[^\t\n]+)", build_information(binary), re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(rf"^(?:mod|dep)\t{re.escape(module)}\t(v[^\t\n]+)", build_information(binary), re.MULTILINE)
+    return match[1] if match else ""
 
 
 def build_information(binary: Path) -> str:
@@ -80,27 +80,29 @@ def reported_version(name: str, path: Path) -> str:
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise WrongComponent(f"{path}: it does not run here: {error}") from error
-    found = _VERSION.search(done.stdout)
-    if done.returncode or found is None:
-        said = " ".join((done.stderr or done.stdout).split())[:200]
-        raise WrongComponent(f"{path}: asked for its version it said {said!r} (exit code {done.returncode})")
-    return f"v{found.group(1)}"
+    match = _VERSION.search(done.stdout)
+    if done.returncode or match is None:
+        output = " ".join((done.stderr or done.stdout).split())[:200]
+        raise WrongComponent(
+            f"{path}: it does not report its version; it printed {output!r} (exit code {done.returncode})"
+        )
+    return f"v{match.group(1)}"
 
 
 def check_version(pin: Pin, path: Path) -> None:
     """Raises WrongComponent."""
     if pin.name in (MANIFESTS, *FILES):
         return  # written by kailab, from the module of that version
-    told = _built_version(pin, path) if pin.project in _SILENT else reported_version(pin.name, path)
-    if told != pin.version:
-        raise WrongComponent(f"{path}: it is {pin.name} {told}; {pin.version} was expected")
+    version = _built_version(pin, path) if pin.project in _SILENT else reported_version(pin.name, path)
+    if version != pin.version:
+        raise WrongComponent(f"{path}: it is {pin.name} {version}; {pin.version} was expected")
 
 
 def _built_version(pin: Pin, path: Path) -> str:
-    told = module_version(path, RECIPES[pin.project].module)
-    if not told:
+    version = module_version(path, RECIPES[pin.project].module)
+    if not version:
         raise WrongComponent(f"{path}: it does not say in its build information that it is {pin.name}")
-    return told
+    return version
 
 
 def reported_or_unknown(name: str, programs: ComponentSet) -> str:

@@ -234,39 +234,42 @@ def _model(name: str, pools: list[Pool]) -> ModelSummary:
 
 def definition(fleet: Fleet) -> dict[str, Any]:
     """The content of a fleet file as plain values, without defaults and comments."""
-    found: dict[str, Any] = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": fleet.name}
+    content: dict[str, Any] = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": fleet.name}
     if fleet.description:
-        found["description"] = fleet.description
-    found["pools"] = [_pool(pool) for pool in fleet.pools]
+        content["description"] = fleet.description
+    content["pools"] = [_pool(pool) for pool in fleet.pools]
     if fleet.topologies:
-        found["topologies"] = [
-            {"name": one["metadata"]["name"], "levels": [level["nodeLabel"] for level in one["spec"]["levels"]]}
-            for one in fleet.topologies
+        content["topologies"] = [
+            {
+                "name": topology["metadata"]["name"],
+                "levels": [level["nodeLabel"] for level in topology["spec"]["levels"]],
+            }
+            for topology in fleet.topologies
         ]
     if fleet.priority_classes:
-        found["priorityClasses"] = [_priority_class(one) for one in fleet.priority_classes]
-    return found
+        content["priorityClasses"] = [_priority_class(obj) for obj in fleet.priority_classes]
+    return content
 
 
 def _pool(pool: Pool) -> dict[str, Any]:
     usual = Pool(name="", count=0, cpu="", memory="")
-    found: dict[str, Any] = {"name": pool.name, "count": pool.count, "cpu": pool.cpu, "memory": pool.memory}
+    content: dict[str, Any] = {"name": pool.name, "count": pool.count, "cpu": pool.cpu, "memory": pool.memory}
     for each in fields(Pool):
         value = getattr(pool, each.name)
         if KEY in each.metadata and value != getattr(usual, each.name):
-            found[each.metadata[KEY]] = dict(value) if isinstance(value, Mapping) else value
+            content[each.metadata[KEY]] = dict(value) if isinstance(value, Mapping) else value
     if pool.mig:
-        found["mig"] = {"strategy": pool.mig_strategy, "profiles": dict(pool.mig)}
+        content["mig"] = {"strategy": pool.mig_strategy, "profiles": dict(pool.mig)}
     if pool.taints is not None:
-        found["taints"] = [dict(taint) for taint in pool.taints]
+        content["taints"] = [dict(taint) for taint in pool.taints]
     if pool.layout:
-        found["layout"] = [
+        content["layout"] = [
             {"label": level.label, "nodes": level.nodes, "name": level.name, "start": level.start}
             for level in pool.layout
         ]
-    return found
+    return content
 
 
 def _priority_class(obj: Object) -> dict[str, Any]:
-    rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
-    return {"name": obj["metadata"]["name"], **rest}
+    fields_left = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
+    return {"name": obj["metadata"]["name"], **fields_left}

@@ -20,12 +20,12 @@ def fleet_folders() -> list[Path]:
 
 def available_fleets() -> dict[str, Path]:
     """Fleets by name, in alphabetical order."""
-    found: dict[str, Path] = {}
+    fleets: dict[str, Path] = {}
     for folder in fleet_folders():
         for file in sorted(folder.iterdir()):
             if file.suffix in SUFFIXES and file.is_file():
-                found.setdefault(file.stem, file)
-    return dict(sorted(found.items()))
+                fleets.setdefault(file.stem, file)
+    return dict(sorted(fleets.items()))
 
 
 def find_fleet(name_or_path: str | Path) -> Path:

@@ -45,7 +45,7 @@ def _check_no_dump(value: Any, lines: Any, file: str) -> None:
     if isinstance(kind, str) and (kind == "Node" or kind.endswith("List") or isinstance(value.get("metadata"), dict)):
         where = Where(file=file, line=line_of(lines, "kind"), object=kind, field="kind")
         raise InputError(
-            f"this is an object of Kubernetes, no fleet. A lab takes the nodes of a cluster as manifests: begin it with `kailab up` (a fleet whose only "
+            f"this is a Kubernetes object, not a fleet. A lab takes the nodes of a cluster as manifests: start it with `kailab up` (a fleet whose only "
             f"pool has `count: 0` has no nodes of its own), then `kailab apply -f {file}`",
             where,
         )
@@ -60,8 +60,8 @@ class _Reading:
 
     def fail(self, path: str, message: str) -> None:
         name = self.value.get("name") if isinstance(self.value, dict) else None
-        told = f"Fleet/{name:.80}" if isinstance(name, str) else "Fleet"
-        where = Where(file=self.file, line=line_of(self.lines, path), object=told, field=path)
+        place = f"Fleet/{name:.80}" if isinstance(name, str) else "Fleet"
+        where = Where(file=self.file, line=line_of(self.lines, path), object=place, field=path)
         self.errors.append(InputError(message, where))
 
     def done(self) -> None:
@@ -109,7 +109,7 @@ class _Reading:
                 self.fail(f"{path}.{key}", "the pool has no GPUs; give gpus too, or leave this out")
         for key in ("gpuMemory", "mig"):
             if key in value and value.get("gpuVendor") == "amd":
-                self.fail(f"{path}.{key}", "is told of GPUs of NVIDIA only; leave it out, or gpuVendor")
+                self.fail(f"{path}.{key}", "applies to NVIDIA GPUs only; leave it out, or gpuVendor")
         if mig.get("strategy") == "single" and len(mig["profiles"]) != 1:
             self.fail(f"{path}.mig.profiles", "strategy single splits all devices alike; expected one profile")
         for key in ("cpu", "memory"):
@@ -162,12 +162,12 @@ class _Reading:
             return 0
 
     def check_template(self, template: str, path: str, several: bool) -> None:
-        rest = filled(template, "p", 0)
-        if _BRACES.search(rest):
+        name = filled(template, "p", 0)
+        if _BRACES.search(name):
             self.fail(
                 path, f"{shown(template)} is not valid; expected {{pool}}, {{index}} or {{index:03}} as placeholders"
             )
-        elif several and filled(template, "p", 1) == rest:
+        elif several and filled(template, "p", 1) == name:
             self.fail(path, f"{shown(template)} gives every node the same name; expected {{index}} in it")
 
     def layout(self, items: list[dict[str, Any]], path: str) -> tuple[Level, ...]:
@@ -253,13 +253,13 @@ class _Reading:
 
     def check_levels(self, fleet: Fleet) -> None:
         """Nothing would fit a topology with a level that no node carries."""
-        there: set[str] = {"kubernetes.io/hostname"}
+        labels: set[str] = {"kubernetes.io/hostname"}
         for pool in fleet.pools:
             first = next(iter(pool.nodes()), None)
-            there.update(first["metadata"]["labels"] if first else ())
+            labels.update(first["metadata"]["labels"] if first else ())
         for index, topology in enumerate(fleet.topologies):
             for place, level in enumerate(topology["spec"]["levels"]):
-                if level["nodeLabel"] not in there:
+                if level["nodeLabel"] not in labels:
                     text = f"no node carries the label {level['nodeLabel']!r}; give it in labels or layout of a pool"
                     self.fail(f"topologies[{index}].levels[{place}]", text)
 

@@ -61,37 +61,37 @@ class Sizes:
     def in_proportion(self, total: int) -> dict[str, int]:
         """Model -> nodes, for this total of GPU nodes, mixed as in the fleet."""
         order = self._mixed
-        rounds, rest = divmod(total, len(order))
+        rounds, remainder = divmod(total, len(order))
         nodes = {model: rounds * count for model, count in self.given.items()}
-        for model in order[:rest]:
+        for model in order[:remainder]:
             nodes[model] += 1
         return nodes
 
     def of(self, nodes: Mapping[str, int]) -> Fleet:
         """The fleet with these numbers of nodes of each model."""
-        kept: dict[int, int] = {}
+        counts: dict[int, int] = {}
         more: dict[int, int] = {}
         for model, count in nodes.items():
             order = self._order(model)
             for place in range(count):
                 its = order[place % len(order)]
-                taken = kept if place < len(order) else more
+                taken = counts if place < len(order) else more
                 taken[its] = taken.get(its, 0) + 1
         pools: list[Pool] = []
         for number, pool in enumerate(self.fleet.pools):
             if not pool.whole_gpus:
                 pools.append(pool)
                 continue
-            if number in kept:
-                pools.append(replace(pool, count=kept[number]))
+            if number in counts:
+                pools.append(replace(pool, count=counts[number]))
             if number in more:
                 pools.append(_more(pool, number, more[number]))
         return replace(self.fleet, pools=tuple(pools))
 
     def _gpus_of(self, model: str, nodes: int) -> int:
         sums = self._sums[model]
-        rounds, rest = divmod(nodes, len(sums) - 1)
-        return rounds * sums[-1] + sums[rest]
+        rounds, remainder = divmod(nodes, len(sums) - 1)
+        return rounds * sums[-1] + sums[remainder]
 
     @cached_property
     def _sums(self) -> dict[str, list[int]]:
@@ -107,14 +107,14 @@ class Sizes:
 
     @cached_property
     def _orders(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
+        orders: dict[str, list[int]] = {}
         for model in self.models:
             kinds: dict[str, list[int]] = {}
             for number, pool in enumerate(self.fleet.pools):
                 if pool.whole_gpus and model_of(pool) == model:
                     kinds.setdefault(_kind(pool), []).extend([number] * pool.count)
-            found[model] = _spread(list(kinds.values()))
-        return found
+            orders[model] = _spread(list(kinds.values()))
+        return orders
 
     @cached_property
     def _mixed(self) -> list[str]:
@@ -143,7 +143,7 @@ def _spread(groups: list[list[Member]]) -> list[Member]:
         for group, members in enumerate(groups)
         for place, member in enumerate(members)
     ]
-    return [member for _, _, member in sorted(placed, key=lambda one: one[:2])]
+    return [member for _, _, member in sorted(placed, key=lambda entry: entry[:2])]
 
 
 def _kind(pool: Pool) -> str:

@@ -21,7 +21,7 @@ def test_what_is_registered_can_be_chosen_and_its_options_are_known():
     assert list(registry) == ["apple", "plum", "pear"]
     assert registry.not_understood("pear", ["peeled", "ripe"], spelt=str) == []
     assert registry.not_understood("plum", ["peeled"], spelt=str) == [
-        "peeled: the fruit plum does not understand it; it is for the fruits apple and pear"
+        "peeled: the fruit plum does not take it; only the fruits apple and pear do"
     ]
 
 

@@ -39,7 +39,7 @@ def test_all_that_is_refused_is_told_at_once(kailab) -> None:
     refused = kailab("up", "--kubeconfig", "/nonexistent", "--kubernetes", "v9", "--kai-bin", "/nope")
     assert refused.code == 2
     for flag in ("--kubeconfig", "--kubernetes", "--kai-bin"):
-        assert f"error: {flag}: the backend embedded does not understand it" in refused.err
+        assert f"error: {flag}: the backend embedded does not take it" in refused.err
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def test_all_that_is_refused_is_told_at_once(kailab) -> None:
             ("--backend", "controlplane", "--scheduler", "kai", "--adopt-default-scheduler"),
             "the scheduler kai does not",
         ),
-        (("--backend", "controlplane", "--kubeconfig", "x"), "it is for the backends vcluster and kubeconfig"),
-        (("--backend", "controlplane", "--kai-bin", "x"), "it is for the schedulers kai and kai+kube-scheduler"),
-        (("--backend", "kubeconfig", "--kubernetes", "v9"), "it is for the backends controlplane, kind and vcluster"),
+        (("--backend", "controlplane", "--kubeconfig", "x"), "only the backends vcluster and kubeconfig do"),
+        (("--backend", "controlplane", "--kai-bin", "x"), "only the schedulers kai and kai+kube-scheduler do"),
+        (("--backend", "kubeconfig", "--kubernetes", "v9"), "only the backends controlplane, kind and vcluster do"),
         (("--backend", "kubeconfig", "--adopt-default-scheduler"), "kailab scheduler run"),
         (("--backend", "kubeconfig", "--scheduler", "kai", "--scheduler-config", "x"), "configuration of its own"),
         (("--backend", "cloud"), "expected one of: embedded, controlplane, kind, vcluster, kubeconfig"),

@@ -146,7 +146,7 @@ def test_what_is_not_published_is_told_one_by_one(published: Published, cache: C
     assert lines[0].endswith("it can't be built: there is no Go here (`go` in PATH)")
     assert "no sha256 of kwok-" in lines[1]
     assert "--from FOLDER" in lines[2]
-    # The rest is here, and is not got again.
+    # The rest is here, and is not acquired again.
     assert cache.checked(APISERVER)
 
 
@@ -180,8 +180,8 @@ def test_what_changed_in_the_cache_is_not_run(published: Published, cache: Compo
     assert [item.name for item in verified_inventory(cache=cache) if item.state != "ok"] == ["kube-apiserver"]
     told: list[str] = []
     get_components(cache=cache, sources=published.sources, tell=told.append)
-    assert "it is got again" not in told[1]
-    assert any("it is got again" in line for line in told)
+    assert "acquiring it again" not in told[1]
+    assert any("acquiring it again" in line for line in told)
     assert find_components(cache=cache)
 
 

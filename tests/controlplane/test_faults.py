@@ -111,7 +111,7 @@ def test_a_spawned_process_is_like_the_others(control_plane: ControlPlane, event
     control_plane.kill("mine", signal.SIGTERM)
     eventually(lambda: not look(control_plane, "mine").running)
     assert look(control_plane, "mine").exit == 3
-    assert look(control_plane, "mine").why == "it ended with exit code 3; its last words:\n  hello"
+    assert look(control_plane, "mine").why == "it ended with exit code 3; the last lines of its log:\n  hello"
     control_plane.restart("mine")
     eventually(lambda: control_plane.log("mine").read_text() == "hello\nhello\n")
     control_plane.stop("mine")

@@ -216,7 +216,7 @@ def test_a_start_cut_short_is_cleaned_up(components: ComponentSet, tmp_path: Pat
     folder = tmp_path / "plane"
     start_and_die(folder, "kwok")
     assert left_over(folder)
-    with pytest.raises(StateError, match="cut short"):
+    with pytest.raises(StateError, match="was interrupted"):
         ControlPlane.attach(folder)
     first = {process.pid for process in left_over(folder)}
     plane = ControlPlane.up(folder, components)

@@ -80,7 +80,7 @@ def test_a_process_that_was_killed_with_the_shell_above_it(supervision: Supervis
     seen = supervision.look(one)
     assert (seen.exit, seen.why) == (
         None,
-        "it was killed together with the shell above it, which would have told how it ended; it said nothing",
+        "it was killed together with its parent shell, so its exit code is unknown; its log is empty",
     )
 
 
@@ -161,7 +161,7 @@ def test_a_start_whose_process_is_a_zombie_was_cut_short(tmp_path: Path) -> None
         ControlPlane.attach(folder)
     child.kill()
     assert wait_until(lambda: _ended(child.pid), 60)
-    with pytest.raises(StateError, match="cut short"):
+    with pytest.raises(StateError, match="was interrupted"):
         ControlPlane.attach(folder)
     child.wait()
 
@@ -172,4 +172,4 @@ def test_how_a_process_ended_is_known(supervision: Supervision) -> None:
     assert wait_until(lambda: not supervision.look(one).running, 120)
     seen = supervision.look(one)
     assert seen.exit == 7
-    assert seen.why == "it ended with exit code 7; its last words:\n  enough of this"
+    assert seen.why == "it ended with exit code 7; the last lines of its log:\n  enough of this"

@@ -280,7 +280,7 @@ def test_gpus_of_amd_are_a_resource_of_their_own_name():
     labels = first["metadata"]["labels"]
     assert labels["amd.com/gpu.product-name"] == "MI300X"
     assert not [name for name in labels if name.startswith("nvidia.com/")]
-    with pytest.raises(InputError, match=r"pools\[0\].gpuMemory: is told of GPUs of NVIDIA only"):
+    with pytest.raises(InputError, match=r"pools\[0\].gpuMemory: applies to NVIDIA GPUs only"):
         read(fleet(gpuVendor="amd", gpuMemory="80Gi"))
     with pytest.raises(InputError, match="gpuVendor"):
         read(fleet(gpuVendor="intel"))
@@ -303,6 +303,6 @@ NODE = "kind: Node\nmetadata: {name: gpu-1}\n"
 def test_what_kubectl_wrote_of_a_cluster_is_told_the_way_in(text: str) -> None:
     with pytest.raises(
         InputError,
-        match=r"^nodes.yaml:\d+: \w+: kind: this is an object of Kubernetes, no fleet.*kailab apply -f nodes.yaml",
+        match=r"^nodes.yaml:\d+: \w+: kind: this is a Kubernetes object, not a fleet.*kailab apply -f nodes.yaml",
     ):
         read_fleet(text, "nodes.yaml")

@@ -61,7 +61,7 @@ def test_what_does_not_go_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConnectError) as refused:
         uninstall(cluster)
     name = crds()[0]["metadata"]["name"]
-    assert str(refused.value) == f"embedded: did not go in 0 s: {CRD} {name} ({MESSAGE})"
+    assert str(refused.value) == f"embedded: not removed after 0 s: {CRD} {name} ({MESSAGE})"
 
 
 def test_what_others_remove_is_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +69,6 @@ def test_what_others_remove_is_not_touched(monkeypatch: pytest.MonkeyPatch) -> N
     cluster = holding({})
     cluster.delete(CRD, crds()[0]["metadata"]["name"])
     before = cluster.list(CRD)
-    with pytest.raises(ConnectError, match=r"is being removed and does not go: .* remove its objects first"):
+    with pytest.raises(ConnectError, match=r"its removal does not finish: .* remove its objects first"):
         installation.install(cluster)
     assert cluster.list(CRD) == before

@@ -109,7 +109,7 @@ def test_a_start_cut_short(components: ComponentSet, tmp_path: Path, number: int
         starting.send_signal(number)
         starting.wait(SECONDS)
     if number == signal.SIGKILL:
-        with pytest.raises(StateError, match="cut short"):
+        with pytest.raises(StateError, match="was interrupted"):
             KindPlane.attach(folder)
         take_down(folder)
     assert _left_of(folder) == []

@@ -167,7 +167,7 @@ def test_what_kubeadm_says_is_told_and_the_log_is_where_the_message_says(
     refused = _refused(tmp_path / "lab", programs, config=config)
     assert isinstance(refused, ConnectError)
     assert "error execution phase kubeconfig/admin: couldn't create a kubeconfig" in str(refused)
-    kept = Path(str(refused).rpartition("; what was logged is in ")[2])
+    kept = Path(str(refused).rpartition("; its logs are in ")[2])
     assert "[init] Using Kubernetes version" in (kept / "kind.log").read_text()
 
 

@@ -97,9 +97,9 @@ def test_a_certificate_lies_where_it_is_looked_for_until_the_operator_has_starte
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--with", "jobset"), "its own controllers make the pods of the operators' kinds already"),
+        (("--with", "jobset"), "its controllers make the pods of the operators' kinds already"),
         (("--with", "jobset", "--backend", "kind"), "its API server can't call them"),
-        (("--with", "jobset", "--backend", "kubeconfig"), "theirs to install"),
+        (("--with", "jobset", "--backend", "kubeconfig"), "installs operators in it"),
         (("--with", "jobset", "--backend", "controlplane", "--with", "ray"), "there is no operator 'ray'"),
         (("--with", "", "--backend", "controlplane"), "expected names of operators"),
     ],

@@ -302,7 +302,7 @@ def test_loading_the_plugin_loads_none_of_the_lab():
     ("options", "said"),
     [
         (("--kailab-backend", "cloud"), "'cloud' is none of: embedded, controlplane, kind, vcluster, kubeconfig"),
-        (("--kailab-kubeconfig", "x"), "--kailab-kubeconfig: the backend embedded does not understand it"),
+        (("--kailab-kubeconfig", "x"), "--kailab-kubeconfig: the backend embedded does not take it"),
         (("--kailab-kai-bin", "x"), "--kailab-kai-bin: the backend embedded does not"),
         (
             ("--kailab-backend", "kubeconfig", "--kailab-kubernetes", "v9"),
@@ -321,7 +321,7 @@ def test_an_ini_key_is_a_default_for_the_backends_that_understand_it(pytester: p
     pytester.makepyfile("def test_nothing(): pass")
     result = pytester.runpytest_subprocess()
     assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["kailab: kailab_components: the backend embedded does not understand it; *"])
+    result.stdout.fnmatch_lines(["kailab: kailab_components: the backend embedded does not take it; *"])
 
 
 def test_a_configuration_is_not_for_every_scheduler(pytester: pytest.Pytester) -> None:

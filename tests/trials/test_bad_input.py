@@ -26,7 +26,7 @@ SOUND = "schedulers: [kailab, kube-scheduler]\non: [lending]\nisolation: embedde
         (SOUND.replace("kube-scheduler", "kai=bin"), "cannot run on embedded: a real KAI needs a real API server"),
         (SOUND + "reference: kai\n", "the reference 'kai' is not a contender"),
         (SOUND + "fleet: large\n", "large"),
-        (SOUND + "with: [jobset]\n", "--with: the backend embedded does not understand it"),
+        (SOUND + "with: [jobset]\n", "--with: the backend embedded does not take it"),
         (SOUND.replace("embedded", "controlplane") + "with: [jobsets]\n", "there is no operator 'jobsets'; there are jobset"),
         (SOUND + "with: []\n", "trial.yaml:4: trial: with: is empty; expected"),
         (SOUND + "jobs: 0\n", "trial.yaml:4: trial: jobs: 0 is too small; expected 1 or more"),

@@ -138,7 +138,7 @@ def test_expectations_of_one_that_waits_without_pods_speak_of_what_runs(third: s
 def test_where_it_cannot_be_it_says_why(third: str) -> None:
     with pytest.raises(InputError, match="Third is afraid of Docker"):
         Lab.open(scheduler=third, backend="kind")
-    with pytest.raises(InputError, match="config: the scheduler third does not understand it"):
+    with pytest.raises(InputError, match="config: the scheduler third does not take it"):
         Lab.open(scheduler=third, config={"actions": "allocate"})
 
 

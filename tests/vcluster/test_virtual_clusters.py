@@ -126,9 +126,7 @@ class TestRefused:
     def test_what_has_no_place_in_it(self) -> None:
         with pytest.raises(InputError, match="Kueue's webhooks are on this machine"):
             check_lab("vcluster", "kueue", {})
-        with pytest.raises(
-            InputError, match=r"kai@RELEASE: the backend vcluster does not understand it \(its pods are played"
-        ):
+        with pytest.raises(InputError, match=r"kai@RELEASE: the backend vcluster does not take it \(its pods are fake"):
             check_lab("vcluster", "kai@v0.16.8", {})
         for scheduler in ("kailab", "kube-scheduler", "kai=x"):
             check_lab("vcluster", scheduler, {"kubeconfig": "x", "context": "y"})
@@ -206,7 +204,7 @@ class TestTheCli:
         process.kill()
         process.wait()
         assert self._left(host) != []
-        with pytest.raises(StateError, match="was cut short here"):
+        with pytest.raises(StateError, match="was interrupted here"):
             VclusterPlane.attach(folder)
         provider_of("vcluster").take_down(Place(backend="vcluster", folder=str(folder)))
         assert not folder.exists()

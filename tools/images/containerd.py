@@ -56,7 +56,7 @@ def containerd(root: Root) -> Iterator[Importer]:
         importer = Importer(root)
         try:
             if not wait_until(lambda: process.poll() is not None or importer.answers(), _READY_SECONDS):
-                raise TimeoutError(f"containerd did not get to work in {_READY_SECONDS:.0f} s")
+                raise TimeoutError(f"containerd did not answer within {_READY_SECONDS:.0f} s")
             yield importer
         finally:
             # Gracefully: it has a database to close.

@@ -67,18 +67,18 @@ def write_image(
 
 def _pack(root: Path, out: IO[bytes], owner: Sequence[str]) -> str:
     """Write a compressed tar. Returns the digest of the uncompressed tar."""
-    told, packer = hashlib.sha256(), zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
+    digest, packer = hashlib.sha256(), zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
     # Without modification times, the same files make the same layer.
     command = ["tar", "--create", "--sort=name", "--numeric-owner", "--mtime=@0", *owner, "--directory", str(root), "."]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         while piece := process.stdout.read(_PIECE):
-            told.update(piece)
+            digest.update(piece)
             out.write(packer.compress(piece))
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
     out.write(packer.flush())
-    return f"sha256:{told.hexdigest()}"
+    return f"sha256:{digest.hexdigest()}"
 
 
 def _add(out: tarfile.TarFile, name: str, content: IO[bytes]) -> None:

@@ -31,10 +31,10 @@ _KUBELET = "etc/default/kubelet"
 
 def put_kinds_files(root: Root, archive: Path) -> None:
     """``archive``: of the pinned module. Go's cache has no file modes: files in a ``bin`` folder are programs."""
-    with zipfile.ZipFile(archive) as kept:
-        for name in kept.namelist():
+    with zipfile.ZipFile(archive) as files:
+        for name in files.namelist():
             path = PurePosixPath(name).relative_to(_FILES)
-            root.write(str(path), kept.read(name).decode("utf-8"), 0o755 if path.parent.name == "bin" else 0o644)
+            root.write(str(path), files.read(name).decode("utf-8"), 0o755 if path.parent.name == "bin" else 0o644)
 
 
 def set_up(root: Root, kubernetes: str) -> str:
@@ -56,11 +56,11 @@ def _set_up_containerd(root: Root) -> str:
         root.link(f"usr/local/bin/{program}", f"/usr/bin/{program}")
     root.link("opt/cni/bin", "/usr/lib/cni")
     config = root.path / _CONTAINERD
-    told = config.read_text(encoding="utf-8")
+    text = config.read_text(encoding="utf-8")
     # On an engine without CAP_SYS_RESOURCE nobody may lower a process's score; elsewhere this changes nothing.
-    config.write_text(told.replace(_OOM, _OOM.replace("false", "true")), encoding="utf-8")
-    found = _SANDBOX.search(told)
-    if found is None:
+    config.write_text(text.replace(_OOM, _OOM.replace("false", "true")), encoding="utf-8")
+    match = _SANDBOX.search(text)
+    if match is None:
         raise ValueError(f"{_CONTAINERD} of kind's module names no sandbox_image")
     spec = json.loads(root.run("ctr", "oci", "spec"))
     # The limits of the building process are not the node's.
@@ -68,7 +68,7 @@ def _set_up_containerd(root: Root) -> str:
     hooks = spec.setdefault("hooks", {}).setdefault("createContainer", [])
     hooks.append({"path": "/kind/bin/mount-product-files.sh"})
     root.write("etc/containerd/cri-base.json", json.dumps(spec))
-    return found[1]
+    return match[1]
 
 
 def _set_up_systemd(root: Root) -> None:

@@ -63,10 +63,10 @@ def build(
     """
     store, cache = store or NodeImageStore(), cache or ComponentCache()
     report_missing(check(kubernetes, components, mirror=mirror, store=store, cache=cache), tell)
-    found = get_components(kubernetes, components, cache=cache, tell=tell)
-    for pin in node_pins(found.kubernetes):
+    control_plane = get_components(kubernetes, components, cache=cache, tell=tell)
+    for pin in node_pins(control_plane.kubernetes):
         get_program(pin, cache=cache, tell=tell)
-    wanted = gather_inputs(found, mirror, cache)
+    wanted = gather_inputs(control_plane, mirror, cache)
     downloads = store.root / "downloads"
 
     def build_in(folder: Path) -> NodeImage:

@@ -120,7 +120,7 @@ def read(folder: Path) -> ControlPlaneRecord:
 def describe_unfinished(folder: Path, known: ControlPlaneRecord) -> str:
     if _starts(known):
         return f"{folder}: a control plane is being started here by process {known.starter[0]}"
-    return f"{folder}: the start of a control plane was cut short here; end it, or start it again"
+    return f"{folder}: the start of a control plane was interrupted here; take it down, or start it again"
 
 
 def clear(folder: Path) -> None:

@@ -181,7 +181,7 @@ class ControlPlane(SupervisedCluster):
         answered with 500 or cut off (KWOK v0.7.0, shouldRetry), so a pod just bound would never run; at its start it
         looks at all pods."""
         super().restart(name, grace)
-        running = {one.name for one in self.processes() if one.running}
+        running = {process.name for process in self.processes() if process.running}
         if name in (ETCD, APISERVER) and {APISERVER, KWOK} <= running:
             self._await([APISERVER])
             self.restart(KWOK)
@@ -201,8 +201,8 @@ class ControlPlane(SupervisedCluster):
         def all_work() -> bool:
             lacking.clear()
             # A process that has ended is reported at once, with its last log lines, instead of after the whole wait.
-            for one in self._supervision.records():
-                if one.name in (*names, *alive) and not (process := self._supervision.look(one)).running:
+            for record in self._supervision.records():
+                if record.name in (*names, *alive) and not (process := self._supervision.look(record)).running:
                     raise self._failure(process)
             for name in names:
                 if lack := self._programs.look(name):
@@ -214,7 +214,7 @@ class ControlPlane(SupervisedCluster):
             name, lack = next(iter(lacking.items()))
             words = "\n".join(f"  {line[:300]}" for line in tail(self.log(name))[-5:])
             raise ControlPlaneFailed(
-                f"{name} does not get to work: after {READY_SECONDS:g} s {lack}; its last words:\n{words}"
+                f"{name} is not ready after {READY_SECONDS:g} s: {lack}; the last lines of its log:\n{words}"
             )
 
     def _failure(self, process: ProcessStatus) -> ControlPlaneFailed:
@@ -230,5 +230,5 @@ def take_down(folder: Path) -> None:
     supervision = Supervision(folder)
     if folder.is_dir():
         # Spawned ones first, gracefully: a scheduler writes its last data while the API still answers.
-        supervision.stop([one.name for one in supervision.records() if one.spawned], SPAWNED_GRACE_SECONDS)
+        supervision.stop([record.name for record in supervision.records() if record.spawned], SPAWNED_GRACE_SECONDS)
     cluster_folder.remove(folder)

@@ -61,9 +61,9 @@ _LOOK_SECONDS = 10.0
 def prepare_kwok(folder: Path, stages: Path | None) -> None:
     """Write its configuration. ``stages``: a file of Stage objects, None: kailab's own."""
     own = folder / "stages.yaml"
-    told = (stages or write_stages(own)).read_text(encoding="utf-8")
+    text = (stages or write_stages(own)).read_text(encoding="utf-8")
     own.unlink(missing_ok=True)
-    write_config(folder, told)
+    write_config(folder, text)
 
 
 def await_healthy(port: int, why_not: Callable[[], str]) -> None:
@@ -75,7 +75,7 @@ def await_healthy(port: int, why_not: Callable[[], str]) -> None:
         return bool(ended) or _is_healthy(port)
 
     if not wait_until(done, HEALTHY_SECONDS):
-        raise ConnectError(f"KWOK does not get to work in {HEALTHY_SECONDS:.0f} s")
+        raise ConnectError(f"KWOK is not healthy after {HEALTHY_SECONDS:.0f} s")
     if ended:
         raise ConnectError(f"KWOK does not run: {ended[0]}")
 

@@ -19,23 +19,23 @@ _chance = random.SystemRandom()
 
 def free_ports(count: int) -> list[int]:
     """Different ports that nobody listens on now. Raises StateError if there are too few."""
-    found: list[int] = []
+    ports: list[int] = []
     for _ in range(_TRIES):
         # At random, so that control planes that start at the same time rarely collide.
         port = _chance.randrange(FIRST, LAST)
-        if port not in found and is_free(port):
-            found.append(port)
-        if len(found) == count:
-            return found
+        if port not in ports and is_free(port):
+            ports.append(port)
+        if len(ports) == count:
+            return ports
     raise StateError(f"no free port was found on {LOOPBACK} from {FIRST} to {LAST}")
 
 
 def is_free(port: int) -> bool:
-    with socket.socket() as one:
+    with socket.socket() as connection:
         # As servers set it: lingering connections of an earlier server don't count.
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            one.bind((LOOPBACK, port))
+            connection.bind((LOOPBACK, port))
         except OSError:
             return False
     return True
@@ -44,13 +44,13 @@ def is_free(port: int) -> bool:
 def is_free_everywhere(port: int) -> bool:
     """True if the port is free on all addresses, as Go's ``:8080`` needs it."""
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-    with socket.socket(family) as one:
+    with socket.socket(family) as connection:
         # As Go sets it: closing connections don't count.
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            connection.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         try:
-            one.bind(("", port))
+            connection.bind(("", port))
         except OSError:
             return False
     return True

@@ -86,8 +86,8 @@ class Programs:
 
             stages = self.folder / "stages.yaml"
             write_stages(stages)
-        told = stages.read_text(encoding="utf-8")
-        kwok.write_config(self.folder, told)
+        text = stages.read_text(encoding="utf-8")
+        kwok.write_config(self.folder, text)
 
     def identity(self, file: str, user: str, groups: tuple[str, ...]) -> Path:
         """A kubeconfig ``<file>.kubeconfig`` for a user of the API."""
@@ -252,12 +252,12 @@ def _ask(url: str, context: ssl.SSLContext | None) -> tuple[str, str | None]:
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if context is not None:
         handlers.append(urllib.request.HTTPSHandler(context=context))
-    asked = urllib.request.Request(url)
+    request = urllib.request.Request(url)
     try:
-        with urllib.request.build_opener(*handlers).open(asked, timeout=_LOOK_SECONDS) as answer:
+        with urllib.request.build_opener(*handlers).open(request, timeout=_LOOK_SECONDS) as answer:
             return answer.read().decode("utf-8", "replace"), None
     except urllib.error.HTTPError as error:
-        told = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]
-        return "", f"{url} says {error.code} ({told})"
+        reason = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]
+        return "", f"{url} says {error.code} ({reason})"
     except (OSError, ValueError) as error:
         return "", f"{url} does not answer ({getattr(error, 'reason', None) or error})"

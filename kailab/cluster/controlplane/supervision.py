@@ -52,11 +52,15 @@ class _Said(msgspec.Struct):
 
 def log_tail(log: Path, lines: int = LINES) -> str:
     """At most ``lines`` lines, indented; empty if there are none."""
-    said = [line for line in tail(log) if not _TRACE.match(line)]
+    log_lines = [line for line in tail(log) if not _TRACE.match(line)]
     # The last such line: earlier ones belong to earlier starts in the same log.
-    fatal = next((at for at in range(len(said) - 1, -1, -1) if _FATAL.search(said[at])), None)
+    fatal = next((at for at in range(len(log_lines) - 1, -1, -1) if _FATAL.search(log_lines[at])), None)
     # The end of a Python traceback says what happened.
-    chosen = said[-lines:] if fatal is None or said[fatal].startswith("Traceback") else said[fatal : fatal + lines]
+    chosen = (
+        log_lines[-lines:]
+        if fatal is None or log_lines[fatal].startswith("Traceback")
+        else log_lines[fatal : fatal + lines]
+    )
     return "\n".join(f"  {_plain(line)[:_LONGEST]}" for line in chosen)
 
 
@@ -65,11 +69,11 @@ def _plain(line: str) -> str:
     if not line.startswith("{"):
         return line
     try:
-        said = decoding.decode_json(line, _Said)
+        entry = decoding.decode_json(line, _Said)
     except msgspec.MsgspecError:
         return line
-    about = said.error or said.err
-    return f"{said.level.lower()}: {said.msg}{f': {about}' if about else ''}" if said.msg else line
+    about = entry.error or entry.err
+    return f"{entry.level.lower()}: {entry.msg}{f': {about}' if about else ''}" if entry.msg else line
 
 
 def tail(log: Path) -> list[str]:
@@ -156,14 +160,14 @@ class Supervision:
 
     def records(self) -> list[ProcessRecord]:
         """In the order of their first start. Damaged records are left out."""
-        found = []
+        records = []
         for path in self._files.glob("*.json"):
             try:
-                found.append(decoding.decode_json(path.read_bytes(), ProcessRecord))
+                records.append(decoding.decode_json(path.read_bytes(), ProcessRecord))
             except (OSError, msgspec.MsgspecError):
                 continue
         # The cluster's own first: spawned ones rely on them.
-        return sorted(found, key=lambda one: (one.spawned, one.since))
+        return sorted(records, key=lambda record: (record.spawned, record.since))
 
     def record(self, name: str) -> ProcessRecord:
         """Raises StateError if there is none of this name."""
@@ -274,7 +278,7 @@ class Supervision:
         return process if process is not None and mark_of(process) == str(self.folder) else None
 
     def _reap(self) -> None:
-        self._own = [one for one in self._own if one.poll() is None]
+        self._own = [process for process in self._own if process.poll() is None]
 
     def _pid(self, name: str) -> int:
         return _number(self._files / f"{name}.pid") or 0
@@ -293,20 +297,24 @@ class Supervision:
 
     def _shell_is_there(self, name: str) -> bool:
         files = str(self._files / name)
-        return any(files in (ask(one, lambda asked: asked.cmdline()) or ()) for one in processes_of(self.folder))
+        return any(
+            files in (ask(process, lambda shell: shell.cmdline()) or ()) for process in processes_of(self.folder)
+        )
 
     def _why(self, record: ProcessRecord, code: int | None) -> str:
         if record.stopped:
             return _STOPPED
         words = log_tail(self.log(record.name))
         return (
-            f"{describe_exit(code)}; its last words:\n{words}" if words else f"{describe_exit(code)}; it said nothing"
+            f"{describe_exit(code)}; the last lines of its log:\n{words}"
+            if words
+            else f"{describe_exit(code)}; its log is empty"
         )
 
 
 def describe_exit(code: int | None) -> str:
     if code is None:
-        return "it was killed together with the shell above it, which would have told how it ended"
+        return "it was killed together with its parent shell, so its exit code is unknown"
     if code > 128:
         try:
             return f"it was killed by {signals.Signals(code - 128).name}"
@@ -320,13 +328,13 @@ def processes_of(folder: Path | None) -> list[psutil.Process]:
     above them."""
     import psutil
 
-    found = []
+    processes = []
     for process in psutil.process_iter():
         mark = mark_of(process)
         # This process may have the mark itself: a control plane spawns programs that call this function.
         if mark and (folder is None or mark == str(folder)) and process.pid != os.getpid():
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 def mark_of(process: psutil.Process) -> str:
@@ -375,18 +383,18 @@ class SupervisedCluster(ABC):
 
     def processes(self) -> list[ProcessStatus]:
         """All processes as they are now: the cluster's own, then spawned ones."""
-        return [self._supervision.look(one) for one in self._supervision.records()]
+        return [self._supervision.look(record) for record in self._supervision.records()]
 
     status = processes
 
     def check(self, names: Sequence[str] | None = None) -> None:
         """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose) has ended."""
-        for one in self._supervision.records():
+        for record in self._supervision.records():
             # Named processes count even if they were stopped on purpose: the caller needs them.
-            if one.name in names if names is not None else not one.stopped:
-                process = self._supervision.look(one)
+            if record.name in names if names is not None else not record.stopped:
+                process = self._supervision.look(record)
                 if not process.running:
-                    raise ControlPlaneFailed(f"{self.folder}: {one.name} does not run: {process.why}")
+                    raise ControlPlaneFailed(f"{self.folder}: {record.name} does not run: {process.why}")
 
     def log(self, name: str) -> Path:
         return self._supervision.log(name)
@@ -417,11 +425,11 @@ class SupervisedCluster(ABC):
 
     def restart(self, name: str, grace: float = RESTART_GRACE_SECONDS) -> None:
         """Stop it if it runs and start it as before, with its data and ports; one of the cluster's own works on return."""
-        one = self._supervision.record(name)
+        record = self._supervision.record(name)
         _log.debug("restarting %s", name)
         self._supervision.stop([name], grace)
-        self._supervision.start(one)
-        if not one.spawned:
+        self._supervision.start(record)
+        if not record.spawned:
             self._await([name])
 
     @abstractmethod

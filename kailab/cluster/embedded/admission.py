@@ -33,18 +33,18 @@ def with_runtime_class(store: ObjectStore, spec: Object, name: str) -> Object:
     overhead = spec.get("overhead")
     if not wanted:
         if overhead:
-            raise Forbidden(f"Pod {name!r}: spec.overhead: is the RuntimeClass's to give, and the pod names none")
+            raise Forbidden(f"Pod {name!r}: spec.overhead: only a RuntimeClass sets it, and the pod names none")
         return spec
-    found = store.table("RuntimeClass").objects.get(("", wanted))
-    if found is None:
+    runtime_class = store.table("RuntimeClass").objects.get(("", wanted))
+    if runtime_class is None:
         return spec
     added: Object = {}
-    given = (found.get("overhead") or {}).get("podFixed") or {}
+    given = (runtime_class.get("overhead") or {}).get("podFixed") or {}
     if overhead and _amounts(overhead) != _amounts(given):
         raise Forbidden(f"Pod {name!r}: spec.overhead: is not the overhead of RuntimeClass {wanted!r}; leave it out")
     if given:
         added["overhead"] = given
-    scheduling = found.get("scheduling") or {}
+    scheduling = runtime_class.get("scheduling") or {}
     if nodes := scheduling.get("nodeSelector"):
         own = spec.get("nodeSelector") or {}
         for key, value in nodes.items():
@@ -55,7 +55,7 @@ def with_runtime_class(store: ObjectStore, spec: Object, name: str) -> Object:
         added["nodeSelector"] = {**own, **nodes}
     if tolerations := scheduling.get("tolerations"):
         own = spec.get("tolerations") or []
-        added["tolerations"] = [*own, *(one for one in tolerations if one not in own)]
+        added["tolerations"] = [*own, *(toleration for toleration in tolerations if toleration not in own)]
     return {**spec, **added} if added else spec
 
 
@@ -76,27 +76,27 @@ class AdmissionCache:
         self._admitted: dict[bytes, Object] = {}
 
     @staticmethod
-    def said(kind: str, obj: Object) -> bytes | None:
+    def content_of(kind: str, obj: Object) -> bytes | None:
         """The submitted content of an object without its metadata; None if the result depends on more than that."""
         known = KINDS.get(kind)
         if known is None or not known.spec_alone or not obj["metadata"].keys() <= _METADATA:
             return None
         owners = obj["metadata"].get("ownerReferences") or ()
         if type(owners) not in (list, tuple) or any(
-            type(one) is not dict or not one.keys() <= _OWNER for one in owners
+            type(owner) is not dict or not owner.keys() <= _OWNER for owner in owners
         ):
             return None
         return content_key(kind, [(field, value) for field, value in obj.items() if field != "metadata"])
 
-    def of(self, said: bytes) -> Object | None:
+    def of(self, content: bytes) -> Object | None:
         """The admitted content for this submitted content; None if it was not admitted before."""
-        return self._admitted.get(said)
+        return self._admitted.get(content)
 
-    def take(self, said: bytes, admitted: Object) -> None:
+    def take(self, content: bytes, admitted: Object) -> None:
         """Record the admitted object for a submitted content."""
         if len(self._admitted) >= _MOST:
             self._admitted.clear()
-        self._admitted[said] = {field: value for field, value in admitted.items() if field != "metadata"}
+        self._admitted[content] = {field: value for field, value in admitted.items() if field != "metadata"}
 
 
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
@@ -152,23 +152,23 @@ class Admission:
         # Kinds that kailab does not know keep the status they are created with.
         if "status" in obj and (known := KINDS.get(kind)) is not None and not known.keeps_status:
             obj = {key: value for key, value in obj.items() if key != "status"}
-        said = AdmissionCache.said(kind, obj)
-        if said is not None and (alike := self._as_before(kind, obj, said)) is not None:
+        content = AdmissionCache.content_of(kind, obj)
+        if content is not None and (alike := self._as_before(kind, obj, content)) is not None:
             return alike
         admitted = self._checked(kind, obj, name)
         if kind == "Pod" and (spec := with_runtime_class(self._store, admitted["spec"], name)) is not admitted["spec"]:
             admitted = {**admitted, "spec": spec}
-        if said is not None:
-            self._before.take(said, admitted)
+        if content is not None:
+            self._before.take(content, admitted)
         # After validation, because this relies on the shape of the spec.
         if kind in ("ResourceClaim", "ResourceClaimTemplate"):
             self._administrative(kind, admitted, name)
         return admitted
 
-    def _as_before(self, kind: str, obj: Object, said: bytes) -> Object | None:
+    def _as_before(self, kind: str, obj: Object, content: bytes) -> Object | None:
         """A new object made from the cache; None if its content is not there, or its metadata has a fault."""
-        rest = self._before.of(said)
-        if rest is None:
+        admitted = self._before.of(content)
+        if admitted is None:
             return None
         metadata = strip_nulls(obj["metadata"])
         faults = Faults()
@@ -176,8 +176,8 @@ class Admission:
         if faults.found:
             return None
         # Keys keep their submitted order; those that admission adds follow.
-        kept = {field: rest.get(field) for field in obj if field == "metadata" or field in rest}
-        return {**kept, **rest, "metadata": metadata}
+        ordered = {field: admitted.get(field) for field in obj if field == "metadata" or field in admitted}
+        return {**ordered, **admitted, "metadata": metadata}
 
     def _administrative(self, kind: str, obj: Object, name: str) -> None:
         """Administrative access to devices is reserved to namespaces with a label. Source: Kubernetes 1.34, KEP-5018."""
@@ -209,8 +209,8 @@ class Admission:
 
     def _only_default(self, name: str) -> None:
         """At most one class is the default, as in the Priority admission plugin."""
-        for (_, other), found in self._store.table("PriorityClass").objects.items():
-            if found.get("globalDefault") and other != name:
+        for (_, other), existing in self._store.table("PriorityClass").objects.items():
+            if existing.get("globalDefault") and other != name:
                 raise Forbidden(
                     f"PriorityClass {name!r}: globalDefault: {shown(other)} is the global default already; only one "
                     "class can be"
@@ -225,13 +225,13 @@ class Admission:
         wanted = spec.get("priorityClassName")
         classes = self._store.table("PriorityClass").objects
         if wanted:
-            found = classes.get(("", wanted))
-            if found is None:
+            priority_class = classes.get(("", wanted))
+            if priority_class is None:
                 known = ", ".join(sorted(key[1] for key in classes)) or "none"
                 raise Forbidden(
                     f"Pod {name!r}: no PriorityClass with name {shown(wanted)} was found (there are: {known})"
                 )
-            priority = found["value"]
+            priority = priority_class["value"]
         else:
             priority = 0
             for candidate in classes.values():

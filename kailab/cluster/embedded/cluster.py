@@ -105,20 +105,20 @@ class EmbeddedCluster:
     def list(self, kind: str, namespace: str | None = None, labels: Mapping[str, str] | str | None = None) -> Objects:
         selector = selector_of(labels)
         table = self.store.there(kind)
-        found = table.listing(namespace, selector) if table else []
+        objects = table.listing(namespace, selector) if table else []
         if kind != "Event":
-            return found
+            return objects
         made = [r.materialise() for r in self.store.events if namespace is None or r.namespace == namespace]
         # Recorded events have no labels, so only an empty or negative selector finds them.
-        found = found + [event for event in made if matches(selector, None)]
-        return sorted(found, key=lambda event: (event["metadata"]["namespace"], event["metadata"]["name"]))
+        objects = objects + [event for event in made if matches(selector, None)]
+        return sorted(objects, key=lambda event: (event["metadata"]["namespace"], event["metadata"]["name"]))
 
     def kinds(self) -> Names:
         """Keys of the kinds that have objects, sorted."""
-        there = set(self.store.filled())
+        kinds = set(self.store.filled())
         if not self.store.events.empty:
-            there.add("Event")
-        return sorted(there)
+            kinds.add("Event")
+        return sorted(kinds)
 
     def watch(self, kinds: Iterable[str] | None = None) -> MemoryWatch:
         """See ``Cluster``. Existing objects come kind by kind in the order given, oldest first."""
@@ -194,7 +194,7 @@ class EmbeddedCluster:
         if not owned:
             return []
         table = self.store.table(kind).objects
-        return [table[key] for there, key in owned if there == kind]
+        return [table[key] for owned_kind, key in owned if owned_kind == kind]
 
     # --- changing ---------------------------------------------------------------------------------------------------
 
@@ -221,8 +221,8 @@ class EmbeddedCluster:
         if kind == "Event" and self.store.find(kind, key) is None:
             identity = self.store.events.find(key)
             if identity is not None:
-                gone = self.store.events.records.pop(identity)
-                self.store.hub.publish_lazily("DELETED", "Event", gone.materialise)
+                record = self.store.events.records.pop(identity)
+                self.store.hub.publish_lazily("DELETED", "Event", record.materialise)
                 return
         self._deletion.delete(kind, key, self.store.get(kind, key), grace_seconds)
 
@@ -239,8 +239,8 @@ class EmbeddedCluster:
         key = (namespace, pod)
         old = self.store.get("Pod", key)
         # As in Kubernetes, the node need not exist: a pod can be bound to any name.
-        if there := old["spec"].get("nodeName"):
-            raise Conflict(f"Pod {pod!r} in namespace {namespace} is bound to node {there!r} already")
+        if bound_node := old["spec"].get("nodeName"):
+            raise Conflict(f"Pod {pod!r} in namespace {namespace} is bound to node {bound_node!r} already")
         if "deletionTimestamp" in old["metadata"]:
             raise Conflict(f"Pod {pod!r} in namespace {namespace} is being deleted and can't be bound")
         if old["spec"].get("schedulingGates"):

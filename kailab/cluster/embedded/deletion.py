@@ -133,8 +133,8 @@ class Deletion:
         kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
         # An owner reference has no namespace: the owner is in the dependent's namespace, or cluster-wide.
         for key in ((namespace, owner.get("name", "")), ("", owner.get("name", ""))):
-            found = self._store.find(kind, key)
-            if found is not None and found["metadata"]["uid"] == owner.get("uid"):
+            obj = self._store.find(kind, key)
+            if obj is not None and obj["metadata"]["uid"] == owner.get("uid"):
                 return True
         return False
 
@@ -151,10 +151,10 @@ class Deletion:
         self._leaving[name] = self._count(name) + 1
         for kind in self._store.filled():
             for inner in [k for k in self._store.table(kind).objects if k[0] == name]:
-                found = self._store.find(kind, inner)
+                inner_obj = self._store.find(kind, inner)
                 # It may have gone with an owner that this loop deleted earlier.
-                if found is not None and "deletionTimestamp" not in found["metadata"]:
-                    self.delete(kind, inner, found, None)
+                if inner_obj is not None and "deletionTimestamp" not in inner_obj["metadata"]:
+                    self.delete(kind, inner, inner_obj, None)
         self._left(name)
 
     def _count(self, namespace: str) -> int:

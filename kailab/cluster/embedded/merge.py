@@ -110,9 +110,10 @@ def _without_nulls(value: Any) -> Any:
 
 def _apply_list(live: list[Any], last: list[Any], new: list[Any], key: str) -> list[Any]:
     before = {item[key]: item for item in last} if keyed(last, key) else {}
-    there = {item[key]: item for item in live}
+    live_items = {item[key]: item for item in live}
     result = [
-        apply_patch(there[item[key]], before.get(item[key]), item) if item[key] in there else item for item in new
+        apply_patch(live_items[item[key]], before.get(item[key]), item) if item[key] in live_items else item
+        for item in new
     ]
     given = {item[key] for item in new}
     # Entries of others stay, after the applied ones.

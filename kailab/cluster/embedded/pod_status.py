@@ -36,10 +36,10 @@ def with_conditions(old: list[dict[str, Any]] | None, *new: dict[str, Any]) -> l
     """Conditions with some set, each in its old place; the transition time changes only with the status."""
     result = list(old or ())
     for wanted in new:
-        for index, there in enumerate(result):
-            if there.get("type") == wanted["type"]:
-                if there.get("status") == wanted["status"] and there.get("lastTransitionTime"):
-                    wanted = {**wanted, "lastTransitionTime": there["lastTransitionTime"]}
+        for index, present in enumerate(result):
+            if present.get("type") == wanted["type"]:
+                if present.get("status") == wanted["status"] and present.get("lastTransitionTime"):
+                    wanted = {**wanted, "lastTransitionTime": present["lastTransitionTime"]}
                 result[index] = wanted
                 break
         else:

@@ -160,7 +160,7 @@ class Updates:
     def _check_metadata(kind: str, key: Key, before: Object, meta: Object, spec: Any) -> None:
         """Check only new labels and annotations: admitted ones stay, whatever else changes."""
         news = {field: _news(meta.get(field), before.get(field)) for field in ("labels", "annotations")}
-        if all(one is None or one == {} for one in news.values()):
+        if all(value is None or value == {} for value in news.values()):
             return
         faults = Faults()
         check_notes(faults, news)

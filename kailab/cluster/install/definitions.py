@@ -20,10 +20,10 @@ def crds() -> list[Object]:
     import yaml
 
     folder = files("kailab.cluster.install").joinpath("crds")
-    found: list[Object] = [
+    definitions: list[Object] = [
         yaml.safe_load(file.read_text(encoding="utf-8")) for file in folder.iterdir() if file.name.endswith(".yaml")
     ]
-    return sorted(found, key=lambda crd: str(crd["metadata"]["name"]))
+    return sorted(definitions, key=lambda crd: str(crd["metadata"]["name"]))
 
 
 @cache
@@ -36,10 +36,10 @@ def schema(group: str, kind: str, version: str) -> Object | None:
         crd, _ = read_document(file.read_text(encoding="utf-8"), file.name, "one definition")
         if (crd["spec"]["group"], crd["spec"]["names"]["kind"]) == (group, kind):
             versions: list[Object] = crd["spec"]["versions"]
-            chosen = next((one for one in versions if one["name"] == version), None)
-            chosen = chosen or next(one for one in versions if one["storage"])
-            found: Object = chosen["schema"]["openAPIV3Schema"]
-            return found
+            chosen = next((entry for entry in versions if entry["name"] == version), None)
+            chosen = chosen or next(entry for entry in versions if entry["storage"])
+            definition: Object = chosen["schema"]["openAPIV3Schema"]
+            return definition
     return None
 
 
@@ -56,6 +56,6 @@ def shape_of_scheduling_shard() -> Check:
 
 
 def _shape(group: str, kind: str) -> Check:
-    found = schema(group, kind, "")
-    assert found is not None
-    return shape_of_schema(found)
+    definition = schema(group, kind, "")
+    assert definition is not None
+    return shape_of_schema(definition)

@@ -39,14 +39,14 @@ def install(cluster: Cluster, tell: Tell | None = None) -> None:
     """
     say = tell or _silent
     definitions = crds()
-    there = {name: _settled(cluster, name) for name in (crd["metadata"]["name"] for crd in definitions)}
+    existing = {name: _settled(cluster, name) for name in (crd["metadata"]["name"] for crd in definitions)}
     for crd in definitions:  # all of them first: an unusable cluster stays unchanged
-        found = there[crd["metadata"]["name"]]
+        present = existing[crd["metadata"]["name"]]
         # kailab's own are updated to this version.
-        if found is not None and not _is_ours(found):
-            _check_version(found, crd)
+        if present is not None and not _is_ours(present):
+            _check_version(present, crd)
     for crd in definitions:
-        _define(cluster, crd, there[crd["metadata"]["name"]], say)
+        _define(cluster, crd, existing[crd["metadata"]["name"]], say)
     # An API server takes a moment before it serves a kind whose definition it has accepted.
     await_established(cluster, [crd["metadata"]["name"] for crd in definitions])
     for name, value in KAI_PRIORITY_CLASSES.items():
@@ -76,16 +76,18 @@ def uninstall(cluster: Cluster, tell: Tell | None = None) -> None:
     Raises ConnectError for what does not go (a finalizer may hold something in it).
     """
     say = tell or _silent
-    found = installed(cluster)
-    for kind, name in found:
+    objects = installed(cluster)
+    for kind, name in objects:
         try:
             cluster.delete(kind, name)
         except NotFound:
             continue
         say(f"removed {kind} {name}")
-    left = _await(lambda: [one for kind, name in found if (one := _going(cluster, kind, name))], GOING_SECONDS)
+    left = _await(
+        lambda: [remaining for kind, name in objects if (remaining := _going(cluster, kind, name))], GOING_SECONDS
+    )
     if left:
-        raise ConnectError(f"{cluster.name}: did not go in {GOING_SECONDS:.0f} s: {', '.join(left)}")
+        raise ConnectError(f"{cluster.name}: not removed after {GOING_SECONDS:.0f} s: {', '.join(left)}")
 
 
 def _going(cluster: Cluster, kind: str, name: str) -> str:
@@ -95,12 +97,12 @@ def _going(cluster: Cluster, kind: str, name: str) -> str:
     retry for five minutes: its own note of that failure overtakes its second try (Kubernetes 1.31 on, crd_finalizer: a
     conflict counts as done, and a change of the condition Terminating alone as no change). Any other change wakes it.
     """
-    found = _find(cluster, kind, name)
-    if found is None:
+    obj = _find(cluster, kind, name)
+    if obj is None:
         return ""
-    condition = condition_of(found, "Terminating") or {}
-    if _is_ours(found) and condition.get("reason") == "InstanceDeletionFailed":
-        looked_at = {"metadata": {"annotations": {LOOKED_AT: found["metadata"]["resourceVersion"]}}}
+    condition = condition_of(obj, "Terminating") or {}
+    if _is_ours(obj) and condition.get("reason") == "InstanceDeletionFailed":
+        looked_at = {"metadata": {"annotations": {LOOKED_AT: obj["metadata"]["resourceVersion"]}}}
         with suppress(NotFound, Conflict):
             cluster.patch(kind, name, None, looked_at)
     why = condition.get("message") or "a finalizer may hold it"
@@ -142,17 +144,17 @@ def _find(cluster: Cluster, kind: str, name: str) -> Object | None:
 
 def _settled(cluster: Cluster, name: str) -> Object | None:
     """An existing definition, or None; waits for one that is being removed to be gone."""
-    found = _find(cluster, CRD, name)
-    if found is not None and "deletionTimestamp" in found["metadata"]:
+    definition = _find(cluster, CRD, name)
+    if definition is not None and "deletionTimestamp" in definition["metadata"]:
         if left := _await(lambda: _going(cluster, CRD, name), GOING_SECONDS):
-            raise ConnectError(f"{cluster.name}: is being removed and does not go: {left}; remove its objects first")
+            raise ConnectError(f"{cluster.name}: its removal does not finish: {left}; remove its objects first")
         return None
-    return found
+    return definition
 
 
-def _check_version(found: Object, wanted: Object) -> None:
+def _check_version(existing: Object, wanted: Object) -> None:
     name, version = wanted["metadata"]["name"], wanted["spec"]["versions"][0]["name"]
-    served = [each["name"] for each in found["spec"]["versions"] if each.get("served")]
+    served = [each["name"] for each in existing["spec"]["versions"] if each.get("served")]
     if version not in served:
         raise ConnectError(
             f"{CRD} {name}: the cluster serves {', '.join(served) or 'no version'}; expected {version}. Bring it to a KAI "
@@ -160,21 +162,21 @@ def _check_version(found: Object, wanted: Object) -> None:
         )
 
 
-def _define(cluster: Cluster, crd: Object, found: Object | None, say: Tell) -> None:
+def _define(cluster: Cluster, crd: Object, existing: Object | None, say: Tell) -> None:
     name = crd["metadata"]["name"]
-    if found is None:
+    if existing is None:
         try:
             cluster.create(_ours(crd))
         except AlreadyExists:  # somebody else was faster
-            there = _settled(cluster, name)
-            if there is not None and not _is_ours(there):
-                _check_version(there, crd)
+            present = _settled(cluster, name)
+            if present is not None and not _is_ours(present):
+                _check_version(present, crd)
         else:
             say(f"created {CRD} {name}")
-    elif _is_ours(found):
+    elif _is_ours(existing):
         # Replaced, not merged: fields that an older kailab wrote and this one does not must go.
-        after = cluster.update({**crd, "metadata": found["metadata"]})
-        if after["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+        after = cluster.update({**crd, "metadata": existing["metadata"]})
+        if after["metadata"]["resourceVersion"] != existing["metadata"]["resourceVersion"]:
             say(f"configured {CRD} {name}")
 
 
@@ -195,4 +197,6 @@ def _established(crd: Object | None) -> bool:
 
 def _await(left: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
     """Ask repeatedly until nothing is left. Returns what is left in the end."""
-    return poll_until(left, lambda rest: not rest, seconds, pause=tenacity.wait_exponential(multiplier=0.05, max=1.0))
+    return poll_until(
+        left, lambda remaining: not remaining, seconds, pause=tenacity.wait_exponential(multiplier=0.05, max=1.0)
+    )

@@ -121,15 +121,15 @@ def has_kubeconfig(folder: Path) -> bool:
 def save_failed_logs(folder: Path, name: str) -> Path | None:
     """Move the logs of a failed start out of the folder, beside those of the last few failed starts. Returns where they
     are; None: there are none, or they can't be moved."""
-    kept = ComponentCache().root.parent / "kind-logs" / name
+    place = ComponentCache().root.parent / "kind-logs" / name
     with suppress(OSError, shutil.Error):
-        make_folder(kept.parent)
-        shutil.rmtree(kept, ignore_errors=True)
-        shutil.move(folder / LOGS, kept)
-        oldest_last = sorted(kept.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        make_folder(place.parent)
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.move(folder / LOGS, place)
+        oldest_last = sorted(place.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
         for old in oldest_last[_KEPT_STARTS:]:
             shutil.rmtree(old, ignore_errors=True)
-    return kept if kept.is_dir() else None
+    return place if place.is_dir() else None
 
 
 def is_starting(known: KindRecord) -> bool:
@@ -217,11 +217,11 @@ class KindPlane(SupervisedCluster):
                 plane._known = known.done()
                 plane._known.write(folder)
             except BaseException as error:
-                kept = plane._kept_logs() if isinstance(error, ConnectError) else None
+                logs = plane._kept_logs() if isinstance(error, ConnectError) else None
                 # Also on an interrupt: an incomplete cluster would hold its name and memory.
                 plane.down()
-                if kept is not None:
-                    raise ConnectError(f"{error}; what was logged is in {kept}") from error
+                if logs is not None:
+                    raise ConnectError(f"{error}; its logs are in {logs}") from error
                 raise
         return plane
 
@@ -237,7 +237,9 @@ class KindPlane(SupervisedCluster):
         if known is None:
             return cls._recovered(folder, name or name_for(folder))
         if not known.ready:
-            raise StateError(f"{folder}: the start of a kind cluster was cut short here; end it, or start it again")
+            raise StateError(
+                f"{folder}: the start of a kind cluster was interrupted here; take it down, or start it again"
+            )
         plane = cls(folder, known)
         if not has_kubeconfig(folder):
             plane._write_kubeconfig()
@@ -310,7 +312,7 @@ class KindPlane(SupervisedCluster):
         if not self.folder.is_dir():
             self._supervision.end_all()
             return
-        spawned = [one.name for one in self._supervision.records() if one.spawned]
+        spawned = [record.name for record in self._supervision.records() if record.spawned]
         # Gracefully, while the API still answers.
         self._supervision.stop(spawned, SPAWNED_GRACE_SECONDS)
         self._supervision.end_all()
@@ -354,11 +356,11 @@ class KindPlane(SupervisedCluster):
         self._await([kwok.NAME])
 
     def _await(self, names: Sequence[str]) -> None:
-        for kept in map(self._supervision.record, names):
-            kwok.await_healthy(kept.port, partial(self._why_not, kept))
+        for record in map(self._supervision.record, names):
+            kwok.await_healthy(record.port, partial(self._why_not, record))
 
-    def _why_not(self, kept: ProcessRecord) -> str:
-        return self._supervision.look(kept).why
+    def _why_not(self, record: ProcessRecord) -> str:
+        return self._supervision.look(record).why
 
 
 def take_down(folder: Path) -> None:

@@ -33,9 +33,9 @@ _KUBEADM = "error:"
 _COMMAND = ': command "'
 
 
-def failure_reason(said: str) -> str:
+def failure_reason(output: str) -> str:
     """The error message of kind; if a command in the node failed, with that command's own error."""
-    lines = said.splitlines()
+    lines = output.splitlines()
     errors = [line.strip().removeprefix(_KIND).strip() for line in lines if line.strip().startswith(_KIND)]
     cause = " ".join(_cause(lines))
     if errors and cause:
@@ -150,22 +150,22 @@ class KindCommand:
     def _run(
         self, action: str, name: str, folder: Path, seconds: float, image: str = "", config: Path | None = None
     ) -> None:
-        told = ["--kind", str(self.kind), "--kubectl", str(self.kubectl), "--image", image]
+        options = ["--kind", str(self.kind), "--kubectl", str(self.kubectl), "--image", image]
         if config is not None:
-            told += ["--config", str(config.resolve())]
+            options += ["--config", str(config.resolve())]
         log = folder / "logs" / "kind.log"
         make_folder(log.parent)
         with open_file(log, "a+b") as out:
             # Appended: the output of an earlier try is not this one's.
             begin = out.tell()
             try:
-                code = _wait_for([sys.executable, "-m", __name__, action, name, *told], folder, out, seconds)
+                code = _wait_for([sys.executable, "-m", __name__, action, name, *options], folder, out, seconds)
             except subprocess.TimeoutExpired as error:
                 raise ConnectError(f"kind cluster {name!r}: {action} took over {seconds:.0f} s") from error
             out.seek(begin)
-            said = out.read().decode("utf-8", errors="replace")
+            output = out.read().decode("utf-8", errors="replace")
         if code != 0:
-            raise ConnectError(f"kind cluster {name!r}: {action} failed: {failure_reason(said)}")
+            raise ConnectError(f"kind cluster {name!r}: {action} failed: {failure_reason(output)}")
 
 
 def _wait_for(command: list[str], folder: Path, out: IO[bytes], seconds: float) -> int:
@@ -220,16 +220,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--kubectl", type=Path, required=True)
     parser.add_argument("--image", default="")
     parser.add_argument("--config", type=Path)
-    told = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     kubeconfig = Path.cwd() / "kubeconfig"
     cluster = KindCluster(
-        told.name, kubeconfig, image=told.image or None, kind_path=told.kind, kubectl_path=told.kubectl
+        options.name, kubeconfig, image=options.image or None, kind_path=options.kind, kubectl_path=options.kubectl
     )
     try:
-        if told.action == "create":
+        if options.action == "create":
             # Before kind writes into it, so that the credentials are never readable for others.
             kubeconfig.touch(0o600)
-            cluster.create(config_file=told.config)
+            cluster.create(config_file=options.config)
         else:
             cluster.delete()
     except subprocess.CalledProcessError as error:

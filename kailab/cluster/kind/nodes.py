@@ -58,22 +58,22 @@ def real_nodes(cluster: Cluster) -> list[dict[str, Any]]:
 
 def _await(seconds: float, reason: Callable[[], str | None]) -> None:
     """Wait until ``reason`` is None."""
-    told: list[str] = ["the API server did not answer"]
+    reasons: list[str] = ["the API server did not answer"]
 
     def look() -> str | None:
-        found = reason()
-        if found is not None:
-            told[0] = found
-        return found
+        current = reason()
+        if current is not None:
+            reasons[0] = current
+        return current
 
     try:
         Retrying(
             stop=stop_after_delay(seconds),
             wait=wait_fixed(_PAUSE_SECONDS),
-            retry=retry_if_result(lambda found: found is not None) | retry_if_exception_type(ApiError),
+            retry=retry_if_result(lambda current: current is not None) | retry_if_exception_type(ApiError),
         )(look)
     except RetryError as error:
-        raise ConnectError(f"the kind cluster was not ready after {seconds:.0f} s: {told[0]}") from error
+        raise ConnectError(f"the kind cluster was not ready after {seconds:.0f} s: {reasons[0]}") from error
 
 
 def _not_ready(cluster: Cluster) -> str | None:

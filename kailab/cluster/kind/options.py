@@ -42,10 +42,10 @@ def choose_options(
 ) -> KindOptions:
     """``kubernetes``: the release whose node image is the default. Raises ConnectError if there is no kind, InputError
     for a missing file."""
-    told = config or _path(CONFIG_VARIABLE)
-    if told is not None and not told.is_file():
-        raise InputError(f"{told}: there is no such file; it was named as kind's configuration")
-    return KindOptions(find_kind(kind), image or os.environ.get(IMAGE_VARIABLE) or default_node_image(kubernetes), told)
+    file = config or _path(CONFIG_VARIABLE)
+    if file is not None and not file.is_file():
+        raise InputError(f"{file}: there is no such file; it was named as kind's configuration")
+    return KindOptions(find_kind(kind), image or os.environ.get(IMAGE_VARIABLE) or default_node_image(kubernetes), file)
 
 
 def find_kind(path: Path | None = None) -> Path:

@@ -78,13 +78,13 @@ class ObjectCache:
 
     def _listed(self, news: InformerUpdate) -> None:
         known = self.kinds.setdefault(news.kind, {})
-        there = {key_of(obj): obj["metadata"]["uid"] for obj in news.listed}
+        uids = {key_of(obj): obj["metadata"]["uid"] for obj in news.listed}
         for key, obj in list(known.items()):
             uid = obj["metadata"]["uid"]
             # A list says nothing about an object created after it, such as one created here that no watch has reported
             # yet.
             later = uid in self._supposed or (uid in self._untold and version_of(obj) > news.version)
-            if there.get(key) != uid and not later:
+            if uids.get(key) != uid and not later:
                 self._remove(news.kind, obj)
         for obj in news.listed:
             self._untold.pop(obj["metadata"]["uid"], None)
@@ -149,13 +149,13 @@ class ObjectCache:
 
     def _as_assumed(self, uid: str, pod: Object) -> Object:
         metadata = pod["metadata"]
-        there = metadata.get("annotations") or {}
-        lacking = {key: value for key, value in self.assumed[uid].items() if there.get(key) != value}
+        present = metadata.get("annotations") or {}
+        lacking = {key: value for key, value in self.assumed[uid].items() if present.get(key) != value}
         # The server has the annotations, so from now on its state counts, also if somebody removes them.
         if not lacking:
             del self.assumed[uid]
             return pod
-        return {**pod, "metadata": {**metadata, "annotations": {**there, **lacking}}}
+        return {**pod, "metadata": {**metadata, "annotations": {**present, **lacking}}}
 
     def assume(self, namespace: str, name: str, annotations: dict[str, str]) -> Object | None:
         """Show the pod with these annotations from now on; None if it is not known."""
@@ -177,8 +177,8 @@ class ObjectCache:
             metadata = pod["metadata"]
             ours = assumed[metadata["uid"]]
             # Keep values that somebody else has written under the same names meanwhile.
-            kept = {name: value for name, value in metadata["annotations"].items() if ours.get(name) != value}
-            pods[key] = pod = {**pod, "metadata": {**metadata, "annotations": kept}}
+            remaining = {name: value for name, value in metadata["annotations"].items() if ours.get(name) != value}
+            pods[key] = pod = {**pod, "metadata": {**metadata, "annotations": remaining}}
             self.hub.publish("MODIFIED", "Pod", pod)
 
     def bound(self, namespace: str, name: str, uid: str, node: str) -> None:
@@ -227,9 +227,9 @@ class ObjectCache:
         # In any case: if the pod was created, it has a UID of its own.
         if uid in self._supposed and before is not None:
             self._remove(news.kind, before)
-        there = bool(news.object) and news.object["metadata"].get("uid") == uid
+        exists = bool(news.object) and news.object["metadata"].get("uid") == uid
         # It was not bound, and waits again.
-        if latest and uid in self._bound and not (there and news.object["spec"].get("nodeName")):
+        if latest and uid in self._bound and not (exists and news.object["spec"].get("nodeName")):
             del self._bound[uid]
             if self._give_back(key, uid):
                 before = known.get(key)
@@ -244,12 +244,12 @@ class ObjectCache:
             self._gone[obj["metadata"].get("uid", "")] = None
             if len(self._gone) > _REMEMBERED:  # deletions may be lost in a gap between two watches
                 del self._gone[next(iter(self._gone))]
-            self._remove(kind, obj, told=False)
+            self._remove(kind, obj, reported=False)
 
-    def _remove(self, kind: str, obj: Object, told: bool = True) -> None:
-        """``told``: reported by the server, so nothing older will come."""
+    def _remove(self, kind: str, obj: Object, reported: bool = True) -> None:
+        """``reported``: reported by the server, so nothing older will come."""
         uid = obj["metadata"].get("uid", "")
-        if told:
+        if reported:
             self._gone.pop(uid, None)
         self._bound.pop(uid, None)
         self._unanswered.pop(uid, None)

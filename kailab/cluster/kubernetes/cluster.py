@@ -187,10 +187,10 @@ class KubernetesCluster(SingleWrites):
     def _ask(self, path: str) -> HttpAnswer:
         return self.transport.call(self.transport.request("GET", path, patience=self._patience))
 
-    def _read(self, path: str, asked: str) -> Object:
+    def _read(self, path: str, request: str) -> Object:
         answer = self._ask(path)
         if answer.code != 200:
-            raise refusal(answer.code, answer.body, asked)
+            raise refusal(answer.code, answer.body, request)
         return body_of(answer)
 
     def _known(self, kind: str) -> dict[tuple[str, str], Object] | None:
@@ -203,9 +203,9 @@ class KubernetesCluster(SingleWrites):
         space = (namespace or "default") if resource.namespaced else None
         known = self._known(kind)
         if known is not None:
-            found = known.get((space or "", name))
-            if found is not None:
-                return found
+            obj = known.get((space or "", name))
+            if obj is not None:
+                return obj
         # An object unknown here may exist: a watch is always a little late.
         return self._read(resource.path(space, name), f"get {kind} {name}")
 
@@ -213,10 +213,10 @@ class KubernetesCluster(SingleWrites):
         selector = selector_of(labels)
         known = self._known(kind)
         if known is None:
-            found = self._listed(kind, namespace)
+            objects = self._listed(kind, namespace)
         else:
-            found = [obj for (space, _), obj in known.items() if namespace is None or space == namespace]
-        chosen = found if not selector else [obj for obj in found if _matches(selector, obj)]
+            objects = [obj for (space, _), obj in known.items() if namespace is None or space == namespace]
+        chosen = objects if not selector else [obj for obj in objects if _matches(selector, obj)]
         return sorted(chosen, key=key_of)
 
     def list_metadata(self, kind: str) -> Objects:
@@ -227,8 +227,8 @@ class KubernetesCluster(SingleWrites):
         """As on the server; empty for a kind that it does not have."""
         try:
             resource = self.resources.of(kind)
-            asked = list_all(self.transport, resource, namespace, patience=self._patience, accept=accept)
-            return self.transport.call(asked).objects
+            listing = list_all(self.transport, resource, namespace, patience=self._patience, accept=accept)
+            return self.transport.call(listing).objects
         except NotFound:
             self.resources.forget(kind)
             return []

@@ -98,8 +98,8 @@ class EventWriter:
             known = self._known[identity] = _Known(namespace, name, queued=True, last=now)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-            told = _Told(_reference(involved), type, reason, message[:1024], component, now)
-            send = _Send(told, known, monotonic())
+            content = _Told(_reference(involved), type, reason, message[:1024], component, now)
+            send = _Send(content, known, monotonic())
         if len(self) >= MOST_WAITING:
             self.dropped += 1
             known.queued = False
@@ -121,19 +121,19 @@ class EventWriter:
             self._busy += 1
             self._transport.loop.create_task(self._work())
 
-    def _body(self, told: _Told, known: _Known) -> dict[str, Any]:
+    def _body(self, content: _Told, known: _Known) -> dict[str, Any]:
         return {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": known.name, "namespace": known.namespace},
-            "involvedObject": dict(told.about),
-            "type": told.type,
-            "reason": told.reason,
-            "message": told.message,
-            "source": {"component": told.component},
-            "reportingComponent": told.component,
+            "involvedObject": dict(content.about),
+            "type": content.type,
+            "reason": content.reason,
+            "message": content.message,
+            "source": {"component": content.component},
+            "reportingComponent": content.component,
             "reportingInstance": self._instance,
-            "firstTimestamp": format_time(told.first),
+            "firstTimestamp": format_time(content.first),
             "lastTimestamp": format_time(known.last),
             "count": known.count,
         }

@@ -117,11 +117,11 @@ class Informer:
         await asyncio.sleep(random.uniform(0.5, 1.0) * self._pause)
 
     async def _list(self) -> None:
-        found, self._version = await list_all(
+        objects, self._version = await list_all(
             self._transport, self.resource, patience=LIST_PATIENCE_SECONDS, decoder=self._decoder
         )
         self.restarts += 1
-        self._tell(InformerUpdate(self.resource.key, "LISTED", {}, found, version=int(self._version)))
+        self._tell(InformerUpdate(self.resource.key, "LISTED", {}, objects, version=int(self._version)))
 
     async def _watch(self) -> None:
         await self._transport.prepare()
@@ -140,10 +140,10 @@ class Informer:
             self._transport.answers.heard(response.status)
             if response.status != 200:
                 raise refusal(response.status, await response.read(), f"watch {self.resource.plural}")
-            rest = b""
+            partial_line = b""
             async for chunk in response.content.iter_any():
-                lines = (rest + chunk).split(b"\n")
-                rest = lines.pop()
+                lines = (partial_line + chunk).split(b"\n")
+                partial_line = lines.pop()
                 for line in lines:
                     if line:
                         self._take(line)

@@ -80,9 +80,9 @@ class UnansweredWrites:
             wait=tenacity.wait_exponential(0.2, _LONGEST_PAUSE) + tenacity.wait_random(0, 0.2),
             before_sleep=tenacity.before_sleep_log(_log, logging.DEBUG),
         )
-        found: Object = await retrying(self._get, resource, *doubt.key)
-        _log.debug("inquiry %d: the object %s", doubt.number, "exists" if found else "does not exist")
-        self._tell(InformerUpdate(resource.key, "LOOKED_UP", found, [], doubt=doubt))
+        state: Object = await retrying(self._get, resource, *doubt.key)
+        _log.debug("inquiry %d: the object %s", doubt.number, "exists" if state else "does not exist")
+        self._tell(InformerUpdate(resource.key, "LOOKED_UP", state, [], doubt=doubt))
 
     async def _get(self, resource: ApiResource, namespace: str, name: str) -> Object:
         path = resource.path(namespace or None, name)
@@ -215,7 +215,7 @@ class Writer:
         batch = RequestBatch(self._patience)
         plans: list[tuple[list[_Planned], ApiError | None]] = [self._plan(chain) for chain in chains]
         work = [
-            partial(requests.send_in_order, self._transport, [r for one in plan for r in one.requests], batch)
+            partial(requests.send_in_order, self._transport, [r for planned in plan for r in planned.requests], batch)
             for plan, _ in plans
         ]
         if not work:
@@ -232,12 +232,12 @@ class Writer:
         """Process the answers to a chain. ``failed``: why the rest of it could not be planned."""
         objects: list[Object | None] = []
         position = 0
-        for one in plan:
-            end = position + len(one.requests)
+        for planned in plan:
+            end = position + len(planned.requests)
             # A write of two requests (an eviction) is done only when both are answered.
             if end > len(answers):
                 break
-            objects.append(self._done(one, answers[position:end]))
+            objects.append(self._done(planned, answers[position:end]))
             position = end
         # The first write without its answers was refused; later ones were not sent.
         if refused is not None and len(objects) < len(plan):
@@ -253,9 +253,9 @@ class Writer:
         works = []
         for number, chain in enumerate(chains):
             plan, failed = self._plan(chain)
-            for one in plan:
-                if isinstance(one.write, BindWrite) and one.uid:
-                    self._cache.bound(one.write.namespace, one.write.pod, one.uid, one.write.node)
+            for planned in plan:
+                if isinstance(planned.write, BindWrite) and planned.uid:
+                    self._cache.bound(planned.write.namespace, planned.write.pod, planned.uid, planned.write.node)
             works.append(partial(self._send, partial(ChainAnswer, handed, number, plan, failed), batch, tell))
         self.under_way += len(works)
         self._in_turn.add(works)
@@ -266,7 +266,9 @@ class Writer:
     ) -> None:
         plan = made(([], None)).plan
         try:
-            sent = await requests.send_in_order(self._transport, [r for one in plan for r in one.requests], batch)
+            sent = await requests.send_in_order(
+                self._transport, [r for planned in plan for r in planned.requests], batch
+            )
         # Nobody waits for this write: whatever went wrong, its result must be found out.
         except Exception as error:
             lost = Unavailable(f"{type(error).__name__}: {error}")
@@ -279,10 +281,10 @@ class Writer:
         self.under_way -= 1
         plan = answered.plan
         outcome = self._outcome(plan, answered.failed, *answered.sent)
-        for place, one in enumerate(plan[len(outcome.objects) :]):
+        for place, planned in enumerate(plan[len(outcome.objects) :]):
             in_doubt = place == 0 and outcome.error is not None and outcome.error.doubtful
-            if isinstance(one.write, BindWrite) and one.uid and not in_doubt:
-                self._cache.not_bound(one.write.namespace, one.write.pod, one.uid)
+            if isinstance(planned.write, BindWrite) and planned.uid and not in_doubt:
+                self._cache.not_bound(planned.write.namespace, planned.write.pod, planned.uid)
         answered.handed.done.append((answered.number, outcome))
 
     def _doubt(self, planned: _Planned, error: ApiError) -> None:
@@ -351,13 +353,15 @@ class Writer:
                 return _Planned(write, resource, uid, [request])
             case EvictWrite(namespace, pod, reason, message, grace):
                 resource = self._resources.of("Pod")
-                found = self._pod(namespace, pod)
-                if found is not None and "deletionTimestamp" in found["metadata"]:
+                known_pod = self._pod(namespace, pod)
+                if known_pod is not None and "deletionTimestamp" in known_pod["metadata"]:
                     return _Planned(write, resource, "", [])  # it is terminating already
                 uid = self._uid(namespace, pod)
                 stamp = format_time(self._transport.now())
-                said = requests.disrupting(resource, namespace, pod, uid, reason, message, stamp)
-                return _Planned(write, resource, uid, [said, requests.deleting(resource, pod, namespace, grace, uid)])
+                disruption = requests.disrupting(resource, namespace, pod, uid, reason, message, stamp)
+                return _Planned(
+                    write, resource, uid, [disruption, requests.deleting(resource, pod, namespace, grace, uid)]
+                )
 
     def _versioned(self, obj: Object, resource: ApiResource) -> Object:
         """With the stored resourceVersion, if the object has none: custom resources require it."""
@@ -375,8 +379,8 @@ class Writer:
         return self._cache.kinds.get("Pod", {}).get((namespace, name))
 
     def _uid(self, namespace: str, pod: str) -> str:
-        found = self._pod(namespace, pod)
-        return str(found["metadata"]["uid"]) if found is not None else ""
+        known_pod = self._pod(namespace, pod)
+        return str(known_pod["metadata"]["uid"]) if known_pod is not None else ""
 
     def _done(self, planned: _Planned, answers: list[HttpAnswer]) -> Object | None:
         """Process the answers to a write. Returns its result."""

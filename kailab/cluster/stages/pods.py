@@ -304,23 +304,23 @@ def _restart() -> Object:
 
 
 def _departures() -> list[Object]:
-    found = []
-    for how, said in _HOW.items():
+    stages = []
+    for how, event in _HOW.items():
         leaves = among(LEAVING, how)
-        found.append(
+        stages.append(
             stage(
                 f"pod-{how}",
                 "Pod",
                 [_LEAVES, _FREE, _GRACE_LEFT, leaves],
                 due=TO_LEAVING,
                 delete=True,
-                said=said,
+                event=event,
             )
         )
         # A finalizer holds it: its containers end, and it stays as a failed pod.
         held = [_LEAVES, _HELD, outside(_PHASE, *_ENDED), leaves]
-        found.append(stage(f"pod-{how}-held", "Pod", held, due=TO_LEAVING, patch=STOPPED, said=said))
-    return found
+        stages.append(stage(f"pod-{how}-held", "Pod", held, due=TO_LEAVING, patch=STOPPED, event=event))
+    return stages
 
 
 def _released() -> Object:

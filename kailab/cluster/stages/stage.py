@@ -44,15 +44,15 @@ def stage(
     patch: str = "",
     subresource: str = "status",
     delete: bool = False,
-    said: PodEvent | None = None,
+    event: PodEvent | None = None,
     annotations: dict[str, str] | None = None,
 ) -> Object:
     """A Stage object. ``due``: a jq expression for the time left, as a Go duration; ``default_delay`` (seconds) if it
     gives none. ``patch``: a Go template of a strategic merge patch, for this subresource (empty: for the object without
     its status)."""
     following: dict[str, Any] = {}
-    if said is not None:
-        following["event"] = said._asdict()
+    if event is not None:
+        following["event"] = event._asdict()
     if delete:
         following["delete"] = True
     if patch:

@@ -69,8 +69,8 @@ def packed_chart(tools: VclusterTools, folder: Path) -> Path | None:
         return None
     source = tools.chart
     if source.suffix == ".zip":
-        with zipfile.ZipFile(source) as kept:
-            kept.extractall(folder / "source")
+        with zipfile.ZipFile(source) as archive:
+            archive.extractall(folder / "source")
         source = folder / "source" / "chart"
     if not source.is_dir():
         return source
@@ -80,8 +80,8 @@ def packed_chart(tools: VclusterTools, folder: Path) -> Path | None:
 
 
 def _chart() -> Path | None:
-    if told := os.environ.get(CHART_VARIABLE):
-        path = Path(told).expanduser().absolute()
+    if variable := os.environ.get(CHART_VARIABLE):
+        path = Path(variable).expanduser().absolute()
         if not ((path / "Chart.yaml").is_file() or (path.is_file() and path.name.endswith(".tgz"))):
             raise InputError(f"{path}: is no chart (a folder with Chart.yaml, or a .tgz); {CHART_VARIABLE} names it")
         return path
@@ -146,15 +146,15 @@ class VclusterCommand:
                 if not wait_for_end(process, seconds, look):
                     raise ConnectError(f"vcluster {arguments[0]} {arguments[1]} took over {seconds:.0f} s")
             output.seek(0)
-            said = output.read().decode("utf-8", "replace")
+            text = output.read().decode("utf-8", "replace")
         Path(output.name).unlink(missing_ok=True)
         if process.returncode:
-            told = said.encode() + (self.folder / "logs" / "vcluster.log").read_bytes()[begin:]
-            lines = [line.strip() for line in told.decode("utf-8", "replace").splitlines() if line.strip()]
+            output_bytes = text.encode() + (self.folder / "logs" / "vcluster.log").read_bytes()[begin:]
+            lines = [line.strip() for line in output_bytes.decode("utf-8", "replace").splitlines() if line.strip()]
             raise ConnectError(
-                f"vcluster {arguments[0]} {arguments[1]} failed: {'; '.join(lines[-_LAST_LINES:]) or 'it said nothing'}"
+                f"vcluster {arguments[0]} {arguments[1]} failed: {'; '.join(lines[-_LAST_LINES:]) or 'it printed nothing'}"
             )
-        return said
+        return text
 
     def _environment(self) -> dict[str, str]:
         return {

@@ -146,15 +146,23 @@ def provide_control_plane_image(host: Cluster, kubernetes: str, kubectl: Path, t
 
 def _has(node: Object, image: str) -> bool:
     """The kubelet reports names with the default registry in front."""
-    there = (node.get("status") or {}).get("images") or ()
-    return any(name in (image, f"docker.io/{image}") for one in there for name in one.get("names") or ())
+    images = (node.get("status") or {}).get("images") or ()
+    return any(name in (image, f"docker.io/{image}") for entry in images for name in entry.get("names") or ())
 
 
 def _kinds_name(nodes: list[Object]) -> str:
     """The kind cluster that all these nodes belong to, if it is in the Docker engine that answers here; else empty."""
-    told = {str((node.get("spec") or {}).get("providerID", "")) for node in nodes}
-    names = {one.removeprefix(_KINDS).split("/")[1] for one in told if one.startswith(_KINDS) and one.count("/") >= 4}
-    if len(names) != 1 or not all(one.startswith(_KINDS) for one in told) or docker_reason() is not None:
+    provider_ids = {str((node.get("spec") or {}).get("providerID", "")) for node in nodes}
+    names = {
+        provider_id.removeprefix(_KINDS).split("/")[1]
+        for provider_id in provider_ids
+        if provider_id.startswith(_KINDS) and provider_id.count("/") >= 4
+    }
+    if (
+        len(names) != 1
+        or not all(provider_id.startswith(_KINDS) for provider_id in provider_ids)
+        or docker_reason() is not None
+    ):
         return ""
     (name,) = names
     try:
@@ -237,7 +245,9 @@ class VclusterPlane(SupervisedCluster):
         if known is None:
             raise StateError(f"{folder}: no virtual cluster is here")
         if not known.ready:
-            raise StateError(f"{folder}: the start of a virtual cluster was cut short here; end it, or start it again")
+            raise StateError(
+                f"{folder}: the start of a virtual cluster was interrupted here; take it down, or start it again"
+            )
         return cls(folder, known)
 
     @property
@@ -270,13 +280,15 @@ class VclusterPlane(SupervisedCluster):
 
     def _make(self, tools: VclusterTools, components: ComponentSet, tell: Tell) -> None:
         name, maker = self.name, VclusterCommand(tools, self._known.host, self.folder)
-        told = self.folder / "values.yaml"
+        values_file = self.folder / "values.yaml"
         with self._known.host.connected() as host:
             image = provide_control_plane_image(host, components.kubernetes, components.path("kubectl"), tell)
             described = vcluster_chart_values(components.kubernetes, image.name if image is not None else "")
-            write_text(told, yaml.safe_dump(described, sort_keys=False))
+            write_text(values_file, yaml.safe_dump(described, sort_keys=False))
             tell(f"making the virtual cluster {name}")
-            maker.create(name, told, packed_chart(tools, self.folder / "chart"), partial(_has_images, host, name))
+            maker.create(
+                name, values_file, packed_chart(tools, self.folder / "chart"), partial(_has_images, host, name)
+            )
             tell("waiting for its control plane")
             self._await_ready(host)
             (port, health) = free_ports(2)
@@ -301,10 +313,10 @@ class VclusterPlane(SupervisedCluster):
     def _await_ready(self, host: Cluster) -> None:
         def missing() -> str:
             _has_images(host, self.name)
-            pods = [one for one in host.list("Pod", self.name) if is_ready(one)]
+            pods = [pod for pod in host.list("Pod", self.name) if is_ready(pod)]
             return "" if pods else f"no pod in its namespace {self.name} is ready"
 
-        if why := poll_until(missing, lambda found: not found, READY_SECONDS, pause=_LOOK_SECONDS):
+        if why := poll_until(missing, lambda reason: not reason, READY_SECONDS, pause=_LOOK_SECONDS):
             raise ConnectError(f"virtual cluster {self.name!r}: not ready after {READY_SECONDS:.0f} s: {why}")
 
     def _await_answer(self) -> None:
@@ -316,16 +328,16 @@ class VclusterPlane(SupervisedCluster):
                 return str(error)
             return ""
 
-        if why := poll_until(problem, lambda found: not found, READY_SECONDS, pause=_LOOK_SECONDS):
+        if why := poll_until(problem, lambda reason: not reason, READY_SECONDS, pause=_LOOK_SECONDS):
             raise ConnectError(f"virtual cluster {self.name!r}: its API server does not answer: {why}")
 
     def _await(self, names: Sequence[str]) -> None:
-        for kept in map(self._supervision.record, names):
-            if kept.name == kwok.NAME:
-                kwok.await_healthy(kept.port, partial(self._why_not, kept))
+        for record in map(self._supervision.record, names):
+            if record.name == kwok.NAME:
+                kwok.await_healthy(record.port, partial(self._why_not, record))
 
-    def _why_not(self, kept: ProcessRecord) -> str:
-        return self._supervision.look(kept).why
+    def _why_not(self, record: ProcessRecord) -> str:
+        return self._supervision.look(record).why
 
     def _delete(self) -> None:
         VclusterCommand(find_tools(), self._known.host, self.folder).delete(self.name)
@@ -339,7 +351,7 @@ class VclusterPlane(SupervisedCluster):
                     return False
                 return True
 
-            if poll_until(left, lambda there: not there, GONE_SECONDS, pause=_LOOK_SECONDS):
+            if poll_until(left, lambda remaining: not remaining, GONE_SECONDS, pause=_LOOK_SECONDS):
                 raise ConnectError(f"virtual cluster {self.name!r}: its namespace is still there in the host")
 
     def _write(self, known: VclusterRecord) -> None:

@@ -198,8 +198,10 @@ class Kubelet:
         if saving is not None:
             self._at(began + min(saving, grace), False, stage, key, pod)
             return
-        said = stopping_seconds(pod, grace)
-        self._at(began + min(TERMINATION_SECONDS if said is None else said, grace), said is None, stage, key, pod)
+        stopping = stopping_seconds(pod, grace)
+        self._at(
+            began + min(TERMINATION_SECONDS if stopping is None else stopping, grace), stopping is None, stage, key, pod
+        )
 
     # --- timers -----------------------------------------------------------------------------------------------------
 
@@ -308,8 +310,8 @@ class Kubelet:
         self._say(CHECKPOINT_LOST, pod)
         self._stopped(key, pod)
 
-    def _say(self, said: PodEvent, pod: Object) -> None:
-        self._event(pod, said.type, said.reason, said.message, "kubelet")
+    def _say(self, event: PodEvent, pod: Object) -> None:
+        self._event(pod, event.type, event.reason, event.message, "kubelet")
 
     def _stopped(self, key: Key, pod: Object) -> None:
         """The containers of a deleted pod have ended: it goes, or waits for its finalizers as an ended pod."""

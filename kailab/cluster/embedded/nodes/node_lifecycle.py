@@ -49,32 +49,34 @@ def taints_of(node: Object) -> Sequence[Mapping[str, Any]]:
 
 def evicting_taints(node: Object) -> tuple[EvictingTaint, ...]:
     """The taints of a node that evict pods."""
-    found = [EvictingTaint(taint, _time(taint, "timeAdded")) for taint in taints_of(node) if _sends(taint)]
+    taints = [EvictingTaint(taint, _time(taint, "timeAdded")) for taint in taints_of(node) if _sends(taint)]
     for entry in _not_ready(node):
         key = UNREACHABLE if entry.get("status") == "Unknown" else NOT_READY
         # A node of a real cluster has the taint itself.
-        if all(reason.taint.get("key") != key for reason in found):
-            found.append(EvictingTaint({"key": key, "effect": "NoExecute"}, _time(entry, "lastTransitionTime")))
-    return tuple(found)
+        if all(reason.taint.get("key") != key for reason in taints):
+            taints.append(EvictingTaint({"key": key, "effect": "NoExecute"}, _time(entry, "lastTransitionTime")))
+    return tuple(taints)
 
 
 def with_readiness_taints(node: Object) -> Object | None:
     """The node with exactly the taints that its Ready condition asks for; None if it has them already."""
-    asked = {UNREACHABLE if entry.get("status") == "Unknown" else NOT_READY for entry in _not_ready(node)}
+    needed = {UNREACHABLE if entry.get("status") == "Unknown" else NOT_READY for entry in _not_ready(node)}
     present = taints_of(node)
-    kept = [taint for taint in present if taint.get("key") not in (NOT_READY, UNREACHABLE) or taint.get("key") in asked]
-    there = {(taint.get("key"), taint.get("effect")) for taint in kept}
+    remaining = [
+        taint for taint in present if taint.get("key") not in (NOT_READY, UNREACHABLE) or taint.get("key") in needed
+    ]
+    remaining_keys = {(taint.get("key"), taint.get("effect")) for taint in remaining}
     since = {entry.get("lastTransitionTime") for entry in _not_ready(node)}
     dates = {"timeAdded": str(next(iter(since)))} if len(since) == 1 and None not in since else {}
-    for key in sorted(asked):
-        if (key, "NoSchedule") not in there:
-            kept.append({"key": key, "effect": "NoSchedule"})
-        if (key, "NoExecute") not in there:
-            kept.append({"key": key, "effect": "NoExecute", **dates})
-    if kept == list(present):
+    for key in sorted(needed):
+        if (key, "NoSchedule") not in remaining_keys:
+            remaining.append({"key": key, "effect": "NoSchedule"})
+        if (key, "NoExecute") not in remaining_keys:
+            remaining.append({"key": key, "effect": "NoExecute", **dates})
+    if remaining == list(present):
         return None
     spec = {field: value for field, value in (node.get("spec") or {}).items() if field != "taints"}
-    return {**node, "spec": {**spec, "taints": kept} if kept else spec}
+    return {**node, "spec": {**spec, "taints": remaining} if remaining else spec}
 
 
 def with_taint_times(node: Object, before: Object | None, now: str) -> Object | None:
@@ -107,12 +109,12 @@ def taint_eviction(pod: Object, node: Object) -> TaintEviction | None:
     """When the pod has to leave the node because of a taint; None: it may stay."""
     # A manifest may carry times from before the node existed, and no pod counts the time before it was bound.
     begun = max(parse_time(node["metadata"]["creationTimestamp"]), bound_at(pod))
-    found: TaintEviction | None = None
+    earliest: TaintEviction | None = None
     for taint, since in evicting_taints(node):
         patience = _patience(pod, taint)
-        if patience is not None and (found is None or max(since, begun) + patience < found.at):
-            found = TaintEviction(max(since, begun) + patience, taint["key"])
-    return found
+        if patience is not None and (earliest is None or max(since, begun) + patience < earliest.at):
+            earliest = TaintEviction(max(since, begun) + patience, taint["key"])
+    return earliest
 
 
 def _patience(pod: Object, taint: Mapping[str, Any]) -> float | None:
@@ -227,8 +229,8 @@ class NodeLifecycle:
 
     def _missing(self) -> list[str]:
         """Nodes that do not exist and have pods bound to them."""
-        there = self._store.table("Node").objects
-        return [name for name in self._kubelet.on_node if ("", name) not in there]
+        nodes = self._store.table("Node").objects
+        return [name for name in self._kubelet.on_node if ("", name) not in nodes]
 
     def _doubt(self, pod: Object) -> None:
         """Check again after PodGC's delay whether a pod's node exists."""
@@ -244,8 +246,8 @@ class NodeLifecycle:
                     self._deletion.delete("Pod", key, self._orphaned(key, pod), 0)
 
     def _pods(self, node: str) -> list[tuple[Key, Object]]:
-        found = self._store.table("Pod").objects
-        return [(key, found[key]) for key in self._kubelet.on_node.get(node, ()) if key in found]
+        pods = self._store.table("Pod").objects
+        return [(key, pods[key]) for key in self._kubelet.on_node.get(node, ()) if key in pods]
 
     def _orphaned(self, key: Key, pod: Object) -> Object:
         # PodGC marks only pods that have not ended; others keep their phase.
@@ -278,7 +280,7 @@ class NodeLifecycle:
         """Set a timer for each time at which pods have to go; which ones is decided then."""
         now = self._clock.now
         leaving = (taint_eviction(pod, node) for _, pod in pods if "deletionTimestamp" not in pod["metadata"])
-        for when in sorted({one.at for one in leaving if one is not None}):
+        for when in sorted({eviction.at for eviction in leaving if eviction is not None}):
             self._clock.call_at(
                 max(when, now), partial(self._fall_due, name), prompt=False, key=f"node-taints/{name}/{when}"
             )

@@ -152,8 +152,8 @@ class EventLog:
 
     def drop_namespace(self, namespace: str) -> list[EventRecord]:
         """Drop the events of a namespace; returns them."""
-        gone = [identity for identity, record in self.records.items() if record.namespace == namespace]
-        return [self.records.pop(identity) for identity in gone]
+        dropped = [identity for identity, record in self.records.items() if record.namespace == namespace]
+        return [self.records.pop(identity) for identity in dropped]
 
     def __iter__(self) -> Iterator[EventRecord]:
         return iter(self.records.values())
@@ -309,7 +309,7 @@ class ObjectStore:
 
     def _writable(self) -> None:
         if self.sealed:
-            raise StateError("this lab was opened to be looked at; open it to be changed")
+            raise StateError("this lab is open read-only; open it for changes")
 
     def insert(self, kind: str, key: Key, obj: Object, timestamp: str) -> Object:
         """Store a new object, filling in its metadata in place: the store owns ``obj`` and its metadata. Raises
@@ -414,11 +414,11 @@ class ObjectStore:
             return self._whole.fork(without)
         self.complete()
         forked = self._alike()
-        gone: dict[str, set[Key]] = {}
+        omitted: dict[str, set[Key]] = {}
         for kind, key in self._with_owned(without):
-            gone.setdefault(kind, set()).add(key)
-        forked._tables = {kind: table.fork(gone.get(kind, frozenset())) for kind, table in self._tables.items()}
-        if gone:
+            omitted.setdefault(kind, set()).add(key)
+        forked._tables = {kind: table.fork(omitted.get(kind, frozenset())) for kind, table in self._tables.items()}
+        if omitted:
             for kind, table in forked._tables.items():
                 for key, obj in table.objects.items():
                     if owners := obj["metadata"].get("ownerReferences"):
@@ -429,20 +429,20 @@ class ObjectStore:
 
     def _with_owned(self, owners: Iterable[Reference]) -> dict[Reference, None]:
         """These objects, what only they own, what only that owns, and so on, as far as it exists."""
-        found: dict[Reference, None] = {}
+        result: dict[Reference, None] = {}
         uids: set[str] = set()
         ahead = [(owner, True) for owner in owners]
         while ahead:
-            reference, asked = ahead.pop()
-            obj = None if reference in found else self.find(*reference)
+            reference, explicit = ahead.pop()
+            obj = None if reference in result else self.find(*reference)
             if obj is None:
                 continue
             # An object with other owners is looked at again when those go.
-            if asked or all(owner.get("uid") in uids for owner in obj["metadata"]["ownerReferences"]):
-                found[reference] = None
+            if explicit or all(owner.get("uid") in uids for owner in obj["metadata"]["ownerReferences"]):
+                result[reference] = None
                 uids.add(obj["metadata"]["uid"])
                 ahead += [(owned, False) for owned in self.dependents.get(obj["metadata"]["uid"], ())]
-        return found
+        return result
 
     def _completed(self) -> ObjectStore:
         """A sealed store with everything unpacked and indexed by owner."""

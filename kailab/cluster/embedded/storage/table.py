@@ -100,14 +100,14 @@ class ObjectTable:
         # An index answers the first term that names values; the others filter its result.
         for term in selector:
             if term.operator == "In":
-                found = [
+                matching = [
                     objects[key]
                     for key in self._labelled(term.key, term.values)
                     if namespace is None or key[0] == namespace
                 ]
                 if len(selector) == 1:
-                    return found
-                return [obj for obj in found if matches(selector, obj["metadata"].get("labels"))]
+                    return matching
+                return [obj for obj in matching if matches(selector, obj["metadata"].get("labels"))]
         order = self._sorted()
         if namespace is not None:
             start = bisect_left(order, (namespace, ""))

@@ -107,7 +107,7 @@ def _check(path: Path, context: str | None) -> str:
         raise InputError(f"no YAML: {error}", Where(file=str(path))) from error
     if not isinstance(config, dict) or not isinstance(config.get("clusters"), list) or not config["clusters"]:
         raise InputError("no kubeconfig: it names no clusters", Where(file=str(path)))
-    contexts = [one.get("name") for one in config.get("contexts") or () if isinstance(one, dict)]
+    contexts = [entry.get("name") for entry in config.get("contexts") or () if isinstance(entry, dict)]
     chosen = context or config.get("current-context")
     if not chosen:
         known = ", ".join(map(str, contexts)) or "none"

@@ -78,15 +78,15 @@ class SharingDecoder:
         """A part, with its own parts shared down to this depth."""
         if len(raw) > _LARGE:
             return self._made(raw, depth)
-        found = self._young.get(raw, self)
-        if found is self:
-            found = self._old.get(raw, self)
-            if found is self:
-                found = self._made(raw, depth)
+        part = self._young.get(raw, self)
+        if part is self:
+            part = self._old.get(raw, self)
+            if part is self:
+                part = self._made(raw, depth)
             if len(self._young) >= self._kept:
                 self._old, self._young = self._young, {}
-            self._young[raw] = found
-        return found
+            self._young[raw] = part
+        return part
 
     def _made(self, raw: bytes, depth: int) -> Any:
         if depth <= 0:

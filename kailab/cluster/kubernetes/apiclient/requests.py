@@ -97,8 +97,8 @@ def deleting(
     # Another object may have the name by now; it must not be deleted.
     if uid:
         options["preconditions"] = {"uid": uid}
-    told = f"delete {resource.kind} {name}"
-    return ApiRequest("DELETE", resource.path(namespace, name), _encode(options), told=told)
+    description = f"delete {resource.kind} {name}"
+    return ApiRequest("DELETE", resource.path(namespace, name), _encode(options), told=description)
 
 
 def deleting_all(resource: ApiResource, namespace: str | None) -> ApiRequest:
@@ -127,8 +127,8 @@ def binding(
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
     path = resource.path(namespace, pod, "binding", query=_MANAGED)
-    found = resource.path(namespace, pod)
-    return ApiRequest("POST", path, _encode(body), told=f"bind Pod {pod}", resolve=found, resolve_node=node)
+    pod_path = resource.path(namespace, pod)
+    return ApiRequest("POST", path, _encode(body), told=f"bind Pod {pod}", resolve=pod_path, resolve_node=node)
 
 
 def disrupting(
@@ -162,9 +162,9 @@ async def send(transport: Transport, request: ApiRequest, patience: float, brief
         if request.method == "DELETE" and answer.code == 404:
             return HttpAnswer(200, b"{}", answer.tries)
         if request.resolve and answer.code == 409:
-            there = await _look(transport, request.resolve, patience, brief)
-            if there.code == 200 and _is_ours(there, request):
-                return there if not request.resolve_node else HttpAnswer(201, b"{}", answer.tries)
+            present = await _look(transport, request.resolve, patience, brief)
+            if present.code == 200 and _is_ours(present, request):
+                return present if not request.resolve_node else HttpAnswer(201, b"{}", answer.tries)
     error = refusal(answer.code, answer.body, request.told)
     # These codes describe the present state, which settles it: the object is gone, or is not as was asked.
     error.doubtful = answer.doubtful and answer.code not in (404, 409)
@@ -174,18 +174,18 @@ async def send(transport: Transport, request: ApiRequest, patience: float, brief
 async def _look(transport: Transport, path: str, patience: float, brief: bool) -> HttpAnswer:
     """The present state. Raises ApiError, ``doubtful``, if the server does not answer."""
     try:
-        there = await transport.request("GET", path, patience=patience, brief=brief)
+        present = await transport.request("GET", path, patience=patience, brief=brief)
         # A busy or failing server says nothing about the object.
-        if there.code >= 429:
-            raise refusal(there.code, there.body, f"GET {path}")
+        if present.code >= 429:
+            raise refusal(present.code, present.body, f"GET {path}")
     except ApiError as error:
         error.doubtful = True
         raise
-    return there
+    return present
 
 
-def _is_ours(there: HttpAnswer, request: ApiRequest) -> bool:
-    obj = _decode(there.body)
+def _is_ours(present: HttpAnswer, request: ApiRequest) -> bool:
+    obj = _decode(present.body)
     if request.resolve_node:
         return bool(obj["spec"].get("nodeName") == request.resolve_node)
     # Only here managedFields are read, to see who created an object that exists already.

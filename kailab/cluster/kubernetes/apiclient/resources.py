@@ -74,11 +74,11 @@ class ApiResources:
 
     def of(self, key: str) -> ApiResource:
         """By kind key, in the newest version that both kailab and the server know. Raises NotFound."""
-        found = self._found.get(key)
-        if found is not None:
-            return found
+        resource_known = self._found.get(key)
+        if resource_known is not None:
+            return resource_known
         for api_version in self._versions(key):
-            resource = self._served(api_version, lambda one: one.key == key)
+            resource = self._served(api_version, lambda served: served.key == key)
             if resource is not None:
                 self._found[key] = resource
                 return resource
@@ -89,16 +89,16 @@ class ApiResources:
         api_version, kind = obj.get("apiVersion"), obj.get("kind")
         if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
             raise Invalid("an object needs apiVersion and kind", "kind")
-        found = self._served(api_version, lambda one: one.kind == kind)
-        if found is None:
+        resource = self._served(api_version, lambda served: served.kind == kind)
+        if resource is None:
             raise NotFound(f"the server has no kind {kind} in {api_version}")
-        return found
+        return resource
 
     def forget(self, key: str) -> None:
         """Ask anew next time: the server does not find the kind any more."""
-        found = self._found.pop(key, None)
-        if found is not None:
-            self._lists.pop(found.api_version, None)
+        resource = self._found.pop(key, None)
+        if resource is not None:
+            self._lists.pop(resource.api_version, None)
 
     def _versions(self, key: str) -> list[str]:
         known = KINDS.get(key)
@@ -110,38 +110,40 @@ class ApiResources:
         answer = self._ask(f"/apis/{quote(group, safe='.')}")
         if answer.code != 200:
             return []
-        told = decoding.decode_json(answer.body, _Group)
+        description = decoding.decode_json(answer.body, _Group)
         # For a kind that kailab does not know, the server's preferred version.
-        first = told.preferred_version.group_version
-        return [first, *(v.group_version for v in told.versions if v.group_version != first)]
+        first = description.preferred_version.group_version
+        return [first, *(v.group_version for v in description.versions if v.group_version != first)]
 
     def _served(self, api_version: str, fits: Callable[[ApiResource], bool]) -> ApiResource | None:
         known = self._lists.get(api_version)
         if known is not None:
-            found = next(filter(fits, known[1].values()), None)
+            resource = next(filter(fits, known[1].values()), None)
             # A missing kind is remembered for seconds only: a CRD may be on its way, even into a version that has other
             # kinds.
-            if found is not None or time.monotonic() - known[0] < _AGAIN_SECONDS:
-                return found
+            if resource is not None or time.monotonic() - known[0] < _AGAIN_SECONDS:
+                return resource
         return next(filter(fits, self._listed(api_version).values()), None)
 
     def _listed(self, api_version: str) -> dict[str, ApiResource]:
         root = "/api/" if "/" not in api_version else "/apis/"
         answer = self._ask(root + quote(api_version, safe="/."))
-        found: dict[str, ApiResource] = {}
+        resources: dict[str, ApiResource] = {}
         if answer.code == 200:
             listed = decoding.decode_json(answer.body, _List).resources
-            names = {one.name for one in listed}
-            for one in listed:
-                if "/" not in one.name and one.kind not in found:  # not a subresource
-                    key = key_of(api_version, one.kind)
-                    has_status = f"{one.name}/status" in names
-                    found[one.kind] = ApiResource(key, one.kind, api_version, one.name, one.namespaced, has_status)
+            names = {entry.name for entry in listed}
+            for entry in listed:
+                if "/" not in entry.name and entry.kind not in resources:  # not a subresource
+                    key = key_of(api_version, entry.kind)
+                    has_status = f"{entry.name}/status" in names
+                    resources[entry.kind] = ApiResource(
+                        key, entry.kind, api_version, entry.name, entry.namespaced, has_status
+                    )
         # An error does not mean that the server lacks the kind.
         elif answer.code != 404:
             raise refusal(answer.code, answer.body, f"GET {api_version}")
-        self._lists[api_version] = (time.monotonic(), found)
-        return found
+        self._lists[api_version] = (time.monotonic(), resources)
+        return resources
 
 
 PAGE = 1000
@@ -168,7 +170,7 @@ async def list_all(
     """In a namespace, or (None) in all. ``patience``: for each page. ``accept``: ``METADATA`` for metadata only.
     ``decoder``: the one to share parts with; None: a new one. Raises ApiError."""
     decoder = decoder or SharingDecoder()
-    found: list[Object] = []
+    objects: list[Object] = []
     more = ""
     while True:
         query: dict[str, str | int] = {"limit": PAGE, **({"continue": more} if more else {})}
@@ -180,8 +182,8 @@ async def list_all(
         for item in items:
             # A list has apiVersion and kind once, not in each object.
             item["apiVersion"], item["kind"] = resource.api_version, resource.kind
-        found += items
+        objects += items
         more = metadata.get("continue") or ""
         if not more:
             # Pages that follow each other by a token all show the state of the first, under its version.
-            return Listed(found, metadata["resourceVersion"])
+            return Listed(objects, metadata["resourceVersion"])

@@ -66,8 +66,8 @@ _BY_CODE: dict[int, type[ApiError]] = {
 }
 
 
-def refusal(code: int, body: bytes, asked: str) -> ApiError:
-    """The error for an answer that is no success. ``asked``: the request, as ``PATCH pods/a``, for answers without a
+def refusal(code: int, body: bytes, request: str) -> ApiError:
+    """The error for an answer that is no success. ``request``: the request, as ``PATCH pods/a``, for answers without a
     message."""
     try:
         status: Any = msgspec.json.decode(body)
@@ -75,7 +75,7 @@ def refusal(code: int, body: bytes, asked: str) -> ApiError:
         status = None
     if not isinstance(status, dict):
         status = {}
-    message = str(status.get("message") or f"{asked}: {body[:200].decode(errors='replace').strip() or 'no reason'}")
+    message = str(status.get("message") or f"{request}: {body[:200].decode(errors='replace').strip() or 'no reason'}")
     reason = str(status.get("reason") or "")
     # The first cause gives the field; the message lists all.
     if code == 422 or reason == "Invalid" or code == 400:
@@ -220,11 +220,11 @@ class ServerClock:
             return
         self._looked_at = moment
         try:
-            told = parsedate_to_datetime(date).timestamp() + 0.5  # dates are rounded down to whole seconds
+            server_time = parsedate_to_datetime(date).timestamp() + 0.5  # dates are rounded down to whole seconds
         except (TypeError, ValueError):
             return
-        if abs(told - self.now()) > _SKEW_SECONDS:
-            self._offset = told - moment
+        if abs(server_time - self.now()) > _SKEW_SECONDS:
+            self._offset = server_time - moment
 
 
 T = TypeVar("T")
@@ -264,14 +264,14 @@ class _Again(Exception):
 
     def __init__(
         self,
-        told: str,
+        message: str,
         after: float | None = None,
         answer: HttpAnswer | None = None,
         *,
         own: bool = False,
         sent: bool = True,
     ) -> None:
-        super().__init__(told)
+        super().__init__(message)
         self.after = after
         self.answer = answer
         self.own = own
@@ -551,7 +551,7 @@ class Transport:
         """The server's version. Raises ConnectError with the reason if it can't be used."""
         import msgspec
 
-        told = self.connection.told
+        server = self.connection.told
 
         async def ask(path: str) -> HttpAnswer:
             return await self.request("GET", path, patience=patience)
@@ -567,10 +567,10 @@ class Transport:
                 raise refusal(401, allowed.body, "GET namespaces/default")
         except Unauthorized as error:
             raise ConnectError(
-                f"{told}: the server does not accept the credentials ({error}); are they expired, or another cluster's?"
+                f"{server}: the server does not accept the credentials ({error}); are they expired, or another cluster's?"
             ) from error
         except (Unavailable, KeyError, TypeError, ValueError) as error:
-            raise ConnectError(f"{told}: no Kubernetes API answers there: {error}") from error
+            raise ConnectError(f"{server}: no Kubernetes API answers there: {error}") from error
         return str(version)
 
 
