@@ -30,7 +30,7 @@ from kailab.engine.snapshot.records import (
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
 from kailab.model.objects import Object
-from kailab.scheduler.reading.tasks import group_labels
+from kailab.scheduler.reading.tasks import gpu_group_labels
 
 PRIORITY_CLASSES = {50: "train", 75: "build-preemptible", 100: "build", 125: "inference"}
 MEMORY_UNIT = 1_000_000
@@ -207,7 +207,7 @@ def _pod(task: Task, group: PodGroup) -> Object:
     }
     if task.status in PLACED and task.node:
         spec["nodeName"] = task.node
-        named |= group_labels(task.gpu_groups) if gpu.shared else {}
+        named |= gpu_group_labels(task.gpu_groups) if gpu.shared else {}
         pod["status"] = {"phase": "Pending" if task.status in (Status.BINDING, Status.BOUND) else "Running"}
     return pod
 

@@ -299,10 +299,10 @@ class PodGrouper:
         if existing is None:
             self._planned[key] = _Planned(grouping, CreateWrite(podgroup_object(grouping)))
             return
-        wanted = updated_podgroup(existing, grouping, self._config)
-        if wanted is not None:
+        updated = updated_podgroup(existing, grouping, self._config)
+        if updated is not None:
             new = planned is not None and isinstance(planned.write, CreateWrite)
-            self._planned[key] = _Planned(grouping, CreateWrite(wanted) if new else UpdateWrite(wanted))
+            self._planned[key] = _Planned(grouping, CreateWrite(updated) if new else UpdateWrite(updated))
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -369,8 +369,8 @@ class PodGrouper:
     def _update_existing(self, key: Key, grouping: Grouping) -> Object:
         """Update a PodGroup that another client has created."""
         existing = self._cluster.get("PodGroup", key[1], key[0])
-        wanted = updated_podgroup(existing, grouping, self._config)
-        return existing if wanted is None else self._cluster.update(wanted)
+        updated = updated_podgroup(existing, grouping, self._config)
+        return existing if updated is None else self._cluster.update(updated)
 
     def _write_pods(self) -> None:
         pending = []

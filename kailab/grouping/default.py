@@ -135,14 +135,14 @@ def priority_class_of(owners: Sequence[Object], pod: Object, context: Context, f
         pod_class = spec_of(pod).get("priorityClassName") or ""
     for owner in owners:
         # An owner without a label has the pod's class. If that class exists, owners further up do not count.
-        named = labels_of(owner).get(PRIORITY_CLASS, pod_class)
-        if named and _exists(named, context):
-            return named
+        class_name = labels_of(owner).get(PRIORITY_CLASS, pod_class)
+        if class_name and _exists(class_name, context):
+            return class_name
     defaults = defaults_by_kind(context)
     for owner in owners if defaults else ():
-        named = defaults_for(owner, defaults).priority_class
-        if named and _exists(named, context):
-            return named
+        class_name = defaults_for(owner, defaults).priority_class
+        if class_name and _exists(class_name, context):
+            return class_name
     return fallback
 
 

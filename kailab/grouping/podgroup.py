@@ -75,18 +75,18 @@ def updated_podgroup(existing: Object, grouping: Grouping, config: GroupingConfi
     """
     if grouping.shared:
         return _with_owner(existing, grouping.owner.as_object())
-    wanted = keep_foreign_fields(existing, podgroup_object(grouping), config)
+    planned = keep_foreign_fields(existing, podgroup_object(grouping), config)
     metadata = existing["metadata"]
     changed = {
-        "labels": _merged(metadata.get("labels"), wanted["metadata"].get("labels")),
-        "annotations": _merged(metadata.get("annotations"), wanted["metadata"].get("annotations")),
-        "ownerReferences": wanted["metadata"]["ownerReferences"],
+        "labels": _merged(metadata.get("labels"), planned["metadata"].get("labels")),
+        "annotations": _merged(metadata.get("annotations"), planned["metadata"].get("annotations")),
+        "ownerReferences": planned["metadata"]["ownerReferences"],
     }
     # KAI writes empty fields, which mean the same as missing ones.
     old_spec = {key: value for key, value in spec_of(existing).items() if value not in ({}, [], None)}
-    if old_spec == wanted["spec"] and all(metadata.get(key) == value for key, value in changed.items() if value):
+    if old_spec == planned["spec"] and all(metadata.get(key) == value for key, value in changed.items() if value):
         return None
-    return {**existing, "metadata": {**metadata, **changed}, "spec": wanted["spec"]}
+    return {**existing, "metadata": {**metadata, **changed}, "spec": planned["spec"]}
 
 
 def _with_owner(existing: Object, reference: Mapping[str, Any]) -> Object | None:
@@ -117,9 +117,9 @@ def _least(min_member: int, min_sub_group: int | None) -> dict[str, Any]:
 
 
 def _constraint(topology: PlannedTopology) -> dict[str, str]:
-    named = {
+    fields = {
         "topology": topology.topology,
         "requiredTopologyLevel": topology.required_level,
         "preferredTopologyLevel": topology.preferred_level,
     }
-    return {key: value for key, value in named.items() if value}
+    return {key: value for key, value in fields.items() if value}

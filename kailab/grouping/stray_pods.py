@@ -74,8 +74,8 @@ class StrayPods:
             if event.type == "DELETED":
                 yield from self._members.pop(key, ())
             return
-        ours = obj["spec"].get("schedulerName") in self._config.scheduler_names
-        if event.type == "ADDED" and ours and is_bound_from_start(obj):
+        is_ours = obj["spec"].get("schedulerName") in self._config.scheduler_names
+        if event.type == "ADDED" and is_ours and is_bound_from_start(obj):
             yield key
 
     def _adopt(self, key: Key) -> bool:

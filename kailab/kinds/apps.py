@@ -39,11 +39,11 @@ def _check_selected_template(faults: Faults, spec: dict[str, Any]) -> None:
     if selector is None:
         return
     check_selector(faults, selector, "spec.selector")
-    wanted = selector.get("matchLabels")
-    if not wanted and not selector.get("matchExpressions"):
+    match_labels = selector.get("matchLabels")
+    if not match_labels and not selector.get("matchExpressions"):
         faults.add("spec.selector", "is empty; expected matchLabels that select the template's pods")
     labels = _template_labels(spec)
-    for name, value in wanted.items() if isinstance(wanted, dict) else ():
+    for name, value in match_labels.items() if isinstance(match_labels, dict) else ():
         if labels.get(name) != value:
             faults.add(f"spec.selector.matchLabels[{name}]", "does not match the labels of spec.template.metadata")
 

@@ -63,14 +63,14 @@ class SchedulerComposition:
         """Make the parts for a cluster. ``binding`` returns whether pods are being bound right now; less urgent writes wait then. If one
         part can't be made, all others are closed."""
         observer = observer or Observer()
-        made: dict[str, SchedulerPart] = {}
+        parts: dict[str, SchedulerPart] = {}
         try:
             # Claims before reservations: a pod that can't have its devices gets no GPU reserved.
             preparations: dict[str, Preparation] = {}
             if self.claims:
-                preparations["claims"] = made["claims"] = ClaimAllocator(cluster)
+                preparations["claims"] = parts["claims"] = ClaimAllocator(cluster)
             if self.reservations:
-                preparations["reservations"] = made["reservations"] = ReservationPods(cluster)
+                preparations["reservations"] = parts["reservations"] = ReservationPods(cluster)
             scheduler = Scheduler(
                 cluster,
                 self.config,
@@ -82,7 +82,7 @@ class SchedulerComposition:
                 sparing=self.sparing,
                 ahead=self.ahead,
             )
-            made["scheduler"] = scheduler
+            parts["scheduler"] = scheduler
             controllers: dict[str, SchedulerPart] = {}
             if self.grouping:
                 grouping = GroupingConfig(scheduler_names=tuple(self.scheduler_names))
@@ -90,16 +90,16 @@ class SchedulerComposition:
                 register_installed()
                 # In other clusters the garbage collector deletes stray pods.
                 if isinstance(cluster, VirtualTime):
-                    controllers["stray pods"] = made["stray pods"] = StrayPods(cluster, grouping)
-                controllers["grouping"] = made["grouping"] = PodGrouper(
+                    controllers["stray pods"] = parts["stray pods"] = StrayPods(cluster, grouping)
+                controllers["grouping"] = parts["grouping"] = PodGrouper(
                     cluster, grouping, partial(_cycles, scheduler), ahead=self.ahead
                 )
             if self.queue_status:
-                controllers["queue status"] = made["queue status"] = QueueStatus(cluster, binding)
+                controllers["queue status"] = parts["queue status"] = QueueStatus(cluster, binding)
             # Last, so that the parts are closed if an observer fails.
             observer.on_begin(scheduler)
         except BaseException:
-            for part in made.values():
+            for part in parts.values():
                 part.close()
             raise
         # Grouping comes first: the scheduler then sees new PodGroups in the same turn.

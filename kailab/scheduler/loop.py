@@ -137,10 +137,10 @@ class Scheduler:
     def _order_outdated(self, now: float) -> bool:
         """Whether the serving order of the latest cycle is older than the policy allows. ``wake_at`` does not include this time: an
         outdated order alone is no reason to wake."""
-        holds, latest = self._order_holds, self.history.latest
-        if holds is None or latest is None or not latest.decisions.pending:
+        max_age, latest = self._order_holds, self.history.latest
+        if max_age is None or latest is None or not latest.decisions.pending:
             return False
-        return now - latest.now >= holds
+        return now - latest.now >= max_age
 
     def carry_on(self, before: Scheduler) -> None:
         """Continue from the state of another scheduler over a cluster with the same objects: its promises, refusals, reports and past

@@ -117,8 +117,8 @@ class UsageHistory:
     def compute(self, now: float) -> Usage:
         """Usage of each queue at ``now``. Time before the first interval counts neither as usage nor as capacity."""
         begin = self._window_start(now)
-        offered = [0.0, 0.0, 0.0]
-        held: dict[str, list[float]] = {}
+        capacity = [0.0, 0.0, 0.0]
+        allocated: dict[str, list[float]] = {}
         for index, interval in enumerate(self._intervals):
             # The last interval has not ended yet.
             following = self._intervals[index + 1].start if index + 1 < len(self._intervals) else now
@@ -127,31 +127,31 @@ class UsageHistory:
                 continue
             weight = self._weight(start, end, now)
             for resource in range(3):
-                offered[resource] += weight * interval.capacity[resource]
+                capacity[resource] += weight * interval.capacity[resource]
             for queue, amounts in interval.queues.items():
-                sums = held.setdefault(queue, [0.0, 0.0, 0.0])
+                sums = allocated.setdefault(queue, [0.0, 0.0, 0.0])
                 for resource in range(3):
                     sums[resource] += weight * amounts[resource]
         return {
             queue: {
-                name: sums[resource] / offered[resource] if offered[resource] else 0.0
+                name: sums[resource] / capacity[resource] if capacity[resource] else 0.0
                 for resource, name in enumerate(RESOURCES)
             }
-            for queue, sums in sorted(held.items())
+            for queue, sums in sorted(allocated.items())
         }
 
     def observe(self, now: float, queues: Iterable[QueueState], capacity: Mapping[str, int]) -> bool:
         """Record the allocation from ``now`` on. Returns whether it differs from the last one and was saved."""
-        offered = (float(capacity["gpu"]), float(capacity["cpu"]), float(capacity["memory"]))
-        held: dict[str, Amounts] = {}
+        total = (float(capacity["gpu"]), float(capacity["cpu"]), float(capacity["memory"]))
+        allocated: dict[str, Amounts] = {}
         for queue in queues:
             amounts = (float(queue.gpu.allocated), float(queue.cpu.allocated), float(queue.memory.allocated))
             if any(amounts):
-                held[queue.name] = amounts
+                allocated[queue.name] = amounts
         last = self._intervals[-1] if self._intervals else None
-        if last is not None and last.capacity == offered and last.queues == held:
+        if last is not None and last.capacity == total and last.queues == allocated:
             return False
-        interval = UsageInterval(now, offered, dict(sorted(held.items())))
+        interval = UsageInterval(now, total, dict(sorted(allocated.items())))
         # Of several cycles at one time only the last one has a duration.
         if last is not None and last.start == now:
             self._intervals[-1] = interval

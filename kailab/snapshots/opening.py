@@ -19,7 +19,7 @@ from kailab.model.files import read_bytes
 from kailab.model.labels import RUN_SECONDS
 from kailab.model.times import parse_time
 from kailab.scheduler.observers import Observer
-from kailab.scheduler.reading.tasks import group_labels
+from kailab.scheduler.reading.tasks import gpu_group_labels
 from kailab.snapshots import evidence_state, kai_archive, snapshot
 from kailab.snapshots.snapshot import ClusterSnapshot
 
@@ -62,7 +62,7 @@ def _bound(pod: Object, request: Mapping[str, object]) -> Object:
         labels.RECEIVED_RESOURCE_TYPE: str(request.get("receivedResourceType") or "Regular"),
     }
     groups = request.get("selectedGPUGroups")
-    shared = group_labels(tuple(map(str, groups))) if isinstance(groups, Iterable) and groups else {}
+    shared = gpu_group_labels(tuple(map(str, groups))) if isinstance(groups, Iterable) and groups else {}
     return {
         **pod,
         "metadata": {**meta, "annotations": notes, "labels": {**(meta.get("labels") or {}), **shared}},

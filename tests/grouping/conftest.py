@@ -1,4 +1,4 @@
-"""Builders of owners and pods, and a Reader over a handful of objects."""
+"""Builders of owners and pods, and an ObjectReader over a few objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kailab.grouping import Grouping, GroupingConfig, group_pod
 
 
 class Objects:
-    """A Reader over the objects it was given."""
+    """An ObjectReader over given objects."""
 
     def __init__(self, *objects: Object) -> None:
         self._objects = objects
@@ -43,7 +43,7 @@ class Objects:
 
 
 def thing(api_version: str, kind: str, name: str, spec: Any = None, **metadata: Any) -> Object:
-    """An object in namespace ``ns``, its uid made of its kind and name."""
+    """An object in namespace ``ns`` whose uid is made of its kind and name."""
     identity = {"name": name, "namespace": "ns", "uid": f"uid-{kind.lower()}-{name}"}
     obj: Object = {"apiVersion": api_version, "kind": kind, "metadata": {**identity, **metadata}}
     if spec is not None:
@@ -67,7 +67,7 @@ def priority_class(name: str) -> Object:
 def grouped(
     member: Object, *owners: Object, reads: tuple[Object, ...] = (), config: GroupingConfig | None = None
 ) -> Grouping:
-    """``group`` with the cluster holding ``reads`` alone."""
+    """``group_pod`` over a cluster that only has ``reads``."""
     return group_pod(member, owners, Objects(*reads), config)
 
 
@@ -94,7 +94,7 @@ def _sub_group_of() -> Callable[[Grouping, str], str | None]:
 
 @pytest.fixture(scope="session")
 def shared() -> Callable[[str], Path]:
-    """Paths in the folder of recorded cases and documents; skips where it is absent."""
+    """Paths in the folder of recorded cases and documents; skips if it is missing."""
 
     def path(name: str) -> Path:
         root = Path(os.environ.get("KAILAB_SHARED") or Path(__file__).resolve().parents[2].parent / "shared")

@@ -1,4 +1,4 @@
-"""Whatever an owner or a pod says, the answer is a whole grouping or a GroupingError, and always the same one."""
+"""For any owner and pod the result is a complete grouping or a GroupingError, and always the same one."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ tags = st.dictionaries(
 
 
 class Echo:
-    """Reads that find an object of the asked kind, with a spec of any shape, or nothing."""
+    """An ObjectReader that returns an object of the requested kind with a spec of any shape, or None."""
 
     def __init__(self, spec):
         self._spec = spec

@@ -1,4 +1,4 @@
-"""What holds for every kind of owner: names, queue, priority class, preemptibility, durations, topology."""
+"""Rules for all kinds of owners: names, queue, priority class, preemptibility, durations, topology."""
 
 from __future__ import annotations
 

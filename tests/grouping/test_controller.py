@@ -1,4 +1,4 @@
-"""The podgrouper at work on an embedded cluster."""
+"""The pod grouper on an embedded cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GPU = [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1
 
 
 class Bench:
-    """A cluster with a podgrouper, and short ways to make things in it."""
+    """A cluster with a pod grouper, and short methods to create objects."""
 
     def __init__(self, config=None):
         self.cluster = EmbeddedCluster()

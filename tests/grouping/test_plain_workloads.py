@@ -1,4 +1,4 @@
-"""Pods, Deployments, Jobs and their like."""
+"""Pods, Deployments, Jobs and similar workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodGroup objects, and what of one outlives an update."""
+"""PodGroup objects, and the fields that survive an update."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def grouping(**fields):
 
 
 def stored(made, **spec):
-    """A PodGroup as the cluster holds it, with what others wrote into its spec."""
+    """A PodGroup of the cluster, with fields that other components wrote into its spec."""
     obj = podgroup_object(made)
     metadata = {**obj["metadata"], "resourceVersion": "5", "uid": "x"}
     return {**obj, "metadata": metadata, "spec": {**obj["spec"], **spec}, "status": {"phase": "kept"}}

@@ -1,4 +1,4 @@
-"""KAI's own cases of its podgrouper, where the recordings are at hand."""
+"""KAI's own test cases of its podgrouper, if the recordings are available."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kind is one registration: this file adds one, and a lab takes it, makes its pods, groups, shows, scales and explains them."""
+"""A kind is one registration: this file adds one, and a lab accepts it, makes its pods, groups, shows, scales and explains them."""
 
 from __future__ import annotations
 

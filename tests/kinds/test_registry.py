@@ -1,4 +1,4 @@
-"""The registry of kinds: what it takes, what it refuses, and that a name costs nothing of a controller."""
+"""The registry of kinds: what it accepts and refuses, and that looking a kind up imports no controller."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_kind_that_is_registered_may_be_read_by_the_scheduler() -> None:
 
 
 def test_versions_of_kais_crds_stand_in_one_module() -> None:
-    """Whoever writes one of KAI's objects asks the kind for its version."""
+    """Code that writes one of KAI's objects takes its version from the kind."""
     kai = {kind.api_version for kind in KINDS.values() if kind.group in ("scheduling.run.ai", "kai.scheduler")}
     told = re.compile("|".join(map(re.escape, sorted(kai, key=len, reverse=True))))
     package = Path(kinds.__file__).parents[1]

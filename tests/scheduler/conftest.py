@@ -1,4 +1,4 @@
-"""Builders of objects as users write them, and a small lab of real parts: embedded cluster, podgrouper, scheduler."""
+"""Builders of objects as users write them, and a small lab: embedded cluster, pod grouper, scheduler."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def podgroup(name: str, queue: str, minimum: int = 1, *, annotations: dict[str, 
 
 
 def member(name: str, group: str, gpus: int = 1, **more: Any) -> Obj:
-    """A pod of a PodGroup that is written by hand: the podgrouper leaves it alone."""
+    """A pod of a PodGroup that a user made, which the pod grouper does not change."""
     annotations = {"pod-group-name": group, "kai.scheduler/skip-podgrouper": "true", **more.pop("annotations", {})}
     return pod(name, gpus, annotations=annotations, **more)
 

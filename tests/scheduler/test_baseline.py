@@ -1,4 +1,4 @@
-"""What kube-scheduler would do: pods one by one, no queues, no gangs."""
+"""The baseline schedules as kube-scheduler does: pod by pod, without queues or gangs."""
 
 from __future__ import annotations
 

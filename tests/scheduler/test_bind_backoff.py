@@ -1,4 +1,4 @@
-"""Pods that can't be bound: at their own pace, in nobody's way, and not as part of a gang that would be half bound."""
+"""Pods whose binding fails: they are retried with pauses, block nobody, and do not start their gang in part."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TRIED = list[tuple[str, float]]
 
 @pytest.fixture
 def refuse(lab, monkeypatch) -> Callable[[str], TRIED]:
-    """Refuse to bind a pod from now on; what was tried, and when."""
+    """Refuse every bind of a pod from now on. Returns the tries and their times."""
 
     def refusing(name: str) -> TRIED:
         real, tried = lab.cluster.bind, []

@@ -1,4 +1,4 @@
-"""Victims that save their state before they leave: real scheduler and kubelet over an embedded cluster."""
+"""Victims save their state before they end: the scheduler and the fake kubelet over an embedded cluster."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DONE = "kailab.dev/checkpoint-done"
 
 @pytest.fixture
 def contested(build) -> Any:
-    """One GPU, held by ``low``; ``run(config, **spec of low)`` lets ``high`` want it, and settles for a moment."""
+    """One GPU that ``low`` holds; ``run(config, **spec of low)`` submits ``high`` and settles."""
     lab = build.lab(nodes=1, gpus=1)
     lab.apply(build.queue("team"))
 

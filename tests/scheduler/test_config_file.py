@@ -1,4 +1,4 @@
-"""KAI's scheduler configuration, read."""
+"""Reading KAI's scheduler configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cycle's record holds all that its decisions depend on: records, configuration, time."""
+"""A cycle's record has everything that its decisions depend on: records, configuration, time."""
 
 import pytest
 
@@ -20,7 +20,7 @@ class Keeper(Observer):
 
 
 def watched(lab, **config):
-    """The lab's scheduler made anew, and the list that its cycles' records go to."""
+    """A new scheduler of the lab, and the list of its cycles' records."""
     keeper = Keeper()
     lab.scheduler.close()
     lab.scheduler = Scheduler(lab.cluster, EngineConfig(**config), keeper)
@@ -29,7 +29,7 @@ def watched(lab, **config):
 
 
 def decided_again(records):
-    """Decisions from what was kept, through JSON, beside those that were taken."""
+    """The decisions computed from recorded cycles (through JSON), and the original ones."""
     snapshot, pairs = Snapshot(), []
     for record in records:
         snapshot = Changes.from_json(record.changes.as_json()).applied_to(snapshot)

@@ -1,4 +1,4 @@
-"""Evictions: who goes, who is told, what is remembered, and gangs that are no longer whole."""
+"""Evictions: victims, events, timestamps, and stale gangs."""
 
 from __future__ import annotations
 

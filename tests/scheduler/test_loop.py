@@ -1,4 +1,4 @@
-"""The scheduler over a cluster: what it binds, evicts, tells and leaves alone."""
+"""The scheduler over a cluster: what it binds, evicts, reports and leaves alone."""
 
 from __future__ import annotations
 

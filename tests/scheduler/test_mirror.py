@@ -1,4 +1,4 @@
-"""The mirror: what the working set is told about a cluster, and what it is spared."""
+"""The mirror: which changes reach the working set, and which do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mirror that is begun like another of the same objects: it takes over what is read, and sees what there is."""
+"""A mirror that takes over the records of another one for the same objects, and follows the cluster from there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def cluster() -> EmbeddedCluster:
 
 
 def full(cluster, build) -> None:
-    """Pods that wait, that have a place, that share a GPU, that come before their PodGroup."""
+    """Pods that are pending, that run, that share a GPU, that arrive before their PodGroup."""
     cluster.create(build.node("n"))
     cluster.create(build.queue("q"))
     cluster.create(build.podgroup("g", "q", 2))

@@ -1,4 +1,4 @@
-"""The mirror of pods that share GPUs, and of what reserves these."""
+"""The mirror of pods that share GPUs, and of their reservation pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that came and went leaves nothing behind in those that keep the cluster scheduled."""
+"""The scheduler and its controllers keep no memory of work that is gone."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 from tests.scheduler.conftest import SmallLab, member, pod, podgroup, queue, share
 
 BOUNDED = ("history", "_hub", "_cluster", "cluster")
-"""History has a length of its own; the cluster is not theirs."""
+"""The history has a bound of its own, and the cluster belongs to others."""
 
 
 def containers(root: Any, path: str, seen: set[int]) -> Iterator[tuple[str, int]]:
-    """Name and size of each container that can be reached, those within a container under one name."""
+    """Name and size of each reachable container; containers within a container share one name."""
     if id(root) in seen or isinstance(root, str | bytes | int | float | type):
         return
     seen.add(id(root))
@@ -48,7 +48,7 @@ def sizes(lab: SmallLab) -> dict[str, int]:
 
 
 def come_and_go(lab: SmallLab, first: int, number: int) -> None:
-    """More than fits, of two queues that take from each other; all of it ends, its PodGroup before or after it."""
+    """More work than fits, of two queues that reclaim from each other. All of it ends, its PodGroup before or after it."""
     for index in range(first, first + number):
         owner = "a" if index % 2 else "b"
         single, gang = f"single-{index}", f"gang-{index}"

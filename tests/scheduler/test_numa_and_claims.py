@@ -1,4 +1,4 @@
-"""NUMA zones and resource claims as objects: what nodes and pods tell, and what the scheduler writes."""
+"""Reading NUMA zones and resource claims, and the annotations that the scheduler writes."""
 
 from kailab.engine.snapshot.records import ContainerRequest, ZoneShare
 from kailab.scheduler.reading.numa import (
@@ -80,7 +80,7 @@ def guaranteed(build, name, cpu):
 
 
 def test_pods_get_zones_one_after_the_other_over_cycles(build) -> None:
-    """The second pod is bound a cycle later: what the first holds is known from its annotation alone."""
+    """The second pod is bound a cycle later; only the annotation of the first one says what it holds."""
     lab = build.lab(nodes=0)
     cluster = lab.cluster
     cluster.create(build.node("n"))

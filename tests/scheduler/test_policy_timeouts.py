@@ -1,4 +1,4 @@
-"""Policies that never answer: told by their names, and nothing else is lost."""
+"""Policies that never return: the error names them, and the lab continues."""
 
 from __future__ import annotations
 

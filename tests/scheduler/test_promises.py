@@ -1,4 +1,4 @@
-"""At rest nobody is promised a place that nobody leaves."""
+"""When a lab has settled, no pod is promised a place that nobody leaves."""
 
 from __future__ import annotations
 

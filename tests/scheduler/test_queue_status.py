@@ -1,4 +1,4 @@
-"""The status of queues and PodGroups: what is requested and held, summed up the tree."""
+"""The status of queues and PodGroups: requested and allocated amounts, summed over the tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod asks for, and the shape it makes."""
+"""The requests of pods, and their shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While pods are being bound, the status of queues and PodGroups waits, but not for ever, and is then written once."""
+"""While pods are being bound, the status of queues and PodGroups waits for a limited time and is then written once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.scheduler.conftest import Obj, SmallLab, member, podgroup, queue
 
 
 class Busy:
-    """A small lab whose status is kept by a controller of a live cluster."""
+    """A small lab with the status controller of a live cluster."""
 
     def __init__(self) -> None:
         self.lab = SmallLab()

@@ -1,4 +1,4 @@
-"""Past use, for time-based fairness."""
+"""Past usage, for time-based fairness."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_is_older_than_the_window_does_not_count() -> None:
 
 
 def test_use_one_half_life_ago_weighs_half() -> None:
-    """Two equal spells of one second: one now, one a half-life ago; what is offered in between is nearly nothing."""
+    """Two equal intervals of one second, one now and one a half-life ago, with almost no capacity in between."""
     half_life = 1000.0
     _, past = history(UsageParams(half_life=half_life))
     past.observe(0, [state("old", 10)], CAPACITY)
@@ -78,7 +78,7 @@ def test_a_tumbling_window_begins_anew() -> None:
     st.sampled_from([None, 60.0, 600.0]),
 )
 def test_pieces_add_up_to_samples_taken_often(pieces: list[tuple[int, int]], half_life: float | None) -> None:
-    """The exact integral agrees with KAI's way, a sum of decayed samples, taken every second."""
+    """The exact integral agrees with KAI's sum of decayed samples, taken every second."""
     _, past = history(UsageParams(half_life=half_life))
     now, samples = 0, []
     for length, gpus in pieces:
@@ -123,7 +123,7 @@ def test_it_is_off_unless_asked_for(lab, build) -> None:
 
 
 def test_two_queues_take_turns(build) -> None:
-    """One GPU node of 8, two queues without quota, each wanting all of it: with history, the one that waited gets its turn."""
+    """One node of 8 GPUs and two queues without quota that request all of them: with past usage, the queue that waited is next."""
     lab = build.lab(nodes=1)
     lab.restart(config=EngineConfig(k_value=5.0), usage=UsageParams(half_life=1800.0))
     for name in ("a", "b"):

@@ -1,4 +1,4 @@
-"""Schedulers as services over one embedded cluster, and the few objects that show what they do."""
+"""Schedulers as services over one embedded cluster, and small objects for them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Candidate:
 
 
 class Cut:
-    """A connection that can be cut: requests then fail as they do when a server can't be reached."""
+    """A connection that can be cut: requests then fail as if the server could not be reached."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -100,7 +100,7 @@ class Cut:
 
 
 class World:
-    """Time goes on for all of them together."""
+    """Let time pass for all of them."""
 
     def __init__(self) -> None:
         self.cluster = EmbeddedCluster()
@@ -156,7 +156,7 @@ def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def live(plane: ControlPlane) -> Iterator[KubernetesCluster]:
-    """The plane's cluster; what a test leaves in the namespace default is taken out."""
+    """The plane's cluster; objects that a test leaves in the namespace default are deleted."""
     cluster = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig))
     try:
         yield cluster
@@ -246,7 +246,7 @@ def start(plane: ControlPlane) -> Iterator[Callable[..., Running]]:
 
 
 def live_pod(name: str, gpus: int = 1, **more: Any) -> Obj:
-    """As ``pod``, for fleets whose nodes keep others off."""
+    """As ``pod``, for fleets whose nodes have taints."""
     return pod(name, gpus, tolerations=[{"operator": "Exists"}], **more)
 
 

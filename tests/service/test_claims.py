@@ -1,4 +1,4 @@
-"""ResourceClaims are allocated at bind: which devices, written how, and what becomes of them when pods go."""
+"""ResourceClaims are allocated with the binding: choice of devices, written fields, and release when pods end."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def claiming(build, name, *claims):
 
 @pytest.fixture
 def led(world, build):
-    """A node without GPUs of the old kind and four for claims."""
+    """A node with four GPUs for claims and none of the device plugin."""
     world.cluster.delete("Node", "n1")
     world.cluster.create(build.node("n1", 0))
     world.cluster.create(device_class())
@@ -73,7 +73,7 @@ def led(world, build):
 
 
 def why_not(world, name):
-    """Why a pod is not scheduled, as its condition says."""
+    """The message of a pod's PodScheduled condition."""
     conditions = world.cluster.get("Pod", name, "default")["status"]["conditions"]
     return next(one["message"] for one in conditions if one["type"] == "PodScheduled")
 
@@ -182,7 +182,7 @@ def test_what_could_not_be_bound_is_freed_again(led, build, monkeypatch) -> None
 
 
 def test_a_claim_changed_by_somebody_else_is_not_overwritten(led, build) -> None:
-    """Decided on one state, written onto another: the server says no, and the pod waits for the next cycle."""
+    """The claim changes between decision and write: the server answers with a Conflict, and the pod waits for the next cycle."""
     cluster = led.cluster
     led.candidates.clear()
     cluster.create(claim("c"))
@@ -205,7 +205,7 @@ def test_a_claim_changed_by_somebody_else_is_not_overwritten(led, build) -> None
 
 
 def test_devices_that_a_claim_may_have_are_nobody_elses(led, build) -> None:
-    """The allocation was written, no answer said so, and the news of it is late."""
+    """The allocation was written without an answer, and the watch reports it late."""
     cluster = led.cluster
     led.candidates.clear()
     pods = []
@@ -271,13 +271,13 @@ def test_a_claim_still_to_be_made_from_a_template_holds_its_pod_back(led, build)
 
 
 def chosen(world, claim_object, *more):
-    """Devices for one claim on n1, or why not."""
+    """The devices chosen for one claim on n1, or the reason of the failure."""
     from kailab.engine.snapshot.devices import choose_devices
     from kailab.scheduler.reading.claims import DeviceInventory, read_device_requests
 
     inventory = DeviceInventory()
     for obj in [*world.cluster.list("ResourceSlice"), *more]:
-        inventory.take(obj, gone=False)
+        inventory.take(obj, deleted=False)
     classes = {obj["metadata"]["name"]: obj for obj in world.cluster.list("DeviceClass")}
     found = choose_devices(
         read_device_requests(claim_object["spec"], classes), inventory.on("n1"), lambda device: False

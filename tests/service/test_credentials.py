@@ -1,4 +1,4 @@
-"""Credentials that were good and are refused from some moment on: the process ends, and one that is started anew goes on."""
+"""Credentials that the server refuses from some time on: the process ends, and a new one continues."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_server_that_takes_them_again_is_worked_with(live) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_process_whose_account_was_made_anew_ends_and_says_why(acting, live, build) -> None:
-    """One holds a lease and has nothing to do but renew it; the other has none, and a pod to bind."""
+    """One process holds a lease and only renews it; the other has no lease and a pod to bind."""
     own = ("--no-leader-elect", "--scheduler-name", "other-scheduler")
     for name in ("deaf-holder", "deaf-alone"):
         acting.act(name)

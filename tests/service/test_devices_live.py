@@ -1,4 +1,4 @@
-"""Shared GPUs and claimed devices on a real control plane, with kube-scheduler and the resourceclaim controller beside us."""
+"""Shared GPUs and claimed devices on a real control plane, with kube-scheduler and the resourceclaim controller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESERVATIONS = "kai-resource-reservation"
 
 
 def requested(live):
-    """GPUs asked for on each node by pods that live."""
+    """The GPUs that active pods request on each node."""
     found = Counter()
     for pod in live.list("Pod"):
         if pod["spec"].get("nodeName") and pod["status"].get("phase") not in ("Succeeded", "Failed"):
@@ -27,7 +27,7 @@ def requested(live):
 
 
 def test_kube_scheduler_sees_shared_gpus_taken(live, plane, start, build) -> None:
-    """Both fill the same nodes; what pods ask for in all never exceeds what a node has."""
+    """Both schedulers fill the same nodes; the requests on a node never exceed its capacity."""
     one = start("one")
     build.eventually(lambda: one.is_ready(f"leading as {one.name}"))
     shares = [f"half-{number}" for number in range(8)]
@@ -67,7 +67,7 @@ def test_kube_scheduler_sees_shared_gpus_taken(live, plane, start, build) -> Non
 
 @pytest.fixture
 def devices(live, tmp_path):
-    """Two nodes whose GPUs are there for claims only."""
+    """Two nodes whose GPUs only claims can use."""
     path = tmp_path / "claims.yaml"
     path.write_text(
         "apiVersion: kailab.dev/v1\nkind: Fleet\nname: claims\npools:\n"

@@ -1,4 +1,4 @@
-"""Leader election: who acts, when others take over, and that nobody writes on a lease that may be another's."""
+"""Leader election: who leads, when candidates take over, and that nobody writes without the lease."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_former_leader_comes_back_as_a_standby_and_may_lead_again(world, build
 
 
 def test_steps_of_the_wall_clock_do_no_harm(world) -> None:
-    """What the record says of time is never compared with a clock: only whether it changes counts."""
+    """The times in the record are never compared with a clock; only its changes count."""
     a, b = world.candidate("a"), world.candidate("b")
     for one, shift in ((a, -86_400.0), (b, 86_400.0)):
         one.cut.now = lambda shift=shift: world.cluster.now() + shift
@@ -163,7 +163,7 @@ def test_a_deleted_lease_is_made_anew(world) -> None:
 
 
 def test_the_clock_of_the_fence_runs_from_when_the_renewal_was_sent(world) -> None:
-    """An answer that takes long must not lengthen the time that the holder trusts the lease."""
+    """A slow answer must not extend the time for which the holder trusts its lease."""
     slow = world.candidate("slow")
     update = world.cluster.update
 

@@ -1,4 +1,4 @@
-"""Cycles of a scheduler in a process of its own, kept in a file: what is there can be decided again, whatever went wrong in between."""
+"""Cycles of a scheduler process in a file: every cycle in it can be decided again, whatever errors occurred in between."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kailab.scheduler.service import NoElection, SchedulerService, ServiceSettin
 
 
 class Keeping:
-    """A scheduler that keeps its cycles, and what it said of them."""
+    """A scheduler that writes its cycles to a file, and its output."""
 
     def __init__(self, world, build, path: Path, caplog) -> None:
         self.world, self.build, self.caplog = world, build, caplog

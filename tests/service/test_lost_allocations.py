@@ -1,4 +1,4 @@
-"""Allocations that are carried out without an answer, and become known late: nobody is given a device twice, or evicted for one."""
+"""Allocations without an answer that the server carries out: no device is given twice, and nobody is evicted for one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEVICES, PODS = 8, 12
 
 
 class LateNews:
-    """A watch to which objects in doubt become known when their time has come."""
+    """A watch that delivers events of unanswered writes late."""
 
     def __init__(self, inner: Any, lossy: Lossy) -> None:
         self._inner = inner
@@ -47,7 +47,7 @@ class LateNews:
 
 
 class Lossy:
-    """A cluster that carries out three of four allocations without an answer, ``most`` times in all."""
+    """A cluster that carries out three of four allocations without an answer, at most ``most`` times."""
 
     def __init__(self, inner: EmbeddedCluster, seed: int, most: int) -> None:
         self._inner = inner
@@ -81,7 +81,7 @@ class Lossy:
 
 @pytest.mark.parametrize("seed", [2, 4, 15, 16, 19])
 def test_nobody_is_evicted_for_devices_in_doubt(seed: int) -> None:
-    """Every pod wants one device: to move one makes no room for another."""
+    """Every pod requests one device, so moving a pod frees no capacity for another."""
     cluster = EmbeddedCluster()
     for name in ("n1", "n2"):
         cluster.create(node(name, 0))

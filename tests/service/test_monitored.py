@@ -1,4 +1,4 @@
-"""The ServiceMonitor leads Prometheus to the metrics that a scheduler really serves: label by label, port by port."""
+"""The ServiceMonitor leads Prometheus to the metrics that the scheduler serves: labels and ports match."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_it_is_as_the_operators_own_schema_says() -> None:
 
 
 def _schema() -> dict[str, Any]:
-    """Of the CRD in the operator's Go module; skips where it can't be had."""
+    """The schema of the CRD in the operator's Go module; skips if it can't be downloaded."""
     go = shutil.which("go")
     if go is None:
         pytest.skip("no Go, by whose module proxy the operator's CRDs are got")
@@ -92,7 +92,7 @@ def _schema() -> dict[str, Any]:
 
 
 def _strict(schema: Any) -> Any:
-    """An API server drops fields that a schema does not have: here they are a fault."""
+    """An API server drops fields that a schema lacks; this check reports them."""
     if isinstance(schema, list):
         return [_strict(one) for one in schema]
     if not isinstance(schema, dict):

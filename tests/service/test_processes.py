@@ -1,4 +1,4 @@
-"""The scheduler as a process on a real control plane: its life, its health, and what faults do to it."""
+"""The scheduler as a process on a real control plane: lifecycle, health, faults."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_writes_one_after_the_other_end_with_the_right_to_write(live, build) -> 
 
 
 def test_who_may_write_no_more_when_the_bytes_would_go_out_sends_none(live, build) -> None:
-    """A process may be held up between the question and the socket: for longer than its lease lasts."""
+    """A process may be stopped between the check of its lease and the request, for longer than the lease lasts."""
     answers = iter([True, False])
     live.transport.may_write = lambda: next(answers)
     try:

@@ -1,4 +1,4 @@
-"""Shared GPUs are held by a pod each while they are shared, so that whoever adds up requests sees them taken."""
+"""Each shared GPU has a reservation pod while it is shared, so that sums of requests count it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reserving(world):
 
 
 def requested(world, node="n1"):
-    """GPUs that live pods on a node ask for: what any other scheduler sees."""
+    """The GPUs that active pods on a node request, as any other scheduler counts them."""
     return sum(
         int(container["resources"].get("limits", {}).get("nvidia.com/gpu", 0))
         for pod in world.cluster.list("Pod")
@@ -125,7 +125,7 @@ def test_a_pod_is_not_bound_where_its_gpu_can_not_be_reserved(led, build, monkey
 
 
 def test_a_reservation_that_does_not_go_keeps_its_gpu_and_costs_nobody_a_place(led, build, monkeypatch) -> None:
-    """Its pod left, and the reservation can't be deleted: for the server that GPU is taken."""
+    """The pod is gone but its reservation can't be deleted, so the server still counts the GPU."""
     cluster = led.cluster
     delete = cluster.delete
 
@@ -176,7 +176,7 @@ def test_a_binding_that_fails_gives_its_gpu_back(led, build, monkeypatch) -> Non
 
 
 def test_a_label_left_on_a_pod_reserves_nothing(led, build) -> None:
-    """As it is left by a scheduler that ended between the label and the binding."""
+    """The state after a scheduler ended between writing the label and the binding."""
     ours = {"app": SPACE, GROUP: "left", "app.kubernetes.io/managed-by": "kailab"}
     reservation = build.pod("left", 1, nodeName="n1")
     reservation["metadata"] |= {"namespace": SPACE, "labels": ours}
@@ -190,7 +190,7 @@ def test_a_label_left_on_a_pod_reserves_nothing(led, build) -> None:
 
 
 def test_another_scheduler_fills_what_is_left_and_no_more(led, build) -> None:
-    """kube-scheduler's view: with reservations, requests never exceed what a node offers."""
+    """As kube-scheduler counts: with reservations, requests never exceed the node's capacity."""
     other = Baseline(led.cluster)
     for name in ("a", "b", "c"):
         led.cluster.create(half(build, name))  # two GPUs

@@ -1,4 +1,4 @@
-"""The rights in the manifests are enough for all that the scheduler does, and none is there that it does not use."""
+"""The rights in the manifests are sufficient for the scheduler, and it uses all of them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def granted() -> set[Right]:
 
 
 def right(method: str, path: str) -> Right | None:
-    """What a request needs; None for what everybody may ask (versions, kinds)."""
+    """The right that a request needs; None for requests that everybody may make (versions, kinds)."""
     parts = urlsplit(path)
     steps = [step for step in parts.path.split("/") if step]
     if steps[0] == "api":
@@ -137,7 +137,7 @@ def test_another_namespace_holds_the_lease_too() -> None:
 
 @pytest.fixture
 def kubeconfig(plane, live) -> Iterator:
-    """Of a user who may do what the manifests say, and nothing else."""
+    """The credentials of a user with exactly the rights of the manifests."""
     made = [one for one in documents() if one["kind"] != "Deployment"]
     for obj in made:
         live.apply(obj)
@@ -147,7 +147,7 @@ def kubeconfig(plane, live) -> Iterator:
 
 
 def work(build) -> list:
-    """Something of everything: owners of each kind, shares of GPUs, what must wait, what must give way."""
+    """Work of every sort: owners of each kind, shares of GPUs, pending pods, victims."""
     labels = {"kai.scheduler/queue": "team"}
     small = build.live_pod("template", 0)["spec"]
 
@@ -208,7 +208,7 @@ class Steps:
 
 @pytest.fixture
 def used(live, monkeypatch) -> set[Right]:
-    """The rights that requests need, as they are sent by anybody but the test itself."""
+    """The rights that requests need, without those of the test itself."""
     used: set[Right] = set()
     once, stream = Transport._once, Transport.stream
 
@@ -233,7 +233,7 @@ def used(live, monkeypatch) -> set[Right]:
 
 
 def claimed_device(node: str) -> list:
-    """A claim for all devices of a class, and the one there is, on a node."""
+    """A claim for all devices of a class, and a node with the only device."""
     device = {
         "driver": "other.example.com",
         "nodeName": node,
@@ -254,7 +254,7 @@ def claimed_device(node: str) -> list:
 
 
 def do_everything(live, steps: Steps, build, used: set[Right]) -> None:
-    """All that can happen to work while the service is stepped."""
+    """Everything that can happen to work while the service runs."""
     for obj in work(build):
         live.create(obj)
     steps.until(build, lambda: build.bound(live, "shared", "whole-0", "whole-1", "whole-2"))

@@ -1,4 +1,4 @@
-"""The loop over an embedded cluster: it survives what goes wrong, sleeps when there is nothing to do, and tells others."""
+"""The loop over an embedded cluster: it recovers from errors, sleeps without work, and reports to observers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from kailab.scheduler.service.series import UnsuffixedCounter
 
 @pytest.fixture
 def service(world):
-    """One that leads, with nobody beside it."""
+    """A single service that leads."""
     return SchedulerService(
         world.cluster, ServiceSettings(), NoElection(), clock=world.cluster.now, rest=world.cluster.advance
     )
 
 
 def turns(service, world, seconds) -> float:
-    """Turn after turn for so long; what the last of them said."""
+    """Take turns for some time. Returns the result of the last one."""
     end = world.cluster.now() + seconds
     while world.cluster.now() < end:
         pause = service.turn()
@@ -147,7 +147,7 @@ def test_observers_that_fail_do_not_hold_up_the_scheduler(world, build, tmp_path
 
 @pytest.fixture
 def told(world, tmp_path):
-    """A service that keeps its decisions, and where."""
+    """A service that writes its decisions to a file, and the file."""
     path = tmp_path / "sub" / "decisions.json"
     return deciding_into(path, world), path
 
@@ -174,7 +174,7 @@ def test_decisions_are_kept_as_a_saved_lab_keeps_them(told, world, build) -> Non
 
 
 def service_cycles(kept):
-    """The last entry can't be of a later cycle than there were."""
+    """The last entry is of the last cycle or of an earlier one."""
     assert all(entry.cycle <= kept.cycle for entry in kept.evictions)
     return kept.cycle
 

@@ -51,20 +51,20 @@ def _has_group_per_pod(revision: Object, context: Context) -> bool:
     """Whether the revision's pods have a PodGroup each."""
     namespace = namespace_of(revision)
     pods = context.reads.list("v1", "Pod", namespace, {_REVISION: name_of(revision)})
-    named = [annotations_of(pod)[POD_GROUP] for pod in pods if POD_GROUP in annotations_of(pod)]
+    podgroups = [annotations_of(pod)[POD_GROUP] for pod in pods if POD_GROUP in annotations_of(pod)]
     # Two pods in one PodGroup are a gang.
-    if len(set(named)) < len(named) or not named:
+    if len(set(podgroups)) < len(podgroups) or not podgroups:
         return False
-    if len(named) > 1:
+    if len(podgroups) > 1:
         return True
     # With a single pod the owner of the PodGroup decides.
-    pod_group = context.reads.get(api_version_of("PodGroup"), "PodGroup", namespace, named[0])
+    pod_group = context.reads.get(api_version_of("PodGroup"), "PodGroup", namespace, podgroups[0])
     if pod_group is None:
         return False
     owners = owner_references(pod_group)
     kind = owners[0].get("kind") if owners else None
     if kind not in ("Revision", "Pod"):
-        raise GroupingError(f"PodGroup {namespace}/{named[0]} is owned by neither its revision nor a pod of it")
+        raise GroupingError(f"PodGroup {namespace}/{podgroups[0]} is owned by neither its revision nor a pod of it")
     return kind == "Pod"
 
 

@@ -202,9 +202,9 @@ def _resource_score(pod: BaselinePod, table: BaselineNodeTable, position: int) -
     """As ``_resource_scores``, for one node."""
     free = 0
     parts = []
-    for row, wanted in enumerate(scored_needs(pod)):
+    for row, request in enumerate(scored_needs(pod)):
         capacity = int(table.allocatable[row, position])
-        used = int(table.scored[row, position]) + wanted
+        used = int(table.scored[row, position]) + request
         safe = max(capacity, 1)
         free += 0 if used > capacity else (capacity - used) * 100 // safe
         parts.append(min(used / safe, 1.0))
@@ -354,8 +354,8 @@ class Baseline:
     def step(self) -> bool:
         """Take in changes and try the pods that they may concern. Returns whether anything was written."""
         freed = self._take(self._watch.poll())
-        wanted = self._waiting if freed else {uid: self._waiting[uid] for uid in self._new if uid in self._waiting}
-        if not wanted:
+        candidates = self._waiting if freed else {uid: self._waiting[uid] for uid in self._new if uid in self._waiting}
+        if not candidates:
             return False
         self.cycles += 1
         self._new = {}
@@ -365,7 +365,7 @@ class Baseline:
             self._scores.clear()
         wrote = False
         # The order of kube-scheduler's PrioritySort.
-        for pod in sorted(wanted.values(), key=lambda pod: (-pod.priority, pod.created)):
+        for pod in sorted(candidates.values(), key=lambda pod: (-pod.priority, pod.created)):
             wrote |= self._schedule(pod, self._table)
         return wrote
 
@@ -415,8 +415,8 @@ class Baseline:
             self._place(new)
             return False
         spec = pod["spec"]
-        ours = (spec.get("schedulerName") or DEFAULT_SCHEDULER_NAME) in self._scheduler_names
-        if not ours or spec.get("schedulingGates") or new.terminating:
+        is_ours = (spec.get("schedulerName") or DEFAULT_SCHEDULER_NAME) in self._scheduler_names
+        if not is_ours or spec.get("schedulingGates") or new.terminating:
             self._drop(uid)
             # The capacity reserved for it is free again.
             return bool(new.nominated)

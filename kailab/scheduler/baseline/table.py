@@ -255,6 +255,6 @@ def matches_term(
     )
 
 
-def _clash(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
+def _clash(port: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
     anywhere = "0.0.0.0"
-    return one[1:] == other[1:] and (one[0] == other[0] or anywhere in (one[0], other[0]))
+    return port[1:] == other[1:] and (port[0] == other[0] or anywhere in (port[0], other[0]))

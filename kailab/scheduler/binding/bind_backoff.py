@@ -34,21 +34,21 @@ class BindBackoff:
         self._mirror = mirror
         self._retries: Retries[str] = Retries()
         self._tried: dict[str, Any] = {}  # uid -> the content of the pod that could not be bound
-        self._held: dict[str, float] = {}
+        self._held_until: dict[str, float] = {}
         self._refused: set[str] = set()
 
     def carry_on(self, other: BindBackoff) -> None:
         """Take over the state of another backoff, whose mirror may show the same pods."""
         self._retries.carry_on(other._retries)
         self._tried |= other._tried
-        self._held |= other._held
+        self._held_until |= other._held_until
         self._refused |= other._refused
-        for uid in other._held:
+        for uid in other._held_until:
             self._mirror.hold_back(uid, other._mirror.held_back_reason(uid))
 
     @property
     def next_at(self) -> float | None:
-        return min(self._held.values(), default=None)
+        return min(self._held_until.values(), default=None)
 
     @property
     def refused(self) -> frozenset[str]:
@@ -58,7 +58,7 @@ class BindBackoff:
     def next_retry_since(self, since: float) -> float | None:
         """The time of the next retry that is worth waiting for (``Retries.worth_waiting``)."""
         worth = self._retries.worth_waiting
-        return min((until for uid, until in self._held.items() if worth(uid, since)), default=None)
+        return min((until for uid, until in self._held_until.items() if worth(uid, since)), default=None)
 
     def failed(self, uid: str, error: ApiError, now: float) -> None:
         """Hold back a pod that could not be bound."""
@@ -70,7 +70,7 @@ class BindBackoff:
         if self._tried.get(uid, known) != known:
             self._retries.done(uid)
         self._tried[uid] = known
-        self._held[uid] = self._retries.failed(uid, now)
+        self._held_until[uid] = self._retries.failed(uid, now)
         # After a conflict the next try knows the new state. A conflict that stays is a refusal.
         transient = isinstance(error, Conflict) and self._retries.failures(uid) < CONFLICTS
         if error.doubtful or transient:
@@ -91,15 +91,15 @@ class BindBackoff:
             if pod is None or _relevant_content(pod) != self._tried[uid]:
                 self._forget(uid)
             # The count of failures and the refusal stay until a binding succeeds or the pod changes.
-            elif uid in self._held and self._held[uid] <= now:
-                del self._held[uid]
+            elif uid in self._held_until and self._held_until[uid] <= now:
+                del self._held_until[uid]
                 self._mirror.hold_back(uid, None)
 
     def _forget(self, uid: str) -> None:
         self._retries.done(uid)
         del self._tried[uid]
         self._refused.discard(uid)
-        self._held.pop(uid, None)
+        self._held_until.pop(uid, None)
         self._mirror.hold_back(uid, None)
 
 

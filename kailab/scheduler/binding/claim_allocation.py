@@ -99,7 +99,7 @@ class ClaimAllocator:
     def _plan(self, binding: Binding, changes: dict[Key, _ClaimUpdate], taken: dict[DeviceId, None]) -> None:
         """Plan all claims of one pod, or none of them. Raises ApiError."""
         planned: list[tuple[Key, _ClaimUpdate, Mapping[str, Any] | None, list[DeviceChoice]]] = []
-        own: dict[DeviceId, None] = {}
+        chosen_here: dict[DeviceId, None] = {}
         for key in self._names(binding):
             # Pods of one round may share a claim: each continues from the plan of the one before.
             change = changes.get(key)
@@ -116,13 +116,13 @@ class ClaimAllocator:
                 )
             allocation, chosen = change.allocation, list[DeviceChoice]()
             if allocation is None:
-                chosen = self._choose(key, change.claim, binding.node, taken | own)
+                chosen = self._choose(key, change.claim, binding.node, taken | chosen_here)
                 # A request with admin access does not use the device up.
-                own.update((device_id(choice.device), None) for choice in chosen if not choice.admin)
+                chosen_here.update((device_id(choice.device), None) for choice in chosen if not choice.admin)
                 allocation = self._allocation(change.claim, chosen, binding.node)
             planned.append((key, change, allocation, chosen))
         # Only after all claims of the pod are planned: a pod that lacks one of them takes nothing.
-        taken.update(own)
+        taken.update(chosen_here)
         metadata = binding.pod["metadata"]
         consumer = {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
         for key, change, allocation, chosen in planned:
@@ -136,16 +136,16 @@ class ClaimAllocator:
         """The claims of a pod. Raises NotFound for a claim that does not exist yet."""
         pod = binding.pod
         namespace = pod["metadata"]["namespace"]
-        made = {
+        claim_names = {
             entry["name"]: entry.get("resourceClaimName") for entry in status_of(pod).get("resourceClaimStatuses") or ()
         }
         keys = []
         for wanted in pod["spec"].get("resourceClaims") or ():
-            name = wanted.get("resourceClaimName") or made.get(wanted["name"])
+            name = wanted.get("resourceClaimName") or claim_names.get(wanted["name"])
             if name:
                 keys.append((namespace, name))
             # A status without a name says that the pod needs no claim.
-            elif wanted["name"] not in made:
+            elif wanted["name"] not in claim_names:
                 template = wanted.get("resourceClaimTemplateName")
                 raise NotFound(f"its resource claim {wanted['name']} has not been made from template {template} yet")
         return list(dict.fromkeys(keys))
@@ -157,8 +157,8 @@ class ClaimAllocator:
             # This claim may keep a device that it already has.
             return device in taken or device in unanswered or self._taken.get(device, key) != key
 
-        wanted = read_device_requests(spec_of(claim), self._classes)
-        chosen = choose_devices(wanted, self._inventory.on(node), is_taken)
+        requests = read_device_requests(spec_of(claim), self._classes)
+        chosen = choose_devices(requests, self._inventory.on(node), is_taken)
         if isinstance(chosen, str):
             raise Invalid(f"resourceclaim {key[0]}/{key[1]} can't be allocated on node {node}: {chosen}")
         return chosen
@@ -277,17 +277,17 @@ class ClaimAllocator:
 
     def _take(self) -> None:
         for event in self._watch.poll():
-            gone, obj = event.type == "DELETED", event.object
+            deleted, obj = event.type == "DELETED", event.object
             if event.kind == "ResourceSlice":
-                self._inventory.take(obj, gone)
+                self._inventory.take(obj, deleted)
             elif event.kind == "DeviceClass":
                 self._classes.pop(obj["metadata"]["name"], None)
-                if not gone:
+                if not deleted:
                     self._classes[obj["metadata"]["name"]] = obj
             else:
-                self._claim(obj, gone)
+                self._claim(obj, deleted)
 
-    def _claim(self, claim: Object, gone: bool) -> None:
+    def _claim(self, claim: Object, deleted: bool) -> None:
         key = (claim["metadata"]["namespace"], claim["metadata"]["name"])
         before = self._claims.pop(key, None)
         self._unanswered.pop(key, None)
@@ -300,7 +300,7 @@ class ClaimAllocator:
                 self._users.get(user, {}).pop(key, None)
                 if not self._users.get(user, True):
                     del self._users[user]
-        if gone:
+        if deleted:
             return
         self._claims[key] = claim
         self._taken.update(dict.fromkeys(held_devices(claim), key))

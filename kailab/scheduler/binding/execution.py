@@ -32,7 +32,7 @@ from kailab.scheduler.cycle_record import RefusedDecision
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.reading.numa import PREDICTED, zones_annotation
 from kailab.scheduler.reading.podgroups import node_pool
-from kailab.scheduler.reading.tasks import group_labels
+from kailab.scheduler.reading.tasks import gpu_group_labels
 from kailab.scheduler.status.conditions import not_scheduled, with_condition
 
 DEFAULT_GRACE = 30  # seconds: Kubernetes' default of terminationGracePeriodSeconds
@@ -81,8 +81,8 @@ class DecisionExecutor:
     ) -> None:
         self._cluster = cluster
         self._sparing = sparing
-        self._handing = cluster if ahead and isinstance(cluster, AsyncWrites) else None
-        self._handed: SubmittedItems[tuple[Bind, str]] = SubmittedItems()  # with the name of the pod
+        self._async_cluster = cluster if ahead and isinstance(cluster, AsyncWrites) else None
+        self._submitted: SubmittedItems[tuple[Bind, str]] = SubmittedItems()  # with the name of the pod
         self._mirror = mirror
         self._checkpoint = checkpoint
         self._preparations = preparations
@@ -142,7 +142,7 @@ class DecisionExecutor:
     def take_outcomes(self) -> bool:
         """Handle the outcomes of submitted binds. Returns whether there were any."""
         answered = False
-        for (bind, name), outcome in self._handed.answered():
+        for (bind, name), outcome in self._submitted.answered():
             answered = True
             if outcome.error is None:
                 self._was_bound(bind, name)
@@ -150,12 +150,12 @@ class DecisionExecutor:
                 self._not_bound(bind, name, outcome.error)
         return answered
 
-    def _hand_over(self, binds: Sequence[tuple[Bind, Chain]]) -> None:
-        assert self._handing is not None
-        named = [(bind, self._mirror.pod_name(bind.task)) for bind, _ in binds]
+    def _submit(self, binds: Sequence[tuple[Bind, Chain]]) -> None:
+        assert self._async_cluster is not None
+        named_binds = [(bind, self._mirror.pod_name(bind.task)) for bind, _ in binds]
         # They count as started: pods being bound are protected like bound pods.
         self.bound |= dict.fromkeys(bind.podgroup for bind, _ in binds)
-        self._handed.add(self._handing.hand_over([chain for _, chain in binds]), named)
+        self._submitted.add(self._async_cluster.hand_over([chain for _, chain in binds]), named_binds)
         self.wrote = True
         # A cluster may answer at once.
         self.take_outcomes()
@@ -163,7 +163,7 @@ class DecisionExecutor:
     def _groups_to_await(self, binds: Iterable[tuple[Bind, Chain]]) -> set[str]:
         """PodGroups whose binds must be awaited: those with preparations or earlier refusals, where one outcome decides about the other
         pods of the gang."""
-        if self._handing is None:
+        if self._async_cluster is None:
             return {bind.podgroup for bind, _ in binds}
         refused = self.bind_backoff.refused
         return {
@@ -181,7 +181,7 @@ class DecisionExecutor:
         awaited = self._groups_to_await(planned)
         planned = [(bind, chain) for bind, chain in planned if bind.podgroup in awaited or bind.task in refused]
         if ahead := [(bind, chain) for bind, chain in ready if bind.podgroup not in awaited]:
-            self._hand_over(ahead)
+            self._submit(ahead)
         errors = self._write_binds([entry for entry in ready if entry[0].podgroup in awaited]) | refused
         postponed = [bind.task for bind, _ in planned if bind.task not in errors]
         # A bind without an answer may have succeeded: keep its preparation.
@@ -252,8 +252,10 @@ class DecisionExecutor:
         chain: list[Write] = [BindPod(task.namespace, task.name, bind.node, annotations)]
         if bind.gpu_groups:
             # An earlier failed try may have left labels.
-            left = (task.gpu_groups, self._labelled.get(bind.task, ()))
-            labels = {label: None for groups in left for label in group_labels(groups)} | group_labels(bind.gpu_groups)
+            earlier_groups = (task.gpu_groups, self._labelled.get(bind.task, ()))
+            labels = {
+                label: None for groups in earlier_groups for label in gpu_group_labels(groups)
+            } | gpu_group_labels(bind.gpu_groups)
             # Before the binding: a reader that sees the pod on its node must also see its shared GPU, or it counts none.
             chain.insert(0, PatchWrite("Pod", task.name, task.namespace, {"metadata": {"labels": labels}}))
         return chain
@@ -280,7 +282,9 @@ class DecisionExecutor:
     def _unlabel(self, namespace: str, name: str, groups: tuple[str, ...]) -> None:
         """Remove the GPU labels of a pod whose binding failed."""
         try:
-            self._cluster.patch("Pod", name, namespace, {"metadata": {"labels": dict.fromkeys(group_labels(groups))}})
+            self._cluster.patch(
+                "Pod", name, namespace, {"metadata": {"labels": dict.fromkeys(gpu_group_labels(groups))}}
+            )
         except ApiError:
             return  # the pod is gone, or the server still does not answer: the next cycle sees the labels
 

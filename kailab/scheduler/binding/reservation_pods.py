@@ -95,12 +95,12 @@ class ReservationPods:
     def prepare(self, bindings: Sequence[Binding]) -> dict[str, ApiError]:
         """Reserve the GPUs that these pods share. Returns the errors of pods whose GPU could not be reserved, by UID."""
         self._take()
-        wanted: dict[str, Binding] = {}
+        missing: dict[str, Binding] = {}
         for binding in bindings:
             for group in binding.gpu_groups:
                 if not self._reserved(group):
-                    wanted.setdefault(group, binding)
-        refused = self._reserve({group: (binding.node, binding.pod) for group, binding in wanted.items()})
+                    missing.setdefault(group, binding)
+        refused = self._reserve({group: (binding.node, binding.pod) for group, binding in missing.items()})
         # If a GPU could not be reserved, none of the pods of this round that share it can be bound.
         return {binding.uid: refused[group] for binding in bindings for group in binding.gpu_groups if group in refused}
 
@@ -119,8 +119,8 @@ class ReservationPods:
         for group in groups:
             # A pod may have the label of a GPU although its binding failed.
             sharing = [pod for pod in self._sharing.get(group, _NOTHING).values() if node_of(pod)]
-            ours = [pod for pod in self._reserving.get(group, _NOTHING).values() if _is_ours(pod)]
-            needless = [pod for pod in ours if not sharing or is_ended(pod)]
+            own = [pod for pod in self._reserving.get(group, _NOTHING).values() if _is_ours(pod)]
+            needless = [pod for pod in own if not sharing or is_ended(pod)]
             doomed += [(group, pod) for pod in needless if not is_terminating(pod)]
             # An ended reservation blocks the name until it is deleted, which the watch will report.
             if sharing and not needless and not self._reserved(group):
@@ -140,14 +140,14 @@ class ReservationPods:
     def close(self) -> None:
         self._watch.close()
 
-    def _reserve(self, wanted: Mapping[str, tuple[str, Object]]) -> dict[str, ApiError]:
-        """Make reservations. ``wanted``: group -> (node, a pod that shares it). Returns the errors by group."""
+    def _reserve(self, groups: Mapping[str, tuple[str, Object]]) -> dict[str, ApiError]:
+        """Make reservations. ``groups``: group -> (node, a pod that shares it). Returns the errors by group."""
         pods = [
             reservation_pod(node, group, pod["spec"].get("tolerations") or (), self._image)
-            for group, (node, pod) in wanted.items()
+            for group, (node, pod) in groups.items()
         ]
         refused: dict[str, ApiError] = {}
-        for group, outcome in zip(wanted, self._cluster.write_all([[CreateWrite(pod)] for pod in pods]), strict=True):
+        for group, outcome in zip(groups, self._cluster.write_all([[CreateWrite(pod)] for pod in pods]), strict=True):
             if outcome.error is not None and not isinstance(outcome.error, AlreadyExists):
                 refused[group] = outcome.error
         return refused

@@ -81,10 +81,10 @@ def pod_terms(
     """
     if not block:
         return ()
-    wanted = [(0, term) for term in block.get(_REQUIRED) or ()]
-    wanted += [(int(e.get("weight", 1)), e.get("podAffinityTerm") or {}) for e in block.get(_PREFERRED) or ()]
+    weighted_terms = [(0, term) for term in block.get(_REQUIRED) or ()]
+    weighted_terms += [(int(e.get("weight", 1)), e.get("podAffinityTerm") or {}) for e in block.get(_PREFERRED) or ()]
     terms = []
-    for weight, term in wanted:
+    for weight, term in weighted_terms:
         selected = label_selector(term.get("labelSelector"))
         if selected is None:
             continue  # selects no pod

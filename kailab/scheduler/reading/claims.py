@@ -38,14 +38,14 @@ class DeviceInventory:
         self._devices: dict[str, list[Device]] = {}  # by slice
         self._nodes: dict[str, tuple[Device, ...]] | None = None
 
-    def take(self, slice_: Object, gone: bool) -> None:
+    def take(self, slice_: Object, deleted: bool) -> None:
         """Take in a slice. A slice that can't be read raises an error and counts as deleted."""
         name = slice_["metadata"]["name"]
         self._slices.pop(name, None)
         self._devices.pop(name, None)
         # Computed on demand: slices arrive one by one, and a pool counts only once it is complete.
         self._nodes = None
-        if not gone:
+        if not deleted:
             self._devices[name] = _devices(slice_["spec"])
             self._slices[name] = slice_
 
@@ -274,18 +274,18 @@ class ClaimIndex:
         self._inventory = DeviceInventory()
         self._slices: dict[str, tuple[str, int]] = {}  # name -> node, GPUs
 
-    def take(self, kind: str, obj: Object, gone: bool) -> Iterable[str]:
+    def take(self, kind: str, obj: Object, deleted: bool) -> Iterable[str]:
         """Take in one change. Returns the nodes whose devices may have changed."""
         metadata, spec = obj["metadata"], spec_of(obj)
         if kind == "ResourceSlice":
-            self._inventory.take(obj, gone)
-            return self._slice(metadata["name"], spec, gone)
+            self._inventory.take(obj, deleted)
+            return self._slice(metadata["name"], spec, deleted)
         if kind == "DeviceClass":
-            self._class(obj, gone)
+            self._class(obj, deleted)
             return ()
         key = (metadata.get("namespace", ""), metadata["name"])
         table = self._claims if kind == "ResourceClaim" else self._templates
-        if gone:
+        if deleted:
             table.pop(key, None)
         elif kind == "ResourceClaim":
             # The API server makes such a claim for an extended resource, which the pod's containers already request.
@@ -294,13 +294,13 @@ class ClaimIndex:
         else:
             table[key] = requested_gpu_devices(spec.get("spec") or _NOTHING)
         if kind == "ResourceClaim":
-            self._update(key, None if gone else obj)
+            self._update(key, None if deleted else obj)
         return ()
 
-    def _class(self, device_class: Object, gone: bool) -> None:
+    def _class(self, device_class: Object, deleted: bool) -> None:
         name = device_class["metadata"]["name"]
         self._classes.pop(name, None)
-        if not gone:
+        if not deleted:
             self._classes[name] = device_class
         # The requests of claims include the selectors of their classes.
         for key, claim in self._objects.items():
@@ -316,10 +316,10 @@ class ClaimIndex:
             self._objects[key] = claim
             self._working.set_claim(claim_record(claim, self._classes))
 
-    def _slice(self, name: str, spec: Mapping[str, Any], gone: bool) -> Iterable[str]:
+    def _slice(self, name: str, spec: Mapping[str, Any], deleted: bool) -> Iterable[str]:
         before, _ = self._slices.pop(name, ("", 0))
         node = spec.get("nodeName") or ""
-        if not gone and node:
+        if not deleted and node:
             self._slices[name] = (node, len(spec.get("devices") or ()) if is_gpu_class(spec.get("driver") or "") else 0)
         # A slice may move to another node: both nodes change.
         return {before, node} - {""}
@@ -337,13 +337,13 @@ class ClaimIndex:
         A claim that does not exist yet counts with the requests of its template.
         """
         namespace = pod["metadata"].get("namespace", "")
-        made = {
+        claim_names = {
             entry["name"]: entry.get("resourceClaimName") for entry in status_of(pod).get("resourceClaimStatuses") or ()
         }
         counts: dict[str, int] = {}
         names, missing = [], []
         for wanted in pod["spec"].get("resourceClaims") or ():
-            name = wanted.get("resourceClaimName") or made.get(wanted.get("name"))
+            name = wanted.get("resourceClaimName") or claim_names.get(wanted.get("name"))
             template = wanted.get("resourceClaimTemplateName")
             requested = self._claims.get((namespace, name)) if name else None
             if requested is None and template:

@@ -61,8 +61,8 @@ class PriorityClasses:
 
 def is_preemptible(spec: Mapping[str, Any], priority: int) -> bool:
     """The ``preemptibility`` of a PodGroup's spec; without one, by the value of its PriorityClass."""
-    wanted = spec.get("preemptibility")
-    return wanted == "preemptible" or (wanted != "non-preemptible" and priority < NON_PREEMPTIBLE_FROM)
+    preemptibility = spec.get("preemptibility")
+    return preemptibility == "preemptible" or (preemptibility != "non-preemptible" and priority < NON_PREEMPTIBLE_FROM)
 
 
 def podgroup_record(podgroup: Object, priorities: PriorityClasses, aliases: Aliases) -> PodGroup:
@@ -134,12 +134,12 @@ def _subgroup(
     # By name, so that the order in a manifest does not matter.
     for child in sorted(children.get(name, ())):
         entry = by_name[child]
-        wanted = _constraint(entry.get("topologyConstraint"), aliases)
+        child_constraint = _constraint(entry.get("topologyConstraint"), aliases)
         if child in children:
-            groups.append(_subgroup(child, entry, wanted, by_name, children, aliases))
+            groups.append(_subgroup(child, entry, child_constraint, by_name, children, aliases))
         else:
             minimum = max(0, int(entry.get("minMember") or 0))
-            podsets.append(PodSet(name=child, min_available=minimum, constraint=wanted))
+            podsets.append(PodSet(name=child, min_available=minimum, constraint=child_constraint))
     return SubGroup(
         name=name,
         groups=tuple(groups),

@@ -31,17 +31,17 @@ def referenced_objects(pod: Object) -> tuple[ObjectReference, ...]:
     namespace = namespace_of(pod)
     shared = annotations_of(pod).get(_SHARED_GPU)
     mounted = {mount.get("name") for c in containers for mount in c.get("volumeMounts") or ()}
-    found = []
+    references = []
     for volume in volumes or ():
         claim = volume.get("persistentVolumeClaim")
         if claim:
-            found.append(ObjectReference("PersistentVolumeClaim", namespace, claim.get("claimName", "")))
+            references.append(ObjectReference("PersistentVolumeClaim", namespace, claim.get("claimName", "")))
         # As in KAI's ConfigMapPredicate, a volume that no container mounts is not required.
         if volume.get("name") in mounted:
-            found.extend(ObjectReference("ConfigMap", namespace, name) for name in _volume_maps(volume))
+            references.extend(ObjectReference("ConfigMap", namespace, name) for name in _volume_maps(volume))
     for container in containers:
-        found.extend(ObjectReference("ConfigMap", namespace, name) for name in _env_maps(container))
-    return tuple(sorted({ref for ref in found if ref.name and not _is_shared(ref.name, shared)}))
+        references.extend(ObjectReference("ConfigMap", namespace, name) for name in _env_maps(container))
+    return tuple(sorted({ref for ref in references if ref.name and not _is_shared(ref.name, shared)}))
 
 
 def missing_message(missing: ObjectReference) -> str:

@@ -57,13 +57,13 @@ def pod_amounts(spec: Mapping[str, Any]) -> Totals:
         sidecars: Totals = {}
         peak: Totals = {}
         for container in init:
-            wanted = container_amounts(container)
+            amounts = container_amounts(container)
             if container.get("restartPolicy") == "Always":
-                add_amounts(sidecars, wanted)
+                add_amounts(sidecars, amounts)
                 continue
             # Sidecars started earlier run beside this init container.
-            add_amounts(wanted, sidecars)
-            for name, value in wanted.items():
+            add_amounts(amounts, sidecars)
+            for name, value in amounts.items():
                 peak[name] = max(value, peak.get(name, 0))
         add_amounts(total, sidecars)
         # Init containers end before the containers start: the larger amount counts for each resource.

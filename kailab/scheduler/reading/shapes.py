@@ -90,7 +90,7 @@ class ShapeCache:
             for name, count in sorted(totals.items())
             if count and name not in _NATIVE and name not in self._devices and name not in mig and name != "pods"
         )
-        wanted = spec.get("affinity") or _NOTHING
+        pod_affinity = spec.get("affinity") or _NOTHING
         namespace, labels = metadata.get("namespace", ""), metadata.get("labels") or {}
         return Shape(
             cpu=totals.get("cpu", 0),
@@ -98,11 +98,11 @@ class ShapeCache:
             gpu=gpu,
             extended=others,
             selector=affinity.selector(spec.get("nodeSelector")),
-            terms=affinity.node_terms(wanted),
-            preferred=affinity.preferred_nodes(wanted),
+            terms=affinity.node_terms(pod_affinity),
+            preferred=affinity.preferred_nodes(pod_affinity),
             tolerations=affinity.tolerations(spec.get("tolerations")),
-            affinity=affinity.pod_terms(wanted.get("podAffinity"), namespace, labels, self._namespaces),
-            anti_affinity=affinity.pod_terms(wanted.get("podAntiAffinity"), namespace, labels, self._namespaces),
+            affinity=affinity.pod_terms(pod_affinity.get("podAffinity"), namespace, labels, self._namespaces),
+            anti_affinity=affinity.pod_terms(pod_affinity.get("podAntiAffinity"), namespace, labels, self._namespaces),
             ports=_host_ports(spec),
             guaranteed=requests.is_guaranteed(spec),
             containers=container_requests(spec),

@@ -52,7 +52,7 @@ def gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
     return (first,) if first else ()
 
 
-def group_labels(groups: tuple[str, ...]) -> dict[str, str]:
+def gpu_group_labels(groups: tuple[str, ...]) -> dict[str, str]:
     """The labels for these GPU groups; the inverse of ``gpu_groups``. Source: KAI resources.GetMultiFractionGpuGroupLabel."""
     if len(groups) == 1:
         return {names.GPU_GROUP: groups[0]}

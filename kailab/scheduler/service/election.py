@@ -128,8 +128,8 @@ class Election:
         pause = self.terms.retry_period * (1 + _JITTER * random.random())
         if self._lease is not None and self._renewed_at is None:
             # Not later than the end of the other's lease, with jitter between candidates.
-            left = self._seen_at + self._duration(self._lease) - self._clock()
-            pause = min(pause, max(0.05, left + 0.1 * self.terms.retry_period * random.random()))
+            remaining = self._seen_at + self._duration(self._lease) - self._clock()
+            pause = min(pause, max(0.05, remaining + 0.1 * self.terms.retry_period * random.random()))
         return pause
 
     def release(self) -> None:

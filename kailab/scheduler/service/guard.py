@@ -152,7 +152,7 @@ class _CountedWrites:
         self._count = count
 
     def take(self) -> Numbered:
-        taken = self._inner.take()
-        for number, outcome in taken:
+        outcomes = self._inner.take()
+        for number, outcome in outcomes:
             self._count(self._chains[number], outcome)
-        return taken
+        return outcomes

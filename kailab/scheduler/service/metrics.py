@@ -65,8 +65,8 @@ class QueueMetrics:
         past: dict[str, _Values] = {resource: {} for resource in self._usage}
         for queue in decisions.queues:
             # ``set_queues`` is called before the first cycle and after each cycle that writes.
-            shown = self._display.get(queue.name, "")
-            labels = (shown or queue.name, queue.name, shown)
+            display_name = self._display.get(queue.name, "")
+            labels = (display_name or queue.name, queue.name, display_name)
             fair["gpu"][labels] = queue.gpu.fair_share / 1000
             fair["cpu"][labels] = queue.cpu.fair_share / 1000
             fair["memory"][labels] = queue.memory.fair_share / _GB
@@ -74,9 +74,9 @@ class QueueMetrics:
                 parts = usage.get(queue.name, _NOTHING)
                 for resource, values in past.items():
                     values[labels] = parts.get(resource, 0.0)
-        for table, found in ((self._fair, fair), (self._usage, past)):
+        for table, values_by_resource in ((self._fair, fair), (self._usage, past)):
             for resource, series in table.items():
-                series.replace(found[resource])
+                series.replace(values_by_resource[resource])
 
     def forget(self) -> None:
         """Remove the series of all queues."""
@@ -90,23 +90,23 @@ class QueueMetrics:
         self._display = {}
         info: _Values = {}
         quota: dict[str, _Values] = {resource: {} for resource in self._quota}
-        held: dict[str, _Values] = {resource: {} for resource in self._allocated}
+        allocations: dict[str, _Values] = {resource: {} for resource in self._allocated}
         for queue in queues:
             name, spec = name_of(queue), spec_of(queue)
-            self._display[name] = shown = spec.get("displayName") or ""
-            labels = (name, name, shown)
+            self._display[name] = display_name = spec.get("displayName") or ""
+            labels = (name, name, display_name)
             info[labels] = 1
-            wanted = spec.get("resources") or _NOTHING
+            resources = spec.get("resources") or _NOTHING
             for resource, values in quota.items():
-                amount = float((wanted.get(resource) or _NOTHING).get("quota") or 0)
+                amount = float((resources.get(resource) or _NOTHING).get("quota") or 0)
                 values[labels] = -1 if amount == -1 else amount * _UNITS[resource]
             allocated = status_of(queue).get("allocated") or _NOTHING
-            for resource, values in held.items():
+            for resource, values in allocations.items():
                 values[labels] = _held(allocated, resource)
         self._info.replace(info)
-        for table, found in ((self._quota, quota), (self._allocated, held)):
+        for table, values_by_resource in ((self._quota, quota), (self._allocated, allocations)):
             for resource, series in table.items():
-                series.replace(found[resource])
+                series.replace(values_by_resource[resource])
 
 
 def _held(allocated: Mapping[str, Any], resource: str) -> float:

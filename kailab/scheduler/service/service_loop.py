@@ -194,9 +194,9 @@ class SchedulerService:
             log.error("%s", message, exc_info=error)
         # In slices, to notice a stop and to report health.
         end = self._clock() + pause
-        while not self._ending and (left := end - self._clock()) > 0:
+        while not self._ending and (remaining := end - self._clock()) > 0:
             self.health.turned()
-            self._rest(min(left, SLICE_SECONDS))
+            self._rest(min(remaining, SLICE_SECONDS))
         return 0.0
 
     def _stand_by(self) -> float:
@@ -210,8 +210,8 @@ class SchedulerService:
         # The events are dropped; polling keeps the queue of the watch short and its lists current.
         self._standby_watch.poll()
         holder = self.leadership.holder
-        others = holder and holder != self.settings.identity
-        role = f"standing by; {holder} leads" if others else "standing by; nobody leads"
+        other_leads = holder and holder != self.settings.identity
+        role = f"standing by; {holder} leads" if other_leads else "standing by; nobody leads"
         self._set_role(role, False)
         return SLICE_SECONDS
 
@@ -250,10 +250,10 @@ class SchedulerService:
         if due_now and not self.cluster.under_way:
             # A cycle could have run and nothing is under way. Readers of this metric see that the scheduler is idle.
             self.metrics.count_idle_turn()
-        left = max(0.0, self._next_cycle - self._clock())
+        until_cycle = max(0.0, self._next_cycle - self._clock())
         wake_at = scheduler.wake_at
         due = SLICE_SECONDS if wake_at is None else max(0.0, wake_at - self.cluster.now())
-        return max(left, due)
+        return max(until_cycle, due)
 
     # --- cycles ------------------------------------------------------------------------------------------------------
 

@@ -399,9 +399,9 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
 def _engine(values: dict[str, Any], file: str) -> EngineConfig:
     # Each policy alone first, so that an error names its key.
     for field, key in POLICY_KEYS.items():
-        alone: dict[str, Any] = {field: values.get(field)}
+        single: dict[str, Any] = {field: values.get(field)}
         try:
-            with_policies(EngineConfig(**alone))
+            with_policies(EngineConfig(**single))
         except (InputError, ExtensionError, PolicyError) as error:
             raise InputError(str(error), Where(file=file, field=f"kailab.{key}")) from error
     return with_policies(EngineConfig(**values))

@@ -61,18 +61,18 @@ def resolve_policy_name(name: str, folder: Path) -> str:
 def load_policy_file(name: str) -> FilePolicy:
     """Load a policy from its file. Raises InputError for a file that can't be read or has no such policy, and ExtensionError for any error
     of its code."""
-    path, _, wanted = name.rpartition(":")
+    path, _, class_name = name.rpartition(":")
     content = read_bytes(path)
     digest = hashlib.sha256(content).hexdigest()
     module = _run(str(Path(path).absolute()), path, content, digest)
-    policy = getattr(module, wanted, None) if wanted.isidentifier() else None
+    policy = getattr(module, class_name, None) if class_name.isidentifier() else None
     if policy is None:
         policies = [
             key
             for key, value in vars(module).items()
             if isinstance(value, type) and value.__module__ == module.__name__ and issubclass(value, Policy)
         ]
-        raise InputError(f"has no policy {wanted!r:.80}; it has: {', '.join(policies) or 'none'}", Where(file=path))
+        raise InputError(f"has no policy {class_name!r:.80}; it has: {', '.join(policies) or 'none'}", Where(file=path))
     try:
         check_policy(policy)
     except InputError as error:
@@ -116,18 +116,18 @@ POLICY_FIELDS: dict[str, type[Policy]] = {
 def with_policies(config: EngineConfig) -> EngineConfig:
     """The configuration with its policies loaded, checked, and completed by distribution and version. Runs code of those distributions.
     Raises ExtensionError, PolicyError, and InputError if two settings define the same order."""
-    made: dict[str, PolicyChoice] = {}
+    policies: dict[str, PolicyChoice] = {}
     for field, kind in POLICY_FIELDS.items():
         choice = getattr(config, field)
         if choice is not None:
-            made[field] = load_choice(choice)
+            policies[field] = load_choice(choice)
             # Made once here, so that wrong parameters are reported before the first cycle.
-            make_policy(made[field], kind)
-    if "job_order_policy" in made and config.weighted_order is not None:
+            make_policy(policies[field], kind)
+    if "job_order_policy" in policies and config.weighted_order is not None:
         raise InputError("weighted_order and job_order_policy: an order of jobs is one or the other")
-    if "victim_order_policy" in made and config.victim_order != "queue":
+    if "victim_order_policy" in policies and config.victim_order != "queue":
         raise InputError("victim_order and victim_order_policy: an order of victims is one or the other")
-    return msgspec.structs.replace(config, **made) if made else config
+    return msgspec.structs.replace(config, **policies) if policies else config
 
 
 def chosen_policies(config: EngineConfig) -> tuple[PolicyChoice, ...]:

@@ -190,20 +190,23 @@ class GroupTotals:
             # An ended pod stays in its group with zero amounts.
             return _Pod(group, {}, {})
         spec = pod["spec"]
-        requested, held, memory = self._of_spec(spec, annotations)
+        requested, allocated, memory = self._of_spec(spec, annotations)
         if spec.get("resourceClaims"):
             self._objects[uid] = pod
             classes = self._claims.of_pod(pod)[0]
             requested = {**requested, **dict(classes)}
-            held = {**held, **dict(classes)}
+            allocated = {**allocated, **dict(classes)}
         if phase == "Pending" and not has_condition(pod, "PodScheduled"):
             return _Pod(group, requested, {})
         if memory:
             self._objects[uid] = pod
             size = self._gpu_memory.get(spec.get("nodeName") or "", 0)
             if size:
-                held = {**held, names.GPU_RESOURCE: held.get(names.GPU_RESOURCE, 0) + memory * 1000 // size}
-        return _Pod(group, requested, held)
+                allocated = {
+                    **allocated,
+                    names.GPU_RESOURCE: allocated.get(names.GPU_RESOURCE, 0) + memory * 1000 // size,
+                }
+        return _Pod(group, requested, allocated)
 
     def _of_spec(self, spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> tuple[Amounts, Amounts, int]:
         """The requested amounts, the allocated amounts, and MiB of GPU memory."""
@@ -225,8 +228,8 @@ class GroupTotals:
                     extra = {GPU_MEMORY_RESOURCE: memory}
                 else:
                     devices += gpu.devices * gpu.portion
-            held = {**amounts, names.GPU_RESOURCE: devices} if devices else amounts
-            sums = self._cache[key] = ({**held, **extra}, held, memory)
+            allocated = {**amounts, names.GPU_RESOURCE: devices} if devices else amounts
+            sums = self._cache[key] = ({**allocated, **extra}, allocated, memory)
         return sums
 
 
