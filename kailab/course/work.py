@@ -61,7 +61,9 @@ class SubjectPods:
 
     def has(self, pods: Amount) -> None:
         """It has this number of pods, running or waiting."""
-        self._check(holds(pods, len(self._pods)), f"has {count(len(self._pods), 'pod')}, not {describe_amount(pods, 'pod')}")
+        self._check(
+            holds(pods, len(self._pods)), f"has {count(len(self._pods), 'pod')}, not {describe_amount(pods, 'pod')}"
+        )
 
     def each(self, **amounts: Amount) -> None:
         """Each pod requests these amounts, summed over its containers: cores of cpu, bytes of memory, pieces of
@@ -81,7 +83,9 @@ class SubjectPods:
         podgroups = [podgroup for key, podgroup in self._picture.podgroups.items() if "/".join(key) in groups]
         self._check(len(podgroups) == 1, f"its pods are in {count(len(podgroups), 'PodGroup')}, not in one")
         minimum = podgroups[0]["spec"].get("minMember") or 0
-        self._check(holds(pods, minimum), f"{count(minimum, 'pod')} of it start together, not {describe_amount(pods, 'pod')}")
+        self._check(
+            holds(pods, minimum), f"{count(minimum, 'pod')} of it start together, not {describe_amount(pods, 'pod')}"
+        )
 
     def in_queue(self, name: str) -> None:
         """All its pods count in this queue."""

@@ -1,6 +1,12 @@
-"""Why something is as it is: one answer about a pod, a PodGroup, a workload or a queue, found by trying.
+"""Why a pod, a PodGroup, a workload or a queue is as it is, and what would let waiting work run.
 
-- ``asking``: the answer, from ``subject`` (whose pods), ``verdict``, ``causes`` (a finder for each reason why something waits),
-  ``running`` and ``gone`` (what runs, what was evicted), ``steps`` (what would let it run, tried on forks) and ``details``.
-- ``queues``: the arithmetic of a queue.
+The path of a question:
+
+- ``questions.ask`` is the entry. ``subject`` has the subject and its pods at one moment; ``answer`` has the classes of an answer.
+- ``pending_work`` answers for work that waits: ``cause_groups`` asks the finders (``causes``) for the causes of each waiting group,
+  ``verdict`` decides whether the work can run later, and ``step_search`` tries the step families (``steps``) on forks.
+- ``cause_kinds`` has one entry for each cause, and the finders in order.
+- ``evictions``, ``queues``, ``details``, ``serving_order`` and ``node_answers`` have the sentences about work that runs or was evicted, the
+  arithmetic of queues, the scheduler's own words, the serving order and the table of ``explain --nodes``.
+- ``evidence_answers`` answers from evidence alone, where nothing can be tried.
 """

@@ -1,4 +1,4 @@
-"""Pods that wait, grouped by why they do: replicas of one Deployment wait for one reason."""
+"""Waiting pods grouped by their causes: replicas of one Deployment wait for the same causes."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from kailab.explain.subject import PodsAtMoment
 from kailab.lab.picture import group_of
 
 MOST_UNLIKE_GROUPS = 12
-"""PodGroups that wait and are unlike each other, of which causes are looked for: those that are served first."""
+"""Unlike PodGroups for which causes are looked for at most; those served first are taken."""
 
 
 def waiting_groups(state: PodsAtMoment) -> list[CauseGroup]:
-    """Pods that wait, by their causes; where none waits, a group of none with the causes of that."""
-    found: dict[tuple[str, ...], CauseGroup] = {}
+    """The waiting pods of a subject, by their causes; if none waits, one group without pods."""
+    groups: dict[tuple[str, ...], CauseGroup] = {}
     alike: dict[Hashable, tuple[Cause, ...]] = {}
     for group in waiting_podgroups(state):
-        # A look for causes takes many small cycles; replicas of one workload share one.
+        # Finding causes takes many small cycles, so PodGroups that are alike share them.
         key = likeness(group)
         if key not in alike:
             if len(alike) >= MOST_UNLIKE_GROUPS:
                 continue
             alike[key] = find_causes(group)
         causes = alike[key]
-        # By what is told: groups that are unlike may still wait for the same.
-        told = tuple(cause.sentence for cause in causes)
-        before = found[told].pods if told in found else ()
-        found[told] = CauseGroup((*before, *(row.name for row in group.pods)), causes)
-    if found:
-        return list(found.values())
+        # Grouped by sentences, as PodGroups that are unlike may have the same causes.
+        sentences = tuple(cause.sentence for cause in causes)
+        before = groups[sentences].pods if sentences in groups else ()
+        groups[sentences] = CauseGroup((*before, *(row.name for row in group.pods)), causes)
+    if groups:
+        return list(groups.values())
     subject = state.subject
     name = f"{subject.namespace}/{subject.name}" if subject.kind == "PodGroup" else ""
     return [CauseGroup((), find_causes(WaitingGroup(state, name, ())))]
 
 
 def causes_now(state: PodsAtMoment) -> tuple[Cause, ...]:
-    """What keeps a subject from running, the first cause first."""
+    """The causes of a subject, the first cause first; empty if it runs."""
     return () if state.runs else first_causes(state, waiting_groups(state))
 
 
 def first_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tuple[Cause, ...]:
-    """All causes once: first the one of most pods, unless it says least, or no more than that they are behind others of their workload."""
+    """All causes, each once. The first is that of most pods, unless it says least or only names other pods of the same workload."""
     order = sorted(
         (group for group in groups if group.causes),
         key=lambda group: (
@@ -53,8 +53,8 @@ def first_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tuple[Cau
         ),
     )
     firsts = [group.causes[0] for group in order]
-    rest = [cause for group in order for cause in group.causes[1:]]
-    return tuple({cause.sentence: cause for cause in (*firsts, *rest)}.values())
+    others = [cause for group in order for cause in group.causes[1:]]
+    return tuple({cause.sentence: cause for cause in (*firsts, *others)}.values())
 
 
 def _behind_itself(state: PodsAtMoment, cause: Cause) -> bool:
@@ -65,7 +65,7 @@ def _behind_itself(state: PodsAtMoment, cause: Cause) -> bool:
 
 
 def likeness(group: WaitingGroup) -> Hashable:
-    """Equal for PodGroups that wait for the same causes: replicas of one Deployment."""
+    """A key that is equal for PodGroups with the same causes, such as replicas of one Deployment."""
     record = group.record
     if record is None:
         return (group.name, tuple(row.name for row in group.pods))

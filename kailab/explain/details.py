@@ -1,4 +1,4 @@
-"""What is said of a subject beside its cause: what it is now, what the scheduler said of it, and who is ahead of it."""
+"""What an answer says beside its causes: the subject's state, the scheduler's reasons, its place in the serving order, and data."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kailab.model import labels
 from kailab.model.objects import condition_of
 
 MOST_GROUPS = 3
-"""PodGroups of which the scheduler's own words are told."""
+"""PodGroups for which the scheduler's own words are shown."""
 
 
 def headline(state: PodsAtMoment) -> str:
-    """One line: what it is now."""
+    """One line with the state of the subject."""
     subject = state.subject
     if subject.kind == "Pod":
         return _pod_head(state)
@@ -56,25 +56,25 @@ def _pod_head(state: PodsAtMoment) -> str:
 def _numbers(state: PodsAtMoment) -> str:
     running, waiting = len(state.running), len(state.waiting)
     wanted = max(state.wanted, running + waiting)
-    told = f"{running} of {count(wanted, 'pod')} running" if wanted else "no pods"
+    text = f"{running} of {count(wanted, 'pod')} running" if wanted else "no pods"
     if running:
         nodes = sorted({row.node for row in state.running})
-        told += f" (on {some(nodes)})"
+        text += f" (on {some(nodes)})"
     if waiting:
-        told += f", {waiting} wait"
+        text += f", {waiting} wait"
     if state.leaving:
-        told += f", {state.leaving} {'leaves' if state.leaving == 1 else 'leave'}"
+        text += f", {state.leaving} {'leaves' if state.leaving == 1 else 'leave'}"
     if state.failed:
-        told += f", {state.failed} failed"
+        text += f", {state.failed} failed"
     if state.absent and not state.failure:
-        told += f", {state.absent} {'does' if state.absent == 1 else 'do'} not exist"
+        text += f", {state.absent} {'does' if state.absent == 1 else 'do'} not exist"
     if state.done:
-        told += f", {state.done} succeeded"
-    return told
+        text += f", {state.done} succeeded"
+    return text
 
 
 def note_lines(state: PodsAtMoment) -> Iterator[str]:
-    """Always told: what a configured policy says of the first that waits, what a pod that leaves does, and evictions."""
+    """Lines of every answer: a configured policy's view of the first waiting group, a terminating pod's saving, and evictions."""
     first = group_of(state.waiting[0]) if state.waiting else ""
     if (entry := state.picture.pending.get(first)) is not None:
         yield from policy_lines(entry.numbers)
@@ -87,19 +87,19 @@ def note_lines(state: PodsAtMoment) -> Iterator[str]:
 
 
 def scheduler_reason(state: PodsAtMoment) -> str:
-    """The reason that the scheduler gave for the first that waits; empty where it gave none."""
+    """The scheduler's reason for the first waiting pod; empty if there is none."""
     for row in state.waiting[:1]:
         entry = state.picture.pending.get(group_of(row)) if row.podgroup else None
-        return _word(entry) if entry is not None else _without_decision(state, row)
+        return _reason_text(entry) if entry is not None else _reason_of_pod(state, row)
     return ""
 
 
-def _word(entry: PendingReason) -> str:
+def _reason_text(entry: PendingReason) -> str:
     return f"{entry.reason}: {' '.join(entry.message.split())}"
 
 
 def detail_lines(state: PodsAtMoment) -> Iterator[str]:
-    """What else the scheduler said of what waits, and who is ahead of it; the last eviction in full."""
+    """The lines of the full text: further reasons of the scheduler, who is ahead, and the last eviction in full."""
     picture = state.picture
     groups = list(dict.fromkeys(group_of(row) for row in state.waiting if row.podgroup))
     for place, full in enumerate(groups[:MOST_GROUPS]):
@@ -107,7 +107,7 @@ def detail_lines(state: PodsAtMoment) -> Iterator[str]:
         if entry is None:
             continue
         if place:
-            yield f"The scheduler of {full.partition('/')[2]}: {_word(entry)}"
+            yield f"The scheduler of {full.partition('/')[2]}: {_reason_text(entry)}"
             yield from policy_lines(entry.numbers)
         if entry.fits:
             yield _fit_line(entry)
@@ -124,7 +124,7 @@ def _fit_line(entry: PendingReason) -> str:
     return f"Nodes: of {fit.nodes}, none takes {fit.pod.partition('/')[2]}: {reasons}."
 
 
-def _without_decision(state: PodsAtMoment, row: PodRow) -> str:
+def _reason_of_pod(state: PodsAtMoment, row: PodRow) -> str:
     namespace, _, name = row.name.partition("/")
     pod = state.lab.cluster.get("Pod", name, namespace)
     if pod["spec"].get("schedulingGates"):
@@ -134,13 +134,13 @@ def _without_decision(state: PodsAtMoment, row: PodRow) -> str:
     if scheduled and scheduled.get("message"):
         return f"{scheduled.get('reason', '')}: {scheduled['message']}"
     if not row.podgroup and theirs == labels.SCHEDULER_NAME:
-        return "No PodGroup was made for it yet; it has not been considered."
-    ours = f" kailab's own scheduler takes pods that say schedulerName: {labels.SCHEDULER_NAME}."
+        return "It has no PodGroup yet, so the scheduler has not considered it."
+    ours = f" kailab's own scheduler takes pods with schedulerName: {labels.SCHEDULER_NAME}."
     return f"Its scheduler is {theirs}, which has not considered it.{'' if row.podgroup else ours}"
 
 
 def facts(state: PodsAtMoment) -> dict[str, Any]:
-    """Of a pod its row, of a PodGroup its pods, of a workload its PodGroups; each with what the scheduler said of it."""
+    """Data for programs: a pod's row, a PodGroup's pods or a workload's PodGroups, with the scheduler's reasons."""
     kind, picture = state.subject.kind, state.picture
     if kind == "Pod":
         return _pod_facts(state)

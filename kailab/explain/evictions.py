@@ -1,4 +1,4 @@
-"""What events say of objects. An event tells what was once; whether it is still so is asked of the objects themselves."""
+"""Sentences about work that was evicted, has failed, or runs and may be evicted."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ STALE = "stalegangeviction"
 
 
 def eviction_cause(state: PodsAtMoment) -> Cause:
-    """Why its pods were evicted; the last evictions tell. There is at least one."""
+    """Why its pods were evicted last. Expects at least one eviction."""
     return eviction_cause_of(state.evictions, partial(podgroup_workload, state))
 
 
 def eviction_cause_of(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> Cause:
-    """Why these pods were evicted; the last entries tell. ``whose``: the workload of a PodGroup, in words."""
+    """Why these pods were evicted last. ``whose``: the workload of a PodGroup, in words."""
     last = entries[-1]
     same = [one for one in entries if one.t == last.t and whose(one.beneficiary) == whose(last.beneficiary)]
     names = [one.pod.partition("/")[2] for one in same]
@@ -55,7 +55,7 @@ def eviction_cause_of(entries: Sequence[PodEvicted], whose: Callable[[str], str]
 
 
 def _joined(entries: Sequence[PodEvicted]) -> EvictionGround | None:
-    """What let these be taken together: what was held before the first of them and after the last."""
+    """The common ground of several evictions: amounts before the first and after the last."""
     first, last = entries[0].ground, entries[-1].ground
     if first is None or last is None or (first.queue, first.resource) != (last.queue, last.resource):
         return last
@@ -75,7 +75,7 @@ def _for(entry: PodEvicted, whose: Callable[[str], str]) -> str:
 
 
 def podgroup_workload(state: PodsAtMoment, podgroup: str) -> str:
-    """Whose PodGroup it is, as ``Kind namespace/name``; the PodGroup itself where that is gone."""
+    """The workload of a PodGroup as ``Kind namespace/name``; the PodGroup itself if it was deleted."""
     namespace, _, name = podgroup.partition("/")
     group = state.picture.podgroups.get((namespace, name))
     if group is None:
@@ -85,7 +85,7 @@ def podgroup_workload(state: PodsAtMoment, podgroup: str) -> str:
 
 
 def ground_sentences(ground: EvictionGround | None) -> Iterable[str]:
-    """What let the pod be taken, with the numbers before and after."""
+    """The rule by which the pod could be evicted, with the amounts before and after."""
     if ground is None:
         return
     if ground.priorities:
@@ -102,7 +102,7 @@ def ground_sentences(ground: EvictionGround | None) -> Iterable[str]:
 
 
 def eviction_lines(entry: PodEvicted) -> list[str]:
-    """One eviction in full."""
+    """All lines about one eviction."""
     lines = [
         f"Pod {entry.pod} was {'moved' if entry.is_move else 'evicted'} at {entry.time} (cycle {entry.cycle}) from {entry.node} by {_by(entry)}."
     ]
@@ -121,7 +121,7 @@ def eviction_lines(entry: PodEvicted) -> list[str]:
 
 
 def eviction_summary(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> list[str]:
-    """All evictions, in short, the latest first. ``whose``: as in ``evicted_for``."""
+    """One line for each group of equal evictions, the latest first. ``whose``: as in ``eviction_cause_of``."""
     groups: dict[tuple[str, str, str, str], int] = {}
     for one in reversed(entries):
         verb = "Moved" if one.is_move else "Evicted"
@@ -134,12 +134,12 @@ def eviction_summary(entries: Sequence[PodEvicted], whose: Callable[[str], str])
 
 
 def running_causes(state: PodsAtMoment) -> tuple[Cause, ...]:
-    """What threatens it: the end of its gang's grace, or the owner of the quota that it runs on."""
+    """What threatens running work: the end of its gang's grace, or queues that could reclaim what it borrows."""
     return (*_stale(state), *_borrowing(state))
 
 
 def failure_cause(state: PodsAtMoment) -> Cause:
-    """Why it has ended, by its own status."""
+    """Why it has failed, by its own status."""
     subject = state.subject
     kind = subject.kind if state.object is None else state.object["kind"]
     return Cause(
@@ -166,27 +166,27 @@ def _stale(state: PodsAtMoment) -> Iterable[Cause]:
         least = min_member(group)
         running = sum(bool(row.node) for row in state.picture.by_group[full] if row.phase in ("Pending", "Running"))
         record = state.records.get(group["metadata"]["uid"])
-        # The PodGroup's own grace goes before the configured one, as in the engine.
+        # The PodGroup's own grace overrides the configured one, as in the engine.
         own = None if record is None else record.staleness_grace
         grace = state.lab.config.staleness_grace if own is None else own
         ends = parse_time(since) + grace
-        rest = max(0.0, ends - state.picture.now)
+        seconds = max(0.0, ends - state.picture.now)
         then = (
             "its grace does not end"
             if grace < 0
-            else f"unless it is whole again, all of it is evicted in {rest:.4g} s, at {format_time(ends)}"
+            else f"unless it is whole again, all of it is evicted in {seconds:.4g} s, at {format_time(ends)}"
         )
         yield Cause(
             CauseCode.STALE_GANG,
             f"{least} pods of PodGroup {full} must run together, and {running} run since {since}: {then}.",
             (ObjectRef("PodGroup", *full.split("/", 1)),),
-            {"minMember": least, "running": running, "since": since, "grace": grace, "seconds": rest},
+            {"minMember": least, "running": running, "since": since, "grace": grace, "seconds": seconds},
         )
         return
 
 
 def _borrowing(state: PodsAtMoment) -> Iterable[Cause]:
-    """By the lowest queue above it that holds more than its quota."""
+    """The lowest of its queues that holds more than its quota."""
     picture = state.picture
     if not picture.scheduler.knows_queues:
         return
@@ -201,7 +201,7 @@ def _borrowing(state: PodsAtMoment) -> Iterable[Cause]:
 
 
 def _queues(state: PodsAtMoment) -> list[str]:
-    """Of its running work that may be taken away."""
+    """The queues of its running preemptible work."""
     if state.subject.kind == "Queue":
         return [state.subject.name]
     firm = {
@@ -224,13 +224,13 @@ def _borrowed(state: PodsAtMoment, queue: QueueAmounts) -> Cause:
 
 
 def running_lines(state: PodsAtMoment) -> Iterator[str]:
-    """On whose quota it runs and who could take it."""
+    """Whose quota covers it and which queues could reclaim it."""
     picture = state.picture
     if state.subject.kind == "Queue" or not picture.scheduler.knows_queues:
         return
     names = _queues(state)
     if not names:
-        yield from _firm_lines(state)
+        yield from _non_preemptible_lines(state)
     for name in names:
         queue = picture.shares[name]
         beyond = _beyond(picture, name)
@@ -244,8 +244,8 @@ def running_lines(state: PodsAtMoment) -> Iterator[str]:
         yield from borrowing_lines(picture, picture.shares, queue)
 
 
-def _firm_lines(state: PodsAtMoment) -> Iterator[str]:
-    """Of work that runs and that is not known as preemptible: whether it can be taken away, and whether quotas cover it."""
+def _non_preemptible_lines(state: PodsAtMoment) -> Iterator[str]:
+    """Whether quotas cover running work that is non-preemptible, by queue."""
     picture = state.picture
     groups = [group for _, group in _groups(state)]
     for name in dict.fromkeys(str(group["spec"].get("queue") or "") for group in groups):
@@ -275,7 +275,7 @@ def _firm_lines(state: PodsAtMoment) -> Iterator[str]:
 
 
 def _beyond(picture: Picture, name: str) -> list[str]:
-    """What a queue or one above it holds beyond its quota, in any resource."""
+    """What a queue, or one above it, holds beyond its quota, in any resource."""
     parents = {one.name: one.parent for one in picture.shares.queues.values()}
     return [
         f"{level} holds {amount_text(resource, queue.borrowed)}{' of memory' if resource == 'Memory' else ''} beyond its quota of {amount_text(resource, queue.quota)}"
@@ -286,7 +286,7 @@ def _beyond(picture: Picture, name: str) -> list[str]:
 
 
 def latest_event(lab: Lab, uids: Container[str], reason: str = "") -> Object | None:
-    """The event of these objects that happened last. ``reason``: of that reason alone."""
+    """The latest event of these objects. ``reason``: only events with it. An event outlives its cause: ask the objects what holds now."""
     found = [
         event
         for event in lab.cluster.list("Event")

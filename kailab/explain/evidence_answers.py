@@ -1,7 +1,4 @@
-"""Why something ended as it did, from evidence alone: what was decided about it, as the entries tell, by someone who was not there.
-
-Nothing is tried: what would help now is a question to a lab.
-"""
+"""Why something ended as it did, from evidence alone. Nothing is tried: what would help is a question to a lab."""
 
 from __future__ import annotations
 
@@ -17,17 +14,17 @@ from kailab.lab.wording import count
 
 
 def explain_evidence(history: LabHistory, kind: str, name: str, namespace: str = "default") -> Answer:
-    """As it stood at the end. The verdict is ``gone`` or ``running``, else none: what nobody tried nobody knows. Raises InputError where
-    there is nothing of that name."""
-    told = subject_timeline(history, kind, name, namespace)
-    return _Past(history, told).answer()
+    """The answer at the end of the evidence. The verdict is ``gone``, ``running`` or None, as nothing was tried. Raises InputError for an
+    unknown name."""
+    timeline = subject_timeline(history, kind, name, namespace)
+    return _EvidenceAnswer(history, timeline).answer()
 
 
-class _Past:
-    def __init__(self, history: LabHistory, told: SubjectTimeline) -> None:
+class _EvidenceAnswer:
+    def __init__(self, history: LabHistory, timeline: SubjectTimeline) -> None:
         self.history = history
-        self.told = told
-        self.pods = {name for one in told.happenings for name in one.pods}
+        self.timeline = timeline
+        self.pods = {name for one in timeline.happenings for name in one.pods}
         self.evictions = [one for one in history.decisions if isinstance(one, PodEvicted) and one.pod in self.pods]
         phases = {
             f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": (pod.get("status") or {}).get("phase")
@@ -36,7 +33,7 @@ class _Past:
         self.left = {name: phase or "Pending" for name, phase in phases.items() if name in self.pods}
 
     def answer(self) -> Answer:
-        told = self.told
+        timeline = self.timeline
         running, waiting = self._in("Running"), self._in("Pending")
         verdict: Verdict | None = None
         if self.evictions and not self._whole_since():
@@ -46,19 +43,19 @@ class _Past:
         cause = eviction_cause_of(self.evictions, self._whose) if verdict is Verdict.GONE else None
         reasons = list(self._reasons())
         return Answer(
-            kind=told.kind,
-            namespace=told.namespace,
-            name=told.name,
+            kind=timeline.kind,
+            namespace=timeline.namespace,
+            name=timeline.name,
             verdict=verdict,
             cause=cause,
             running=len(running),
             wanted=len(running) + len(waiting),
             head=self._head(running, waiting),
-            said=_word(reasons[0]) if reasons else "",
+            said=_reason_text(reasons[0]) if reasons else "",
             told=tuple(eviction_summary(self.evictions, self._whose)),
-            details=(*(line for one in self.evictions[-1:] for line in eviction_lines(one)), *told.lines()[1:]),
+            details=(*(line for one in self.evictions[-1:] for line in eviction_lines(one)), *timeline.lines()[1:]),
             facts={
-                "happenings": told.data()["happenings"],
+                "happenings": timeline.data()["happenings"],
                 "evictions": as_plain_json(self.evictions),
                 "pending": as_plain_json(reasons),
             },
@@ -71,8 +68,12 @@ class _Past:
         return [name for name, there in self.left.items() if there == phase]
 
     def _head(self, running: list[str], waiting: list[str]) -> str:
-        told = self.told
-        title = f"{told.kind} {told.namespace}/{told.name}" if told.namespace else f"{told.kind} {told.name}"
+        timeline = self.timeline
+        title = (
+            f"{timeline.kind} {timeline.namespace}/{timeline.name}"
+            if timeline.namespace
+            else f"{timeline.kind} {timeline.name}"
+        )
         numbers = [f"{len(running)} of {count(len(running) + len(waiting), 'pod')} running"]
         numbers += [f"{len(waiting)} wait"] if waiting else []
         ended = len(self.left) - len(running) - len(waiting)
@@ -80,11 +81,11 @@ class _Past:
         moved = sum(one.is_move for one in self.evictions)
         numbers += [f"{len(self.evictions) - moved} evicted before"] if len(self.evictions) > moved else []
         numbers += [f"{moved} moved before"] if moved else []
-        end = max([one.t for one in self.history.steps] + [one.t for one in self.told.happenings], default=0.0)
+        end = max([one.t for one in self.history.steps] + [one.t for one in self.timeline.happenings], default=0.0)
         return f"{title} at the end, {format_rfc3339(self.history.opened + end)}: {', '.join(numbers)}."
 
     def _whole_since(self) -> bool:
-        """As many pods of it were bound after its last evictions as were lost in them."""
+        """Whether at least as many pods of it were bound after its last evictions as these took."""
         last = self.evictions[-1]
         lost = sum(one.t >= last.t for one in self.evictions)
         decisions = self.history.decisions
@@ -95,5 +96,5 @@ class _Past:
         return (one for one in self.history.pending if any(pod in self.pods for pod in one.pods))
 
 
-def _word(entry: PendingReason) -> str:
+def _reason_text(entry: PendingReason) -> str:
     return f"{entry.reason}: {' '.join(entry.message.split())}"

@@ -1,4 +1,4 @@
-"""What the nodes say to the pods of a subject: the table of ``explain --nodes``, and GPUs by model where a model is full."""
+"""What each node answers to the pods of a subject: the table of ``explain --nodes``; and free GPUs by model where a model is full."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def model_lines(state: PodsAtMoment) -> Iterator[str]:
-    """One line at most, of the first that waits: where less is free of the models that it may use than it wants, and others are free."""
+    """At most one line, for the first waiting group: too few GPUs of the models that it may use are free, while other models are free."""
     for group in waiting_podgroups(state):
         facts = group.node_facts
         if facts is None or not facts.next_tasks:
@@ -55,21 +55,21 @@ def _line(facts: NodeFacts, wanted: int) -> Iterator[str]:
         return
     total = int(table.allocatable[GPUS][usable].sum())
     held = f"all {gpus(total)}" if not free else f"{number((total - free) / 1000)} of {gpus(total)}"
-    told = some(
+    free_models = some(
         [f"{model} ({gpus(amount)})" for model, amount in sorted(others.items(), key=lambda one: (-one[1], one[0]))]
     )
-    yield f"Of {some(sorted(own))}, which it may use, {held} are held; of other models there are free: {told}."
+    yield f"Of {some(sorted(own))}, which it may use, {held} are held; of other models there are free: {free_models}."
 
 
 SHOWN_ROWS = 20
-"""Rows of a table where not everything is asked for."""
+"""Rows of the short table."""
 HEADERS = ("NODES", "RULE", "ANSWER", "WHICH")
 
 
 @dataclass(frozen=True)
 class NodesOfPods:
-    """What all nodes say to ``pods``, which are alike; in full names. ``node``: where the first of them runs; empty while it waits.
-    ``nodes``: how many there are. ``group``: what the scheduler says of the group that waits."""
+    """What all nodes answer to pods that are alike. ``pods``: full names. ``node``: of the first of them; empty while it waits. ``nodes``:
+    their number. ``group``: the scheduler's message about the waiting group."""
 
     pods: tuple[str, ...]
     node: str
@@ -78,28 +78,28 @@ class NodesOfPods:
     group: str = ""
 
     def head(self) -> list[str]:
-        """Above the table."""
+        """The lines above the table."""
         whose = f"Pod {self.pods[0]}"
         like = f", and {len(self.pods) - 1} more like it" if len(self.pods) > 1 else ""
         taking = sum(len(one.nodes) for one in self.answers if one.rule is None and self.node not in one.nodes)
         if self.node:
-            told = f"runs on {self.node}; of the other {count(self.nodes - 1, 'node')} {taking or 'none'} would take it now"
+            text = f"runs on {self.node}; of the other {count(self.nodes - 1, 'node')} {taking or 'none'} would take it now"
         else:
-            told = f"waits; by itself {taking or 'none'} of {count(self.nodes, 'node')} would take it now"
-        lines = [f"{whose}{like}: {told}."]
+            text = f"waits; by itself {taking or 'none'} of {count(self.nodes, 'node')} would take it now"
+        lines = [f"{whose}{like}: {text}."]
         if self.group:
             lines.append(f"Its group: {self.group}.")
         return lines
 
     def rows(self, everything: bool = False) -> Iterator[tuple[str, str, str, str]]:
-        """As in ``HEADERS``."""
+        """Cells as in ``HEADERS``."""
         shown = self.answers if everything else self.answers[:SHOWN_ROWS]
         for one in shown:
             names = ", ".join(one.nodes) if everything else some(one.nodes)
             yield str(len(one.nodes)), str(one.rule) if one.rule else "-", one.text, names
-        rest = self.answers[len(shown) :]
-        if rest:
-            yield str(sum(len(one.nodes) for one in rest)), "...", f"{len(rest)} more answers (--all)", ""
+        more = self.answers[len(shown) :]
+        if more:
+            yield str(sum(len(one.nodes) for one in more)), "...", f"{len(more)} more answers (--all)", ""
 
     def data(self) -> dict[str, Any]:
         """For programs. Amounts in engine units: CPU in millicores, memory in bytes, GPUs in thousandths."""
@@ -116,8 +116,8 @@ class NodesOfPods:
 
 
 def about_nodes(lab: Lab, kind: str, name: str, namespace: str = "default") -> list[NodesOfPods]:
-    """``kind``: a kind key. Nothing is tried or changed. Raises NotFound, and InputError for what has no pods that kailab's scheduler
-    would place."""
+    """The answers of nodes, by groups of pods that are alike. ``kind``: a kind key. Raises NotFound, and InputError for a subject without
+    pods that kailab's scheduler would place."""
     subject = Subject.of(lab, kind, name, namespace)
     if subject.kind == "Queue":
         raise InputError("a queue is not placed on nodes; --nodes expects a pod, a podgroup or a workload")
@@ -126,7 +126,7 @@ def about_nodes(lab: Lab, kind: str, name: str, namespace: str = "default") -> l
         raise InputError(
             f"--nodes asks the filters of KAI's rules, and {state.picture.scheduler.name} decides here by others"
         )
-    found = list(_asked(state))
+    found = list(_answers_by_pods(state))
     if not found:
         raise InputError(
             f"{subject.title} has no pods that the scheduler would place: see `kailab explain` without --nodes"
@@ -134,7 +134,7 @@ def about_nodes(lab: Lab, kind: str, name: str, namespace: str = "default") -> l
     return found
 
 
-def _asked(state: PodsAtMoment) -> Iterator[NodesOfPods]:
+def _answers_by_pods(state: PodsAtMoment) -> Iterator[NodesOfPods]:
     tasks = {f"{task.namespace}/{task.name}": task for own in state.tasks.values() for task in own}
     alike: dict[tuple[Any, ...], list[tuple[PodRow, Task]]] = {}
     for row in (*state.waiting, *state.running):

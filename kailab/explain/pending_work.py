@@ -13,7 +13,7 @@ from kailab.explain.evictions import eviction_cause, running_causes
 from kailab.explain.node_answers import model_lines
 from kailab.explain.step_search import find_steps
 from kailab.explain.subject import PodsAtMoment, Subject
-from kailab.explain.verdict import Settled, run_without_others, settle_on_fork, verdict_of
+from kailab.explain.verdict import SettledState, run_without_others, settle_on_fork, verdict_of
 
 
 class PendingAnswer(NamedTuple):
@@ -81,7 +81,7 @@ def _controllers_may_act(state: PodsAtMoment, causes: Sequence[Cause]) -> bool:
     return not state.waiting or any(not row.podgroup for row in state.waiting)
 
 
-def _settled_answer(settled: Settled, causes: tuple[Cause, ...]) -> tuple[Verdict | None, tuple[Cause, ...]]:
+def _settled_answer(settled: SettledState, causes: tuple[Cause, ...]) -> tuple[Verdict | None, tuple[Cause, ...]]:
     """The answer once controllers have acted, with a hint that they have not yet."""
     hint = "Its controllers have yet to act: let the lab settle (kailab run --for 1s)"
     if settled.runs:

@@ -62,15 +62,15 @@ def _compose(
     lines: Sequence[str],
 ) -> Answer:
     subject = state.subject
-    first, told, details, data = headline(state), [*note_lines(state), *lines], [*detail_lines(state)], facts(state)
+    first, notes, details, data = headline(state), [*note_lines(state), *lines], [*detail_lines(state)], facts(state)
     if causes and state.waiting and not state.picture.scheduler.reports_shares:
-        told.append(f"Tried with kailab's scheduler, not with {state.picture.scheduler.title}.")
+        notes.append(f"Tried with kailab's scheduler, not with {state.picture.scheduler.title}.")
     if subject.kind == "Queue":
         queue = explain_queue(state.picture, subject.name)
-        first, told = queue.lines[0], [*queue.lines[1:], *told]
+        first, notes = queue.lines[0], [*queue.lines[1:], *notes]
         details, data = [*queue.more, *details], {**queue.data, **data}
     elif verdict is Verdict.RUNNING:
-        told += running_lines(state)
+        notes += running_lines(state)
     return Answer(
         kind=subject.kind,
         namespace=subject.namespace,
@@ -84,7 +84,7 @@ def _compose(
         wanted=state.wanted,
         head=first,
         said=scheduler_reason(state),
-        told=tuple(told),
+        told=tuple(notes),
         details=tuple(details),
         facts=data,
     )

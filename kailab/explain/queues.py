@@ -1,4 +1,8 @@
-"""Why a queue holds what it holds: its share now, what it borrows and lends, and who could have it back."""
+"""Why a queue holds what it holds: its share, what it borrows and lends, and which queues could reclaim it.
+
+``explain_queue`` is the entry. The division of fair shares (``kailab.engine.queueing.division``) and the rules of reclaim
+(``kailab.engine.report.returning``) are the engine's; this module puts them into words.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +30,20 @@ from kailab.model import labels
 from kailab.model.times import format_time
 
 SHOWN_CLAIMS = 3
-"""Claims, and what stands against them, that are told in words; the data has all."""
+"""Claims, and what prevents them, in the text; the data has all."""
 
 
 def returns_from(picture: Picture, *names: str) -> dict[str, tuple[Return, ...]]:
-    """Of each queue named what others could take from it, or from an ancestor of it, and what stops them. By the rules of queues, and
-    where the taker's work waits, by what the next cycle takes for it."""
+    """What others could reclaim from each of these queues or their ancestors, and what prevents it.
+
+    The rules of queues decide; if the reclaiming queue has waiting work, the next cycle does too.
+    """
     found = picture.present.returns(*names)
-    return {name: tuple(_asked(picture, one) for one in ones) for name, ones in found.items()}
+    return {name: tuple(_with_unserved(picture, one) for one in ones) for name, ones in found.items()}
 
 
-def _asked(picture: Picture, one: Return) -> Return:
-    """With the work that asks in vain, where there is some."""
+def _with_unserved(picture: Picture, one: Return) -> Return:
+    """With the first waiting work of the reclaiming queue that the next cycle does not serve, if any."""
     if not one.waiting or not one.allowed or not picture.scheduler.knows_queues:
         return one
     decisions, queues = picture.next_cycle, picture.queue_of_group
@@ -54,13 +60,13 @@ def _asked(picture: Picture, one: Return) -> Return:
 
 
 def entitled_returns(returns: Sequence[Return]) -> list[Return]:
-    """Those that the quota entitles, else those that wait below their fair share."""
+    """The returns to queues below their quota, or if there are none to queues that wait below their fair share."""
     owners = [one for one in returns if one.taker.rule == "quota"]
     return owners or list(returns)
 
 
 def return_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
-    """``returns``: of those that are entitled."""
+    """``returns``: from ``entitled_returns``."""
     if not returns:
         yield "Nobody could reclaim it: no other queue is below its quota."
         return
@@ -68,17 +74,17 @@ def return_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
         yield f"Queues that could reclaim it by asking: {some([_owner(one) for one in returns])}."
     else:
         yield f"Queues that could reclaim it: {some([one.taker.queue for one in returns])}, below their fair share now."
-    told: dict[str, list[str]] = {}
+    blockers: dict[str, list[str]] = {}
     for one in returns:
         for text in return_blockers(picture, one):
-            told.setdefault(text, []).append(one.taker.queue)
-    for text, queues in islice(told.items(), SHOWN_CLAIMS):
+            blockers.setdefault(text, []).append(one.taker.queue)
+    for text, queues in islice(blockers.items(), SHOWN_CLAIMS):
         whom = "" if len(queues) == len(returns) else f"{some(queues)}: "
         yield f"What prevents it: {whom}{text}."
 
 
 def claims(picture: Picture, name: str) -> list[Return]:
-    """What a queue, or an ancestor of it, could take back: from each queue beside them that holds more than it may keep."""
+    """What a queue, or an ancestor of it, could reclaim from each queue beside them that holds more than it may keep."""
     line = picture.lines[name]
     levels = {picture.shares[one].parent for one in line}
     beside = sorted(one.name for one in picture.shares.queues.values() if one.parent in levels and one.name not in line)
@@ -87,49 +93,45 @@ def claims(picture: Picture, name: str) -> list[Return]:
 
 
 def claim_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
-    """``returns``: of one who waits, and has these claims."""
+    """``returns``: the claims of a queue with waiting work."""
     largest = sorted(returns, key=lambda one: (-one.beyond, one.taker.beside))
     if len(largest) > SHOWN_CLAIMS:
         yield f"It has claims on {len(largest)} queues; the largest:"
     for one in largest[:SHOWN_CLAIMS]:
-        told = [amount_text(one.taker.resource, amount) for amount in (one.beyond, one.now)]
+        beyond, now = (amount_text(one.taker.resource, amount) for amount in (one.beyond, one.now))
         against = "; ".join(return_blockers(picture, one))
-        tail = f", up to {told[1]} of it now" if one.now else ", nothing of it now"
-        what = (
-            f"{told[0]}"
-            if one.over == one.taker.resource
-            else f"{told[0]}, with {one.over} that it holds beyond its own,"
-        )
+        tail = f", up to {now} of it now" if one.now else ", nothing of it now"
+        what = beyond if one.over == one.taker.resource else f"{beyond}, with {one.over} that it holds beyond its own,"
         yield f"{one.taker.queue} may take {what} back from {one.taker.beside}{tail}{f': {against}' if against else ''}."
 
 
 def return_blockers(picture: Picture, one: Return) -> list[str]:
-    """What keeps the taker from what it has a claim on, now. Empty: nothing does, as far as the rules of queues go."""
+    """What keeps a queue from reclaiming what it has a claim on now; empty if no rule of queues does."""
     if not one.reclaims:
         return ["this scheduler does not reclaim (its actions leave it out)"]
 
-    def told(amount: int) -> str:
+    def words(amount: int) -> str:
         return amount_text(one.taker.resource, amount)
 
     found = []
     if one.young:
         until = _until(one.young_first, one.young_last)
-        found.append(f"{told(one.young)} of {one.taker.beside} are protected by a minimum runtime {until}")
+        found.append(f"{words(one.young)} of {one.taker.beside} are protected by a minimum runtime {until}")
     if one.firm:
-        found.append(f"{told(one.firm)} of {one.taker.beside} are held by non-preemptible work")
+        found.append(f"{words(one.firm)} of {one.taker.beside} are held by non-preemptible work")
     if one.delayed_until is not None:
         found.append(
-            f"work of {one.taker.queue} for {told(one.delayed)} may not have others evicted before "
+            f"work of {one.taker.queue} for {words(one.delayed)} may not have others evicted before "
             f"{format_time(one.delayed_until)} (its preemption delay)"
         )
-    # Where all that waits is delayed, that is why.
+    # If all waiting work is delayed, the delay is the reason.
     if one.unserved and not (one.delayed_until is not None and one.delayed >= one.waiting):
         found.append(f"what waits in {one.taker.queue} gets none of it now ({_first_in_line(picture, one)})")
     return found
 
 
 def return_data(picture: Picture, one: Return) -> dict[str, Any]:
-    """As the engine has it, with what could be taken ``now``, and ``stops`` in words."""
+    """The engine's record, with what can be reclaimed ``now``, and ``stops``: what prevents it, in words."""
     data: dict[str, Any] = msgspec.to_builtins(one)
     return {**data.pop("taker"), **data, "now": one.now, "stops": return_blockers(picture, one)}
 
@@ -156,7 +158,8 @@ def _owner(one: Return) -> str:
 
 
 def divisions_on_path(divisions: Iterable[Division], line: Sequence[str], resource: QueueResource) -> list[Division]:
-    """Those that a queue took part in, from the root down. ``line``: the queue and its ancestors, from itself up."""
+    """The divisions in which a queue and its ancestors took part, from the root down. ``line``: the queue and its ancestors, from itself
+    up."""
     # A queue takes part in the division of its parent; the root's parent has no name.
     parents = ["", *reversed(line[1:])]
     found = {one.parent: one for one in divisions if one.resource == resource and one.parent in parents}
@@ -164,7 +167,7 @@ def divisions_on_path(divisions: Iterable[Division], line: Sequence[str], resour
 
 
 def share_lines(divisions: Sequence[Division], line: Sequence[str]) -> Iterable[str]:
-    """The arithmetic of one resource, level by level from the root, each level told from the queue (of ``line``) that took part."""
+    """The arithmetic of one resource, level by level from the root, as it concerns the queues of ``line``."""
     for division, name in zip(divisions, reversed(line), strict=False):
         own = next((one for one in division.queues if one.queue == name), None)
         if own is not None:
@@ -172,35 +175,35 @@ def share_lines(divisions: Sequence[Division], line: Sequence[str]) -> Iterable[
 
 
 def _level(division: Division, own: Entitled) -> Iterable[str]:
-    def told(amount: float) -> str:
+    def words(amount: float) -> str:
         return amount_text(division.resource, amount)
 
-    # The queue itself comes first, and those with it that got most.
+    # The queue itself comes first, then those that got most.
     others = sorted((one for one in division.queues if one is not own), key=lambda one: (-one.fair_share, one.queue))
     whose = f"the fair share of {division.parent}" if division.parent else "all there is"
-    yield f"{division.resource} share of {own.queue}: {told(division.total)} ({whose}), divided among {count(len(division.queues), 'queue')}."
-    quotas = [f"{one.queue} {told(one.by_quota)} {_why_quota(division, one)}" for one in (own, *others)]
+    yield f"{division.resource} share of {own.queue}: {words(division.total)} ({whose}), divided among {count(len(division.queues), 'queue')}."
+    quotas = [f"{one.queue} {words(one.by_quota)} {_why_quota(division, one)}" for one in (own, *others)]
     yield f"  Quota first: {some(quotas)}; {_left_of(division)}."
     for one in division.rounds:
-        yield f"  Priority {one.priority}, {told(one.amount)} by weight: {_round(division, one, own.queue)}."
+        yield f"  Priority {one.priority}, {words(one.amount)} by weight: {_round(division, one, own.queue)}."
     if division.remainders:
-        each = [f"{one.queue} {told(one.given)}" for one in division.remainders]
+        each = [f"{one.queue} {words(one.given)}" for one in division.remainders]
         yield f"  What rounding to whole units left, one each: {some(each)}."
     if not own.weight and own.requested > own.by_quota:
         yield f"  {own.queue} has weight 0: it gets nothing beyond its quota."
-    left = f"; {told(division.left)} remain undivided" if division.left else ""
-    yield f"  So {own.queue} is due {told(own.fair_share)}{left}."
+    left = f"; {words(division.left)} remain undivided" if division.left else ""
+    yield f"  So {own.queue} is due {words(own.fair_share)}{left}."
 
 
 def _why_quota(division: Division, one: Entitled) -> str:
-    def told(amount: float) -> str:
+    def words(amount: float) -> str:
         return amount_text(division.resource, amount)
 
     if one.limit >= 0 and one.by_quota == one.limit and one.limit < one.requested:
-        return f"(limit {told(one.limit)})"
+        return f"(limit {words(one.limit)})"
     if one.quota >= 0 and one.by_quota == one.quota and one.quota < one.requested:
-        return f"(quota {told(one.quota)}, asks for {told(one.requested)})"
-    return f"(asks for {told(one.requested)}, quota {told(one.quota)})"
+        return f"(quota {words(one.quota)}, asks for {words(one.requested)})"
+    return f"(asks for {words(one.requested)}, quota {words(one.quota)})"
 
 
 def _left_of(division: Division) -> str:
@@ -231,7 +234,7 @@ _OTHERS: Mapping[QueueResource, Literal["cpu", "memory"]] = {"CPU": "cpu", "Memo
 
 
 def explain_queue(picture: Picture, name: str) -> Explanation:
-    """``more`` has the arithmetic of CPU and memory where that does not decide. Raises NotFound for a queue that there is not."""
+    """Explain a queue. ``more`` has the arithmetic of CPU and memory where these do not decide. Raises NotFound."""
     shares = picture.shares
     if name not in shares:
         raise NotFound(f'queues.scheduling.run.ai "{name}" not found')
@@ -245,7 +248,7 @@ def explain_queue(picture: Picture, name: str) -> Explanation:
 
 
 def _arithmetic(picture: Picture, queue: QueueAmounts) -> tuple[list[str], list[str]]:
-    """How the fair share came about: lines of the resources in which it keeps the queue short, and GPUs; and those of the others."""
+    """The arithmetic of the fair share: lines for GPUs and the resources in which it keeps the queue short, and lines for the others."""
     decisive: list[str] = []
     more: list[str] = []
     if queue.fair_share is None:
@@ -261,17 +264,17 @@ def _arithmetic(picture: Picture, queue: QueueAmounts) -> tuple[list[str], list[
 
 
 def _resource_line(picture: Picture, queue: QueueAmounts, resource: QueueResource) -> Iterable[str]:
-    """That of GPUs is the beginning of every explanation."""
+    """The line of CPU or memory; every explanation begins with that of GPUs."""
     if resource == "GPU":
         return
     own = shares_in(picture, resource)[queue.name]
 
-    def told(amount: float) -> str:
+    def words(amount: float) -> str:
         return amount_text(resource, amount)
 
     yield (
-        f"{resource}: it holds {told(own.allocated)} of {told(own.requested)} asked for; quota {told(own.quota)}, limit "
-        f"{told(own.limit)}{f'; {told(own.borrowed)} are beyond its quota' if own.borrowed else ''}."
+        f"{resource}: it holds {words(own.allocated)} of {words(own.requested)} asked for; quota {words(own.quota)}, limit "
+        f"{words(own.limit)}{f'; {words(own.borrowed)} are beyond its quota' if own.borrowed else ''}."
     )
 
 
@@ -303,7 +306,7 @@ def borrowing_lines(picture: Picture, shares: QueueTreeShares, queue: QueueAmoun
 
 
 def _returns(picture: Picture, queue: QueueAmounts) -> list[Return]:
-    """By the engine. Those that the quota entitles, else those that wait below their fair share."""
+    """The entitled returns from a queue that borrows."""
     if not queue.borrowed or queue.fair_share is None:
         return []
     return entitled_returns(returns_from(picture, queue.name)[queue.name])
@@ -313,7 +316,7 @@ def _lending(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> 
     beyond = [one for one in shares.queues.values() if one.parent == queue.parent and one.borrowed]
     owed = [] if queue.fair_share is None else claims(picture, queue.name)
     if beyond and queue.unused:
-        # No GPU belongs to a queue: who holds which part of what it leaves unused nobody can say.
+        # GPUs belong to no queue, so unused quota can't be matched to the queues that hold more than theirs.
         each = some([f"{one.name} holds {gpus(one.borrowed)}" for one in sorted(beyond, key=lambda one: one.name)])
         free = owed and not any(return_blockers(picture, one) for one in owed)
         back = "; it gets them back by reclaim when it asks" if free else ""
@@ -343,7 +346,7 @@ def _waiting(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> 
 
 
 def _limits(picture: Picture, name: str, line: list[str]) -> Iterable[str]:
-    """Limits that are reached or passed, of the queue and those above it. One that is passed was lowered under work that runs."""
+    """Limits of the queue and of those above it that are reached, or exceeded because they were lowered under running work."""
     for resource in RESOURCES:
         shares = shares_in(picture, resource)
         for level in line:
@@ -359,7 +362,7 @@ def _limits(picture: Picture, name: str, line: list[str]) -> Iterable[str]:
 
 
 def shares_in(picture: Picture, resource: QueueResource) -> QueueTreeShares:
-    """Where queues stand in one resource."""
+    """The amounts of all queues in one resource."""
     if resource == "GPU" or not picture.scheduler.knows_queues:
         return picture.shares
     return QueueTreeShares.counted(
@@ -368,7 +371,7 @@ def shares_in(picture: Picture, resource: QueueResource) -> QueueTreeShares:
 
 
 def unused_words(shares: QueueTreeShares, name: str) -> str:
-    """``while 12 GPUs of the quota of b are unused``. No GPU belongs to a queue, so whose a borrowed one is nobody can say."""
+    """``while 12 GPUs of the quota of b are unused``. GPUs belong to no queue, so a borrowed one has no single lender."""
     unused = [f"{gpus(amount)} of the quota of {queue}" for queue, amount in shares.unused_beside(name)]
     return f"while {some(unused)} are unused" if unused else "which no unused quota beside it covers"
 
@@ -418,7 +421,7 @@ _PARTS: tuple[Literal["priority", "waiting", "efficiency", "fairness"], ...] = (
 
 
 def policy_lines(numbers: Numbers) -> Iterable[str]:
-    """For a job that waits: why it stands where it stands, under an order other than KAI's."""
+    """For a waiting job: why it has its place in the order of a configured policy."""
     if "aged_since" in numbers:
         yield f"Aged: it waits since {format_time(numbers['aged_since'])}, long enough to come before all others of its queue."
     if "score" in numbers:
@@ -432,7 +435,7 @@ def policy_lines(numbers: Numbers) -> Iterable[str]:
 
 
 def saving_lines(pod: Object) -> Iterable[str]:
-    """For a pod that leaves: whether it was asked to save its state, and until when it may."""
+    """For a terminating pod: whether it was asked to save its state, and until when it may."""
     metadata = pod["metadata"]
     asked = (metadata.get("annotations") or {}).get(labels.CHECKPOINT_REQUESTED)
     if asked and "deletionTimestamp" in metadata:

@@ -1,4 +1,4 @@
-"""Who is served before a PodGroup that waits, in words: the order itself is the engine's (kailab.engine.report.serving)."""
+"""Who is served before a waiting PodGroup, in words. The order itself is the engine's (``kailab.engine.report.serving``)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORDS: dict[str, str] = {
 
 
 def order_lines(picture: Picture, podgroup: str) -> Iterable[str]:
-    """``podgroup``: ``namespace/name``. Nothing for one that has no turn: it could not run in its queue at all."""
+    """``podgroup``: ``namespace/name``. Empty for one without a turn, which could not run in its queue at all."""
     turn = picture.turns.get(podgroup)
     if turn is None:
         return
@@ -41,8 +41,8 @@ def order_lines(picture: Picture, podgroup: str) -> Iterable[str]:
 
 
 def order_data(picture: Picture, podgroup: str) -> dict[str, Any]:
-    """``ahead``: PodGroups of its queue that are served before it. ``place``: among all that wait, from 1, None where it has no
-    turn; ``because``: what put it behind the one before it. ``queues_ahead``: what is served first, and why."""
+    """``ahead``: PodGroups of its queue that are served before it. ``place``: among all waiting ones, from 1; None if it has no turn.
+    ``because``: the criterion that put it behind the one before it. ``queues_ahead``: queues served before its queue, and why."""
     turn = picture.turns.get(podgroup)
     if turn is None:
         return {"ahead": [], "place": None, "because": "", "queues_ahead": []}
@@ -63,8 +63,7 @@ def order_data(picture: Picture, podgroup: str) -> dict[str, Any]:
 
 
 def _ahead(picture: Picture, podgroup: str) -> list[str]:
-    """Names of those whose turn in the same queue is earlier. Whom the queue rules refuse is ahead only of those that they
-    refuse too."""
+    """Names of the PodGroups with an earlier turn in its queue. One that the queue rules refuse is ahead only of others that they refuse."""
     own = picture.turns[podgroup]
     return [
         name.partition("/")[2]
@@ -74,7 +73,7 @@ def _ahead(picture: Picture, podgroup: str) -> list[str]:
 
 
 def _earlier(picture: Picture, queue: str) -> tuple[Earlier, ...]:
-    """Of a scheduler that keeps its shares to itself the order of queues is not known here."""
+    """Empty for a scheduler that does not report its shares, as its order of queues is then unknown."""
     return picture.present.queues_before(queue) if picture.scheduler.reports_shares else ()
 
 

@@ -1,4 +1,8 @@
-"""The steps of an answer: what the catalogue has for its causes, tried; where one change is not enough, two."""
+"""The steps of an answer: the step families of its causes (``cause_kinds``), tried on forks; if one change is not enough, two.
+
+The number of forks is bounded. In a large lab the engine filters proposals before a fork is made: their changes are read into the engine's
+records, and one cycle shows whether they may serve the subject. That is necessary, not sufficient, so it only chooses what is tried.
+"""
 
 from __future__ import annotations
 
@@ -36,25 +40,25 @@ if TYPE_CHECKING:
 
 _OF_OTHERS = (Disturbance.OTHERS, Disturbance.LINE)
 MOST_VICTIM_SETS = 20
-"""Of victims that are simulated for one job where a proposal is looked at."""
+"""Sets of victims that are simulated for one job while a proposal is filtered."""
 
 
 @dataclass(frozen=True)
 class ChangesMade(Relaxation):
-    """The changes of a proposal, in the records. ``text``: the changes, by which equal ones are known."""
+    """The changes of a proposal as a relaxation. ``text``: the changes as JSON, so that equal ones compare equal."""
 
     text: str
     context: QuestionContext = field(compare=False)
 
     def change(self, draft: Draft) -> None:
         for one in json.loads(self.text):
-            (form, given), *_ = one.items()
-            _FORMS[form](self.context, draft, given)
+            (form, value), *_ = one.items()
+            _FORMS[form](self.context, draft, value)
 
 
 @dataclass(frozen=True)
 class BoundedVictimSearch(Relaxation):
-    """A search for victims ends after a few sets of them: what needs more would take as long again on the fork."""
+    """Bounds the search for victims: a longer one would take as long again on the fork."""
 
     def change(self, draft: Draft) -> None:
         if not draft.config.search_budget.bounded:
@@ -62,13 +66,13 @@ class BoundedVictimSearch(Relaxation):
 
 
 def engine_can_judge(family: ProposalFamily) -> bool:
-    """Whether the engine can be asked about all of a family."""
+    """Whether the engine can judge all proposals of a family."""
     return all(one.seen or _can_read(one.changes) for one in family.proposals)
 
 
 def promising_proposals(context: QuestionContext, family: ProposalFamily) -> Iterator[Proposal]:
-    """What of a way may work, by the engine, looked for as it is asked for: of one that grows only the smallest that does."""
-    # Where it does not run without others as it is, what becomes of them changes nothing.
+    """The proposals of a family that the engine lets pass, lazily; of a growing family only the smallest."""
+    # Work that would not run without other work is not helped by changes of other work.
     proposals = [one for one in family.proposals if not (context.never and one.disturbance in _OF_OTHERS)]
     if not family.grows:
         yield from (one for one in proposals if _may_serve(context, one) and _could_run(context, one))
@@ -77,31 +81,33 @@ def promising_proposals(context: QuestionContext, family: ProposalFamily) -> Ite
 
 
 def _smallest(context: QuestionContext, proposals: Sequence[Proposal]) -> Proposal | None:
-    """None where not even the largest serves the subject. A cycle with the turns of others takes long, so few are run: what is enough for
-    the subject alone mostly is enough, or all that waits before it has to be served as well. What a smaller change does a larger one does
-    too, so it is not asked again."""
+    """The smallest proposal that serves the subject; None if not even the largest does.
+
+    A cycle with the turns of others is slow, so few are run. Mostly the change that is enough for the subject alone is enough, or all work
+    before it has to be served as well. A larger change does what a smaller one does, so bisection applies.
+    """
     last = len(proposals) - 1
     if not _serves(context, proposals[last], before=False) or not _could_run(context, proposals[last]):
         return None
 
-    def whole(place: int, before: bool = True) -> bool:
-        return _asked(context, proposals[place], before).whole
+    def serves_all(place: int, before: bool = True) -> bool:
+        return _outcome(context, proposals[place], before).whole
 
     low = last if last and _is_one(context) else 0
-    # Where each of many PodGroups has a turn, they alone take as long as all that come before them.
-    if low and whole(last, before=False):
-        low = _first(0, last, lambda place: whole(place, before=False))
-    # Of surplus pods an evicting action takes one a cycle: where even a large change serves only some of them at once, nothing shows
-    # which smaller one is enough.
+    # For many PodGroups of the subject a cycle of its own takes as long as one with all others.
+    if low and serves_all(last, before=False):
+        low = _first(0, last, lambda place: serves_all(place, before=False))
+    # An evicting action takes one surplus pod a cycle. If even a large change serves only some pods at once, one cycle does not show
+    # which smaller change is enough.
     before_last = max(low, last - 1)
-    if before_last < last and whole(before_last):
-        return proposals[low if whole(low) else _first(low + 1, before_last, whole)]
+    if before_last < last and serves_all(before_last):
+        return proposals[low if serves_all(low) else _first(low + 1, before_last, serves_all)]
     some = any(_serves(context, proposals[place], before=True) for place in (before_last, last))
     return proposals[last] if some else None
 
 
 def _first(low: int, high: int, works: Callable[[int], bool]) -> int:
-    """The first place that works, of those up to ``high``, which does, by halving."""
+    """The first index from ``low`` that works, by bisection; ``high`` works."""
     while low < high:
         middle = (low + high) // 2
         if works(middle):
@@ -112,25 +118,26 @@ def _first(low: int, high: int, works: Callable[[int], bool]) -> int:
 
 
 def _may_serve(context: QuestionContext, proposal: Proposal) -> bool:
-    """The subject alone is asked first, which costs little: what does not serve it then does not when others come before it."""
+    """Whether a proposal serves the subject. A cycle of the subject alone is cheap and comes first; one with all that is served before it
+    follows only if that succeeds."""
     return all(_serves(context, proposal, before) for before in (False, True))
 
 
 def _could_run(context: QuestionContext, proposal: Proposal) -> bool:
-    """Whether all of it could run then, if there were nothing else: it may wait for two causes of which the proposal takes away one."""
-    return not context.never or could_run(context.state, *_seen(context, proposal))
+    """Whether all of the subject could run without other work after the proposal, which may remove only one of two causes."""
+    return not context.never or could_run(context.state, *_relaxations(context, proposal))
 
 
 def _serves(context: QuestionContext, proposal: Proposal, before: bool) -> bool:
-    """Whether the subject gets something, which takes less than all that it gets."""
-    return _trials(context).further(*_seen(context, proposal), before=before)
+    """Whether the subject gets any placement. ``before``: with the turns of all work served before it."""
+    return _trials(context).further(*_relaxations(context, proposal), before=before)
 
 
-def _asked(context: QuestionContext, proposal: Proposal, before: bool) -> RelaxedCycleOutcome:
-    return _trials(context)(*_seen(context, proposal), before=before)
+def _outcome(context: QuestionContext, proposal: Proposal, before: bool) -> RelaxedCycleOutcome:
+    return _trials(context)(*_relaxations(context, proposal), before=before)
 
 
-def _seen(context: QuestionContext, proposal: Proposal) -> tuple[Relaxation, ...]:
+def _relaxations(context: QuestionContext, proposal: Proposal) -> tuple[Relaxation, ...]:
     return BoundedVictimSearch(), proposal.seen or ChangesMade(json.dumps(proposal.changes), context)
 
 
@@ -140,39 +147,39 @@ def _trials(context: QuestionContext) -> RelaxedCycles:
 
 
 def _is_one(context: QuestionContext) -> bool:
-    """Whether those who wait are of one PodGroup."""
+    """Whether all waiting pods share one PodGroup."""
     return len({row.podgroup for row in context.waiting}) == 1
 
 
 def _can_read(changes: Sequence[Change]) -> bool:
-    # What is made by one of the changes is no object yet that another could be read over.
-    made = {(obj["kind"], obj["metadata"].get("name")) for change in changes for obj in change.get("apply", ())}
+    # A patch of an object that another of the changes creates can't be read.
+    created = {(obj["kind"], obj["metadata"].get("name")) for change in changes for obj in change.get("apply", ())}
     patched = {(one["kind"], one["name"]) for change in changes if (one := change.get("patch")) is not None}
-    return made.isdisjoint(patched) and all(_readable(*next(iter(change.items()))) for change in changes)
+    return created.isdisjoint(patched) and all(_readable(*next(iter(change.items()))) for change in changes)
 
 
-def _readable(form: str, given: Any) -> bool:
+def _readable(form: str, value: Any) -> bool:
     if form == "apply":
-        return all(obj["kind"] in ("Queue", "Node") for obj in given)
+        return all(obj["kind"] in ("Queue", "Node") for obj in value)
     if form == "patch":
-        return given["kind"] in ("Queue", "Node") or set(given["patch"].get("spec", {})) == {"replicas"}
+        return value["kind"] in ("Queue", "Node") or set(value["patch"].get("spec", {})) == {"replicas"}
     return form in ("delete", "advance")
 
 
-def _apply(context: QuestionContext, draft: Draft, given: list[dict[str, Any]]) -> None:
-    for obj in given:
+def _apply(context: QuestionContext, draft: Draft, value: list[dict[str, Any]]) -> None:
+    for obj in value:
         if obj["kind"] == "Queue":
             draft.set("queues", queue_record(obj))
         else:
             draft.set("nodes", node_record(obj))
 
 
-def _patch(context: QuestionContext, draft: Draft, given: dict[str, Any]) -> None:
-    kind, name = given["kind"], given["name"]
+def _patch(context: QuestionContext, draft: Draft, value: dict[str, Any]) -> None:
+    kind, name = value["kind"], value["name"]
     if kind == "Queue":
-        draft.set("queues", queue_record(merge_patch(context.queues[name], given["patch"])))
+        draft.set("queues", queue_record(merge_patch(context.queues[name], value["patch"])))
     elif kind == "Node":
-        fresh = node_record(merge_patch(context.nodes[name], given["patch"]))
+        fresh = node_record(merge_patch(context.nodes[name], value["patch"]))
         record = draft.record("nodes", name) or fresh
         draft.set(
             "nodes",
@@ -185,24 +192,24 @@ def _patch(context: QuestionContext, draft: Draft, given: dict[str, Any]) -> Non
             ),
         )
     else:
-        pods = list(_pods_of(context, given))
-        left = given["patch"]["spec"]["replicas"]
-        for uid in pods[left:]:  # the youngest first, as far as nothing else tells them apart
+        pods = list(_pods_of(context, value))
+        left = value["patch"]["spec"]["replicas"]
+        for uid in pods[left:]:  # the controller deletes the youngest first
             draft.remove("tasks", uid)
 
 
-def _delete(context: QuestionContext, draft: Draft, given: dict[str, Any]) -> None:
-    for uid in _pods_of(context, given):
+def _delete(context: QuestionContext, draft: Draft, value: dict[str, Any]) -> None:
+    for uid in _pods_of(context, value):
         draft.remove("tasks", uid)
 
 
-def _advance(context: QuestionContext, draft: Draft, given: float) -> None:
-    draft.now += given
+def _advance(context: QuestionContext, draft: Draft, value: float) -> None:
+    draft.now += value
 
 
-def _pods_of(context: QuestionContext, given: dict[str, Any]) -> Iterator[str]:
-    """UIDs of the pods of a workload that hold something, or of those that wait of one that is served before the subject."""
-    name = "/".join(filter(None, (given["kind"], given.get("namespace"), given["name"])))
+def _pods_of(context: QuestionContext, value: dict[str, Any]) -> Iterator[str]:
+    """UIDs of the pods of another workload that hold something, or that wait and are served before the subject."""
+    name = "/".join(filter(None, (value["kind"], value.get("namespace"), value["name"])))
     for row in context.others.get(name, (None, []))[1]:
         yield context.pods[row.name]["metadata"]["uid"]
     for obj in context.ahead if name not in context.others else ():
@@ -223,53 +230,53 @@ MOST_TRIALS = 60
 LEAST_TRIALS = 2
 """The same in a large one."""
 AFFORDABLE_PODS = 12_000
-"""Pods that all trials of one answer may look at."""
+"""The product of trials and pods is kept below this."""
 FILTERED_FROM = 500
-"""Pods from which on only that is tried of which the engine says that it may work."""
+"""In a lab of this many pods the engine filters proposals."""
 
 
 SLOW_FROM = 2_000
-"""Pods from which on one trial takes a good part of a second."""
+"""In a lab of this many pods one trial takes a good part of a second."""
 
 
 class WorkingProposal(NamedTuple):
-    """A proposal that lets the subject run, and what was seen then."""
+    """A proposal that let the subject run on a fork."""
 
     proposal: Proposal
     outcome: TrialOutcome
 
     @property
     def step(self) -> Step:
-        return Step(self.proposal.said, self.proposal.changes, True, self.outcome)
+        return Step(self.proposal.text, self.proposal.changes, True, self.outcome)
 
 
 class StepTrials:
-    """All trials for one answer: a bounded number, fewer in a large lab. ``context``: before anything is changed."""
+    """The trials of one answer: a bounded number, fewer in a large lab. ``context``: of the lab without changes."""
 
     def __init__(self, context: QuestionContext) -> None:
         pods = max(1, len(context.picture.pods))
-        self.sifted, self.slow = pods >= FILTERED_FROM, pods >= SLOW_FROM
+        self.filtered, self.slow = pods >= FILTERED_FROM, pods >= SLOW_FROM
         self.left = max(LEAST_TRIALS, min(MOST_TRIALS, AFFORDABLE_PODS // pods))
         self._running = len(context.state.running)
         self._evictions = len(context.picture.log.evictions)
 
     def spend(self) -> bool:
-        """Whether one trial more may be made."""
+        """Count one trial. Returns whether it is allowed."""
         self.left -= 1
         return self.left >= 0
 
     def first(self, context: QuestionContext, family: ProposalFamily) -> WorkingProposal | None:
-        """The smallest change of a way that lets the subject run."""
-        sifted = self.sifted and engine_can_judge(family)
-        if family.grows and len(family.proposals) > 1 and not sifted:
+        """The smallest proposal of a family that lets the subject run."""
+        filtered = self.filtered and engine_can_judge(family)
+        if family.grows and len(family.proposals) > 1 and not filtered:
             return self._by_halving(context, family.proposals)
-        for one in promising_proposals(context, family) if sifted else family.proposals:
+        for one in promising_proposals(context, family) if filtered else family.proposals:
             if (tried := self.of(context, one)) is not None or self.left <= 0:
                 return tried
         return None
 
     def of(self, context: QuestionContext, proposal: Proposal) -> WorkingProposal | None:
-        """None where the lab refuses the change, where it does not let the subject run, and where no trial is left."""
+        """Try one proposal on a fork. None if the lab refuses it, the subject does not run, or no trial is left."""
         if not self.spend():
             return None
         with closing(fork(context.lab)) as copy:
@@ -281,9 +288,9 @@ class StepTrials:
         return None if outcome is None else WorkingProposal(proposal, outcome)
 
     def carry_out(self, copy: Lab, proposal: Proposal) -> None:
-        """Make its changes. Raises KailabError for what the lab refuses."""
-        # In a large lab to settle takes its time: what one command changes is changed together.
-        carry_out(copy, read_changes([dict(change) for change in proposal.changes]), together=self.sifted)
+        """Carry out its changes. Raises KailabError if the lab refuses one."""
+        # Settling a large lab is slow, so it settles once for all changes.
+        carry_out(copy, read_changes([dict(change) for change in proposal.changes]), together=self.filtered)
 
     def _by_halving(self, context: QuestionContext, proposals: Sequence[Proposal]) -> WorkingProposal | None:
         best = self.of(context, proposals[-1])
@@ -300,7 +307,7 @@ class StepTrials:
         picture = copy.picture(context.picture)
         try:
             after = context.subject.state(copy, picture)
-        except KailabError:  # it is gone
+        except KailabError:  # the change deleted it
             return None
         if not after.runs or len(after.running) <= self._running:
             return None
@@ -314,7 +321,7 @@ class StepTrials:
 
 
 def _failed(context: QuestionContext, copy: Lab, evicted: Sequence[str]) -> Iterator[str]:
-    """Workloads of pods that were evicted which say on the copy that they have failed, and did not before."""
+    """Workloads of evicted pods that have failed on the fork and had not before."""
     owners = {uid: obj for pod in evicted if pod in context.pods for uid, obj in _owners(context, context.pods[pod])}
     for obj in owners.values():
         try:
@@ -332,27 +339,29 @@ def _owners(context: QuestionContext, pod: Object) -> Iterator[tuple[str, Object
 
 
 def _failure(obj: Object) -> str | None:
-    """The reason that it gives for having failed; None where it has not."""
+    """The reason of its Failed condition; None if it has not failed."""
     states = (obj.get("status") or {}).get("conditions") or ()
     found = [one for one in states if one.get("type") == "Failed" and one.get("status") == "True"]
     return str(found[0].get("reason") or "") if found else None
 
 
 MOST_STEPS = 5
-"""Steps in an answer."""
+"""Steps in an answer at most."""
 STEPS_OF_A_FAMILY = 2
-"""Steps of one sort among them."""
+"""Steps of one step function in an answer at most."""
 MOST_FIRST_HALVES = 4
-"""First halves of a pair that are looked at."""
+"""First changes of a pair that are looked at."""
 
 
 def find_steps(
     state: PodsAtMoment, causes: Sequence[Cause], never: bool = False, everything: bool = False
 ) -> tuple[Step, ...]:
-    """Changes that let the subject run, each tried: those that evict nobody first, then by how much they disturb. ``causes``: what
-    keeps it from running, the first first. ``never``: it does not run where nothing else is, so that some changes need no trial.
-    ``everything``: where trials take their time, too, more than the first change that does, and pairs of changes. Empty where nothing
-    is known that would."""
+    """Steps that let the subject run, each tried on a fork.
+
+    Steps that change other work come last, then those that fail workloads, then those that evict; then disturbance decides. ``causes``: the first
+    cause first. ``never``: the subject would not run without other work, so changes of other work need no trial. ``everything``: also in a
+    large lab more than the first step that works, and pairs of changes. Empty if no known change helps.
+    """
     context = QuestionContext(state, causes, never)
     trials = StepTrials(context)
     found = list(islice(_working(context, trials), _enough(trials, everything)))
@@ -362,29 +371,29 @@ def find_steps(
 
 
 def _enough(trials: StepTrials, everything: bool) -> int:
-    if not trials.sifted:
+    if not trials.filtered:
         return MOST_STEPS
     return 1 if trials.slow and not everything else 2
 
 
 def _order(tried: WorkingProposal) -> tuple[bool, bool, bool, Disturbance]:
-    """Who is evicted once time has passed is evicted whatever anybody does."""
+    """The sort key of steps. Evictions after waiting do not count, as they would happen anyway."""
     disturbance = tried.proposal.disturbance
     evicts = bool(tried.outcome.evicted or tried.outcome.moved) and disturbance is not Disturbance.WAITING
     return disturbance is Disturbance.OTHERS, bool(tried.outcome.failed), evicts, disturbance
 
 
 def _working(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProposal]:
-    """By the first cause; where that gives none, by the others."""
-    some = False
+    """Proposals that work: of the first cause, or if there are none of the others."""
+    has_step = False
     for cause in context.causes:
-        for propose in () if some else CAUSE_KINDS[cause.code].steps:
+        for propose in () if has_step else CAUSE_KINDS[cause.code].steps:
             number = 0
             for family in propose(context):
                 if not family.proposals or (family.last and number) or trials.left <= 0:
                     continue
                 if (tried := trials.first(context, family)) is not None:
-                    some, number = True, number + 1
+                    has_step, number = True, number + 1
                     yield tried
                     if number >= STEPS_OF_A_FAMILY:
                         break
@@ -395,7 +404,7 @@ def _families(context: QuestionContext, cause: Cause) -> Iterable[ProposalFamily
 
 
 def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProposal]:
-    """Two changes, where the first brings up another cause."""
+    """Pairs of changes, where the first reveals another cause."""
     first_cause = context.causes[0]
     for family in islice(_families(context, first_cause), MOST_FIRST_HALVES):
         one = family.proposals[-1 if family.grows else 0]
@@ -404,24 +413,24 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
         with closing(fork(context.lab)) as copy:
             try:
                 trials.carry_out(copy, one)
-                there = context.subject.state(copy)
-                causes = causes_now(there)
+                state = context.subject.state(copy)
+                causes = causes_now(state)
             except KailabError:
                 continue
-            if not causes or _alike(causes[0], first_cause):
+            if not causes or _is_same_cause(causes[0], first_cause):
                 continue
-            for second in _working(QuestionContext(there, causes), trials):
+            for second in _working(QuestionContext(state, causes), trials):
                 yield _smallest_pair(context, trials, family, one, second)
 
 
 def _smallest_pair(
     context: QuestionContext, trials: StepTrials, family: ProposalFamily, one: Proposal, second: WorkingProposal
 ) -> WorkingProposal:
-    """The pair with the smallest first half that is enough."""
+    """The pair with the smallest first change that is enough."""
     firsts = family.proposals if family.grows else (one,)
     pairs = ProposalFamily.of((combined(first, second.proposal, one) for first in firsts), grows=True)
     return trials.first(context, pairs) or WorkingProposal(combined(one, second.proposal, one), second.outcome)
 
 
-def _alike(one: Cause, other: Cause) -> bool:
+def _is_same_cause(one: Cause, other: Cause) -> bool:
     return one.code == other.code and one.objects == other.objects and one.facts == other.facts

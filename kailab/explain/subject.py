@@ -1,6 +1,6 @@
-"""What is asked about: the pods it wants, those that run, and whether it runs.
+"""The subject of a question, and its pods at one moment.
 
-A subject runs when all its pods run: as many as it wants, and none of its pods waits.
+A subject runs when as many pods run as it wants and none of its pods waits.
 """
 
 from __future__ import annotations
@@ -32,25 +32,24 @@ _Count = Callable[[Object], int]
 
 
 def wanted_pods(obj: Object) -> int | None:
-    """Of an object that is to have pods; None for a kind that does not say, and while it is suspended or ended as for any other
-    time: what it wants when it works."""
+    """The number of pods that a workload wants when it is neither suspended nor ended; None for a kind that does not say."""
     count = _KINDS.get(obj["kind"])
     return None if count is None else max(0, count(obj))
 
 
 def min_member(podgroup: Object) -> int:
-    """Pods of a PodGroup that must start together: of as many of its subgroups as it needs, those with the fewest."""
+    """The number of pods of a PodGroup that must start together. If it needs only some of its subgroups, the smallest of them count."""
     spec = podgroup["spec"]
     return max(int(spec.get("minMember") or 0), _least_below("", spec, spec.get("subGroups") or ()), 1)
 
 
 def _least_below(name: str, holder: Mapping[str, Any], subgroups: Sequence[Mapping[str, Any]]) -> int:
-    """``name``: of the subgroup that ``holder`` is; empty for the PodGroup itself."""
+    """``name``: the subgroup that ``holder`` is; empty for the PodGroup itself."""
     children = [one for one in subgroups if (one.get("parent") or "") == name and one.get("name") != name]
-    # Without those looked at: nothing refuses subgroups that are each other's parents.
-    rest = [one for one in subgroups if one not in children]
+    # Without the children, as no admission refuses subgroups that are each other's parents.
+    others = [one for one in subgroups if one not in children]
     each = sorted(
-        _least_below(str(one["name"]), one, rest) or int(one.get("minMember") or 0)
+        _least_below(str(one["name"]), one, others) or int(one.get("minMember") or 0)
         for one in children
         if one.get("name")
     )
@@ -59,7 +58,7 @@ def _least_below(name: str, holder: Mapping[str, Any], subgroups: Sequence[Mappi
 
 
 def choice_of_subgroups(podgroup: Object) -> tuple[int, tuple[str, ...]] | None:
-    """How many of its subgroups a PodGroup needs, and those it has; None where it needs them all, or has none."""
+    """How many of its subgroups a PodGroup needs, and their names; None if it needs all of them or has none."""
     spec = podgroup["spec"]
     names = tuple(str(one.get("name")) for one in spec.get("subGroups") or () if not one.get("parent"))
     needed = spec.get("minSubGroup")
@@ -149,12 +148,12 @@ _KINDS: Mapping[str, _Count] = {
 
 _ENDED = ("Succeeded", "Failed")
 _REPLACING = frozenset({"Job", "CronJob", "JobSet", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"})
-"""Kinds that make another pod in place of one that has failed, which may be there still."""
+"""Kinds that replace a failed pod, which may still exist."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """``kind``: a kind key. ``namespace`` is empty for what has none."""
+    """A pod, PodGroup, queue or workload. ``kind``: a kind key. ``namespace``: empty for a cluster-wide object."""
 
     kind: str
     namespace: str
@@ -162,17 +161,17 @@ class Subject:
 
     @classmethod
     def of(cls, lab: Lab, kind: str, name: str, namespace: str = "default") -> Subject:
-        """Raises NotFound for what there is not and never was, InputError for a kind that has no pods."""
+        """Raises NotFound if it does not exist and never did, InputError for a kind that has no pods."""
         if kind == "Queue":
             subject = cls(kind, "", name)
         elif kind not in KINDS or kind in ("Pod", "PodGroup") or (is_namespaced(kind) and KINDS[kind].owns_pods):
-            # Objects of an unknown kind are kept outside of namespaces, where they name none.
+            # An object of an unknown kind that names no namespace is stored outside of namespaces.
             elsewhere = namespace if kind in KINDS else ""
             subject = cls(kind, lab.space_of(kind, name, namespace) or elsewhere, name)
         else:
             raise InputError(f"{kind} can't be explained; expected a pod, a podgroup, a queue or a workload")
         rule = subject.rule(lab)
-        # Of one that was evicted there is something to say, though it is gone.
+        # A deleted pod can still be explained if it was evicted.
         if kind in ("Pod", "PodGroup") and subject.object(lab) is None and not rule.evictions(lab.picture()):
             raise NotFound(f'{KINDS[kind].resource} "{name}" not found in namespace "{namespace}"')
         return subject
@@ -182,7 +181,7 @@ class Subject:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
 
     def rule(self, lab: Lab) -> subjects.Subject:
-        """By which pods belong to it. Raises NotFound."""
+        """The rule by which pods belong to it. Raises NotFound."""
         if self.kind == "Queue":
             self._existing(lab)
             return subjects.queue(lab, self.name)
@@ -202,18 +201,18 @@ class Subject:
             raise NotFound(f"{error}; {describe_names(names, self.name)}") from None
 
     def object(self, lab: Lab) -> Object | None:
-        """None for one that is gone."""
+        """None if it was deleted."""
         try:
             return lab.cluster.get(self.kind, self.name, self.namespace or None)
         except NotFound:
             return None
 
     def state(self, lab: Lab, picture: Picture | None = None) -> PodsAtMoment:
-        """Its pods now. ``picture``: of the lab, where there is one already."""
+        """Its pods now. ``picture``: of the lab, if the caller has one."""
         return PodsAtMoment(self, lab, picture or lab.picture())
 
     def runs(self, lab: Lab) -> bool:
-        """Whether all its pods run, as many as it wants."""
+        """Whether as many pods run as it wants, and none waits."""
         return self.state(lab).runs
 
 
@@ -232,7 +231,7 @@ class PodsAtMoment:
 
     @cached_property
     def pods(self) -> list[PodRow]:
-        """That neither ended nor are on their way out."""
+        """Pods that have neither ended nor are terminating."""
         return [row for row in self._all if row.phase not in (*_ENDED, "Terminating")]
 
     @cached_property
@@ -241,12 +240,12 @@ class PodsAtMoment:
 
     @cached_property
     def running(self) -> list[PodRow]:
-        """That have a node."""
+        """Pods that have a node."""
         return [row for row in self.pods if row.node]
 
     @cached_property
     def placed(self) -> list[PodRow]:
-        """Those that got a node, whatever became of them since."""
+        """Pods that got a node, also if they have ended since."""
         return [row for row in self._all if row.node]
 
     @cached_property
@@ -255,10 +254,10 @@ class PodsAtMoment:
 
     @cached_property
     def evictions(self) -> list[PodEvicted]:
-        """Of its pods, since the lab opened; none of what had its name before it."""
+        """Evictions of its pods since the lab opened, without those of an earlier object of the same name."""
         found = self._rule.evictions(self.picture)
         obj = self.object
-        # A pod that its owner makes again under the same name goes on with the same work.
+        # A pod that its owner creates again under the same name continues the same work.
         if not found or obj is None or (self.subject.kind == "Pod" and obj["metadata"].get("ownerReferences")):
             return found
         begun = creation_time(obj["metadata"]) - self.lab.opened
@@ -266,52 +265,52 @@ class PodsAtMoment:
 
     @cached_property
     def wanted(self) -> int:
-        """Pods that are to run: of a queue all that there are."""
-        kind, there = self.subject.kind, len(self.pods)
+        """The number of pods that are to run. A queue wants all pods that exist."""
+        kind, existing = self.subject.kind, len(self.pods)
         if kind == "Pod":
             return 0 if self.done else 1
         if kind == "Queue":
-            return there
+            return existing
         if self.object is None:
-            return max(there, 1)
+            return max(existing, 1)
         if kind == "PodGroup":
             return max(0, min_member(self.object) - self.done)
-        told = wanted_pods(self.object)
-        if told is None:
-            # A kind that does not say how many: what is there, or what must start together.
-            return max(there, self._least)
-        # Of a Job what is done is taken off already (``wanted_pods``).
-        return told if kind in ("Job", "CronJob") else max(0, told - self.done)
+        wanted = wanted_pods(self.object)
+        if wanted is None:
+            # A kind that does not say: the pods that exist, or the gang's minimum.
+            return max(existing, self._least)
+        # ``wanted_pods`` of a Job does not count pods that have succeeded.
+        return wanted if kind in ("Job", "CronJob") else max(0, wanted - self.done)
 
     @property
     def row(self) -> PodRow | None:
-        """Of a pod that is asked about; None where it is gone."""
+        """The row of a subject that is a pod; None if it was deleted."""
         full = f"{self.subject.namespace}/{self.subject.name}"
         return next((row for row in self._all if row.name == full), None)
 
     def is_preemptible(self, podgroup: str) -> bool:
-        """Whether a PodGroup (UID) may be taken away."""
+        """Whether a PodGroup (UID) is preemptible."""
         record = self.records.get(podgroup)
         return record is None or record.preemptible
 
     @cached_property
     def moment(self) -> CycleInput:
-        """All that the next cycle depends on."""
+        """The input of the next cycle."""
         return self.picture.compute_present().cycle_input()
 
     @cached_property
     def trials(self) -> RelaxedCycles:
-        """Of that moment, about nobody yet."""
+        """Relaxed cycles on that input, with no PodGroup chosen yet."""
         return RelaxedCycles(*self.moment)
 
     @cached_property
     def records(self) -> dict[str, PodGroup]:
-        """PodGroups as the engine knows them, by UID."""
+        """Engine records of PodGroups, by UID."""
         return {record.uid: record for record in self.moment.snapshot.podgroups}
 
     @cached_property
     def tasks(self) -> dict[str, list[Task]]:
-        """Pods as the engine knows them, by the UID of their PodGroup."""
+        """Engine records of pods, by the UID of their PodGroup."""
         found: dict[str, list[Task]] = {}
         for task in self.moment.snapshot.tasks:
             found.setdefault(task.podgroup, []).append(task)
@@ -323,7 +322,7 @@ class PodsAtMoment:
 
     @property
     def ended(self) -> bool:
-        """It has nothing left to run: its pods have succeeded, or it says itself that it is complete."""
+        """Whether it has nothing left to run: its pods have succeeded, or its status is complete."""
         if self.pods or (self.subject.kind == "Pod" and self.evictions):
             return False
         if self.subject.kind == "Queue":
@@ -337,35 +336,35 @@ class PodsAtMoment:
 
     @property
     def missing(self) -> int:
-        """Pods that are wanted beside those that wait or run."""
+        """How many more pods it wants than wait or run."""
         return max(0, self.wanted - len(self.pods))
 
     @cached_property
     def leaving(self) -> int:
-        """Pods that are on their way out."""
+        """The number of terminating pods."""
         return sum(row.phase == "Terminating" for row in self._all)
 
     @cached_property
     def failed(self) -> int:
-        """Pods that have failed, and are there."""
+        """The number of failed pods that still exist."""
         return sum(row.phase == "Failed" for row in self._all)
 
     @property
     def absent(self) -> int:
-        """Pods that are wanted and do not exist. One that leaves or has failed does, unless its owner makes another in its place."""
+        """How many wanted pods do not exist. A terminating or failed pod exists, unless its owner replaces it."""
         replaced = self.subject.kind in _REPLACING
         return max(0, self.missing - self.leaving - (0 if replaced else self.failed))
 
     @property
     def is_counted(self) -> bool:
-        """Whether it says how many pods it wants."""
+        """Whether its kind says how many pods it wants."""
         return self.subject.kind in ("Pod", "PodGroup", "Queue") or (
             self.object is not None and wanted_pods(self.object) is not None
         )
 
     @property
     def failure(self) -> str:
-        """Why it has failed for good, by its own status: it makes no pods any more. Empty where it has not."""
+        """Why it has failed for good, by its own status; empty if it has not. It then creates no more pods."""
         states = (self.object or {}).get("status") or {}
         if self.subject.kind == "Pod" and states.get("phase") == "Failed":
             return ": ".join(filter(None, (states.get("reason"), states.get("message")))) or "its containers failed"
@@ -387,14 +386,14 @@ class PodsAtMoment:
 
     @property
     def _least(self) -> int:
-        """Pods that the PodGroups of its pods say must start together."""
+        """The sum of the minimums of its pods' PodGroups."""
         groups = {(self.subject.namespace, row.podgroup) for row in self.pods if row.podgroup}
         return sum(min_member(self.picture.podgroups[name]) for name in groups if name in self.picture.podgroups)
 
 
 def workload_podgroups(state: PodsAtMoment) -> frozenset[str]:
-    """The PodGroups (UIDs) that stay where all other work goes: those of the subject, and of the workload that it is part of."""
-    rows = _of_its_workload(state) or state.pods
+    """The PodGroups (UIDs) of a subject and of the workload that it is part of: they stay where all other work is taken away."""
+    rows = _workload_pods(state) or state.pods
     groups = {group_of(row) for row in rows if row.podgroup}
     return frozenset(
         group["metadata"]["uid"]
@@ -403,8 +402,8 @@ def workload_podgroups(state: PodsAtMoment) -> frozenset[str]:
     )
 
 
-def _of_its_workload(state: PodsAtMoment) -> list[PodRow]:
-    """All pods of the workload that a pod, or the pods of a PodGroup, are part of; none where they are part of none."""
+def _workload_pods(state: PodsAtMoment) -> list[PodRow]:
+    """All pods of the workload that owns a pod or the pods of a PodGroup; empty if no workload does."""
     if state.subject.kind not in ("Pod", "PodGroup") or not state.pods:
         return []
     namespace, _, name = state.pods[0].name.partition("/")

@@ -1,4 +1,9 @@
-"""Whether work runs, will run, or never will: found by taking all other work away and letting a day pass, in the engine."""
+"""Whether work that waits can run later.
+
+The engine decides it in milliseconds: it schedules the pods that exist on a cluster without other work, now and a day later
+(``could_run``). A fork without other work decides where that is not enough (``run_without_others``): more pods come once these run, as of a
+StatefulSet, or the first cause would end with the other work although the work never runs.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +37,12 @@ from kailab.model.times import parse_time
 
 DAY = 86_400.0
 MOST_CYCLES = 50
-"""Of one trial, at most: a queue may be tried one job at a time."""
+"""Cycles of one trial at most. More than one is needed as a queue depth may allow one job for each cycle."""
 
 
 def runs_alone(left: RelaxedCycles, now: float, tasks: Set[str]) -> bool:
-    """Whether all of these tasks get a place from ``now`` on, cycle by cycle. ``left``: of the cluster from which the others are gone."""
-    # Promises and refused binds are of a cluster in which the others are.
+    """Whether all of these tasks are placed, cycle by cycle. ``left``: relaxed cycles without other work. ``now``: seconds."""
+    # Promises and refused binds belong to the cluster with the other work.
     config = structs.replace(left.config, promised=(), refused=frozenset())
     snapshot, waiting = left.snapshot, set(tasks)
     for _ in range(MOST_CYCLES):
@@ -47,7 +52,7 @@ def runs_alone(left: RelaxedCycles, now: float, tasks: Set[str]) -> bool:
         waiting -= placed.keys()
         if not waiting or not placed:
             return not waiting
-        # Who was placed runs now, and the next cycle goes on from there.
+        # Placed tasks run in the next cycle.
         snapshot = structs.replace(
             snapshot,
             tasks=tuple(
@@ -65,13 +70,13 @@ def _decide_at(snapshot: Snapshot, now: float, config: EngineConfig) -> Decision
 
 
 def verdict_of(state: PodsAtMoment, first: Cause | None) -> Verdict | None:
-    """``first``: the first cause of what waits. None where somebody else decides."""
+    """``first``: the first cause. None if somebody outside of the lab decides."""
     if state.runs:
         return Verdict.RUNNING
-    # Before all that would call it running or waiting: that it was whole once says more.
+    # An eviction says more than that it now runs in part or waits.
     if is_short_since_eviction(state):
         return Verdict.GONE
-    # Fewer than it wants, but nobody waits: whoever makes its pods has not made more.
+    # Its controller has not created more pods.
     if state.running and not state.waiting:
         return Verdict.RUNNING
     code = None if first is None else first.code
@@ -91,7 +96,7 @@ def verdict_of(state: PodsAtMoment, first: Cause | None) -> Verdict | None:
 
 
 def is_short_since_eviction(state: PodsAtMoment) -> bool:
-    """Whether pods of it were evicted, and fewer have come to run since."""
+    """Whether fewer pods of it have been placed since its last evictions than these took."""
     if not state.evictions or state.runs:
         return False
     last = state.evictions[-1].t
@@ -101,7 +106,7 @@ def is_short_since_eviction(state: PodsAtMoment) -> bool:
 
 
 def _placed_at(state: PodsAtMoment, name: str) -> float:
-    """When a pod was given its node; 0 where it is not told."""
+    """When a pod was bound, in seconds; 0 if its status does not say."""
     namespace, _, bare = name.partition("/")
     scheduled = condition_of(state.lab.cluster.get("Pod", bare, namespace), "PodScheduled") or {}
     at = scheduled.get("lastTransitionTime")
@@ -109,60 +114,60 @@ def _placed_at(state: PodsAtMoment, name: str) -> float:
 
 
 def _without_pods(state: PodsAtMoment) -> Verdict:
-    """Pods that nobody has made: time brings them where a clock makes them, or a controller that holds back."""
+    """The verdict for pods that do not exist: a schedule, or a controller that waits, may create them later."""
     obj = state.object
     if state.leaving and not state.absent:
-        return Verdict.LATER  # what comes in place of those that leave comes once they have left
+        return Verdict.LATER  # their replacements are created once they have terminated
     waits = obj is not None and (obj["kind"] == "CronJob" or (obj["kind"] == "Job" and state.wanted))
     return Verdict.LATER if waits else Verdict.NEVER
 
 
 def could_run(state: PodsAtMoment, *relaxations: Relaxation) -> bool:
-    """Whether its pods that wait all get places where other work has gone, now or a day later, with these made."""
+    """Whether all its waiting pods are placed without other work, now or a day later, after these relaxations."""
     pods = state.picture.pods_by_name
     tasks = {pods[row.name]["metadata"]["uid"] for row in state.waiting}
     if not tasks <= {task.uid for task in state.moment.snapshot.tasks}:
-        return False  # nobody considers it, whatever else goes
+        return False  # the scheduler does not know them
     left = state.trials.about(*sorted(workload_podgroups(state))).after(OthersGone(), *relaxations)
     if relaxations:
         tasks &= {task.uid for task in left.snapshot.tasks}
-    # A day is longer than delays, graces and protections usually are.
+    # Delays, graces and minimum runtimes are usually shorter than a day.
     return any(runs_alone(left, at, tasks) for at in (left.now, left.now + DAY))
 
 
 MOST_MOMENTS = 1000
-"""Moments of the day at which something changes that are looked at, in a small lab."""
+"""Moments of change within a day that are looked at, in a small lab."""
 LEAST_MOMENTS = 60
 """The same in a large one."""
 AFFORDABLE_PODS = 100_000
-"""Pods that are looked at for it in all."""
+"""The product of moments and pods is kept below this."""
 
 
 def run_without_others(state: PodsAtMoment) -> tuple[bool, tuple[Cause, ...]]:
-    """Whether a subject runs once all other work has gone, at once or within a day, and what keeps it from running at once."""
+    """Whether a subject runs within a day on a fork without other work, and the causes that keep it from running there at once."""
     subject = state.subject
     with _emptied(state) as trial:
         alone = subject.state(trial)
         if alone.runs:
             return True, ()
         causes = causes_now(alone)
-        # Its own pods may end and make room for the rest. Where none has a place time brings no more than the next try of a binding that
-        # is refused, of which a day has thousands.
+        # Its own pods may end and make room for its other pods. If none is placed, time brings only thousands of retries of a refused
+        # binding.
         if not any(pod["spec"].get("nodeName") for pod in trial.cluster.list("Pod")):
             return False, causes
         return any(subject.runs(trial) for _ in islice(trial.moments(DAY), _moments(trial))), causes
 
 
-class Settled(NamedTuple):
-    """A subject once controllers and scheduler have acted on what there is."""
+class SettledState(NamedTuple):
+    """A subject after controllers and the scheduler have acted on the present objects."""
 
     runs: bool
     verdict: Verdict | None
     causes: tuple[Cause, ...]
 
 
-def settle_on_fork(state: PodsAtMoment) -> Settled | None:
-    """None where they had nothing to do for the subject, or do not come to an end."""
+def settle_on_fork(state: PodsAtMoment) -> SettledState | None:
+    """A subject after a fork has settled. None if that changes nothing for it, or if the fork never settles."""
     subject = state.subject
     with closing(fork(state.lab)) as trial:
         try:
@@ -170,25 +175,25 @@ def settle_on_fork(state: PodsAtMoment) -> Settled | None:
         except KailabError:
             return None
         then = subject.state(trial)
-        if _made(then) == _made(state):
+        if _created(then) == _created(state):
             return None
         causes = causes_now(then)
-        return Settled(then.runs, verdict_of(then, causes[0] if causes else None), causes)
+        return SettledState(then.runs, verdict_of(then, causes[0] if causes else None), causes)
 
 
-def _made(state: PodsAtMoment) -> tuple[bool, list[tuple[str, str]]]:
-    """What controllers have made of it: its pods, each with its PodGroup."""
+def _created(state: PodsAtMoment) -> tuple[bool, list[tuple[str, str]]]:
+    """Its pods, each with its PodGroup."""
     return state.ended, sorted((row.name, row.podgroup) for row in state.pods)
 
 
 def _moments(trial: Lab) -> int:
-    """How many are looked at: where some of its pods have a place and others are refused one for ever, a day has no end of them."""
+    """How many moments are looked at. A binding that is refused for ever makes thousands of them in a day."""
     return min(MOST_MOMENTS, max(LEAST_MOMENTS, AFFORDABLE_PODS // max(1, len(trial.cluster.list("Pod")))))
 
 
 @contextmanager
 def _emptied(state: PodsAtMoment) -> Iterator[Lab]:
-    """A fork without the others, settled. They are left out, not deleted: nobody has to see them go."""
+    """A settled fork without other work, which is left out from the beginning, so that no controller sees a deletion."""
     groups = workload_podgroups(state)
     pods = state.picture.pods_by_name
     own, others = {row.name for row in state.pods}, []
@@ -196,12 +201,12 @@ def _emptied(state: PodsAtMoment) -> Iterator[Lab]:
         group = state.picture.podgroups.get((row.name.partition("/")[0], row.podgroup))
         if row.name not in own and (group is None or group["metadata"]["uid"] not in groups):
             others.append(pods[row.name])
-    stay = _owners(state, [pods[name] for name in sorted(own)])
-    # What the subject comes from too, as one Job of a CronJob does, is not taken away with another.
-    doomed = (top_of(state.lab, pod, stay) for pod in others)
+    kept_owners = _owners(state, [pods[name] for name in sorted(own)])
+    # An owner that the subject shares with other work stays, as the CronJob of two Jobs does.
+    doomed = (top_of(state.lab, pod, kept_owners) for pod in others)
     with fork(state.lab, without=dict.fromkeys(map(_reference, doomed))) as trial:
-        for obj in stay.values():
-            # What it would make next is other work, too.
+        for obj in kept_owners.values():
+            # The Jobs that it would create next are other work.
             if obj["kind"] == "CronJob" and state.subject.kind != "CronJob":
                 trial.patch(
                     "CronJob", obj["metadata"]["name"], {"spec": {"suspend": True}}, obj["metadata"]["namespace"]
@@ -215,6 +220,6 @@ def _reference(obj: Object) -> tuple[str, tuple[str, str]]:
 
 
 def _owners(state: PodsAtMoment, pods: list[Object]) -> dict[str, Object]:
-    """By UID: what a subject is, what owns it, and what owns its pods."""
-    found = pods if state.object is None else [state.object, *pods]
-    return {one["metadata"]["uid"]: one for obj in found for one in (obj, *owners_of(state.lab, obj))}
+    """The subject's object, its owners and the owners of its pods, by UID."""
+    objects = pods if state.object is None else [state.object, *pods]
+    return {one["metadata"]["uid"]: one for obj in objects for one in (obj, *owners_of(state.lab, obj))}

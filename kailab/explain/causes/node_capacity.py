@@ -1,4 +1,8 @@
-"""Work that could never start here, whatever else goes: pods that no node takes, or pods that do not fit together."""
+"""Causes in the room of nodes: too little is free now, no domain of a topology is large enough, or the whole fleet is too small.
+
+Finders ask which relaxations of the engine let the group run (``NodeFacts.missing_room``) or start on empty nodes, and name the cause by
+the relaxation.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +52,8 @@ from kailab.lab.wording import capitalized, count, some
 
 
 def device_row(facts: NodeFacts) -> tuple[int, int]:
-    """The devices of which there are too few for the group (a row of nodes), and how much of them its next pods want together: GPUs
-    where they are lacking, else the resource of which least is left beside what a pod wants."""
+    """The row of the devices that the group lacks, and how much of them its next pods request together. These are GPUs if they are
+    lacking, else the resource of which the best node has least left for the largest pod."""
     table, tasks = facts.table, facts.next_tasks
     device = int(table.min_gpu_memory)
     others = {
@@ -64,24 +68,24 @@ def device_row(facts: NodeFacts) -> tuple[int, int]:
 
 
 def is_gpus(facts: NodeFacts, row: int) -> bool:
-    """Whether a row of nodes is of GPUs or parts of them."""
+    """Whether a row counts GPUs or MIG profiles."""
     return row == GPUS or facts.table.layout.names[row].startswith(MIG_PREFIX)
 
 
 def _left(facts: NodeFacts, row: int) -> int:
-    """Of the node with the most, beside what the pod wants that wants the most."""
+    """What the node with the most free has left after the pod with the largest request."""
     return int(free_devices(facts, row).max(initial=0)) - max(task.info.rows.get(row, 0) for task in facts.next_tasks)
 
 
 def free_devices(facts: NodeFacts, row: int) -> np.ndarray:
-    """Of each node that the group may use: what nobody holds; parts of shared GPUs for a group that wants parts."""
+    """What each node that the group may use has free, with parts of shared GPUs for a group that requests parts."""
     table = facts.table
     usable = facts.usable_nodes(facts.next_tasks)
     free = np.maximum(table.idle[row], 0)
     if row == GPUS and _wants_parts(facts):
         free = np.array([max(0, table.unheld_gpus(i)) for i in range(len(table))], dtype=np.int64)
-    found: np.ndarray = np.where(usable, free, 0)
-    return found
+    free_usable: np.ndarray = np.where(usable, free, 0)
+    return free_usable
 
 
 def _wants_parts(facts: NodeFacts) -> bool:
@@ -89,7 +93,7 @@ def _wants_parts(facts: NodeFacts) -> bool:
 
 
 def _on_one_device(facts: NodeFacts, usable: np.ndarray) -> tuple[int, int]:
-    """The node that has the device with the most that nobody holds, and how much that is, in milli-GPU."""
+    """The node with the device that has most free, and how much that is, in milli-GPU."""
     table = facts.table
     left = table.shares.left(int(table.allocatable[GPUS].max(initial=GPU)) // GPU).max(axis=1, initial=0)
     most = np.where(table.idle[GPUS] >= GPU, GPU, left)
@@ -99,8 +103,8 @@ def _on_one_device(facts: NodeFacts, usable: np.ndarray) -> tuple[int, int]:
 
 
 def too_few_devices(facts: NodeFacts, code: CauseCode, also: Sequence[str], whole: Sequence[WTask] = ()) -> Cause:
-    """``also``: what there is too little of beside them. ``whole``: all pods of the workload, told of where no going of others makes
-    room for all of them."""
+    """The cause that too few devices are free. ``also``: further resources that are lacking. ``whole``: all pods of the workload, named
+    if the nodes can't hold all of them even without other work."""
     table, tasks = facts.table, facts.next_tasks
     row, wanted = device_row(facts)
     name = table.layout.names[row]
@@ -131,9 +135,9 @@ def too_few_devices(facts: NodeFacts, code: CauseCode, also: Sequence[str], whol
         text = f"{wanting}; {amount_figure(name, total)} are free on the nodes that they may use, the most on {node} ({of})"
     text += f"; {' and '.join(also)} would not suffice either" if also else ""
     in_all = sum(row_wanted(task, row, int(table.min_gpu_memory)) for task in whole)
-    there = int(table.allocatable[row][usable].sum())
-    if in_all > there:
-        text += f". Its {len(whole)} pods want {amount(name, in_all)}, and the nodes that they may use have {amount_figure(name, there)} in all"
+    capacity_in_all = int(table.allocatable[row][usable].sum())
+    if in_all > capacity_in_all:
+        text += f". Its {len(whole)} pods want {amount(name, in_all)}, and the nodes that they may use have {amount_figure(name, capacity_in_all)} in all"
     return Cause(
         code,
         f"{text}.",
@@ -143,7 +147,7 @@ def too_few_devices(facts: NodeFacts, code: CauseCode, also: Sequence[str], whol
 
 
 def shortage(facts: NodeFacts, code: CauseCode, row: int) -> Cause:
-    """Of CPU, memory or pod slots, where all else would suffice."""
+    """The cause that CPU, memory or pod slots are lacking where all other resources would suffice."""
     table, tasks = facts.table, facts.next_tasks
     task = tasks[0]
     name = table.layout.names[row]
@@ -192,7 +196,7 @@ def _wanting(facts: NodeFacts, tasks: Sequence[WTask], row: int, wanted: int) ->
 
 
 def _placed(facts: NodeFacts) -> int:
-    """For how many of the pods that are placed together there is room now."""
+    """For how many of the next pods there is room now."""
     return next((one.numbers["placed"] for one in facts.trials().pending if "placed" in one.numbers), 0)
 
 
@@ -202,23 +206,25 @@ class _Confined(NamedTuple):
 
 
 def domain_cause(facts: NodeFacts, tasks: list[WTask], *, free: bool) -> Cause:
-    """Why no domain holds these pods. ``free``: by what is free now, else by all that the nodes have. Pods beyond a minimum have to be
-    where the first are: no going of others helps where the whole group is larger than each domain."""
+    """The cause that no domain holds these pods. ``free``: by what is free now, else by the nodes' capacity.
+
+    Pods beyond the minimum must join the first ones, so a group larger than every domain never fits, whatever else ends.
+    """
     if free:
         larger = _short(_cause(facts, one, free=False) for one in _confined(facts.to_place([facts.uid])))
         if larger:
             return larger[0]
-    told = [_cause(facts, one, free) for one in _confined(tasks)]
-    return (_short(told) or told)[0]
+    causes = [_cause(facts, one, free) for one in _confined(tasks)]
+    return (_short(causes) or causes)[0]
 
 
 def _short(causes: Iterable[Cause]) -> list[Cause]:
-    """Those of which the largest domain has less than is wanted."""
+    """The causes for which even the largest domain has too little."""
     return [cause for cause in causes if cause.facts["wanted"] > cause.facts["most"]]
 
 
 def _confined(tasks: list[WTask]) -> Iterator[_Confined]:
-    """The groups with a required level that pods are in, the widest first."""
+    """The subgroups of these pods that require a topology level, the widest first."""
     job = tasks[0].job
     assert job is not None
 
@@ -275,15 +281,15 @@ def _cause(facts: NodeFacts, confined: _Confined, free: bool) -> Cause:
 
 
 def _homes(facts: NodeFacts, confined: _Confined, tree: DomainTree) -> list[Domain]:
-    """Where pods of the group run already that these have to join; none where none runs."""
+    """The domains that pods of the group already use and that these must join; empty if none runs."""
     constraint, tasks = confined
     podsets = list(dict.fromkeys(task.podset for task in tasks if task.podset is not None))
     return joined(tree, constraint.required, podsets, facts.table.index) or [] if constraint.required else []
 
 
 class _Tightest(NamedTuple):
-    """The resource (a row of nodes) of which pods want the largest part of what a domain has. ``ratio``: that part, ``wanted`` of
-    what ``domain`` has; above 1 of the first that is too little."""
+    """The row of which pods request the largest part of what the best domain has. ``ratio``: ``wanted`` / ``has``, above 1 if it is too
+    little."""
 
     ratio: float
     row: int
@@ -310,7 +316,7 @@ def _tightest(facts: NodeFacts, tasks: list[WTask], domains: list[Domain], free:
 
 
 def _want(facts: NodeFacts, tasks: list[WTask], found: _Tightest, where: str) -> str:
-    """What the pods want together; of shares of GPUs, which count for less than they are called, what each is called as well."""
+    """What the pods request together, with each pod's share where they share GPUs, as a share counts for less than its name."""
     table = facts.table
     each = request_text(tasks[0].info, found.row, table)
     if len(tasks) == 1:
@@ -328,22 +334,22 @@ _DEVICES = (RoomGiven(("gpu",)), RoomGiven(("extended",)), ClaimsGone())
 
 
 def find_lacking_room(group: WaitingGroup) -> Iterable[Cause]:
-    """Causes that say more than that too little is free."""
+    """Causes that say more than that too little is free: fragmentation, other pods, topology, or CPU where GPUs are free."""
     facts = group.node_facts
     if facts is None:
         return
-    gives = facts.missing_room
-    devices = _devices(gives)
-    for one in gives:
+    missing = facts.missing_room
+    devices = _devices(missing)
+    for one in missing:
         match one:
             case AntiAffinityGone() | PortsGone():
                 yield _kept_apart(facts)
             case CompanyNotNeeded():
-                yield _nobody_there(facts)
+                yield _missing_company(facts)
             case TopologyGone():
                 yield domain_cause(facts, facts.next_tasks, free=True)
             case ZonesIgnored():
-                yield _unaligned(facts)
+                yield _numa_misaligned(facts)
             case RoomGiven(resources=(resource,)) if resource in _SHORTAGES and not devices and _wants_devices(facts):
                 yield _short_of(facts, resource)
     if devices and _in_sum(facts):
@@ -351,24 +357,24 @@ def find_lacking_room(group: WaitingGroup) -> Iterable[Cause]:
 
 
 def find_shortage(group: WaitingGroup) -> Iterable[Cause]:
-    """Of GPUs and other devices; of CPU or memory for work that wants none."""
+    """Too little is free of devices, or of CPU or memory for work without devices."""
     facts = group.node_facts
     if facts is None or not facts.missing_room:
         return
-    gives = facts.missing_room
-    if facts.needs_domain and TopologyGone() not in gives:
+    missing = facts.missing_room
+    if facts.needs_domain and TopologyGone() not in missing:
         yield domain_cause(facts, facts.next_tasks, free=True)
-    if _devices(gives):
+    if _devices(missing):
         code = CauseCode.NOT_ENOUGH_GPUS if is_gpus(facts, device_row(facts)[0]) else CauseCode.NOT_ENOUGH_RESOURCES
-        yield too_few_devices(facts, code, _also(facts), _all_of_it(group, facts))
+        yield too_few_devices(facts, code, _also(facts), _workload_tasks(group, facts))
         return
-    for one in gives:
+    for one in missing:
         if isinstance(one, RoomGiven) and one.resources[0] in _SHORTAGES:
             yield _short_of(facts, one.resources[0])
 
 
 def find_closed_nodes(group: WaitingGroup) -> Iterable[Cause]:
-    """Nodes that it may not use, and that have room for it: cordoned, or with a taint."""
+    """Nodes that have room for it but are cordoned, not ready or tainted."""
     facts = group.node_facts
     if facts is None or not facts.missing_room:
         return
@@ -378,19 +384,19 @@ def find_closed_nodes(group: WaitingGroup) -> Iterable[Cause]:
         used = np.array(sorted({table.index[bind.node] for bind in outcome.binds}), dtype=np.int64)
         used = used[~facts.open_nodes(info)[used]] if len(used) else used
         if len(used):
-            # What one cycle uses is a choice among equals: all are named that would do.
+            # One cycle uses one of several equal nodes; the cause names all of them.
             used = np.union1d(used, _opened(facts, opening, info))
             yield cordon_cause(table, used) if opening == NodesOpened() else taint_cause(table, info, used)
 
 
 def _opened(facts: NodeFacts, opening: Relaxation, info: ShapeInfo) -> np.ndarray:
-    """Nodes that a shape may use only with a relaxation, and that have room for it now."""
-    there = NodeFacts(facts.trials.after(opening), facts.uid)
+    """Nodes (positions) that have room for a shape and that it may use only with a relaxation."""
+    relaxed_facts = NodeFacts(facts.trials.after(opening), facts.uid)
     # The relaxation may have changed the shape itself, what it tolerates.
-    [relaxed, *_] = there.next_tasks
-    mask = there.open_nodes(relaxed.info) & ~facts.open_nodes(info)
+    [relaxed, *_] = relaxed_facts.next_tasks
+    mask = relaxed_facts.open_nodes(relaxed.info) & ~facts.open_nodes(info)
     for row, value in relaxed.info.rows.items():
-        mask = mask & (there.table.idle[row] >= value)
+        mask = mask & (relaxed_facts.table.idle[row] >= value)
     return np.flatnonzero(mask)
 
 
@@ -399,8 +405,8 @@ def _short_of(facts: NodeFacts, resource: Resource) -> Cause:
     return shortage(facts, code, row)
 
 
-def _all_of_it(group: WaitingGroup, facts: NodeFacts) -> list[WTask]:
-    """The pods of all its PodGroups that are like the next ones: its own may be what fills the nodes."""
+def _workload_tasks(group: WaitingGroup, facts: NodeFacts) -> list[WTask]:
+    """The pods of all PodGroups of its workload that are like the next ones, as these may be what fills the nodes."""
     if group.subject.kind == "Queue":
         return []
     alike = [task.info.shape for task in facts.next_tasks]
@@ -411,22 +417,22 @@ def _wants_devices(facts: NodeFacts) -> bool:
     return any(not task.info.cpu_only or task.info.shape.extended for task in facts.next_tasks)
 
 
-def _devices(gives: Iterable[Relaxation]) -> bool:
-    return any(one in _DEVICES for one in gives)
+def _devices(missing: Iterable[Relaxation]) -> bool:
+    return any(one in _DEVICES for one in missing)
 
 
 def _also(facts: NodeFacts) -> list[str]:
-    """What is lacking beside the devices that are told."""
-    gives = facts.missing_room
-    found = [name for resource, (_, _, name) in _SHORTAGES.items() if RoomGiven((resource,)) in gives]
-    if RoomGiven(("extended",)) in gives and RoomGiven(("gpu",)) in gives:
+    """The resources that are lacking beside devices."""
+    missing = facts.missing_room
+    found = [name for resource, (_, _, name) in _SHORTAGES.items() if RoomGiven((resource,)) in missing]
+    if RoomGiven(("extended",)) in missing and RoomGiven(("gpu",)) in missing:
         names = dict.fromkeys(name for task in facts.next_tasks for name, _ in task.info.shape.extended)
         found = [*names, *found]
     return found
 
 
 def _in_sum(facts: NodeFacts) -> bool:
-    """Whether as much is free in sum as it wants, where it may run."""
+    """Whether the nodes that it may use have as much free in sum as it requests."""
     row, wanted = device_row(facts)
     return wanted > 0 and int(free_devices(facts, row).sum()) >= wanted
 
@@ -453,27 +459,27 @@ def _kept_apart(facts: NodeFacts) -> Cause:
     nodes = [node for one in answers for node in one.nodes]
     by = "a host port" if answers[0].rule == NodeRule.PORT else "anti-affinity"
     where = "the node" if len(nodes) == 1 else f"each of the {len(nodes)} nodes"
-    told = some([f"{one.nodes[0]} has pod {one.pod}" for one in answers])
+    blockers = some([f"{one.nodes[0]} has pod {one.pod}" for one in answers])
     return Cause(
         CauseCode.KEPT_APART,
-        f"{capitalized(by)} keeps it off {where} where it could run: {told}.",
+        f"{capitalized(by)} keeps it off {where} where it could run: {blockers}.",
         tuple(ObjectRef("Node", "", node) for node in nodes[:4]),
         {"nodes": nodes},
     )
 
 
-def _nobody_there(facts: NodeFacts) -> Cause:
+def _missing_company(facts: NodeFacts) -> Cause:
     answers = [one for one in facts.answers if one.rule == NodeRule.AFFINITY]
     nodes = [node for one in answers for node in one.nodes]
-    told = answers[0].text if answers else "no pod that its affinity wants to be with"
+    reason = answers[0].text if answers else "no pod that its affinity wants to be with"
     return Cause(
         CauseCode.SELECTOR_MATCHES_NO_NODE,
-        f"Its required pod affinity demands other pods beside it, and there are none where it could run ({told}).",
+        f"Its required pod affinity demands other pods beside it, and there are none where it could run ({reason}).",
         tuple(ObjectRef("Node", "", node) for node in nodes[:4]),
     )
 
 
-def _unaligned(facts: NodeFacts) -> Cause:
+def _numa_misaligned(facts: NodeFacts) -> Cause:
     nodes = [node for one in facts.answers if one.rule == NodeRule.NUMA for node in one.nodes]
     return Cause(
         CauseCode.FRAGMENTED,
@@ -483,7 +489,7 @@ def _unaligned(facts: NodeFacts) -> Cause:
 
 
 def find_fleet_limits(group: WaitingGroup) -> Iterable[Cause]:
-    """Causes that stay when all other work has gone."""
+    """Causes that remain without any other work."""
     facts = group.node_facts
     if facts is None or any(task.shape.blocked for task in group.pending_tasks):
         return
@@ -501,11 +507,11 @@ def find_fleet_limits(group: WaitingGroup) -> Iterable[Cause]:
                 codes.add(cause.code)
                 yield cause
     if not codes and facts.ready and facts.topologies_known and not facts.starts_alone().further:
-        yield from _together(group, facts)
+        yield from _gang_causes(group, facts)
 
 
 def _full(group: WaitingGroup, info: ShapeInfo) -> np.ndarray:
-    """The nodes (a mask) of which the pods that run of its workload leave too little for one more."""
+    """The nodes (a mask) on which the running pods of its workload leave too little room for one more."""
     table = group.state.trials.about(*sorted(workload_podgroups(group.state))).after(OthersGone()).working.table
     found: np.ndarray = ~table.all
     for row, wanted in info.needs:
@@ -516,11 +522,11 @@ def _full(group: WaitingGroup, info: ShapeInfo) -> np.ndarray:
 _RELAXATIONS: tuple[Relaxation, ...] = (
     SelectorGone(), RoomGiven(), TopologyGone(), AntiAffinityGone(), AllTolerated(), NodesOpened(),
 )  # fmt: skip
-"""What is tried first to keep, so that it is a cause only where nothing behind it suffices."""
+"""In this order each is given up if the others suffice, so the later ones are named first."""
 
 
 def needed_relaxations(facts: NodeFacts, relaxations: tuple[Relaxation, ...]) -> list[Relaxation]:
-    """Of these as few as let the group start on empty nodes; none where all together do not."""
+    """The fewest of these relaxations that let the group start on empty nodes; empty if all together do not."""
     left = list(relaxations)
     if not facts.starts_alone(*left).further:
         return []
@@ -531,17 +537,17 @@ def needed_relaxations(facts: NodeFacts, relaxations: tuple[Relaxation, ...]) ->
     return left
 
 
-def _together(group: WaitingGroup, facts: NodeFacts) -> Iterable[Cause]:
-    """Each pod of the group has a node that would take it; all at once have not."""
+def _gang_causes(group: WaitingGroup, facts: NodeFacts) -> Iterable[Cause]:
+    """Causes of a group of which each pod fits on some node, but not all at once."""
     tasks = facts.starting_tasks
     for one in reversed(needed_relaxations(facts, _RELAXATIONS)):
         match one:
             case NodesOpened():
                 yield cordon_cause(facts.table, np.flatnonzero(~facts.table.available))
             case AllTolerated():
-                yield _tainted(facts, tasks)
+                yield _taints_of_fleet(facts, tasks)
             case AntiAffinityGone():
-                yield _apart(facts, tasks)
+                yield _too_few_domains(facts, tasks)
             case TopologyGone():
                 yield domain_cause(facts, tasks, free=False)
             case RoomGiven():
@@ -550,7 +556,7 @@ def _together(group: WaitingGroup, facts: NodeFacts) -> Iterable[Cause]:
                 yield larger_than_the_fleet(facts, tasks)
 
 
-def _tainted(facts: NodeFacts, tasks: list[WTask]) -> Cause:
+def _taints_of_fleet(facts: NodeFacts, tasks: list[WTask]) -> Cause:
     table = facts.table
     info = tasks[0].info
     tainted = [
@@ -561,21 +567,21 @@ def _tainted(facts: NodeFacts, tasks: list[WTask]) -> Cause:
     return taint_cause(table, info, np.array(tainted, dtype=np.int64))
 
 
-def _apart(facts: NodeFacts, tasks: list[WTask]) -> Cause:
+def _too_few_domains(facts: NodeFacts, tasks: list[WTask]) -> Cause:
     usable = facts.usable_nodes(tasks)
     keys = sorted({term.topology_key for task in tasks for term in task.info.shape.anti_affinity if not term.weight})
-    told = some([f"{len(set(facts.table.column(key)[0][usable]) - {-1})} {key}" for key in keys])
+    domains = some([f"{len(set(facts.table.column(key)[0][usable]) - {-1})} {key}" for key in keys])
     return Cause(
         CauseCode.KEPT_APART,
         f"Its {len(tasks)} pods must start together, and their anti-affinity keeps them apart (one for each {some(keys)}); the nodes "
-        f"that they may use have {told}.",
+        f"that they may use have {domains}.",
         (),
         {"pods": len(tasks), "topologyKeys": keys},
     )
 
 
 def larger_than_the_fleet(facts: NodeFacts, tasks: list[WTask]) -> Cause:
-    """What must start together asks for more than all nodes have, or for more than fits into them."""
+    """The cause that a gang requests more than all nodes have, or more than fits on them."""
     table = facts.table
     usable = facts.usable_nodes(tasks)
     device = int(table.min_gpu_memory)
@@ -612,7 +618,7 @@ _RESOURCES: Mapping[int, Resource] = {CPU: "cpu", MEMORY: "memory", GPUS: "gpu",
 
 
 def _decisive(facts: NodeFacts, tasks: list[WTask]) -> int:
-    """The resource (a row of nodes) of which alone more on each node would let them start together; devices where none alone does."""
+    """The row of which more room alone would let them start together; devices if no row alone does."""
     rows = rows_of(tasks)
     more = (row for row in rows if facts.starts_alone(RoomGiven((_RESOURCES.get(row, "extended"),))).further)
     return next(more, rows[0])

@@ -1,4 +1,7 @@
-"""Pods, nodes and amounts in words, for causes that stand in nodes."""
+"""What the nodes offer a waiting PodGroup, in the present cluster and in one without other work; and words for nodes and amounts.
+
+``NodeFacts.missing_room`` finds the resource or rule that the group lacks by relaxing it in the engine.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ from kailab.lab.wording import count, gpus, some
 
 
 class NodeFacts:
-    """``trials``: of the group (``uid``). Positions and masks are over ``table.nodes``; both worlds have the same nodes."""
+    """``trials``: about the PodGroup with this UID. Positions and masks are over ``table.nodes``, which are the same in both clusters."""
 
     def __init__(self, trials: RelaxedCycles, uid: str) -> None:
         self.trials = trials
@@ -51,17 +54,17 @@ class NodeFacts:
 
     @property
     def working_set(self) -> WorkingSet:
-        """Things as they are."""
+        """The present cluster."""
         return self.trials.working
 
     @property
     def _alone(self) -> RelaxedCycles:
-        """No pods but those of the group, and none of them has a place yet."""
+        """Relaxed cycles of a cluster in which only the pods of the group exist, all of them unplaced."""
         return self.trials.after(OthersGone(), Unplaced())
 
     @cached_property
     def empty_working_set(self) -> WorkingSet:
-        """The same, as it is: no trial changes it."""
+        """The cluster with no pods but those of the group. Trials do not change it."""
         return WorkingSet.of(self._alone.snapshot)
 
     @property
@@ -74,67 +77,67 @@ class NodeFacts:
 
     @property
     def next_tasks(self) -> list[WTask]:
-        """The pods that are to be placed next, together or not at all. Not kept: trials put others, equal to them, in their place."""
+        """The pods that are placed next, all at once. Not cached, because trials replace them by equal ones."""
         return tasks_to_allocate(self.job)
 
     @cached_property
     def starting_tasks(self) -> list[WTask]:
-        """The pods that have to be placed together for the group to start at all."""
+        """The pods that must be placed together for the group to start."""
         return tasks_to_allocate(self.empty_working_set.jobs[self.uid])
 
     @cached_property
     def no_queue_rules(self) -> tuple[Relaxation, ...]:
-        """No queue rule stands against the group."""
+        """Relaxations after which no queue rule refuses the group."""
         draft = self.trials.draft()
-        way = tuple(queue.name for queue in draft.way(self.job.record.queue))
-        return LimitsLifted(way), QuotasRaised(way), DelayGone(), RefusalsForgotten(), Actions()
+        path = tuple(queue.name for queue in draft.way(self.job.record.queue))
+        return LimitsLifted(path), QuotasRaised(path), DelayGone(), RefusalsForgotten(), Actions()
 
     def waiting_alone(self) -> list[WTask]:
-        """Its pods that wait now, as they would be in the empty world."""
+        """Its waiting pods, as tasks of the empty cluster."""
         return [self.empty_working_set.tasks[task.uid] for task in self.job if task.status == Status.PENDING]
 
     def to_place(self, uids: Iterable[str]) -> list[WTask]:
-        """Pods of these PodGroups that have a place or wait for one; those that have ended hold nothing."""
+        """Pods of these PodGroups that are placed or pending, without those that have ended."""
         jobs = [self.working_set.jobs[uid] for uid in uids if uid in self.working_set.jobs]
         return [task for job in jobs for task in job if task.status == Status.PENDING or ALLOCATED[task.status]]
 
     @property
     def ready(self) -> bool:
-        """Whether the engine would try the group at all, were there room: enough of its pods exist, and its queue runs work."""
+        """Whether the engine tries to place the group: enough of its pods exist, and its queue can run work."""
         queue = self.working_set.tree.queues.get(self.job.record.queue)
         return self.job.root.ready and queue is not None and queue.leaf and not queue.orphan
 
     @property
     def topologies_known(self) -> bool:
-        """Whether the topologies that it names are there, with the levels that it names."""
-        there = self.working_set.topologies
+        """Whether the topologies and levels that it names exist."""
+        topologies = self.working_set.topologies
         return all(
-            one.topology in there and {one.required, one.preferred} - {""} <= set(there[one.topology].levels)
+            one.topology in topologies and {one.required, one.preferred} - {""} <= set(topologies[one.topology].levels)
             for one in constraints(self.job.record.root)
         )
 
     def starts_alone(self, *relaxations: Relaxation) -> RelaxedCycleOutcome:
-        """Whether the group would start if there were nothing else, nor need of it."""
+        """The result of a cycle without other work, queue rules and required pod affinity."""
         return self._alone(CompanyNotNeeded(), *self.no_queue_rules, *relaxations)
 
     def usable_nodes(self, tasks: list[WTask]) -> np.ndarray:
-        """The nodes that all of these pods may use: open to them but for room and other pods."""
+        """The nodes (a mask) that all of these pods may use, apart from free room and other pods."""
         mask: np.ndarray = self.table.all.copy()
         for info in {id(task.info): task.info for task in tasks}.values():
             mask &= self.open_nodes(info)
         return mask
 
     def open_nodes(self, info: ShapeInfo) -> np.ndarray:
-        """The nodes that a shape may use."""
+        """The nodes (a mask) that a shape may use."""
         return fit.static_mask(self.table, self._present(info), self.working_set.table_version)
 
     def _present(self, info: ShapeInfo) -> ShapeInfo:
-        """The same shape as the present working set keeps it: masks belong to one table."""
+        """The equal shape of the present working set, because masks belong to one table."""
         return next((task.info for task in self.job if task.info.shape == info.shape), info)
 
     @cached_property
     def answers(self) -> tuple[NodeAnswer, ...]:
-        """What the nodes say to the first of the pods that are to be placed next."""
+        """What the nodes answer to the first of the next pods."""
         session = Session(self.working_set, self.trials.config, self.trials.now)
         try:
             return node_answers(session, self.next_tasks[0])
@@ -143,16 +146,16 @@ class NodeFacts:
 
     @cached_property
     def needs_domain(self) -> bool:
-        """Whether it has to be in domains of a topology."""
+        """Whether it requires a domain of a topology."""
         return any(constraint.required for constraint in constraints(self.job.record.root))
 
     @cached_property
     def missing_room(self) -> tuple[Relaxation, ...]:
-        """What has to be given for the group to run now, as little as will do; a lack that says little is in it only where nothing
-        else helps. Empty where it would run at its turn, where a queue rule refuses it, and where it could not start on empty nodes."""
+        """The fewest relaxations that let the group run now; one that says least only if no other helps. Empty if it would run at its
+        turn, if a queue rule refuses it, and if it could not start on empty nodes."""
         if not self.ready or not self.topologies_known or self.trials().further or not self.starts_alone().further:
             return ()
-        left = self._gifts()
+        left = self._applicable_relaxations()
         if not self.trials(*left).further:
             return ()
         for one in tuple(left):
@@ -161,8 +164,8 @@ class NodeFacts:
                 left = fewer
         return tuple(reversed(left))
 
-    def _gifts(self) -> list[Relaxation]:
-        """What could be given to it, first what says least."""
+    def _applicable_relaxations(self) -> list[Relaxation]:
+        """Relaxations that apply to it, those that say least first."""
         shapes = [task.info.shape for task in self.next_tasks]
         wanted = {row for task in self.next_tasks for row, value in task.info.rows.items() if value}
         found: list[tuple[Relaxation, bool]] = [
@@ -182,7 +185,7 @@ class NodeFacts:
 
 
 def constraints(group: SubGroup) -> Iterator[Constraint]:
-    """Of a group and all below it."""
+    """The topology constraints of a group and of all groups below it."""
     members: tuple[SubGroup | PodSet, ...] = (group, *group.podsets)
     for member in members:
         if member.constraint is not None and member.constraint.topology:
@@ -192,14 +195,14 @@ def constraints(group: SubGroup) -> Iterator[Constraint]:
 
 
 def amount(name: str, value: int) -> str:
-    """Of a resource, by its name as nodes report it: ``2 GPUs``, ``4 CPU``, ``20Gi memory``, ``1 nvidia.com/mig-7g.80gb``."""
+    """An amount of a resource, by the name that nodes report: ``2 GPUs``, ``4 CPU``, ``20Gi memory``, ``1 nvidia.com/mig-7g.80gb``."""
     if name == "nvidia.com/gpu":
         return gpus(value)
     return f"{resource_text(name, value)} {NAMES.get(name, name)}"
 
 
 def amount_figure(name: str, value: int) -> str:
-    """Without the name of the resource."""
+    """The amount without the resource."""
     return number(value / 1000) if name == "nvidia.com/gpu" else resource_text(name, value)
 
 
@@ -219,21 +222,21 @@ def nodes_that(nodes: Sequence[int] | np.ndarray, table: NodeTable, rest: str) -
 
 
 def pods_phrase(tasks: Sequence[WTask], together: bool = True) -> str:
-    """The head of a sentence about pods that are placed together."""
+    """The beginning of a sentence about pods that are placed together."""
     if len(tasks) == 1:
         return "it wants"
     return f"its {len(tasks)} pods {'must start together and ' if together else ''}want"
 
 
 def row_wanted(task: WTask, row: int, device: int) -> int:
-    """What a pod wants of a row of nodes; of GPUs what a share of them counts for, too."""
+    """What a pod requests of a row of nodes. A share of a GPU counts as a part of it."""
     if row == GPUS and task.info.shape.gpu.shared:
         return wanted_gpus(task.info.shape.gpu, device)
     return task.info.rows.get(row, 0)
 
 
 def rows_of(tasks: Iterable[WTask]) -> list[int]:
-    """The resources that pods want, devices first."""
+    """The rows that pods request, devices first."""
     rows = {row for task in tasks for row, value in task.info.rows.items() if value}
     if any(task.info.shape.gpu.shared for task in tasks):
         rows.add(GPUS)
@@ -242,14 +245,14 @@ def rows_of(tasks: Iterable[WTask]) -> list[int]:
 
 
 def request_text(info: ShapeInfo, row: int, table: NodeTable) -> str:
-    """What one pod wants of a row: ``2 GPUs``, ``0.5 of a GPU``, ``4 CPU``."""
+    """What one pod requests of a row: ``2 GPUs``, ``0.5 of a GPU``, ``4 CPU``."""
     if row == GPUS and info.shape.gpu.shared:
         return share_wanted(info)
     return amount(table.layout.names[row], info.rows.get(row, 0))
 
 
 def best_node(values: np.ndarray, among: np.ndarray) -> int | None:
-    """The node with the most of something; of equal ones the first by name."""
+    """The node with the largest value; of equal ones the first by name."""
     positions = np.flatnonzero(among)
     return int(positions[np.argmax(values[positions])]) if len(positions) else None
 
@@ -260,12 +263,12 @@ def requirement_text(requirement: Requirement) -> str:
     if requirement.operator == "In" and len(values) == 1:
         return f"{requirement.key}={values[0]}"
     words = {"In": "in", "NotIn": "not in", "Exists": "exists", "DoesNotExist": "is absent", "Gt": ">", "Lt": "<"}
-    told = f" ({', '.join(values)})" if len(values) > 1 else f" {values[0]}" if values else ""
-    return f"{requirement.key} {words[requirement.operator]}{told}"
+    text = f" ({', '.join(values)})" if len(values) > 1 else f" {values[0]}" if values else ""
+    return f"{requirement.key} {words[requirement.operator]}{text}"
 
 
 def by_value(table: NodeTable, positions: Iterable[int], value: Callable[[int], str], limit: int = 5) -> str:
-    """``A100 (1 node), L40S (2 nodes)``: what nodes have, by how many, the most first."""
+    """``L40S (2 nodes), A100 (1 node)``: the values that nodes have, the most frequent first."""
     counts: dict[str, int] = {}
     for i in positions:
         text = value(int(i))

@@ -1,4 +1,5 @@
-"""What work names and there is not, or is not for it: claims, ConfigMaps, topologies and their levels, a node pool that is served."""
+"""Causes that no free room removes: rules of nodes that refuse every pod of a shape, and objects that work names and that do not exist or
+are not for it (claims, ConfigMaps, topologies, node pools)."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ from kailab.scheduler.reading.podgroups import node_pool
 
 
 def closed_node_causes(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) -> list[Cause]:
-    """Causes for which no node of an empty cluster takes a pod, what has to go first at the head; none where some node does.
+    """Why no node of an empty cluster takes a pod, the rule to change first at the head; empty if some node does.
     ``full``: nodes (a mask) that other pods of its workload fill."""
     found = barriers(table, info, full)
     if found is None:
@@ -91,10 +92,12 @@ def _selector(table: NodeTable, info: ShapeInfo) -> Cause:
     alone = [one for one in shape.selector if not fit.requirement_mask(table, one).any()]
     what = "node selector" if shape.selector and not shape.terms else "required node affinity"
     if alone or not shape.terms:
-        told = alone or list(shape.selector)
-        text = f"No node meets its node selector {some([requirement_text(one) for one in told])}"
-        text += _instead(table, told[0]) if alone else f": {_each(table, told)}, and none has all of them"
-        keys = [one.key for one in told]
+        requirements = alone or list(shape.selector)
+        text = f"No node meets its node selector {some([requirement_text(one) for one in requirements])}"
+        text += (
+            _instead(table, requirements[0]) if alone else f": {_each(table, requirements)}, and none has all of them"
+        )
+        keys = [one.key for one in requirements]
     else:
         terms = [_term_text(term) for term in shape.terms]
         text = f"No node meets its {what} {' or '.join(terms[:3])}"
@@ -109,7 +112,7 @@ def _term_text(term: NodeTerm) -> str:
 
 
 def _instead(table: NodeTable, requirement: Requirement) -> str:
-    """What nodes have for a label that none has as it is wanted."""
+    """The values that nodes have of a label, where none has the requested one."""
     key = requirement.key
     having = [i for i, labels in enumerate(table.labels) if key in labels]
     if not having:
@@ -124,17 +127,17 @@ def _each(table: NodeTable, requirements: Sequence[Requirement]) -> str:
 
 
 def taint_cause(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
-    """The nodes that the shape could use have taints that it does not tolerate."""
+    """The cause that all nodes the shape could use have taints that it does not tolerate."""
     taints: dict[Taint, int] = {}
     for i in nodes:
         for taint in untolerated_taints(info.shape, table.nodes[i].taints):
             taints[taint] = taints.get(taint, 0) + 1
     order = sorted(taints, key=lambda taint: (-taints[taint], taint.key, taint.value))
-    told = some([taint_text(taint) for taint in order])
+    names = some([taint_text(taint) for taint in order])
     has = "has" if len(nodes) == 1 else "have"
     return Cause(
         CauseCode.TAINT_NOT_TOLERATED,
-        f"{capitalized(nodes_that(nodes, table, 'that it could use'))} {has} {'taints' if len(order) > 1 else 'the taint'} {told}, "
+        f"{capitalized(nodes_that(nodes, table, 'that it could use'))} {has} {'taints' if len(order) > 1 else 'the taint'} {names}, "
         "which it does not tolerate.",
         node_refs(table, nodes),
         {"taints": [taint_text(taint) for taint in order], "nodes": [table.nodes[i].name for i in nodes]},
@@ -142,7 +145,7 @@ def taint_cause(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
 
 
 def cordon_cause(table: NodeTable, nodes: np.ndarray) -> Cause:
-    """The nodes that a shape could use take nothing new."""
+    """The cause that all nodes a shape could use are cordoned or not ready."""
     why = {i: unavailable_text(table.nodes[i]) or "not ready" for i in nodes}
     kinds = sorted(set(why.values()))
     if len(nodes) == 1:
@@ -150,8 +153,8 @@ def cordon_cause(table: NodeTable, nodes: np.ndarray) -> Cause:
     elif len(kinds) == 1:
         text = f"The {len(nodes)} nodes that it could use are {kinds[0]}: {node_names(table, nodes)}"
     else:
-        told = some([f"{table.nodes[i].name} ({why[i]})" for i in nodes], 4)
-        text = f"The {len(nodes)} nodes that it could use are cordoned or not ready: {told}"
+        reasons = some([f"{table.nodes[i].name} ({why[i]})" for i in nodes], 4)
+        text = f"The {len(nodes)} nodes that it could use are cordoned or not ready: {reasons}"
     names = [table.nodes[i].name for i in nodes]
     return Cause(CauseCode.NODES_CORDONED, f"{text}.", node_refs(table, nodes), {"nodes": names})
 
@@ -206,7 +209,7 @@ def _kind(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
 
 
 def _is_profile(table: NodeTable, info: ShapeInfo, barrier: Barrier) -> bool:
-    """Whether it is about a MIG profile that no node has."""
+    """Whether a barrier is a MIG profile that no node has."""
     profiles = dict(info.shape.gpu.mig)
     if barrier.row == GPUS and barrier.absent and profiles:
         return True
@@ -231,10 +234,10 @@ def _profile(table: NodeTable, info: ShapeInfo) -> Cause:
 
 
 def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: np.ndarray) -> Cause:
-    """``short``: what the nodes that come nearest have too little of."""
+    """``short``: the resources of which the best nodes have too little."""
     among = np.zeros(len(table), dtype=bool)
     among[nodes] = True
-    told = []
+    shortages = []
     row = short[0].row
     for barrier in short:
         name = table.layout.names[barrier.row]
@@ -243,11 +246,11 @@ def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: 
         has = int(table.allocatable[barrier.row, best])
         what = request_text(info, barrier.row, table)
         if barrier.absent or not has:
-            told.append(
+            shortages.append(
                 f"{what}; {nodes_that(nodes, table, 'that it may use')} {'has' if len(nodes) == 1 else 'have'} none"
             )
         else:
-            told.append(
+            shortages.append(
                 f"{what}; the largest node that it may use, {table.nodes[best].name}, has {amount_figure(name, has)}"
             )
     best = best_node(table.allocatable[row], among)
@@ -255,14 +258,14 @@ def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: 
     name = table.layout.names[row]
     return Cause(
         CauseCode.LARGER_THAN_ANY_NODE,
-        f"A pod of it wants {', and '.join(told)}.",
+        f"A pod of it wants {', and '.join(shortages)}.",
         node_refs(table, [best]),
         {"resource": name, "wanted": amount(name, info.rows.get(row, 0)), "node": table.nodes[best].name},
     )
 
 
 def find_foreign_node_pool(group: WaitingGroup) -> Iterable[Cause]:
-    """The PodGroup, its queue or the nodes that it could use belong to a node pool of another scheduler."""
+    """The PodGroup, its queue or the nodes that it could use belong to a node pool that this scheduler does not serve."""
     served, podgroup = group.lab.spec.node_pool, group.podgroup
     if podgroup is None or group.record is None:
         own = node_pool(podgroup["metadata"]) if podgroup is not None else served
@@ -281,7 +284,7 @@ def find_foreign_node_pool(group: WaitingGroup) -> Iterable[Cause]:
 
 
 def _nodes_elsewhere(group: WaitingGroup, served: str) -> Iterable[Cause]:
-    """Where no node of this pool could take it, and nodes of others could; where this pool has no nodes, whatever those others are."""
+    """No node of the served pool could take it, but nodes of other pools could; or the served pool has no nodes."""
     facts = group.node_facts
     pools = {name: own for name, node in group.picture.nodes.items() if (own := node_pool(node["metadata"])) != served}
     if not pools or facts is None:
@@ -311,31 +314,31 @@ def _not_served(what: str, name: str, served: str, *about: ObjectRef) -> Cause:
 
 
 def find_missing_references(group: WaitingGroup) -> Iterable[Cause]:
-    """A claim or a ConfigMap that its pods use is not there."""
-    said = {text: task for task in group.pending_tasks for text in task.shape.blocked}
-    if not said:
+    """A claim or a ConfigMap that its pods use does not exist."""
+    blocked = {text: task for task in group.pending_tasks for text in task.shape.blocked}
+    if not blocked:
         return
     missing: dict[str, references.ObjectReference] = {}
     for row in group.pods:
         for one in references.referenced_objects(group.pod(row)):
             missing.setdefault(references.missing_message(one), one)
-    named = [missing[text] for text in said if text in missing]
+    named = [missing[text] for text in blocked if text in missing]
     if named:
-        told = some([f"{_KINDS[one.kind]} {one.name}" for one in named])
+        names = some([f"{_KINDS[one.kind]} {one.name}" for one in named])
         uses = "A pod of it uses" if group.subject.kind != "Pod" else "It uses"
         yield Cause(
             CauseCode.VOLUME_MISSING,
-            f"{uses} {told}, which {'is' if len(named) == 1 else 'are'} missing in namespace {named[0].namespace}: no node takes it.",
+            f"{uses} {names}, which {'is' if len(named) == 1 else 'are'} missing in namespace {named[0].namespace}: no node takes it.",
             tuple(ObjectRef(*one) for one in named),
             {"missing": [{"kind": one.kind, "namespace": one.namespace, "name": one.name} for one in named]},
         )
-    for text in said:
+    for text in blocked:
         if text not in missing and "claim" in text:
             yield Cause(CauseCode.VOLUME_MISSING, f"No node takes it: {text}.")
 
 
 def find_refused_claim(group: WaitingGroup) -> Iterable[Cause]:
-    """A resource claim that no pod can use as it is: it lacks the queue's label, or has no place for one more pod."""
+    """A resource claim that its pods can't use: it lacks the label of the queue, or has no place for one more pod."""
     if group.node_facts is None:
         return
     claims = group.node_facts.table.claims
@@ -354,13 +357,13 @@ _KINDS = {"PersistentVolumeClaim": "the volume claim", "ConfigMap": "the ConfigM
 
 
 def find_unknown_topology(group: WaitingGroup) -> Iterable[Cause]:
-    """It names a topology that there is not, or a level that its topology has not."""
+    """It names a topology that does not exist, or a level that the topology does not have."""
     if group.trials is None or group.record is None:
         return
     known = {one.name: one for one in group.moment.snapshot.topologies}
     for constraint in constraints(group.record.root):
-        there = known.get(constraint.topology)
-        if there is None:
+        topology = known.get(constraint.topology)
+        if topology is None:
             close = f"; there are {some(sorted(known))}" if known else "; there is none"
             yield Cause(
                 CauseCode.TOPOLOGY_UNKNOWN,
@@ -370,22 +373,23 @@ def find_unknown_topology(group: WaitingGroup) -> Iterable[Cause]:
             )
             return
         levels = [one for one in (constraint.required, constraint.preferred) if one]
-        unknown = [one for one in levels if one not in there.levels]
-        has = f"topology {constraint.topology} has the levels {', '.join(there.levels)}"
+        unknown = [one for one in levels if one not in topology.levels]
+        has = f"topology {constraint.topology} has the levels {', '.join(topology.levels)}"
         if unknown or not levels:
             what = f"the level {unknown[0]}" if unknown else "no level"
-            rest = ", which does not exist" if unknown else " of it"
+            suffix = ", which does not exist" if unknown else " of it"
             yield Cause(
                 CauseCode.TOPOLOGY_UNKNOWN,
-                f"It names {what} of topology {constraint.topology}{rest}: {has}."
+                f"It names {what} of topology {constraint.topology}{suffix}: {has}."
                 if unknown
-                else f"It names topology {constraint.topology}, but{' ' + what}{rest}: {has}.",
+                else f"It names topology {constraint.topology}, but{' ' + what}{suffix}: {has}.",
                 (ObjectRef("Topology", "", constraint.topology),),
-                {"topology": constraint.topology, "levels": list(there.levels), "unknown": unknown},
+                {"topology": constraint.topology, "levels": list(topology.levels), "unknown": unknown},
             )
             return
         without = {
-            level: sum(level not in dict(node.labels) for node in group.moment.snapshot.nodes) for level in there.levels
+            level: sum(level not in dict(node.labels) for node in group.moment.snapshot.nodes)
+            for level in topology.levels
         }
         bare = [level for level, number in without.items() if number == len(group.moment.snapshot.nodes)]
         if bare and group.trials(TopologyGone()) != group.trials():

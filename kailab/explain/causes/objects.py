@@ -1,4 +1,7 @@
-"""Causes that stand in the objects themselves: suspended, gated, refused, incomplete, or no pods at all."""
+"""Causes in the objects themselves: suspension, scheduling gates, missing pods, PodGroups, queues and priority classes, refused bindings.
+
+Pods that the grouping has yet to act on have none of these causes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def find_suspension(group: WaitingGroup) -> Iterable[Cause]:
     """The workload, or one that it owns, is suspended."""
     if group.pods:
         return
-    for obj in _line(group):
+    for obj in _with_owned(group):
         spec = obj.get("spec") or {}
         policy = spec.get("runPolicy")
         at = "spec.suspend" if spec.get("suspend") is True else ""
@@ -46,8 +49,8 @@ def find_suspension(group: WaitingGroup) -> Iterable[Cause]:
 
 
 def find_missing_priority_class(group: WaitingGroup) -> Iterable[Cause]:
-    """A priority class that there is not: pods that name it in their spec are refused; work that names it by label counts as if it
-    named none, which is the cause where another priority would let it run."""
+    """A priority class that does not exist. Pods that name it in their spec are refused. Work that names it by label gets the default
+    priority, which is a cause only if another priority would let it run."""
     known = {one["metadata"]["name"] for one in group.lab.cluster.list("PriorityClass")}
     found = _named_by_label(group, known) if group.pods else _named_by_template(group, known)
     if not found or (group.pods and not _priority_would_help(group)):
@@ -63,7 +66,7 @@ def find_missing_priority_class(group: WaitingGroup) -> Iterable[Cause]:
 
 
 def _named_by_template(group: WaitingGroup, known: Container[str]) -> str:
-    for obj in _line(group):
+    for obj in _with_owned(group):
         for _, pod in pod_templates(obj):
             spec = pod.get("spec")
             name = spec.get("priorityClassName") if isinstance(spec, dict) else None
@@ -85,12 +88,12 @@ def _priority_would_help(group: WaitingGroup) -> bool:
     if trials is None or trials().further:
         return False
     highest = PriorityGiven(max((one.priority for one in group.moment.snapshot.podgroups), default=0) + 1)
-    ways = ((highest,), (MadePreemptible(),), (highest, MadePreemptible()))
-    return any(trials(*way).further for way in ways)
+    changes = ((highest,), (MadePreemptible(),), (highest, MadePreemptible()))
+    return any(trials(*relaxations).further for relaxations in changes)
 
 
 def find_scheduling_gates(group: WaitingGroup) -> Iterable[Cause]:
-    """Pods with scheduling gates."""
+    """Pods of it have scheduling gates."""
     found = {row.name: gates for row in group.pods if (gates := group.pod(row)["spec"].get("schedulingGates"))}
     if not found:
         return
@@ -119,27 +122,29 @@ def find_incomplete_gang(group: WaitingGroup) -> Iterable[Cause]:
     rows = [row for row in every if row.phase in ("Pending", "Running")]
     least = min_member(podgroup)
     if len(rows) < least:
-        # Those that exist and can't start any more are told apart: that they do not exist would be false.
+        # Pods that have ended or are terminating exist too, so the sentence names them.
         others = Counter(row.phase for row in every if row.phase not in ("Pending", "Running"))
-        words = {"Failed": "failed", "Succeeded": "succeeded", "Terminating": "on the way out"}
-        rest = "".join(f", beside {number} {words.get(phase, phase)}" for phase, number in sorted(others.items()))
+        words = {"Failed": "failed", "Succeeded": "succeeded", "Terminating": "terminating"}
+        ended = "".join(f", beside {number} {words.get(phase, phase)}" for phase, number in sorted(others.items()))
         exist = "exists" if len(rows) == 1 else "exist"
         yield Cause(
             CauseCode.GANG_INCOMPLETE,
-            f"{least} pods of PodGroup {group.name} must start together, and {len(rows)} {exist}{rest}.",
+            f"{least} pods of PodGroup {group.name} must start together, and {len(rows)} {exist}{ended}.",
             (_ref(podgroup),),
             {"minMember": least, "pods": len(rows)},
         )
 
 
 def find_failed_binding(group: WaitingGroup) -> Iterable[Cause]:
-    """A place was found, and at the last try the cluster refused the binding, or did not answer. Whether that is still so the pod and the
-    last cycle tell; events stay after it has passed, and give the words alone."""
+    """The cluster refused the last binding of a pod, or did not answer.
+
+    The pod and the last cycle say whether that is still so. Events outlive it, so only their text is used.
+    """
     for row in group.pods:
         found = _last_binding(group, row)
         if found is None:
             continue
-        text = _words_of_binding(group, row)
+        text = _binding_message(group, row)
         refs = (ObjectRef("Pod", *row.name.split("/", 1)),)
         if found == REFUSED:
             yield Cause(
@@ -158,12 +163,12 @@ def find_failed_binding(group: WaitingGroup) -> Iterable[Cause]:
 
 
 def _last_binding(group: WaitingGroup, row: PodRow) -> str | None:
-    """``REFUSED`` or ``UNCONFIRMED`` where the last that became of a pod is that; None where anything else is known of it."""
+    """``REFUSED`` or ``UNCONFIRMED`` if that is the pod's latest state; None otherwise."""
     if not group.picture.scheduler.reports_shares:
-        # Its binder is another process, and writes only events: the last one tells.
+        # Its binder is another process that writes only events.
         latest = latest_event(group.lab, [group.pod(row)["metadata"]["uid"]])
         return REFUSED if latest is not None and latest.get("reason") == "FailedBinding" else None
-    # What is held back now is known in the lab that tried it; a saved one has what was written.
+    # The lab that tried the binding knows it; an opened copy has only what was written.
     words = [text for task in group.tasks if f"{task.namespace}/{task.name}" == row.name for text in task.shape.blocked]
     entry = group.entry
     if not words and entry is None:
@@ -173,14 +178,14 @@ def _last_binding(group: WaitingGroup, row: PodRow) -> str | None:
     return next((kind for kind in (REFUSED, UNCONFIRMED) if any(kind in text for text in words)), None)
 
 
-def _words_of_binding(group: WaitingGroup, row: PodRow) -> str:
+def _binding_message(group: WaitingGroup, row: PodRow) -> str:
     uid = group.pod(row)["metadata"]["uid"]
     event = latest_event(group.lab, [uid], "FailedBinding")
     return str(event.get("message", "")) if event is not None else row.message
 
 
 def find_missing_pods(group: WaitingGroup) -> Iterable[Cause]:
-    """Nothing makes its pods."""
+    """Its pods do not exist."""
     obj = group.state.object
     if group.pods or obj is None or not (group.state.absent or not group.state.wanted):
         return
@@ -203,19 +208,19 @@ def find_missing_pods(group: WaitingGroup) -> Iterable[Cause]:
     elif not group.state.wanted:
         text = f"{name} wants no pods."
     else:
-        there = group.state.wanted - group.state.absent
-        told = "1 of them exists" if there == 1 else f"{max(0, there) or 'none'} of them exist"
-        text = f"{name} wants {count(group.state.wanted, 'pod')}, and {told}{_why_not(group)}."
+        existing = group.state.wanted - group.state.absent
+        exist = "1 of them exists" if existing == 1 else f"{max(0, existing) or 'none'} of them exist"
+        text = f"{name} wants {count(group.state.wanted, 'pod')}, and {exist}{_why_not(group)}."
     yield Cause(CauseCode.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": group.state.wanted})
 
 
 def _why_not(group: WaitingGroup) -> str:
-    """What the API server said where it last refused them, and when; else what the owner says itself."""
-    event = latest_event(group.lab, [obj["metadata"]["uid"] for obj in _line(group)], "FailedCreate")
+    """The API server's message when it last refused them, with the time; else the owner's own condition."""
+    event = latest_event(group.lab, [obj["metadata"]["uid"] for obj in _with_owned(group)], "FailedCreate")
     if event is not None:
         return f": when that was last tried ({event.get('lastTimestamp', '')}): {event.get('message', '')}"
-    said = (str(one.get("message") or "") for one in _conditions(group.state.object) if one.get("type") == "Failed")
-    return "".join(f": {text}" for text in filter(None, said))
+    messages = (str(one.get("message") or "") for one in _conditions(group.state.object) if one.get("type") == "Failed")
+    return "".join(f": {text}" for text in filter(None, messages))
 
 
 def _conditions(obj: Object | None) -> Iterable[Mapping[str, Any]]:
@@ -223,7 +228,7 @@ def _conditions(obj: Object | None) -> Iterable[Mapping[str, Any]]:
 
 
 def _nobody_makes_them(group: WaitingGroup) -> str:
-    """Where others share the cluster an operator may be there."""
+    """Why nothing creates its pods. In a shared cluster an operator may do so."""
     kind = (group.state.object or {}).get("kind", group.subject.kind)
     if not makes_no_pods(group.subject.kind):
         return f"A {kind} has no pods of its own: other work refers to it"
@@ -232,8 +237,8 @@ def _nobody_makes_them(group: WaitingGroup) -> str:
     return f"It has no pods, and kailab does not know how many its operator makes for a {kind}, nor when"
 
 
-def _line(group: WaitingGroup) -> Iterator[Object]:
-    """The subject and what it owns, directly or through others, but pods."""
+def _with_owned(group: WaitingGroup) -> Iterator[Object]:
+    """The subject and all objects that it owns, directly or not, without pods."""
     obj = group.state.object
     if obj is not None and obj["kind"] not in ("Pod", "PodGroup", "Queue"):
         yield obj
@@ -245,12 +250,12 @@ def _ref(obj: Any) -> ObjectRef:
 
 
 def find_missing_podgroup(group: WaitingGroup) -> Iterable[Cause]:
-    """At most one, of pods that exist: a scheduler that is not named comes before all that this scheduler's grouping says."""
+    """Its pods have no PodGroup: they name another scheduler, can't be grouped, or name a PodGroup that does not exist. One cause at most."""
     if not group.pods or not group.picture.scheduler.knows_queues:
         return
     row = group.pods[0]
     ref = (ObjectRef("Pod", *row.name.split("/", 1)),)
-    # A pod keeps its PodGroup's annotation whatever its scheduler is: the scheduler decides first.
+    # Checked first, as a pod keeps its PodGroup annotation whatever its scheduler is.
     if not group.is_ours:
         ours = group.picture.scheduler.scheduler_name
         theirs = group.scheduler_name
@@ -293,8 +298,8 @@ def _it(group: WaitingGroup) -> str:
 
 
 def find_unusable_queue(group: WaitingGroup) -> Iterable[Cause]:
-    """At most one: a queue that is not there has no parent and no children. None of pods that no scheduler takes into a queue: others
-    place them, or they can't be grouped."""
+    """Its queue does not exist, has child queues, or is below no root. One cause at most, and none for pods that are in no queue because
+    another scheduler places them or they can't be grouped."""
     if not group.pods or not group.picture.scheduler.knows_queues or not group.is_ours:
         return
     if group.podgroup is None and group.grouping is None:
@@ -330,7 +335,7 @@ def find_unusable_queue(group: WaitingGroup) -> Iterable[Cause]:
 
 
 def _names_it(group: WaitingGroup, name: str) -> bool:
-    """Whether the pod or an owner of it says so itself."""
+    """Whether the pod, an owner or the PodGroup names the queue itself."""
     pod = group.pod(group.pods[0])
     owners = (group.podgroup, pod, *owners_of(group.lab, pod))
     return any(name in ((obj or {}).get("metadata", {}).get("labels") or {}).values() for obj in owners)

@@ -1,6 +1,7 @@
-"""Rules of queues that refuse work however much room there is: limits, and quotas for non-preemptible work, at each level of the tree.
+"""Rules of queues that refuse work whatever room there is: limits, and quotas for non-preemptible work, at each level of the tree.
 
-They are found one behind the other: a rule that refuses is lifted, and the engine is asked again."""
+They are found one after the other: each refusing rule is lifted, and the engine is asked again.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from kailab.lab.wording import amount_text, capitalized, some
 from kailab.model.times import format_time
 
 NAMES: Mapping[str, str] = {"gpu": "GPUs", "cpu": "CPU", "memory": "memory"}
-"""Of resources, by the fields of queues and amounts."""
+"""Names of resources, by the fields of queues and amounts."""
 
 
 def quota_words(resource: str, quota: float) -> str:
@@ -45,7 +46,7 @@ def queue_ref(name: str) -> ObjectRef:
 
 
 def queue_share(decisions: Decisions, queue: str, resource: str) -> QueueShare:
-    """Where a queue stands in one resource as a trial begins."""
+    """What a queue has of one resource at the beginning of a trial."""
     found: QueueShare = getattr(_state(decisions, queue), resource)
     return found
 
@@ -55,7 +56,7 @@ def _state(decisions: Decisions, queue: str) -> QueueState:
 
 
 def podgroup_ref(group: WaitingGroup, podgroup: str) -> ObjectRef:
-    """By UID."""
+    """``podgroup``: a UID."""
     record = group.state.records[podgroup]
     return ObjectRef("PodGroup", record.namespace, record.name)
 
@@ -69,7 +70,7 @@ def demand_text(group: WaitingGroup, wanted: str) -> str:
 
 
 def _together(group: WaitingGroup) -> int:
-    """How many of its waiting pods have to be placed at once; 1 where each goes by itself."""
+    """How many of its waiting pods must be placed at once; 1 or less if each is placed by itself."""
     record = group.record
     if record is None or record.root.groups or len(record.root.podsets) != 1:
         return len(group.pending_tasks)
@@ -77,7 +78,7 @@ def _together(group: WaitingGroup) -> int:
 
 
 def workload_title(group: WaitingGroup, podgroup: str) -> str:
-    """What a PodGroup (by UID) is of: ``Deployment api``."""
+    """The workload of a PodGroup (UID): ``Deployment api``."""
     record = group.state.records.get(podgroup)
     if record is None:
         return "pods of another scheduler"
@@ -85,22 +86,23 @@ def workload_title(group: WaitingGroup, podgroup: str) -> str:
 
 
 def workload_titles(group: WaitingGroup, podgroups: Iterable[str]) -> str:
-    """The first few of them, each once."""
+    """The workloads of PodGroups (UIDs), the first few of them, each once."""
     return some(list(dict.fromkeys(workload_title(group, uid) for uid in podgroups)))
 
 
 def until_text(group: WaitingGroup, until: float) -> str:
     """``until 12:00:00 (for another 90 s)``."""
-    rest = max(0.0, until - group.moment.now)
-    return f"until {format_time(until)} (for another {rest:.4g} s)"
+    seconds = max(0.0, until - group.moment.now)
+    return f"until {format_time(until)} (for another {seconds:.4g} s)"
 
 
 MOST_RULES = 12
-"""Rules told of one PodGroup."""
+"""Rules that are found for one PodGroup at most."""
 
 
 class RefusingRule(NamedTuple):
-    """A rule that refuses: ``held`` counts against ``bound`` (of a quota: what non-preemptible work holds). Engine units."""
+    """A rule that refuses work: ``held`` and ``wanted`` together exceed ``bound``. Of a quota ``held`` is what non-preemptible work holds.
+    Engine units."""
 
     reason: Reason
     queue: str
@@ -110,43 +112,45 @@ class RefusingRule(NamedTuple):
     bound: int
 
     def lifted(self) -> Relaxation:
-        """The rule gone."""
+        """The relaxation that removes the rule."""
         return _lifted(self.reason, self.queue, self.resource)
 
 
 def refusing_rules(trials: RelaxedCycles) -> list[RefusingRule]:
-    """All that refuse the subject as things stand, in the order in which the engine comes upon them."""
+    """All rules that refuse the subject now, in the order in which the engine meets them."""
     found: list[RefusingRule] = []
-    # The delay would refuse it before any of these rules is looked at.
+    # The engine checks the preemption delay before these rules.
     lifted: list[Relaxation] = [DelayGone()]
     while len(found) < MOST_RULES:
         pending = trials(*lifted).pending
         if not pending or pending[0].code not in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
-            return found + _tight_on_nodes(trials, lifted)
+            return found + _rules_on_nodes(trials, lifted)
         numbers = pending[0].numbers
         resource = cast(QueueField, numbers["resource"].lower())
-        tight = RefusingRule(
+        refusing = RefusingRule(
             pending[0].code, pending[0].queue_context, resource, numbers["requested"], numbers["allocated"],
             int(numbers["bound"]),
         )  # fmt: skip
-        # Lifted and met again: something else refuses with the same words, and would for ever.
-        if tight in found:
+        # Lifted and still met: something else refuses with the same numbers.
+        if refusing in found:
             break
-        found.append(tight)
-        lifted.append(tight.lifted())
+        found.append(refusing)
+        lifted.append(refusing.lifted())
     return found
 
 
-def _tight_on_nodes(trials: RelaxedCycles, lifted: Sequence[Relaxation]) -> list[RefusingRule]:
-    """What GPU memory counts for is known where it goes: the rules are asked once more for each node, and where none has room, as if
-    they had. ``lifted``: those that refuse it wherever it goes."""
+def _rules_on_nodes(trials: RelaxedCycles, lifted: Sequence[Relaxation]) -> list[RefusingRule]:
+    """Rules that refuse a request for GPU memory on each node. How much of a quota it takes depends on the node, so the rules are asked
+    again with a place, and if no node has room, as if one had. ``lifted``: rules that refuse it on every node."""
     jobs = [job for uid in trials.subject if (job := trials.working.jobs.get(uid)) is not None]
     if not any(task.info.shape.gpu.memory_mib for job in jobs for task in job):
         return []
     rules = [
-        (reason, queue) for reason in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA) for queue in _ways(trials)
+        (reason, queue)
+        for reason in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA)
+        for queue in _queue_path(trials)
     ]
-    given = (*lifted, Actions(("allocate",)))  # with a larger quota it could have others evicted
+    given = (*lifted, Actions(("allocate",)))  # a larger quota would also let it evict others
     for free in (given, (*given, RoomGiven())):
         if trials(*free).further:
             return []
@@ -161,16 +165,16 @@ def _tight_on_nodes(trials: RelaxedCycles, lifted: Sequence[Relaxation]) -> list
     outcome = trials(*free, *(_lifted(*rule, "gpu") for rule in rules))
     placed: list[Bind | Pipeline] = [*outcome.binds, *outcome.promises]
     wanted = sum(one.amounts.gpu for one in placed)
-    return [_tight(trials, reason, queue, wanted) for reason, queue in rules]
+    return [_refusing_rule(trials, reason, queue, wanted) for reason, queue in rules]
 
 
-def _ways(trials: RelaxedCycles) -> list[str]:
-    """The subject's queues and those above, from below."""
+def _queue_path(trials: RelaxedCycles) -> list[str]:
+    """The subject's queues and those above them, from below."""
     draft = trials.draft()
     return list(dict.fromkeys(queue.name for group in draft.podgroups() for queue in draft.way(group.queue)))
 
 
-def _tight(trials: RelaxedCycles, reason: Reason, queue: str, wanted: int) -> RefusingRule:
+def _refusing_rule(trials: RelaxedCycles, reason: Reason, queue: str, wanted: int) -> RefusingRule:
     state = queue_share(trials().decisions, queue, "gpu")
     held, bound = state.allocated, state.limit
     if reason == Reason.NON_PREEMPTIBLE_OVER_QUOTA:
@@ -184,19 +188,19 @@ def _lifted(reason: Reason, queue: str, resource: QueueField) -> Relaxation:
 
 
 def find_missing_queue_resources(group: WaitingGroup) -> Iterable[Cause]:
-    """A queue that has no resources block, or none for what the work wants."""
+    """A queue has no resources block, or none for a resource that the work requests."""
     if group.trials is None:
         return
     lacking: dict[str, list[RefusingRule]] = {}
-    for tight in refusing_rules(group.trials):
+    for refusing in refusing_rules(group.trials):
         if (
-            tight.reason == Reason.OVER_LIMIT
-            and tight.bound == 0
-            and tight.resource not in _resources(group, tight.queue)
+            refusing.reason == Reason.OVER_LIMIT
+            and refusing.bound == 0
+            and refusing.resource not in _resources(group, refusing.queue)
         ):
-            lacking.setdefault(tight.queue, []).append(tight)
+            lacking.setdefault(refusing.queue, []).append(refusing)
     for queue, rules in lacking.items():
-        names = [NAMES[tight.resource] for tight in rules]
+        names = [NAMES[refusing.resource] for refusing in rules]
         if _resources(group, queue):
             text = (
                 f"{queue_title(group, queue)} has no {some(names)} in its resources, so its limit of that is 0, and "
@@ -211,51 +215,53 @@ def find_missing_queue_resources(group: WaitingGroup) -> Iterable[Cause]:
             CauseCode.QUEUE_HAS_NO_RESOURCES,
             capitalized(text),
             (queue_ref(queue),),
-            {"queue": queue, "resources": [tight.resource for tight in rules]},
+            {"queue": queue, "resources": [refusing.resource for refusing in rules]},
         )
 
 
 def find_exceeded_limits(group: WaitingGroup) -> Iterable[Cause]:
-    """A queue, or one above, would hold more than its limit."""
-    for tight in _tight_of(group, Reason.OVER_LIMIT):
-        if tight.bound == 0 and tight.resource not in _resources(group, tight.queue):
+    """The queue, or one above it, would hold more than its limit."""
+    for refusing in _rules_of(group, Reason.OVER_LIMIT):
+        if refusing.bound == 0 and refusing.resource not in _resources(group, refusing.queue):
             continue
-        bound, held = amount_text(tight.resource, tight.bound), amount_text(tight.resource, tight.held)
-        wanted = demand_text(group, amount_text(tight.resource, tight.wanted))
-        title = queue_title(group, tight.queue)
-        if tight.wanted > tight.bound:
+        bound, held = amount_text(refusing.resource, refusing.bound), amount_text(refusing.resource, refusing.held)
+        wanted = demand_text(group, amount_text(refusing.resource, refusing.wanted))
+        title = queue_title(group, refusing.queue)
+        if refusing.wanted > refusing.bound:
             text = f"{title} can't hold more than its limit of {bound}, and {wanted}"
         else:
             text = f"{title} holds {held} of its limit of {bound}; {wanted} more"
-        yield Cause(CauseCode.OVER_LIMIT, capitalized(f"{text}."), (queue_ref(tight.queue),), _facts(tight, "limit"))
-
-
-def find_exceeded_quotas(group: WaitingGroup) -> Iterable[Cause]:
-    """Non-preemptible work beyond the quota of its queue, or of one above."""
-    for tight in _tight_of(group, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
-        bound, held = amount_text(tight.resource, tight.bound), amount_text(tight.resource, tight.held)
         yield Cause(
-            CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
-            f"It is non-preemptible, so it has to stay within quotas: {queue_title(group, tight.queue)} has a quota of {bound}, such "
-            f"work holds {held} of it, and {demand_text(group, amount_text(tight.resource, tight.wanted))} more.",
-            (queue_ref(tight.queue),),
-            _facts(tight, "quota"),
+            CauseCode.OVER_LIMIT, capitalized(f"{text}."), (queue_ref(refusing.queue),), _facts(refusing, "limit")
         )
 
 
-def _tight_of(group: WaitingGroup, reason: Reason) -> list[RefusingRule]:
-    """Each is told with its numbers, which must bear it out."""
+def find_exceeded_quotas(group: WaitingGroup) -> Iterable[Cause]:
+    """Non-preemptible work would exceed the quota of its queue, or of one above it."""
+    for refusing in _rules_of(group, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
+        bound, held = amount_text(refusing.resource, refusing.bound), amount_text(refusing.resource, refusing.held)
+        yield Cause(
+            CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
+            f"It is non-preemptible, so it has to stay within quotas: {queue_title(group, refusing.queue)} has a quota of {bound}, such "
+            f"work holds {held} of it, and {demand_text(group, amount_text(refusing.resource, refusing.wanted))} more.",
+            (queue_ref(refusing.queue),),
+            _facts(refusing, "quota"),
+        )
+
+
+def _rules_of(group: WaitingGroup, reason: Reason) -> list[RefusingRule]:
+    """The refusing rules of one kind, as far as their numbers show that they refuse."""
     rules = () if group.trials is None else refusing_rules(group.trials)
     return [one for one in rules if one.reason == reason and one.held + one.wanted > one.bound]
 
 
 def _resources(group: WaitingGroup, queue: str) -> frozenset[str]:
-    """For which its object has a block."""
+    """The resources for which a queue's object has a block."""
     spec = group.lab.cluster.get("Queue", queue).get("spec") or {}
     return frozenset(name for name, block in (spec.get("resources") or {}).items() if block)
 
 
-def _facts(tight: RefusingRule, rule: str) -> dict[str, object]:
+def _facts(refusing: RefusingRule, rule: str) -> dict[str, object]:
     return {
-        "queue": tight.queue, "resource": tight.resource, rule: tight.bound, "held": tight.held, "wanted": tight.wanted,
+        "queue": refusing.queue, "resource": refusing.resource, rule: refusing.bound, "held": refusing.held, "wanted": refusing.wanted,
     }  # fmt: skip

@@ -1,6 +1,11 @@
-"""What keeps work from taking what it has a claim on: its own delay, and protection or preemptibility of those that hold it.
+"""Causes in the order of serving: work whose turn comes later, and work that can't take what it has a claim on.
 
-Each is taken away in the engine, alone and then together: it is a cause where it lets the work have others evicted."""
+A queue is ranked by the first job of its line. When victims are searched for, the job and its victims are placed again in the order of
+their queues, so a large gang at the head of the job's queue puts that queue behind those of the victims, which then get their places back.
+Source: KAI's GetJobsToAllocate and its queue order.
+
+Its own delay, and the protection or non-preemptibility of the holders, is a cause if the engine, without it, evicts others for the work.
+"""
 
 from __future__ import annotations
 
@@ -40,17 +45,17 @@ from kailab.lab.wording import amount_text, capitalized, count, gpus, some
 
 
 def find_earlier_turns(group: WaitingGroup) -> Iterable[Cause]:
-    """It would be served if its turn came first, and is not in the order that there is."""
+    """It would be placed if its turn came first, but is not in the present serving order."""
     if group.trials is None:
         return
     alone = group.trials()
     if not alone.further:
         return
-    # Who takes what is free tells enough, and costs much less than looking for victims for everyone.
+    # Free room alone is enough to see who gets the place, and costs much less than a victim search for everyone.
     everyone = group.trials(Actions(("allocate",)), everyone=True)
     turns: Iterable[ServingPosition] = group.picture.turns.values()
     if everyone.further:
-        # It would go first in the next cycle, which comes once somebody has left: until then it waits for its ordinary turn.
+        # It would be first in the next cycle, which begins once a victim has left; until then its ordinary turn counts.
         everyone, turns = (
             group.trials(PromisesForgotten(), Actions(("allocate",)), everyone=True),
             _ordinary(group.trials),
@@ -89,7 +94,7 @@ def find_earlier_turns(group: WaitingGroup) -> Iterable[Cause]:
 
 
 def _ordinary(trials: RelaxedCycles) -> tuple[ServingPosition, ...]:
-    """The turns as if the last cycle had made room for nobody."""
+    """The serving order without the promises of the last cycle."""
     session = Session(trials.working, trials.config, trials.now)
     try:
         return in_turn(session, ())
@@ -98,7 +103,7 @@ def _ordinary(trials: RelaxedCycles) -> tuple[ServingPosition, ...]:
 
 
 def _ahead(group: WaitingGroup, turns: Iterable[ServingPosition]) -> list[str]:
-    """PodGroups (UIDs) of its queue whose turn is earlier. It has none where fewer jobs of the queue are tried than come before it."""
+    """PodGroups (UIDs) of its queue whose turn is earlier. It has no turn itself if the queue depth ends before it."""
     mine = [turn for turn in turns if turn.queue == group.queue]
     uid = "" if group.record is None else group.record.uid
     own = next((turn.place for turn in mine if turn.podgroup == uid), None)
@@ -106,7 +111,7 @@ def _ahead(group: WaitingGroup, turns: Iterable[ServingPosition]) -> list[str]:
 
 
 def _taking(decisions: Decisions, alone: RelaxedCycleOutcome) -> list[str]:
-    """PodGroups (UIDs) that get, or are promised, places where it would have gone."""
+    """PodGroups (UIDs) that get, or are promised, places on the nodes that it would have used."""
     found = [one.podgroup for one in decisions.binds if one.node in alone.nodes]
     found += [one.podgroup for one in decisions.pipelines if one.node in alone.nodes]
     return [uid for uid in dict.fromkeys(found) if uid not in alone.subject]
@@ -116,19 +121,19 @@ _ROOM = (Reason.POD_SCHEDULING_ERRORS, Reason.PREEMPTION_DELAY, Reason.UNSCHEDUL
 
 
 def lacks_room_or_claim(trials: RelaxedCycles) -> bool:
-    """It gets nothing even at its own turn, and no queue rule refuses it: room is what it lacks, or a claim on that of others."""
+    """Whether it gets nothing even at its own turn although no queue rule refuses it: it lacks room, or a claim on what others hold."""
     outcome = trials()
     return not outcome.further and any(one.code in _ROOM for one in outcome.pending) and not refusing_rules(trials)
 
 
 def without_own_delay(trials: RelaxedCycles) -> tuple[Relaxation, ...]:
-    """Taken away before claims are looked at: its own delay, where it has one now."""
+    """The relaxation of its own preemption delay, if that applies now."""
     delayed = any(one.code == Reason.PREEMPTION_DELAY for one in trials().pending)
     return (DelayGone(),) if delayed else ()
 
 
 def find_own_delay(group: WaitingGroup) -> Iterable[Cause]:
-    """It may have others evicted only later."""
+    """Its preemption delay keeps it from evicting others."""
     trials, record = group.trials, group.record
     if trials is None or record is None or not without_own_delay(trials) or not trials(DelayGone()).further:
         return
@@ -145,13 +150,17 @@ def find_own_delay(group: WaitingGroup) -> Iterable[Cause]:
 
 
 def find_blocked_victims(group: WaitingGroup) -> Iterable[Cause]:
-    """Those that hold what it has a claim on are protected, or not preemptible, or some the one and some the other."""
+    """The holders of what it has a claim on are protected by a minimum runtime or non-preemptible."""
     trials, record = group.trials, group.record
     if trials is None or record is None:
         return
-    tight = refusing_rules(trials)
-    # Where those that would go are of its own queue, their going makes room below a limit too.
-    if trials(DelayGone(), *(one.lifted() for one in tight)).further if tight else not lacks_room_or_claim(trials):
+    refusing = refusing_rules(trials)
+    # Victims of its own queue would also make room below a limit.
+    if (
+        trials(DelayGone(), *(one.lifted() for one in refusing)).further
+        if refusing
+        else not lacks_room_or_claim(trials)
+    ):
         return
     before = without_own_delay(trials)
     if before and trials(*before).further:
@@ -162,9 +171,9 @@ def find_blocked_victims(group: WaitingGroup) -> Iterable[Cause]:
         if not taken:
             continue
         holders = {one.podgroup: one for one in _holders(trials, record.uid)}
-        kept = [holders[uid] for uid in taken if uid in holders]
-        protected = [one for one in kept if one.until is not None]
-        firm = [one for one in kept if not group.state.records[one.podgroup].preemptible]
+        blocking = [holders[uid] for uid in taken if uid in holders]
+        protected = [one for one in blocking if one.until is not None]
+        firm = [one for one in blocking if not group.state.records[one.podgroup].preemptible]
         if protected and QueuesUnprotected() in changes:
             yield _protected(group, outcome, protected)
         if firm and OthersPreemptible() in changes:
@@ -173,7 +182,7 @@ def find_blocked_victims(group: WaitingGroup) -> Iterable[Cause]:
 
 
 def evicted_podgroups(outcome: RelaxedCycleOutcome) -> list[str]:
-    """PodGroups (UIDs) that go for it, not only to be placed elsewhere."""
+    """PodGroups (UIDs) that are evicted for it and not only moved."""
     if not outcome.further:
         return []
     return list(dict.fromkeys(one.podgroup for one in outcome.evictions if one.action in ("reclaim", "preempt")))
@@ -218,7 +227,7 @@ def _queues(holders: Sequence[Holder]) -> list[str]:
 
 
 def _held_by(group: WaitingGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> str:
-    """``queue team-a holds beyond its quota (12 GPUs of 8 GPUs)``; of its own queue by priority."""
+    """``queue team-a holds beyond its quota (12 GPUs, with a quota of 8 GPUs)``; within its own queue priority decides."""
     found: list[str] = []
     for name in _queues(holders):
         same = [one for one in holders if one.beside == name]
@@ -235,21 +244,21 @@ def _held_by(group: WaitingGroup, outcome: RelaxedCycleOutcome, holders: Sequenc
         if rule == "fair share":
             bounds += f" and a fair share of {amount_text(resource, state.fair_share)}"
         bound = state.fair_share if rule == "fair share" else state.quota
-        # It may be another resource, or a queue below this one, that holds too much.
+        # Another resource, or a queue below this one, may be the one that exceeds.
         beyond = f" beyond its {rule}" if 0 <= bound < state.allocated else ""
         found.append(f"queue {name} holds{beyond} ({amount_text(resource, state.allocated)}, with {bounds})")
     return " and ".join(found)
 
 
 IN_FRONT = "inFront"
-"""The fact that tells such a cause from others of its code: how many PodGroups, without which it gets something."""
+"""The fact that marks causes of ``find_work_in_front``: the number of PodGroups without which it gets something."""
 
 ONE_BY_ONE = 8
-"""PodGroups up to which each is asked about by itself: whether it stands in the way at all."""
+"""Up to this number each PodGroup is checked by itself."""
 
 
 def find_work_in_front(group: WaitingGroup) -> Iterable[Cause]:
-    """It would get something, by others' going or in free room, if some of the work that waits were not there."""
+    """It would be placed, in free room or by evictions, if some of the waiting work did not exist."""
     trials = group.trials
     if trials is None or not lacks_room_or_claim(trials):
         return
@@ -262,21 +271,21 @@ def find_work_in_front(group: WaitingGroup) -> Iterable[Cause]:
 
 
 def _in_the_way(group: WaitingGroup, trials: RelaxedCycles, before: tuple[Relaxation, ...]) -> tuple[str, ...]:
-    """PodGroups (UIDs), as few as are enough, without which it gets something though all others have their turns before it. Those of its
-    own queue are looked at first, then those of the queues beside it, and so on up."""
+    """The fewest PodGroups (UIDs) without which it gets something, although all others have their turns before it. Its own queue comes
+    first, then the queues beside it, and so on up the tree."""
     line: list[str] = []
     for groups in _lines(group, trials):
         if not groups:
             continue
         line += groups
-        if _gets_on(trials, before, line):
+        if _is_placed_without(trials, before, line):
             return _fewest(trials, before, line)
     return ()
 
 
-def _gets_on(trials: RelaxedCycles, before: tuple[Relaxation, ...], gone: Sequence[str]) -> bool:
+def _is_placed_without(trials: RelaxedCycles, before: tuple[Relaxation, ...], gone: Sequence[str]) -> bool:
     withdrawn = WaitingWithdrawn(tuple(gone))
-    # Its own turn is asked first, which costs much less than that of all who come before it.
+    # Its own turn is asked first, which costs much less than a cycle with all that comes before it.
     return all(trials.further(*before, withdrawn, before=others) for others in (False, True))
 
 
@@ -284,21 +293,21 @@ def _fewest(trials: RelaxedCycles, before: tuple[Relaxation, ...], line: Sequenc
     low, high = 1, len(line)
     while low < high:
         middle = (low + high) // 2
-        if _gets_on(trials, before, line[:middle]):
+        if _is_placed_without(trials, before, line[:middle]):
             high = middle
         else:
             low = middle + 1
     found = list(line[:low])
     for one in list(found) if len(found) <= ONE_BY_ONE else ():
-        rest = [other for other in found if other != one]
-        if rest and _gets_on(trials, before, rest):
-            found = rest
+        fewer = [other for other in found if other != one]
+        if fewer and _is_placed_without(trials, before, fewer):
+            found = fewer
     return tuple(found)
 
 
 def _lines(group: WaitingGroup, trials: RelaxedCycles) -> Iterable[list[str]]:
-    """PodGroups (UIDs) that wait, those served first at the head: of its queue; then of the rest below each queue above it, and of all
-    others, where it has a claim as things stand. Without a claim these would only leave it a larger share."""
+    """Waiting PodGroups (UIDs) in the serving order: those of its queue; then, if it has a claim now, those below each queue above it,
+    and all others. Without a claim these would only leave it a larger share."""
     own = _own(group)
     waiting = {task.podgroup: "" for task in trials.snapshot.tasks if task.status == Status.PENDING}
     records = group.state.records
@@ -310,16 +319,16 @@ def _lines(group: WaitingGroup, trials: RelaxedCycles) -> Iterable[list[str]]:
         return
     draft = trials.draft()
     below = {name: {one.name for one in draft.way(name)} for name in {*queues.values()}}
-    told = {uid for uid in order if queues[uid] == group.queue}
+    listed = {uid for uid in order if queues[uid] == group.queue}
     for level in [one.name for one in draft.way(group.queue)][1:]:
-        found = [uid for uid in order if level in below[queues[uid]] and uid not in told]
-        told.update(found)
+        found = [uid for uid in order if level in below[queues[uid]] and uid not in listed]
+        listed.update(found)
         yield found
-    yield [uid for uid in order if uid not in told]
+    yield [uid for uid in order if uid not in listed]
 
 
 def _own(group: WaitingGroup) -> set[str]:
-    """The PodGroups of what is asked about: its other replicas are no other work. Of a queue each of its workloads is other work."""
+    """The PodGroups (UIDs) of the subject, whose replicas are not other work. Each workload of a queue is other work."""
     rows = group.pods if group.subject.kind == "Queue" else [*group.state.pods, *group.pods]
     groups = {group_of(row) for row in rows if row.podgroup} | {group.name}
     return {
@@ -344,10 +353,10 @@ def _cause(group: WaitingGroup, outcome: RelaxedCycleOutcome, first: Sequence[st
     if all(_is_before(group, uid) for uid in first):
         where = f"before it {where}"
     line = f"{some(titles)} {verb} {where}"
-    gone = evicted_podgroups(outcome)
-    if gone:
+    victims = evicted_podgroups(outcome)
+    if victims:
         text = (
-            f"{workload_titles(group, gone)} would be evicted for it, but {line}: the scheduler ranks a queue by the first job of its "
+            f"{workload_titles(group, victims)} would be evicted for it, but {line}: the scheduler ranks a queue by the first job of its "
             "line, so what is evicted gets its place back before it has its turn."
         )
     else:
@@ -371,7 +380,7 @@ def _is_before(group: WaitingGroup, podgroup: str) -> bool:
 
 
 def _with_sizes(group: WaitingGroup, podgroups: Sequence[str]) -> list[str]:
-    """``PyTorchJob moe (48 GPUs)``: with what of each waits."""
+    """``PyTorchJob moe (48 GPUs)``: each with what its waiting pods request."""
     asked: dict[str, int] = {}
     for uid in podgroups:
         record = group.state.records[uid]

@@ -1,5 +1,4 @@
-"""Work that has no claim on what others hold: its queue, or one above, has its quota and its share; or the others hold no more than
-theirs."""
+"""Work without a claim on what others hold: its queue, or one above, has its quota and fair share, or the others hold only theirs."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ from kailab.lab.wording import amount_text, capitalized, some
 
 
 def find_share_limits(group: WaitingGroup) -> Iterable[Cause]:
-    """At most one: of its own queue's share, or of what others may keep."""
+    """Its queue has reached its share, or the other queues may keep what they hold. One cause at most."""
     trials, record = group.trials, group.record
     if trials is None or record is None or not lacks_room_or_claim(trials):
         return
@@ -48,7 +47,7 @@ def find_share_limits(group: WaitingGroup) -> Iterable[Cause]:
         return
     if all(one.keeps == EvictionBlocker.SHARE for one in others):
         if not trials(*before, *_every_claim(trials, record.queue)).further:
-            return  # with all that the others hold it would have too little
+            return  # all that the others hold would not be enough
         yield _share_reached(group, trials, reach, lacking, before)
         return
     found = _within_quota(group, trials, reach, lacking, before)
@@ -57,12 +56,12 @@ def find_share_limits(group: WaitingGroup) -> Iterable[Cause]:
 
 
 def _of_others(reach: ReachableCapacity, queue: str, resource: str) -> list[Holder]:
-    """Work of other queues that holds something of a resource where the work might run."""
+    """Holders of a resource in other queues, on nodes where the work may run."""
     return [one for one in reach.holders if one.queue not in ("", queue) and getattr(one.held, resource) > 0]
 
 
 def _every_claim(trials: RelaxedCycles, queue: str) -> tuple[Relaxation, ...]:
-    """As if all that others hold were owed to it, and nothing protected them."""
+    """Relaxations after which it has a claim on all that others hold, and nothing protects them."""
     own = tuple(one.name for one in trials.draft().way(queue))
     return QuotasRaised(own), _quotas_of_others(trials, queue), OthersPreemptible(), QueuesUnprotected()
 
@@ -99,14 +98,14 @@ def _share_reached(
 def _lacks_weight(
     group: WaitingGroup, trials: RelaxedCycles, queue: str, resource: QueueField, before: tuple[Relaxation, ...]
 ) -> bool:
-    """Whether an over-quota weight would serve it; or bring it a larger share, where larger quotas alone would not serve it."""
+    """Whether an over-quota weight would let it run, or would give it a larger share where larger quotas alone would not let it run."""
     with_weight = trials(*before, WeightsGiven((queue,), (resource,)))
     if with_weight.further:
         return True
     have = queue_share(trials().decisions, queue, resource).fair_share
     if queue_share(with_weight.decisions, queue, resource).fair_share <= have:
         return False
-    # Its share is a part of those above, so all of them are asked.
+    # Its share is a part of the shares above it, so all levels are relaxed.
     line = tuple(one.name for one in trials.draft().way(group.queue))
     return (
         trials(*before, WeightsGiven(line, (resource,))).further
@@ -153,21 +152,21 @@ def _within_quota(
     resource: QueueField,
     before: tuple[Relaxation, ...],
 ) -> Cause | None:
-    """None where taking the others' quotas away would not help it either: they hold it elsewhere, or in other pieces."""
+    """None if it would not run even without the others' quotas, because what they hold is on other nodes or fragmented."""
     others = [one for one in _of_others(reach, group.queue, resource) if one.keeps != EvictionBlocker.SHARE]
     beside = sorted({one.beside for one in others})
     bounded = [name for name in beside if queue_share(trials().decisions, name, resource).quota != UNLIMITED]
     if not beside or (resource != "gpu" and not bounded):
         return None
-    rest = _quotas_of_others(trials, group.queue)
+    taken = _quotas_of_others(trials, group.queue)
     if not any(
-        trials(*before, rest, *more).further
+        trials(*before, taken, *more).further
         for more in ((), (OthersPreemptible(),), (OthersPreemptible(), QueuesUnprotected()))
     ):
         return None
     level = others[0].level
     state = queue_share(trials().decisions, level, resource)
-    held = _stand(trials, beside, resource)
+    held = _holdings(trials, beside, resource)
     due = quota_words(resource, state.quota)
     if state.quota != UNLIMITED and state.allocated >= state.quota:
         due = f"a fair share of {amount_text(resource, state.fair_share)}"
@@ -185,7 +184,7 @@ def _within_quota(
 def _kept_by_quotas(
     trials: RelaxedCycles, reach: ReachableCapacity, beside: Sequence[str], resource: QueueField
 ) -> str:
-    """In what way their quotas keep what others hold: each sentence only where the numbers beside it bear it out."""
+    """How quotas protect what others hold, as far as the numbers in the sentence show it."""
     over = sum(max(0, _held_over(trials, name, resource)) for name in beside)
     lacking = getattr(reach.wanted, resource) - getattr(reach.free, resource) - getattr(reach.leaving, resource)
     if not over:
@@ -214,17 +213,17 @@ def _others_words(trials: RelaxedCycles, reach: ReachableCapacity, queue: str, r
         return "there is nothing that it could reclaim."
     states = [queue_share(trials().decisions, name, resource) for name in beside]
     theirs = all(one.quota == UNLIMITED or one.allocated <= max(one.quota, one.fair_share) for one in states)
-    # Who holds more than its due has something to give, though not to one who would hold more than its own.
+    # A queue beyond its share could be reclaimed from, but not by one that would exceed its own.
     begin = (
         "there is nothing that it could reclaim. The others have theirs"
         if theirs
         else "beyond its claim it may take nothing back. Beside it"
     )
-    return f"{begin}: {_stand(trials, beside, resource)}."
+    return f"{begin}: {_holdings(trials, beside, resource)}."
 
 
-def _stand(trials: RelaxedCycles, queues: Sequence[str], resource: QueueField) -> str:
-    """``team-a holds 12 GPUs of its 12 GPUs``, most first."""
+def _holdings(trials: RelaxedCycles, queues: Sequence[str], resource: QueueField) -> str:
+    """``team-a holds 12 GPUs with a quota of 12 GPUs``, the largest first."""
     states = {name: queue_share(trials().decisions, name, resource) for name in queues}
     order = sorted(queues, key=lambda name: (-states[name].allocated, name))
     return some(
@@ -236,7 +235,7 @@ def _stand(trials: RelaxedCycles, queues: Sequence[str], resource: QueueField) -
 
 
 def _due(resource: QueueField, state: QueueShare) -> str:
-    """With the fair share where it is what lets the queue hold more than its quota."""
+    """The quota, and the fair share if that is why the queue may hold more."""
     quota = quota_words(resource, state.quota)
     if state.quota == UNLIMITED or not state.quota < state.allocated <= state.fair_share:
         return quota

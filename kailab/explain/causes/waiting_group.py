@@ -1,4 +1,4 @@
-"""Pods of one PodGroup that wait, and their surroundings: what a finder of causes looks at."""
+"""The waiting pods of one PodGroup with all that a finder of causes reads."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WaitingGroup:
-    """``name``: ``namespace/name`` of the PodGroup; empty for pods that have none, and for pods that do not exist. ``pods``: those of
-    the subject that wait in it; none where the subject has no pods."""
+    """The waiting pods of a subject that share a PodGroup.
+
+    ``name``: ``namespace/name`` of the PodGroup; empty for pods without one. ``pods``: empty if the subject has no pods.
+    """
 
     state: PodsAtMoment
     name: str
@@ -45,35 +47,35 @@ class WaitingGroup:
 
     @property
     def moment(self) -> CycleInput:
-        """The engine's snapshot, its configuration and the time. See ``kailab.engine.relaxing``."""
+        """The input of the next cycle: snapshot, configuration and time."""
         return self.state.moment
 
     @property
     def entry(self) -> PendingReason | None:
-        """Why the group waits, by the last cycle."""
+        """The reason of the last cycle; None if it gave none."""
         return self.picture.pending.get(self.name) if self.name else None
 
     @property
     def podgroup(self) -> Object | None:
-        """The object; None where there is none."""
+        """Its object; None if it does not exist."""
         namespace, _, name = self.name.partition("/")
         return self.picture.podgroups.get((namespace, name))
 
     @cached_property
     def record(self) -> PodGroup | None:
-        """As the engine knows it; None where it does not: it is of a node pool that is not served, say."""
+        """Its engine record; None if the engine does not know it, as of a node pool that is not served."""
         found = self.podgroup
         return None if found is None else self.state.records.get(found["metadata"]["uid"])
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
-        """Pods of the whole group, as the engine knows them."""
+        """The engine records of all its pods."""
         return () if self.record is None else tuple(self.state.tasks.get(self.record.uid, ()))
 
     @cached_property
     def trials(self) -> RelaxedCycles | None:
-        """What the engine would decide for the group if things were otherwise. None where there is nothing to decide: the engine does
-        not know it, none of its pods is to be placed, or its queue runs no work."""
+        """Relaxed cycles about the group. None where the engine decides nothing: it does not know the group, no pod of it is to be
+        placed, or its queue has child queues."""
         queues = {queue.parent: queue.name for queue in self.moment.snapshot.queues} if self.pending_tasks else {}
         if self.record is None or not self.pending_tasks or self.record.queue in queues:
             return None
@@ -81,17 +83,17 @@ class WaitingGroup:
 
     @cached_property
     def node_facts(self) -> NodeFacts | None:
-        """The nodes as the group sees them; None where there is nothing to decide."""
+        """What the nodes offer the group; None where ``trials`` is."""
         return None if self.trials is None or self.record is None else NodeFacts(self.trials, self.record.uid)
 
     @property
     def pending_tasks(self) -> tuple[Task, ...]:
-        """Those of them that are to be placed."""
+        """Those of its tasks that are to be placed."""
         return tuple(task for task in self.tasks if task.status == Status.PENDING)
 
     @property
     def queue(self) -> str:
-        """The queue that it counts for, or will once it is grouped; empty where it names none."""
+        """The queue of its PodGroup, or the queue that the grouping will give it; empty if it names none."""
         if self.podgroup is not None:
             return str(self.podgroup["spec"].get("queue") or "")
         if self.grouping is not None:
@@ -100,39 +102,39 @@ class WaitingGroup:
 
     @property
     def scheduler_name(self) -> str:
-        """Of its pods; empty where it has none."""
+        """The scheduler that its pods name; empty if it has no pods."""
         name = self.pod(self.pods[0])["spec"].get("schedulerName") if self.pods else ""
         return str(name or labels.DEFAULT_SCHEDULER_NAME) if self.pods else ""
 
     @property
     def is_ours(self) -> bool:
-        """Whether its pods are for the scheduler under test to place."""
+        """Whether the scheduler under test places its pods."""
         return self.scheduler_name in self.lab.under_test.scheduler_names(self.lab.adopt_default_scheduler)
 
     @property
     def is_nobodys(self) -> bool:
-        """Whether its pods name a scheduler that is not in the lab. Of a cluster that others use, too, nobody knows."""
-        there = self.lab.under_test.has_default and self.scheduler_name == labels.DEFAULT_SCHEDULER_NAME
-        return bool(self.pods) and not self.is_ours and not there and self.lab.venue.exclusive
+        """Whether its pods name a scheduler that is not in the lab. In a cluster that is not the lab's own this is never known."""
+        is_default = self.lab.under_test.has_default and self.scheduler_name == labels.DEFAULT_SCHEDULER_NAME
+        return bool(self.pods) and not self.is_ours and not is_default and self.lab.venue.exclusive
 
     @property
     def has_owner(self) -> bool:
-        """Whether somebody owns its pods: whatever their annotation says, their owner decides how they are grouped."""
+        """Whether its pods have an owner, which decides their grouping whatever their annotation says."""
         return bool(self.pods) and bool(self.pod(self.pods[0])["metadata"].get("ownerReferences"))
 
     @property
     def is_grouping_known(self) -> bool:
-        """Whether it was worked out how its pods are to be grouped: they are the scheduler's, and have no PodGroup yet."""
+        """Whether ``grouping`` applies: the scheduler places its pods, and they have no PodGroup yet."""
         return bool(self.pods) and self.podgroup is None and self.is_ours
 
     @property
     def grouping(self) -> Grouping | None:
-        """What its pods get as things stand, where they have no PodGroup yet; None, too, where they get none."""
+        """The grouping that its pods will get; None if they have a PodGroup or get none."""
         return self._previewed[0]
 
     @property
     def grouping_error(self) -> str:
-        """Why its pods can't be grouped as things stand; empty where nothing is against it."""
+        """Why its pods can't be grouped; empty if they can."""
         return self._previewed[1]
 
     @cached_property
@@ -145,13 +147,13 @@ class WaitingGroup:
             return None, str(error)
 
     def pod(self, row: PodRow) -> Object:
-        """The object of one of its pods."""
+        """The pod of a row."""
         namespace, _, name = row.name.partition("/")
         return self.lab.cluster.get("Pod", name, namespace)
 
 
 def waiting_podgroups(state: PodsAtMoment) -> list[WaitingGroup]:
-    """The PodGroups of a subject's pods that wait, in the order in which they are served; those that have no turn, by name."""
+    """The PodGroups of a subject's waiting pods in the serving order, then those without a turn by name."""
     groups: dict[str, list[PodRow]] = {}
     for row in state.waiting:
         groups.setdefault(group_of(row) if row.podgroup else "", []).append(row)
@@ -159,7 +161,7 @@ def waiting_podgroups(state: PodsAtMoment) -> list[WaitingGroup]:
     order = sorted(groups, key=lambda group: (turns[group].place if group in turns else len(turns) + 1, group))
     found: list[WaitingGroup] = []
     for group in order:
-        # Pods that have no PodGroup share nothing: each is a case of its own.
+        # Pods without a PodGroup share nothing, so each is a group of its own.
         found += (
             [WaitingGroup(state, group, tuple(groups[group]))]
             if group

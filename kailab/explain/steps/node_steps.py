@@ -1,4 +1,4 @@
-"""The topology that a gang asks for: another name, a wider level, a preference instead of a must, none."""
+"""Proposals about nodes and placement: uncordon, untaint, label or add nodes; change selectors, affinity, tolerations and topology."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from kailab.model.quantities import parse_count
 from kailab.scheduler.reading.nodes import gpu_memory, unavailable
 
 ADDED_NODES = (1, 2, 3, 4, 6, 8, 12, 16)
-"""Nodes that are added to a pool."""
+"""Numbers of nodes that are added to a pool."""
 MOST_POOLS = 3
 SINGLE_NODES = 4
-"""Nodes that are tried each by itself."""
+"""Nodes that are each tried alone."""
 _CORDON = "node.kubernetes.io/unschedulable"
 
 
 def uncordon(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """As few cordoned nodes as are enough."""
+    """Uncordon as few nodes as are enough."""
     cordoned = [node for node in context.nodes.values() if (node.get("spec") or {}).get("unschedulable")]
     yield from node_subsets(cordoned, "Uncordon node {}", _uncordoned)
 
 
 def make_ready(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Nodes that are not ready, once they are: tried by making them anew."""
+    """Make nodes ready again; the trial replaces them by ready ones."""
     bad = [node for node in context.nodes.values() if unavailable({}, node.get("status") or {})]
 
     def ready(node: Object) -> tuple[Change, ...]:
@@ -60,13 +60,13 @@ def make_ready(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def remove_taints(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Of as few nodes as are enough."""
+    """Remove the taints of as few nodes as are enough."""
     tainted = [node for node in context.nodes.values() if any(map(_removable, field_of(node, "spec.taints") or ()))]
     yield from node_subsets(tainted, _untainting, _untainted)
 
 
 def _untainting(nodes: Sequence[Object]) -> str:
-    """Each taint with the nodes that have it."""
+    """Words that name each taint with its nodes."""
     having: dict[str, list[str]] = {}
     for node in nodes:
         for key in sorted({one["key"] for one in node["spec"]["taints"] if _removable(one)}):
@@ -75,8 +75,7 @@ def _untainting(nodes: Sequence[Object]) -> str:
 
 
 def label_gpu_memory(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """The label that says how much memory the GPUs of a node have. How much that is only the nodes know: as other nodes of that model
-    say, else so much that it is enough."""
+    """Label nodes with the memory of their GPUs: the value of other nodes of the same model, else one that is large enough."""
     silent = [node for node in context.nodes.values() if not gpu_memory(node["metadata"].get("labels") or {})]
     notes = ((context.pod or {}).get("metadata") or {}).get("annotations") or {}
     asked = -(-parse_count(notes.get(labels.GPU_MEMORY)) // 1024) * 1024
@@ -89,7 +88,7 @@ def label_gpu_memory(context: QuestionContext) -> Iterator[ProposalFamily]:
     def memory(node: Object) -> str:
         return str(known.get((node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT)) or asked)
 
-    def told(node: Object) -> tuple[Change, ...]:
+    def label(node: Object) -> tuple[Change, ...]:
         return (patch(node, {"metadata": {"labels": {labels.GPU_NODE_MEMORY: memory(node)}}}),)
 
     def words(nodes: Sequence[Object]) -> str:
@@ -97,11 +96,11 @@ def label_gpu_memory(context: QuestionContext) -> Iterator[ProposalFamily]:
         return f"Label node {_names(nodes)} {labels.GPU_NODE_MEMORY} with the MiB that each of its GPUs has (tried with {tried})"
 
     if silent and asked:
-        yield from node_subsets(silent, words, told)
+        yield from node_subsets(silent, words, label)
 
 
 def add_nodes(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Nodes like those of a pool, as few as are enough: pools of the nodes with most GPUs first."""
+    """Add as few nodes to a pool as are enough, pools with most GPUs a node first."""
     pools: dict[str, Object] = {}
     for name, node in context.nodes.items():
         pools.setdefault(name.rstrip("0123456789").rstrip("-") or name, node)
@@ -110,7 +109,7 @@ def add_nodes(context: QuestionContext) -> Iterator[ProposalFamily]:
         for number in ADDED_NODES:
             try:
                 change = nodes_to_add(context.lab, f"{pool}:{number}").data()
-            except InputError:  # names that tell of no pool
+            except InputError:  # the node names belong to no pool
                 break
             do = f"Add {count(sum(obj['kind'] == 'Node' for obj in change['apply']), 'node')} to the pool {pool}"
             proposals.append(Proposal(do, (change,), Disturbance.ADDED))
@@ -124,7 +123,8 @@ def _names(nodes: Sequence[Object]) -> str:
 def node_subsets(
     nodes: Sequence[Object], do: str | Callable[[Sequence[Object]], str], change: Callable[[Object], Sequence[Change]]
 ) -> Iterator[ProposalFamily]:
-    """One of the first nodes by itself, then more and more of them. ``do``: with a place for their names, or what tells it of them."""
+    """A family that changes one of the first nodes alone, then more and more of them. ``do``: words with a place for the nodes' names, or a
+    function of the nodes."""
     numbers = [2**power for power in range(1, 12) if 2**power < len(nodes)]
     chosen = [[node] for node in nodes[:SINGLE_NODES]]
     chosen += [list(nodes[:number]) for number in (*numbers, len(nodes)) if number > 1]
@@ -158,26 +158,26 @@ def _gpus(node: Object) -> int:
 
 
 def _status(node: Object) -> dict[str, Any]:
-    """What it offers."""
+    """The capacity and allocatable amounts of a node."""
     status = node.get("status") or {}
     return deepcopy({key: status[key] for key in ("capacity", "allocatable") if key in status})
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-# Labels that say what a node is. Written on another node they would be a lie, and the pods would fail there.
+# Labels of a node's hardware. On another node they would be false, and the pods would fail there.
 _OF_HARDWARE = ("nvidia.com/", "amd.com/", "kubernetes.io/", "node.kubernetes.io/", "beta.kubernetes.io/")
 _OF_KUBERNETES = "node.kubernetes.io/"
 MOST_VALUES = 3
-"""Values of a label that are tried."""
+"""Values of a label that are tried at most."""
 
 
 def change_node_selector(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Values that nodes have, for each label of the node selector; without that label; without any."""
+    """Change the node selector to values that nodes have, or remove a label or the whole selector."""
     if context.pod is None:
         return
     selector: dict[str, str] = context.pod["spec"].get("nodeSelector") or {}
-    # A label that no node has as it is asked for is to blame by itself; otherwise it is how they go together.
+    # Labels with a value that no node has are the reason; without such labels it is their combination.
     unmet = [key for key, value in selector.items() if _values(context, key)[value] == 0]
     for key in unmet or selector:
         for value in _alike(_values(context, key), selector[key])[:MOST_VALUES]:
@@ -191,7 +191,7 @@ def change_node_selector(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def change_node_affinity(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Values that nodes have, for each required node affinity; as a preference; without it."""
+    """Change the required node affinity to values that nodes have, or to a preference."""
     if context.pod is None:
         return
     terms = _terms(context.pod)
@@ -200,10 +200,10 @@ def change_node_affinity(context: QuestionContext) -> Iterator[ProposalFamily]:
             one["key"]: tuple(one.get("values") or ()) for term in terms for one in term if one.get("operator") == "In"
         }.items()
     ):
-        there = _values(context, key)
-        if any(there[value] for value in values):
+        existing = _values(context, key)
+        if any(existing[value] for value in values):
             continue
-        for value in _alike(there, values[0] if values else "")[:MOST_VALUES]:
+        for value in _alike(existing, values[0] if values else "")[:MOST_VALUES]:
             do = f"Require {key} in [{value}] by its node affinity (now [{', '.join(values)}])"
             yield ProposalFamily.of(own_change(context, do, edit_of_pods(_requiring(key, value))))
     if terms:
@@ -212,7 +212,7 @@ def change_node_affinity(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def tolerate_taints(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Tolerate the taints of nodes: those of the nodes that are most, then all there are."""
+    """Tolerate the most frequent sets of taints, then all taints."""
     sets = Counter(
         tuple(
             sorted(
@@ -230,7 +230,7 @@ def tolerate_taints(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def relax_pod_affinity(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Let it rather than have to keep apart, or keep near."""
+    """Turn required pod affinity or anti-affinity into a preference."""
     for field, what in (("podAntiAffinity", "anti-affinity"), ("podAffinity", "affinity to other pods")):
         if context.pod is not None and field_of(context.pod, f"spec.affinity.{field}.{_REQUIRED}"):
             do = f"Make its required {what} a preference"
@@ -238,30 +238,30 @@ def relax_pod_affinity(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def label_nodes(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Label nodes as the node selector says, as few as are enough; not with what tells of their hardware."""
+    """Label as few nodes as are enough as the node selector demands, except with hardware labels."""
     selector: dict[str, str] = (context.pod or {}).get("spec", {}).get("nodeSelector") or {}
     if not selector or any(key.startswith(_OF_HARDWARE) for key in selector):
         return
-    told = ", ".join(f"{key}={value}" for key, value in selector.items())
+    labels_text = ", ".join(f"{key}={value}" for key, value in selector.items())
     change = {"metadata": {"labels": dict(selector)}}
     yield from node_subsets(
-        list(context.nodes.values()), f"Label node {{}} {told}", lambda node: (patch(node, change),)
+        list(context.nodes.values()), f"Label node {{}} {labels_text}", lambda node: (patch(node, change),)
     )
 
 
 def _keeps_off(taint: dict[str, Any]) -> bool:
-    # Those of Kubernetes say that the node is not well: to tolerate them would not make it so.
+    # Taints of Kubernetes mark an unhealthy node, which a toleration would not mend.
     return taint.get("effect") in ("NoSchedule", "NoExecute") and not taint["key"].startswith(_OF_KUBERNETES)
 
 
 def _values(context: QuestionContext, key: str) -> Counter[str]:
-    """Values of a label, by the number of nodes that have it."""
+    """The values of a label, with the number of nodes that have them."""
     found = ((node["metadata"].get("labels") or {}).get(key) for node in context.nodes.values())
     return Counter(value for value in found if value is not None)
 
 
 def _alike(values: Counter[str], to: str) -> list[str]:
-    """The most alike first, of equals those that most nodes have."""
+    """The other values, the most similar first; of equal ones those of most nodes."""
     return sorted(
         (value for value in values if value != to),
         key=lambda one: (-round(SequenceMatcher(None, one.lower(), to.lower()).ratio(), 1), -values[one], one),
@@ -276,9 +276,8 @@ def _terms(pod: Object) -> list[list[dict[str, Any]]]:
 def _selecting(change: dict[str, str | None]) -> Edit:
     def edit(pod: Object) -> None:
         selector = {**(pod["spec"].get("nodeSelector") or {}), **change}
-        kept = {key: value for key, value in selector.items() if value is not None}
-        pod["spec"]["nodeSelector"] = kept
-        if not kept:
+        pod["spec"]["nodeSelector"] = {key: value for key, value in selector.items() if value is not None}
+        if not pod["spec"]["nodeSelector"]:
             del pod["spec"]["nodeSelector"]
 
     return edit
@@ -327,7 +326,7 @@ _FIELDS = {
 
 
 def name_existing_topology(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """The topology, and the level of it, most alike to what is named."""
+    """Name the existing topology and levels that are most similar to the named ones."""
     asked = _asked(context)
     topologies = _levels(context)
     if not asked.get(labels.TOPOLOGY):
@@ -339,13 +338,13 @@ def name_existing_topology(context: QuestionContext) -> Iterator[ProposalFamily]
             level = asked.get(key)
             if level and level not in topologies[name]:
                 change[key] = _most_alike(topologies[name], level)
-        told = ", ".join(f"{_FIELDS[key]} {value}" for key, value in change.items() if asked.get(key) != value)
-        if told:
-            yield ProposalFamily.of(_changed(context, f"Name an existing topology: {told}", change))
+        names = ", ".join(f"{_FIELDS[key]} {value}" for key, value in change.items() if asked.get(key) != value)
+        if names:
+            yield ProposalFamily.of(_changed(context, f"Name an existing topology: {names}", change))
 
 
 def widen_topology_level(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Levels above the one that is required, the nearest first."""
+    """Require a wider level of the topology, the nearest first."""
     asked = _asked(context)
     required = asked.get(labels.TOPOLOGY_REQUIRED)
     levels = _levels(context).get(asked.get(labels.TOPOLOGY, ""), [])
@@ -360,7 +359,7 @@ def widen_topology_level(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def prefer_topology_level(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """The level as a preference."""
+    """Prefer the level instead of requiring it."""
     asked = _asked(context)
     if required := asked.get(labels.TOPOLOGY_REQUIRED):
         do = f"Prefer one {required} instead of requiring it"
@@ -369,7 +368,7 @@ def prefer_topology_level(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def remove_topology(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Nothing of a topology at all."""
+    """Request no topology."""
     if asked := _asked(context):
         do = f"Ask for no topology (remove {', '.join(sorted(asked))})"
         yield ProposalFamily.of(_changed(context, do, dict.fromkeys(_FIELDS)))
@@ -383,14 +382,14 @@ def _changed(context: QuestionContext, do: str, change: Mapping[str, str | None]
             return {}
         if change.get(labels.TOPOLOGY, "") is None:
             return {"spec": {"topologyConstraint": None}}
-        # None takes a field away: it is a merge patch.
+        # None removes a field in a merge patch.
         return {"spec": {"topologyConstraint": {_FIELDS[key]: value for key, value in change.items()}}}
 
     yield from own_change(context, do, edit, group)
 
 
 def _asked(context: QuestionContext) -> dict[str, str]:
-    """Annotation -> value, of the workload or of the PodGroup that a user made."""
+    """Topology annotation -> value, of the workload or of a PodGroup that a user created."""
     for work in context.works:
         notes = work["metadata"].get("annotations") or {}
         if found := {key: str(notes[key]) for key in _FIELDS if notes.get(key)}:

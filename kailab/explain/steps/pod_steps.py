@@ -1,4 +1,4 @@
-"""Gangs: the pods that are missing, a lower minimum, a smaller gang."""
+"""Proposals about what pods request (GPUs, shares, MIG profiles, CPU, memory) and how many pods a gang has or needs."""
 
 from __future__ import annotations
 
@@ -39,31 +39,33 @@ _PROFILE = re.compile(r"(\d+)g\.(\d+)gb.*")
 
 
 def lower_gpus(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """As many GPUs a pod as the nodes have, where it asks for more."""
+    """Lower the GPUs of a pod to what nodes have."""
     yield from _lower(
         context, labels.GPU_RESOURCE, "GPUs", parse_amount, str, _offered(context, labels.GPU_RESOURCE, parse_amount)
     )
 
 
 def lower_cpu(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """As much CPU as is free somewhere, then as nodes have in all."""
+    """Lower the CPU of a pod to what a node has free, or to a node's capacity."""
     amounts = _free(context, "cpu") | _offered(context, "cpu", cpu_millis)
     yield from _lower(context, "cpu", "CPU", cpu_millis, format_cpu, amounts)
 
 
 def lower_memory(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """As much memory as is free somewhere, then as nodes have in all."""
-    # Down to whole MiB, as it is written: rounded up it would not fit.
+    """Lower the memory of a pod to what a node has free, or to a node's capacity."""
+    # Manifests have whole MiB; rounded up it would not fit.
     amounts = {one // _MEBI * _MEBI for one in _free(context, "memory") | _offered(context, "memory", mem_bytes)}
     yield from _lower(context, "memory", "memory", mem_bytes, lambda amount: f"{amount // _MEBI}Mi", amounts)
 
 
 def lower_gpu_share(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """A share by memory no larger than a GPU has, or of no more GPUs than a node has."""
+    """Lower a share by memory to what a GPU has, or the number of shared GPUs to what a node has."""
     notes = ((context.pod or {}).get("metadata") or {}).get("annotations") or {}
     asked = parse_count(notes.get(labels.GPU_MEMORY))
-    there = sorted({gpu_memory(node["metadata"].get("labels") or {}) for node in context.nodes.values()}, reverse=True)
-    for memory in [one for one in there if 0 < one < asked][:MOST_AMOUNTS]:
+    memories = sorted(
+        {gpu_memory(node["metadata"].get("labels") or {}) for node in context.nodes.values()}, reverse=True
+    )
+    for memory in [one for one in memories if 0 < one < asked][:MOST_AMOUNTS]:
 
         def words_memory(obj: Object) -> str:
             return f"Ask for {_note(obj, labels.GPU_MEMORY)} MiB of a GPU (annotation {labels.GPU_MEMORY}, now {asked})"
@@ -81,7 +83,7 @@ def lower_gpu_share(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def request_gpu_fraction(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """A fraction of a GPU in the place of an amount of its memory, which nobody needs to know then."""
+    """Request a fraction of a GPU instead of an amount of its memory, which then need not be known."""
     notes = ((context.pod or {}).get("metadata") or {}).get("annotations") or {}
     if labels.GPU_MEMORY not in notes:
         return
@@ -96,16 +98,16 @@ def request_gpu_fraction(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def change_mig_profile(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """A MIG profile that nodes offer: the smallest that is large enough, then the largest there is."""
+    """Request a MIG profile that nodes offer: the smallest that is large enough, then the largest."""
     asked = sorted({key for pod in _pods(context) for key in _resources(pod) if key.startswith(labels.MIG_PREFIX)})
-    there = {key for node in context.nodes.values() for key in field_of(node, "status.allocatable") or {}}
-    offered = {key for key in there if key.startswith(labels.MIG_PREFIX)}
+    resources = {key for node in context.nodes.values() for key in field_of(node, "status.allocatable") or {}}
+    offered = {key for key in resources if key.startswith(labels.MIG_PREFIX)}
     for wanted in asked:
         if wanted in offered:
             continue
         size = _size(wanted)
         proposals: list[Proposal] = []
-        # Large enough first, and of these the smallest; then the largest of those that are too small.
+        # The smallest that is large enough first, then the largest that is too small.
         for profile in sorted(offered, key=lambda one: (_size(one) < size, abs(_size(one) - size), one))[:MOST_AMOUNTS]:
 
             def edit(pod: Object, wanted: str = wanted, profile: str = profile) -> None:
@@ -141,7 +143,7 @@ def parse_amount(value: Any) -> int:
 def _lower(
     context: QuestionContext, key: str, what: str, read: Any, write: Any, amounts: set[int]
 ) -> Iterator[ProposalFamily]:
-    """Ask for one of ``amounts`` a pod, the largest that is less than what is asked for now first."""
+    """Request one of ``amounts`` for each pod, the largest that is less than now first."""
     pods = _pods(context)
     asked = max((pod_amounts(pod["spec"]).get(key, 0) for pod in pods), default=0)
     containers, beside = (max((count(pod, key) for pod in pods), default=0) for count in (_of_containers, _beside))
@@ -161,25 +163,24 @@ def _of_containers(pod: Object, key: str) -> int:
 
 
 def _beside(pod: Object, key: str) -> int:
-    """What a pod asks for beside its containers: for sidecars and for its overhead."""
+    """What a pod requests for sidecars and overhead."""
     spec = pod["spec"]
     sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
     return pod_amounts({"initContainers": sidecars, "overhead": spec.get("overhead")}).get(key, 0)
 
 
 def _asking(key: str, read: Any, write: Any, amount: int) -> Edit:
-    """Lowers what the container asks for that asks for most, and init containers, so that the whole pod asks for no more than
-    ``amount``."""
+    """An edit that lowers the largest container, and init containers, so that the whole pod requests no more than ``amount``."""
 
     def edit(pod: Object) -> None:
         most, containers = amount - _beside(pod, key), list(_containers(pod))
         amounts = [read(_asked(one, key)) for one in containers]
         if (over := sum(amounts) - most) > 0:
-            # Of several containers the one that asks for most can best do with less.
+            # The container with the largest request can best do with less.
             largest = max(range(len(amounts)), key=lambda index: amounts[index])
             _set(containers[largest], max(0, amounts[largest] - over))
         for one in pod["spec"].get("initContainers") or ():
-            # These run one after the other, before the containers and beside sidecars.
+            # Init containers run one after the other, before the containers and beside sidecars.
             if one.get("restartPolicy") != "Always" and read(_asked(one, key)) > most:
                 _set(one, most)
 
@@ -231,7 +232,7 @@ def _offered(context: QuestionContext, key: str, read: Any) -> set[int]:
 
 
 def _free(context: QuestionContext, field: str) -> set[int]:
-    """What each node has left of CPU or memory, by the engine's records."""
+    """What each node has free of CPU or memory, by the engine's records."""
     snapshot = context.state.moment.snapshot
     left = {node.name: getattr(node, field) for node in snapshot.nodes}
     for task in snapshot.tasks:
@@ -246,7 +247,7 @@ def _note(obj: Object, key: str) -> str:
 
 
 def _noted(key: str, value: str) -> Edit:
-    """An annotation on each pod and template; they are read off the pods."""
+    """An edit that sets an annotation on each pod and template, where scheduling reads it."""
 
     def edit(obj: Object) -> None:
         def note(pod: Object) -> None:
@@ -269,7 +270,7 @@ _NUMBERED = re.compile(r"(.*?)(\d*)")
 
 
 def add_missing_pods(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Pods of a gang that a user made one by one, as many as it lacks, like those that are there."""
+    """Create the missing pods of a gang of single pods, as copies of an existing one."""
     made: list[Object] = []
     for group in context.groups:
         space, name = group["metadata"].get("namespace", ""), group["metadata"]["name"]
@@ -277,7 +278,7 @@ def add_missing_pods(context: QuestionContext) -> Iterator[ProposalFamily]:
             row for row in context.picture.by_group.get(f"{space}/{name}", []) if row.phase in ("Pending", "Running")
         ]
         lacking = min_member(group) - len(members)
-        # With subgroups it is not known which one a new pod would have to be in.
+        # With subgroups it is not known which one lacks the pod.
         if lacking > 0 and members and not group["spec"].get("subGroups"):
             sibling = as_manifest(context.pods[members[-1].name])
             made += _like(sibling, [row.name.partition("/")[2] for row in members], lacking)
@@ -306,7 +307,7 @@ def _like(sibling: Object, names: list[str], number: int) -> Iterator[Object]:
 
 
 def grow_to_minimum(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """As many pods as must start together, where the workload makes fewer."""
+    """Raise a Job's parallelism to the minimum of its gang."""
     for work in context.works:
         least = max((min_member(group) for group in context.podgroups), default=0)
         if kind_key(work) != "Job" or least <= (wanted_pods(work) or 0):
@@ -324,29 +325,29 @@ def grow_to_minimum(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def lower_minimum(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Let as many start together as there are."""
+    """Lower the minimum of a gang to the number of its pods."""
     for group in context.podgroups:
         space, name = group["metadata"].get("namespace", ""), group["metadata"]["name"]
         rows = context.picture.by_group.get(f"{space}/{name}", [])
-        there = sum(row.phase in ("Pending", "Running") for row in rows)
-        if not 0 < there < min_member(group) or group["spec"].get("subGroups"):
+        existing = sum(row.phase in ("Pending", "Running") for row in rows)
+        if not 0 < existing < min_member(group) or group["spec"].get("subGroups"):
             continue
 
-        def edit(obj: Object, there: int = there) -> None:
+        def edit(obj: Object, existing: int = existing) -> None:
             notes = obj["metadata"].get("annotations") or {}
             if labels.BATCH_MIN_MEMBER in notes:
-                notes[labels.BATCH_MIN_MEMBER] = str(there)
+                notes[labels.BATCH_MIN_MEMBER] = str(existing)
 
         def words(obj: Object, before: int = min_member(group)) -> str:
             least = (obj["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER) or min_member(obj)
             return f"Lower the minimum of the gang from {before} to {least}, as many as there are"
 
-        yield ProposalFamily.of(own_change(context, words, edit, spec_patch(minMember=there)))
+        yield ProposalFamily.of(own_change(context, words, edit, spec_patch(minMember=existing)))
 
 
 def shrink_gang(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """A smaller gang, where nothing of it runs: the largest of which all runs."""
-    # What runs would be taken down for it.
+    """Make a gang smaller, if no pod of it runs: the largest size that works."""
+    # Running pods would have to stop.
     if context.state.running or len(context.works) != 1:
         return
     work = context.works[0]
@@ -355,7 +356,7 @@ def shrink_gang(context: QuestionContext) -> Iterator[ProposalFamily]:
         return
     path, now = field
     proposals = []
-    # From the largest down: the first that works is the one to tell, and halving finds it.
+    # From the largest down, so that bisection finds the largest that works.
     for number in range(now - 1, 0, -1):
         changes = replace_changes(work, _counted(path, now, number))
         if changes is not None:
@@ -381,7 +382,7 @@ def _at(obj: Object, path: tuple[str, ...]) -> Any:
 
 
 def _largest_count(obj: Object) -> tuple[tuple[str, ...], int] | None:
-    """The largest count of pods in a manifest, outside of pod templates: its path and number."""
+    """The path and number of the largest count of pods in a manifest, outside of pod templates."""
     found: list[tuple[int, tuple[str, ...]]] = []
 
     def look(holder: Any, path: tuple[str, ...]) -> None:
@@ -403,7 +404,7 @@ def _largest_count(obj: Object) -> tuple[tuple[str, ...], int] | None:
 
 
 def _counted(path: tuple[str, ...], now: int, number: int) -> Edit:
-    """Sets a count, and lowers what may not be more: completions beside it, minimums, KAI's annotation."""
+    """An edit that sets a count, and lowers completions, minimums and KAI's annotation that would exceed it."""
 
     def edit(obj: Object) -> None:
         holder = _at(obj, path[:-1])
@@ -416,14 +417,14 @@ def _counted(path: tuple[str, ...], now: int, number: int) -> Edit:
             notes[labels.BATCH_MIN_MEMBER] = str(number)
         policy = field_of(obj, "spec.runPolicy.schedulingPolicy")
         if isinstance(policy, dict) and isinstance(policy.get("minAvailable"), int):
-            # It counts pods of all roles, so as many fewer as this role has.
+            # It counts pods of all roles, so it falls by as many as this role loses.
             policy["minAvailable"] = max(1, policy["minAvailable"] - (now - number))
 
     return edit
 
 
 def scale_up_from_zero(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Scale up what is scaled to nothing."""
+    """Scale a workload up from 0."""
     for work in context.works:
         field = next((one for one in ("replicas", "parallelism") if field_of(work, f"spec.{one}") == 0), None)
         if field is not None:

@@ -1,4 +1,7 @@
-"""Edits of the subject's own manifests: each as a patch where that is possible, else as delete and apply."""
+"""Proposals: changes that may let the subject run, before they are tried; and edits of the subject's own manifests.
+
+An edit becomes a patch where the API server allows it, else a deletion and an apply of the edited manifest.
+"""
 
 from __future__ import annotations
 
@@ -24,35 +27,35 @@ from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import LAST_EVICTION
 
 SHORT_PATCH = 160
-"""Characters of a patch up to which its command is told."""
+"""Characters of a patch up to which a step shows its command."""
 
 Change = Mapping[str, Any]
 """In the forms of ``kailab.lab.change``: ``apply``, ``patch``, ``delete``, ``advance``."""
 
 
 class Disturbance(IntEnum):
-    """Who has to change something, the least first."""
+    """Whom a proposal disturbs, the least first."""
 
-    OWN = 0  # the subject's manifests, nothing stops
-    REPLACED = 1  # the subject's manifests: what waits is deleted and applied again
-    MADE = 2  # an object that is missing is made
+    OWN = 0  # the subject's manifests; nothing stops
+    REPLACED = 1  # the subject's manifests; waiting objects are deleted and applied again
+    MADE = 2  # a missing object is created
     QUEUES = 3  # the rules of queues
-    LINE = 4  # other work waits no more, of which nothing runs
-    RESTARTED = 5  # the subject's manifests: pods of it that run begin again
+    LINE = 4  # other waiting work is withdrawn
+    RESTARTED = 5  # the subject's manifests; its running pods restart
     WAITING = 6  # time passes
     NODES = 7  # nodes are opened or labelled
     ADDED = 8  # nodes are added
-    OTHERS = 9  # other work is changed or goes
+    OTHERS = 9  # other running work is changed or ended
 
 
 class ChangedObjects:
-    """Objects as changes leave them: what words about amounts are made from, so that they say what is carried out."""
+    """Objects after changes: words read amounts from here, so that they always agree with the changes."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
         self.changes = tuple(changes)
 
     def of(self, obj: Object) -> Object:
-        """``obj``: as it was before."""
+        """The object ``obj`` after the changes."""
         name = _named(obj)
         for change in self.changes:
             for made in change.get("apply", ()):
@@ -64,12 +67,13 @@ class ChangedObjects:
 
 
 Words: TypeAlias = str | Callable[[ChangedObjects], str]
-"""What is done, in words: amounts are read off the objects as the changes leave them."""
+"""What a proposal does, as text or as a function of the changed objects."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """``words``: what is done, without how. ``seen``: what it is to the engine, where that can't be read off the changed objects."""
+    """Changes that may let the subject run. ``words``: what they do. ``seen``: the relaxation that stands for them in the engine, if that
+    can't be read from the changed objects."""
 
     words: Words
     changes: tuple[Change, ...]
@@ -77,23 +81,23 @@ class Proposal:
     seen: Relaxation | None = None
 
     def intent(self, changes: Iterable[Change] | None = None) -> str:
-        """What is done, without how. ``changes``: all that are carried out, where these are only some of them."""
-        given = self.changes if changes is None else changes
-        return self.words if isinstance(self.words, str) else self.words(ChangedObjects(given))
+        """What it does. ``changes``: all changes that are carried out, if its own are only a part of them."""
+        carried_out = self.changes if changes is None else changes
+        return self.words if isinstance(self.words, str) else self.words(ChangedObjects(carried_out))
 
     @property
     def do(self) -> str:
-        """With what is deleted and applied anew for it."""
+        """What it does, and which objects it deletes and applies again."""
         deleted = [change["delete"] for change in self.changes if "delete" in change]
         made = [_named(obj) for change in self.changes for obj in change.get("apply", ())]
-        # A node is deleted and applied only on the copy: in the cluster it comes back by itself.
+        # A node is deleted and applied only on the fork: in a cluster it becomes ready by itself.
         remade = [f"{one['kind']} {one['name']}" for one in deleted if one in made and one["kind"] != "Node"]
         how = f": delete {some(list(dict.fromkeys(remade)))}, and apply with that change" if remade else ""
         return f"{self.intent()}{how}"
 
     @property
-    def said(self) -> str:
-        """With the command, where it is one short patch that tells nothing that evidence leaves out."""
+    def text(self) -> str:
+        """The text of the step: ``do``, with the command if it is one short patch without redacted content."""
         if len(self.changes) != 1 or "patch" not in self.changes[0]:
             return f"{self.do}."
         one = self.changes[0]["patch"]
@@ -106,8 +110,8 @@ class Proposal:
 
 @dataclass(frozen=True)
 class ProposalFamily:
-    """Proposals of one sort, the smallest change first: one of them is enough. ``grows``: what a smaller one does each larger one
-    does too, so the smallest that works is found by halving. ``last``: not looked at where another way of its source worked."""
+    """Alternative proposals of one kind, the smallest change first. ``grows``: a larger one does all that a smaller one does, so bisection
+    finds the smallest that works. ``last``: skipped if another family of the same step function worked."""
 
     proposals: tuple[Proposal, ...]
     grows: bool = False
@@ -119,7 +123,7 @@ class ProposalFamily:
 
 
 def patch(obj: Object, change: Mapping[str, Any]) -> Change:
-    """A JSON merge patch of an object that is there."""
+    """A JSON merge patch of an existing object."""
     return {"patch": {**_named(obj), "patch": change}}
 
 
@@ -132,13 +136,13 @@ def apply(*objects: Object) -> Change:
 
 
 def combined(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
-    """One after the other. ``second`` was made for a lab in which ``over`` had been carried out, a change of the sort of ``first``: where
-    both make an object anew, what ``second`` changes in it is carried over to the object of ``first``."""
+    """``first`` and then ``second``, which was made for a lab in which ``over``, a proposal of the family of ``first``, had been carried
+    out. If both replace an object, the edit of ``second`` is applied to the object of ``first``."""
     before, after = _made(over.changes), _made(first.changes)
-    rest: list[Change] = []
+    added: list[Change] = []
     for change in second.changes:
         if "delete" in change and _key(change["delete"]) in after:
-            continue  # it is made anew once, with both
+            continue  # the object is replaced once, with both edits
         left = []
         for obj in change.get("apply", ()):
             key = _key(_named(obj))
@@ -147,9 +151,9 @@ def combined(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
             else:
                 left.append(obj)
         if "apply" not in change:
-            rest.append(change)
+            added.append(change)
         elif left:
-            rest.append({**change, "apply": left})
+            added.append({**change, "apply": left})
     changes = [
         {**change, "apply": [after.get(_key(_named(obj)), obj) for obj in change["apply"]]}
         if "apply" in change
@@ -161,11 +165,11 @@ def combined(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
         other = second.intent(found.changes)
         return f"{first.intent(found.changes)}; then {other[:1].lower()}{other[1:]}"
 
-    return Proposal(words, (*changes, *rest), max(first.disturbance, second.disturbance))
+    return Proposal(words, (*changes, *added), max(first.disturbance, second.disturbance))
 
 
 def apply_difference(before: Any, changed: Any, other: Any) -> Any:
-    """``other`` with what leads from ``before`` to ``changed``.
+    """``other`` with the difference from ``before`` to ``changed``.
 
     >>> carried_over({"a": 1, "b": [{"c": 2}]}, {"a": 5, "b": [{"c": 2, "d": 3}]}, {"a": 1, "b": [{"c": 4}]})
     {'a': 5, 'b': [{'c': 4, 'd': 3}]}
@@ -216,34 +220,34 @@ _WRITTEN_BY_OTHERS = frozenset({
     labels.RECEIVED_RESOURCE_TYPE, labels.CHECKPOINT_REQUESTED, labels.CHECKPOINT_DONE, "deployment.kubernetes.io/revision",
 })  # fmt: skip
 _OF_THE_JOB = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
-# What an API server lets be changed of a pod's spec, as far as scheduling reads it.
+# The fields of a pod's spec that an API server allows to change and that scheduling reads.
 _POD_MAY_CHANGE = frozenset({"tolerations", "schedulingGates", "activeDeadlineSeconds"})
 
 
 def as_manifest(obj: Object) -> Object:
-    """What would make the object anew: without what server, controllers and scheduler wrote into it."""
+    """The manifest of an object: without what the server, controllers and the scheduler wrote into it."""
     metadata = {key: obj["metadata"][key] for key in _KEPT if obj["metadata"].get(key)}
     made = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
     made |= {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
-    # Edits change it in place, and stored objects are shared.
+    # Edits change the manifest in place, and stored objects are shared with the lab.
     made = deepcopy(made)
     _without(made["metadata"], obj)
     if kind_key(obj) == "Job" and not obj["spec"].get("manualSelector"):
-        # The Job controller's own marks: applied again they would name the Job that was deleted.
+        # The Job controller's own labels would name the deleted Job.
         made["spec"].pop("selector", None)
         marks = (made["spec"].get("template") or {}).get("metadata", {}).get("labels") or {}
         for key in _OF_THE_JOB:
             marks.pop(key, None)
     for _, pod in pod_templates(made):
         pod["spec"].pop("nodeName", None)
-        # Admission works it out anew from the class, and refuses another number.
+        # Admission sets it from the class, and refuses another number.
         pod["spec"].pop("priority", None)
         pod["spec"].pop("preemptionPolicy", None)
     return made
 
 
 def _without(metadata: Object, obj: Object) -> None:
-    """Labels and annotations that came with this very object go: a new one gets its own."""
+    """Remove the labels and annotations that belong to this very object."""
     uid = str(obj["metadata"].get("uid") or "")
     for field in ("labels", "annotations"):
         notes = metadata.get(field) or {}
@@ -263,13 +267,13 @@ def edited_manifest(obj: Object, edit: Edit) -> Object:
 
 
 def manifest_if_changed(obj: Object, edit: Edit) -> Object | None:
-    """The manifest after an edit; None where nothing would change."""
+    """The manifest after an edit; None if nothing changes."""
     new = edited_manifest(obj, edit)
     return None if new == as_manifest(obj) else new
 
 
 def patch_changes(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
-    """The edit as a patch; None where a fixed field would change, or nothing would."""
+    """The edit as a patch; None if an immutable field changes, or nothing does."""
     old, new = as_manifest(obj), edited_manifest(obj, edit)
     change = merge_patch_between(old, new)
     if not change or not _may_change(obj, old, new):
@@ -278,13 +282,13 @@ def patch_changes(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
 
 
 def replace_changes(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
-    """The edit as a user makes it where fields are fixed: delete and apply. None where nothing would change."""
+    """The edit as a deletion and an apply, for immutable fields. None if nothing changes."""
     new = manifest_if_changed(obj, edit)
     return None if new is None else (delete(obj), apply(new))
 
 
 def merge_patch_between(old: Any, new: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch that makes ``new`` of ``old``.
+    """The JSON merge patch from ``old`` to ``new``.
 
     >>> difference({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"d": 3}})
     {'b': {'d': 3, 'c': None}}
@@ -310,9 +314,9 @@ def _may_change(obj: Object, old: Object, new: Object) -> bool:
 
 
 GroupPatch = Callable[[Object], Mapping[str, Any]]
-"""What to patch into a PodGroup that a user made; empty where nothing has to change."""
+"""The patch of a PodGroup that a user created; empty if nothing changes."""
 EditWords = Callable[[Object], str]
-"""Tells an edit of the edited object: what it says there is what is carried out."""
+"""The words for an edit, as a function of the edited object."""
 
 
 def own_change(
@@ -322,8 +326,8 @@ def own_change(
     group: GroupPatch | None = None,
     seen: Relaxation | None = None,
 ) -> Iterator[Proposal]:
-    """The edit of all of the subject's workloads: patched first, then made anew. PodGroups that a user made say for themselves what
-    concerns the group: ``group``. ``do``: in words, or what tells it of an edited object. ``seen``: what the edit is to the engine."""
+    """Proposals to edit all workloads of the subject: as patches first, then as replacements. ``group``: the patch of PodGroups that a user
+    created. ``do``: the words, or a function of an edited object. ``seen``: the relaxation that stands for the edit in the engine."""
     grouped = [patch(one, change) for one in context.groups if group is not None and (change := group(one))]
     if grouped:
         yield Proposal(_words(do, context.groups[:1]), tuple(grouped), Disturbance.OWN, seen)
@@ -351,19 +355,19 @@ def own_change(
 
 
 def _words(do: str | EditWords, edited: Sequence[Object]) -> Words:
-    """The first of the edited objects stands for all."""
+    """Words that read the first of the edited objects."""
     if isinstance(do, str) or not edited:
         return do if isinstance(do, str) else ""
     return lambda after: do(after.of(edited[0]))
 
 
 def spec_patch(**fields: Any) -> GroupPatch:
-    """These fields in the spec of a PodGroup."""
+    """A patch of these fields in the spec of a PodGroup."""
     return lambda group: {"spec": fields}
 
 
 def set_label(key: str, value: str | None) -> Edit:
-    """Sets a label where the object has it; where it has it nowhere, where scheduling looks for it. None removes it."""
+    """An edit that sets a label wherever the object has it, or else where scheduling reads it. None removes the label."""
 
     def edit(obj: Object) -> None:
         holders = [obj, *(pod for path, pod in pod_templates(obj) if path)]
@@ -380,7 +384,7 @@ def set_label(key: str, value: str | None) -> Edit:
 
 
 def set_annotation(key: str, value: str | None) -> Edit:
-    """Sets an annotation on the object and wherever it has it already. None removes it everywhere."""
+    """An edit that sets an annotation on the object and wherever it already is. None removes it everywhere."""
 
     def edit(obj: Object) -> None:
         for holder in (obj, *(pod for path, pod in pod_templates(obj) if path)):
@@ -399,7 +403,7 @@ def set_annotation(key: str, value: str | None) -> Edit:
 
 
 def edit_of_pods(edit: Edit) -> Edit:
-    """The edit of each pod, or pod template, that an object is or has."""
+    """The edit applied to each pod or pod template that an object is or has."""
 
     def edit_all(obj: Object) -> None:
         for _, pod in pod_templates(obj):
@@ -417,7 +421,7 @@ def all_edits(*edits: Edit) -> Edit:
 
 
 def _carrier(obj: Object) -> Object:
-    """A pod template that may change, else the object itself."""
+    """The pod template if it is mutable, else the object itself."""
     known = KINDS.get(kind_key(obj))
     fixed = known.immutable if known is not None else ()
     template = field_of(obj, "spec.template")

@@ -1,4 +1,4 @@
-"""What steps are made from: the subject, the workloads its pods come from, its queues, and what the engine says of them."""
+"""What step families read: the subject, the workloads of its pods, its queues, nodes and other work."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class QuestionContext:
-    """One question's surroundings, at one moment. ``causes``: the first one first. ``never``: it does not run where nothing else is."""
+    """The context of one question at one moment. ``causes``: the first cause first. ``never``: the subject would not run without other work."""
 
     def __init__(self, state: PodsAtMoment, causes: Sequence[Cause], never: bool = False) -> None:
         self.state = state
@@ -41,8 +41,6 @@ class QuestionContext:
     def picture(self) -> Picture:
         return self.state.picture
 
-    # --- the subject's own objects --------------------------------------------------------------------------------
-
     @property
     def pods(self) -> dict[str, Object]:
         """``namespace/name`` -> pod, of the whole lab."""
@@ -54,29 +52,28 @@ class QuestionContext:
 
     @cached_property
     def works(self) -> list[Object]:
-        """What a user changes to change the subject: the workload on top of its pods, a pod that nobody owns. Of a queue, those that
-        have pods waiting."""
+        """The objects that a user changes to change the subject: the top owners of its pods. Of a queue, those with waiting pods."""
         rows = self.waiting if self.subject.kind == "Queue" else self.state.pods
-        found = [self.top(pod) for row in rows if (pod := self.pods.get(row.name)) is not None]
+        owners = [self.top(pod) for row in rows if (pod := self.pods.get(row.name)) is not None]
         if self.subject.kind not in ("Pod", "PodGroup", "Queue") and (own := self.state.object) is not None:
-            found.append(self.top(own))
-        return list(_distinct(found))
+            owners.append(self.top(own))
+        return list(_distinct(owners))
 
     @property
     def groups(self) -> list[Object]:
-        """PodGroups that a user made: what they say nobody works out again."""
+        """PodGroups that a user created, which the grouping does not rewrite."""
         return [group for group in self.podgroups if not group["metadata"].get("ownerReferences")]
 
     @cached_property
     def pod(self) -> Object | None:
-        """One that stands for those that wait: a pod, else a pod template."""
+        """A waiting pod, or else a pod template, that stands for all of them."""
         for row in (*self.waiting, *self.state.pods):
             if (pod := self.pods.get(row.name)) is not None:
                 return pod
         return next((pod for work in self.works for _, pod in pod_templates(work)), None)
 
     def top(self, obj: Object) -> Object:
-        """What a user made from which it comes; itself where nobody owns it."""
+        """The top owner of an object; the object itself if it has none."""
         key = obj["metadata"]["uid"]
         if key not in self._tops:
             self._tops[key] = top_of(self.lab, obj)
@@ -86,20 +83,18 @@ class QuestionContext:
     def _tops(self) -> dict[str, Object]:
         return {}
 
-    # --- queues ---------------------------------------------------------------------------------------------------
-
     @cached_property
     def queues(self) -> dict[str, Object]:
         return {queue["metadata"]["name"]: queue for queue in self.lab.cluster.list("Queue")}
 
     @cached_property
     def states(self) -> dict[str, QueueState]:
-        """Where every queue stands, by the engine."""
+        """The engine's state of every queue."""
         return {state.name: state for state in self.picture.present.queues}
 
     @cached_property
     def podgroups(self) -> list[Object]:
-        """Of the subject's pods."""
+        """The PodGroups of the subject's pods."""
         names = {(row.name.partition("/")[0], row.podgroup) for row in self.state.pods if row.podgroup}
         if self.subject.kind == "PodGroup":
             names.add((self.subject.namespace, self.subject.name))
@@ -107,7 +102,7 @@ class QuestionContext:
 
     @cached_property
     def named_queue(self) -> str:
-        """The one for which those who wait count, whether it is there or not; empty where that is not known."""
+        """The queue that the waiting pods name, whether it exists or not; empty if they name none."""
         if self.subject.kind == "Queue" and not any(self.subject.name == row.queue for row in self.waiting):
             return next((row.queue for row in self.waiting), self.subject.name)
         waiting = {row.podgroup for row in self.waiting}
@@ -116,7 +111,7 @@ class QuestionContext:
         return next(filter(None, named), next((row.queue for row in self.waiting if row.queue), ""))
 
     def priority(self, group: Object) -> int:
-        """Of a PodGroup."""
+        """The priority of a PodGroup."""
         return self._priorities.of(group["spec"].get("priorityClassName") or "")
 
     @cached_property
@@ -128,24 +123,24 @@ class QuestionContext:
 
     @cached_property
     def lines(self) -> dict[str, list[str]]:
-        """Queue -> itself and those above it."""
+        """Queue -> itself and the queues above it."""
         parents = {name: queue["spec"].get("parentQueue") or "" for name, queue in self.queues.items()}
         return {name: queue_ancestry(name, parents) for name in parents}
 
     @property
     def line(self) -> list[str]:
-        """The queue and those above it; empty where it is not there."""
+        """The named queue and those above it; empty if it does not exist."""
         return self.lines.get(self.named_queue, [])
 
     @cached_property
     def leaves(self) -> list[str]:
-        """Queues that may run work, by name."""
+        """Queues without children, by name."""
         parents = {queue["spec"].get("parentQueue") for queue in self.queues.values()}
         return sorted(name for name in self.queues if name not in parents)
 
     @cached_property
     def asked(self) -> TaskAmounts:
-        """What its waiting pods ask for in all, by the engine, and those that do not exist yet: as much as those that wait."""
+        """What its waiting pods request in all, scaled up by the pods that do not exist yet."""
         names = {row.name for row in self.waiting}
         amounts = [
             amount
@@ -153,10 +148,10 @@ class QuestionContext:
             for pod, amount in zip(entry.pods, entry.amounts, strict=False)
             if pod in names
         ]
-        there, all_of_it = len(self.waiting) or 1, len(self.waiting) + self.state.missing
+        existing, wanted = len(self.waiting) or 1, len(self.waiting) + self.state.missing
 
         def whole(amount: int) -> int:
-            return -(-amount * all_of_it // there)
+            return -(-amount * wanted // existing)
 
         return TaskAmounts(
             gpu=whole(sum(row.milli_gpus for row in self.waiting)),
@@ -164,17 +159,13 @@ class QuestionContext:
             memory=whole(sum(one.memory for one in amounts)),
         )
 
-    # --- nodes ----------------------------------------------------------------------------------------------------
-
     @cached_property
     def nodes(self) -> dict[str, Object]:
         return dict(sorted(self.picture.nodes.items()))
 
-    # --- others ---------------------------------------------------------------------------------------------------
-
     @cached_property
     def others(self) -> dict[str, tuple[Object, list[PodRow]]]:
-        """``Kind/namespace/name`` -> a workload of which pods hold something, and those pods; the subject's own are left out."""
+        """``Kind/namespace/name`` -> another workload with pods that hold something, and these pods."""
         own = {row.name for row in self.state.pods}
         found: dict[str, tuple[Object, list[PodRow]]] = {}
         for row in self.picture.rows:
@@ -188,7 +179,7 @@ class QuestionContext:
         return found
 
     def groups_of(self, obj: Object) -> set[tuple[str, str]]:
-        """(namespace, name) of the PodGroups of which pods of a workload wait."""
+        """(namespace, name) of the PodGroups of a workload's waiting pods."""
         return self._groups.get(object_key(obj), set())
 
     @cached_property
@@ -202,7 +193,7 @@ class QuestionContext:
 
     @cached_property
     def ahead(self) -> list[Object]:
-        """Workloads that wait, in the order in which they are served; the subject's own are left out."""
+        """Other workloads that wait, in the serving order."""
         own = {object_key(work) for work in self.works}
         found = []
         for group in self.picture.turns:
@@ -213,7 +204,7 @@ class QuestionContext:
 
     @cached_property
     def holders(self) -> set[str]:
-        """Names of the PodGroups that hold something where the first of its PodGroups that waits may run, by the engine."""
+        """Names of the PodGroups that hold something on nodes where the first of its waiting PodGroups may run."""
         waiting = {row.podgroup for row in self.waiting}
         for group in self.podgroups:
             if group["metadata"]["name"] in waiting and group["metadata"]["uid"] in self.state.records:

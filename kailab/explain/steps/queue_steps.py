@@ -1,4 +1,4 @@
-"""Who may be whose victim: whether work may be taken back, its priority, and what keeps others from being evicted for it."""
+"""Proposals about queues: name or create another, raise limits, quotas, weights and priorities, and change who may be evicted."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 from kailab.scheduler.reading.queues import queue_record
 
 MOST_QUEUES = 4
-"""Other queues that are tried."""
+"""Other queues that are tried at most."""
 
 
 def change_queue(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Name a queue that may run work: one below the queue named, the most alike by name, the one with most quota left."""
+    """Name another leaf queue: one below the named queue, then the most similar name, then the most unused quota."""
     named = context.named_queue
     below = {name for name in context.leaves if named in context.lines.get(name, ())[1:]}
 
@@ -47,7 +47,7 @@ def change_queue(context: QuestionContext) -> Iterator[ProposalFamily]:
         alike = SequenceMatcher(None, named, name).ratio()
         state = context.states.get(name)
         left = state.gpu.quota - state.gpu.allocated if state is not None and state.gpu.quota >= 0 else 0
-        # Likeness is rounded, so that among names that are about as alike the one with room comes first.
+        # Similarity is rounded, so that of about equally similar names the one with room comes first.
         return name not in below, -round(alike, 1), -left, name
 
     for leaf in sorted((name for name in context.leaves if name != named), key=order)[:MOST_QUEUES]:
@@ -67,7 +67,7 @@ def name_scheduler(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def make_queue(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Make the queue that is named and not there, beside the others, with the quota that is asked for."""
+    """Create the missing queue under the parent of most leaf queues, with the requested quota."""
     name = context.named_queue or DEFAULT_QUEUE
     if name in context.queues:
         return
@@ -80,7 +80,7 @@ def make_queue(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def fix_queue_parent(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Make the parent that is missing, or hang the queue under one that there is, or under none."""
+    """Create the missing parent, or give the queue an existing parent or none."""
     line = context.line
     if not line:
         return
@@ -89,7 +89,7 @@ def fix_queue_parent(context: QuestionContext) -> Iterator[ProposalFamily]:
     if missing and missing not in context.queues:
         children = [one for one in context.queues.values() if one["spec"].get("parentQueue") == missing]
         quotas = [((one["spec"].get("resources") or {}).get("gpu") or {}).get("quota") or 0 for one in children]
-        # As much as its children say they own: less would keep them from it.
+        # The sum of its children's quotas: less would keep them from theirs.
         quota = -1 if any(one < 0 for one in quotas) else sum(quotas)
         made = queue_object(missing, quota)
         yield ProposalFamily((Proposal(lambda after: _made(after.of(made)), (apply(made),), Disturbance.MADE),))
@@ -126,7 +126,7 @@ def resource_block(quota: float) -> dict[str, float]:
 
 
 def gpus_of(milli: int) -> float:
-    """Milli-GPU as a Queue says them."""
+    """Milli-GPU in the unit of a Queue."""
     return milli // GPU if milli % GPU == 0 else milli / GPU
 
 
@@ -134,16 +134,16 @@ RESOURCES = ("gpu", "cpu", "memory")
 MEGABYTE = 10**6
 WEIGHTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 64)
 AMOUNT_STEPS = 8
-"""Amounts between none and all of what is asked for that are tried."""
+"""Amounts that are tried up to all that is requested."""
 
 
 Bound = Callable[[QueueShare], int]
 Changes = dict[str, dict[str, dict[str, float]]]
-"""Queue -> resource -> field -> amount as a Queue says it."""
+"""Queue -> resource -> field -> amount in the unit of a Queue."""
 
 
 def give_resources(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """A resources block where the queue, or one above it, has none, or none for a resource."""
+    """Add resources blocks that the queue, or one above it, lacks."""
     quotas = sorted({0, gpus_of(context.asked.gpu)})
     lacking_queues = [context.queues[name] for name in context.line if _lacks(context.queues[name])]
 
@@ -174,22 +174,22 @@ def _lacks(queue: Mapping[str, Any]) -> list[str]:
 
 
 def raise_limits(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Limits of the queue and of those above it, as far as they are below what it would then hold."""
+    """Raise limits of the queue and of those above it, as far as they are below what these would then hold."""
     yield _raised(context, "limit", _limit, _allocated)
 
 
 def raise_quotas(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Quotas for work that is not preemptible: it has to be inside of them at every level, and inside the limits."""
+    """Raise quotas, and limits in the way, for non-preemptible work, which must stay within them at every level."""
     yield _raised(context, "quota", _quota, _non_preemptible, with_limits=True)
 
 
 def raise_quota_for_claim(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """A quota that gives the queue, and those above it, a claim on what it asks for."""
+    """Raise quotas so that the queue, and those above it, have a claim on what it requests."""
     yield _raised(context, "quota", _quota, _allocated, by_steps=True)
 
 
 def raise_weight(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """The over-quota weight: of every level that has none first, then of the queue."""
+    """Raise the over-quota weight: first of every level above that has none, then of the queue."""
     line = [context.queues[name] for name in context.line]
     weights = {queue["metadata"]["name"]: _weight(queue) for queue in line}
     if not line:
@@ -199,7 +199,7 @@ def raise_weight(context: QuestionContext) -> Iterator[ProposalFamily]:
     above = " and ".join(queue["metadata"]["name"] for queue in without)
     name = context.line[0]
     proposals = []
-    # Where those above it have none, its own may be large enough as it is.
+    # If only levels above have no weight, its own may be large enough.
     if opened and weights[name]:
 
         def words_above(after: ChangedObjects) -> str:
@@ -233,18 +233,18 @@ def _raised(
     with_limits: bool = False,
     by_steps: bool = False,
 ) -> ProposalFamily:
-    """``bound`` and ``held`` of a queue, in engine units. A limit is at last no limit at all. ``with_limits``: limits that come in the
-    way are raised too. ``by_steps``: less than all that is asked for may be enough."""
+    """Raise a field of the queue and of those above it. ``bound`` and ``held``: of a queue, in engine units. ``with_limits``: also raise
+    limits in the way. ``by_steps``: try less than all that is requested. The last limit that is tried is unlimited."""
     found: list[Changes] = []
     for amounts in _amounts(context, by_steps):
         changes = _changes(context, field, bound, held, amounts)
         if with_limits:
-            # A quota above the limit would be of no use.
+            # A quota above the limit has no effect.
             changes = _joined(changes, _changes(context, "limit", _limit, _allocated, amounts))
         if changes and changes not in found:
             found.append(changes)
     if field == "limit" and found:
-        # The last resort: what else waits may need more than can be foreseen here.
+        # Other waiting work may need more than is known here.
         found.append({name: {one: {field: UNLIMITED} for one in amounts} for name, amounts in found[-1].items()})
     return ProposalFamily.of(
         (Proposal(_words(context, one), _patches(context, one), Disturbance.QUEUES) for one in found), grows=True
@@ -268,18 +268,18 @@ def _non_preemptible(state: QueueShare) -> int:
 
 
 def _amounts(context: QuestionContext, by_steps: bool) -> Iterator[dict[str, int]]:
-    """What is to be added for the subject, in engine units: what it asks for, then all that waits in its queue."""
+    """Amounts to add, in engine units: what the subject requests, then all that waits in its queue."""
     asked = context.asked
     own = {"gpu": asked.gpu, "cpu": asked.cpu, "memory": asked.memory}
     if by_steps:
-        # Whole GPUs, and never more than ``STEPS`` tries however much is asked for.
+        # Whole GPUs, in ``AMOUNT_STEPS`` steps at most.
         step = GPU if asked.gpu <= AMOUNT_STEPS * GPU else -(-asked.gpu // (AMOUNT_STEPS * GPU)) * GPU
         for gpu in range(step, asked.gpu, step):
             yield {**own, "gpu": gpu}
     yield own
     state = context.states.get(context.named_queue)
     if state is not None:
-        # Others of the queue may be served first, and take what was added.
+        # Other work of the queue may be served first and take what was added.
         waiting = {one: getattr(state, one).requested - getattr(state, one).allocated for one in RESOURCES}
         if any(waiting[one] > own[one] for one in RESOURCES):
             yield {one: max(waiting[one], own[one]) for one in RESOURCES}
@@ -311,13 +311,13 @@ def _patches(context: QuestionContext, changes: Changes) -> tuple[Change, ...]:
 
 def _words(context: QuestionContext, changes: Changes) -> Words:
     def words(after: ChangedObjects) -> str:
-        told: Sequence[str] = [
+        raised: Sequence[str] = [
             f"the {one} {field} of queue {name} to {_amount(one, float(after.of(context.queues[name])['spec']['resources'][one][field]))}"
             for name, found in changes.items()
             for one, fields in found.items()
             for field in fields
         ]
-        return f"Raise {' and '.join(told)}"
+        return f"Raise {' and '.join(raised)}"
 
     return words
 
@@ -329,7 +329,7 @@ def _amount(resource: str, amount: float) -> str:
 
 
 def in_queue_units(resource: str, amount: int) -> float:
-    """Milli-GPU, millicores or bytes as a Queue says them: GPUs, millicores, megabytes, rounded up."""
+    """Milli-GPU, millicores or bytes in the units of a Queue: GPUs, millicores, megabytes, rounded up."""
     if resource == "gpu":
         return gpus_of(amount)
     return amount if resource == "cpu" else -(-amount // MEGABYTE)
@@ -339,14 +339,14 @@ _RUNTIMES = ("reclaimMinRuntime", "preemptMinRuntime")
 
 
 def make_preemptible(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Preemptible work may borrow beyond the quota, and may be taken back."""
+    """Make the work preemptible, so that it may exceed the quota and be reclaimed."""
     do = f"Make it preemptible (label {labels.PREEMPTIBILITY}: preemptible), so that it may borrow and be reclaimed"
     edit = set_label(labels.PREEMPTIBILITY, "preemptible")
     yield ProposalFamily.of(own_change(context, do, edit, spec_patch(preemptibility="preemptible"), MadePreemptible()))
 
 
 def raise_priority(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """A higher priority class, of those that leave it as preemptible as it is, then of any."""
+    """Set a higher priority class: first one that does not make it non-preemptible, then any."""
     classes = {one["metadata"]["name"]: int(one.get("value") or 0) for one in context.lab.cluster.list("PriorityClass")}
     now = max((context.priority(group) for group in context.podgroups), default=0)
     higher = sorted((value, name) for name, value in classes.items() if value > now and not name.startswith("system-"))
@@ -361,27 +361,27 @@ def raise_priority(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def remove_preemption_delay(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Without its own preemption delay it may have others evicted at once."""
+    """Remove its own preemption delay."""
     do = f"Remove its preemption delay (annotation {labels.PREEMPTION_DELAY})"
     edit = set_annotation(labels.PREEMPTION_DELAY, None)
     yield ProposalFamily.of(own_change(context, do, edit, spec_patch(preemptionDelay=None), DelayGone()))
 
 
 def end_min_runtimes(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """The minimum runtimes of queues, ended before their time."""
-    changes, said = [], []
+    """Remove the minimum runtimes of all queues."""
+    changes, names = [], []
     for name, queue in sorted(context.queues.items()):
         spec = {field: "0s" for field in _RUNTIMES if queue["spec"].get(field)}
         if spec:
             changes.append(patch(queue, {"spec": spec}))
-            said.append(name)
+            names.append(name)
     if changes:
-        do = f"End the protection by a minimum runtime in {', '.join(said)}"
+        do = f"End the protection by a minimum runtime in {', '.join(names)}"
         yield ProposalFamily((Proposal(do, tuple(changes), Disturbance.QUEUES),))
 
 
 def lower_quotas_beside(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """The quota of a queue beside, lowered by what is asked for, so that it holds more than its quota."""
+    """Lower the quota of a queue beside so far that it exceeds it by what is requested."""
     line = context.line
     asked = context.asked.gpu
     for level in line:

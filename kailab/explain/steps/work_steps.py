@@ -1,4 +1,7 @@
-"""Time that passes: how long until it runs, found by letting time pass on a copy of the lab."""
+"""Proposals about work: scale down, suspend or delete other work; resume the subject and create what it names; or wait.
+
+How long to wait is found by letting time pass on a fork.
+"""
 
 from __future__ import annotations
 
@@ -45,17 +48,17 @@ SUSPENDED_BY: Mapping[str, str] = {
     **dict.fromkeys(("Job", "JobSet", "TrainJob", "RayJob"), "suspend"),
     **dict.fromkeys(("PyTorchJob", "TFJob", "XGBoostJob", "JAXJob", "PaddleJob", "MPIJob"), "runPolicy.suspend"),
 }
-"""Kind key -> the field below ``spec`` that holds a workload of it back."""
+"""Kind key -> the field below ``spec`` that suspends a workload."""
 
 SINGLE_WORKLOADS = 6
-"""Workloads that are tried each by itself."""
+"""Workloads that are each tried alone."""
 SCALE_STEPS = 64
-"""Numbers of pods by which a workload is scaled down that are tried."""
+"""Numbers of pods that are tried to scale a workload down."""
 _PLURAL = {"waits": "wait", "is served": "are served"}
 
 
 def make_room(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """One workload scaled down or deleted, the least that is enough; else several."""
+    """Scale down or delete one other workload, as little as is enough; else delete several."""
     workloads = sorted(context.others.values(), key=lambda one: _order(context, one))
     for obj, rows in workloads[:SINGLE_WORKLOADS]:
         yield ProposalFamily(tuple(_less_of(obj, rows)), grows=True)
@@ -65,14 +68,14 @@ def make_room(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def withdraw_work_in_front(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Suspend, or else delete, what waits and by which its queue is ranked (see ``causes.queue_line``)."""
+    """Suspend or delete the waiting work by which its queue is ranked (see ``causes.queue_order``)."""
     works = _in_front(context)
     if 0 < len(works) <= SINGLE_WORKLOADS:
         yield ProposalFamily.of(_withdrawals(context, works, "waits"))
 
 
 def withdraw_work_ahead(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Suspend or delete what is served before it and waits, and what was evicted for."""
+    """Suspend or delete waiting work that is served before it."""
     for obj in context.ahead[:SINGLE_WORKLOADS]:
         if [obj] != _in_front(context):
             yield ProposalFamily.of(_withdrawals(context, [obj], "is served"))
@@ -89,13 +92,13 @@ def _in_front(context: QuestionContext) -> list[Object]:
     return [obj for obj in context.ahead if groups & context.groups_of(obj)]
 
 
-def _withdrawals(context: QuestionContext, works: Sequence[Object], stands: str) -> Iterator[Proposal]:
+def _withdrawals(context: QuestionContext, works: Sequence[Object], verb: str) -> Iterator[Proposal]:
     names = some([kind_and_name(obj) for obj in works])
-    which = f"which {stands if len(works) == 1 else _PLURAL[stands]} before it"
+    which = f"which {verb if len(works) == 1 else _PLURAL[verb]} before it"
     runs = sum(len(context.others[object_key(obj)][1]) for obj in works if object_key(obj) in context.others)
     if runs:
         which += f", and end {count(runs, 'pod')} that {'runs' if runs == 1 else 'run'}"
-    # Who has pods that run loses these too, so that the engine is not asked about those that wait alone.
+    # Workloads with running pods lose these too, so the engine's relaxation of waiting pods does not stand for them.
     disturbance, seen = (Disturbance.OTHERS, None) if runs else (Disturbance.LINE, _withdrawn(context, works))
     if runs and len(works) == 1 and (scaled := _scaled_to_what_runs(context, works[0])) is not None:
         yield scaled
@@ -125,7 +128,7 @@ def _withdrawn(context: QuestionContext, works: Sequence[Object]) -> Relaxation:
 
 
 def suspension(obj: Object) -> Change | None:
-    """None for a kind that can't be suspended, and for what is suspended already."""
+    """The patch that suspends a workload; None if its kind can't be, or it already is."""
     path = SUSPENDED_BY.get(kind_key(obj))
     if path is None or field_of(obj, f"spec.{path}"):
         return None
@@ -136,8 +139,8 @@ def suspension(obj: Object) -> Change | None:
 
 
 def _order(context: QuestionContext, one: tuple[Object, list[PodRow]]) -> tuple[bool, bool, int, str]:
-    """Whatever it was evicted for first, then who holds something where it may run, or in its queue; of those who holds least, but
-    enough."""
+    """The order in which other workloads are tried: those for which it was evicted, then those on its nodes or in its queue; of these the
+    smallest that holds enough."""
     obj, rows = one
     held = sum(row.milli_gpus for row in rows)
     enough = held >= context.asked.gpu
@@ -170,17 +173,17 @@ def _gone(workloads: Sequence[tuple[Object, list[PodRow]]]) -> Proposal:
     return Proposal(f"Delete {names}", tuple(changes), Disturbance.OTHERS)
 
 
-_SUSPENDS = ("spec.suspend", "spec.runPolicy.suspend", "spec.rayClusterConfig.suspend")
-_STORAGE = "10Gi"  # any size does: what counts is that the claim is there
+_SUSPEND_FIELDS = ("spec.suspend", "spec.runPolicy.suspend", "spec.rayClusterConfig.suspend")
+_STORAGE = "10Gi"  # any size will do
 
 
 def open_gates(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Take the scheduling gates from the pods, and from the template that makes more of them."""
+    """Remove scheduling gates from the pods, and from their template."""
     rows = [context.pods[row.name] for row in context.waiting if row.name in context.pods]
     gated = [pod for pod in rows if pod["spec"].get("schedulingGates")]
     gates = sorted({gate["name"] for pod in gated for gate in pod["spec"]["schedulingGates"]})
     if gated:
-        # Gates may be taken off pods that there are; the template alone would only help the next ones.
+        # Gates may be removed from existing pods; the template alone would only help later ones.
         changes = tuple(patch(pod, {"spec": {"schedulingGates": []}}) for pod in gated)
         do = f"Remove the scheduling gate {some(gates)} from {some([pod['metadata']['name'] for pod in gated])}"
         yield ProposalFamily((Proposal(do, changes, Disturbance.OWN),))
@@ -194,10 +197,10 @@ def open_gates(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def resume_suspended(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Let what is suspended go on: the workload itself, or what owns it."""
+    """Resume the suspended workload or its owner."""
     own = context.state.object
     for work in [*context.works, *([own] if own is not None and own not in context.works else [])]:
-        for path in _SUSPENDS:
+        for path in _SUSPEND_FIELDS:
             if field_of(work, path) is True:
                 *above, last = path.split(".")
                 change: dict[str, Any] = {last: False}
@@ -215,7 +218,7 @@ def resume_suspended(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """The priority class that is named and not there; or one that is."""
+    """Create the missing priority class, or name an existing one."""
     classes = {one["metadata"]["name"]: int(one.get("value") or 0) for one in context.lab.cluster.list("PriorityClass")}
     named_classes = {name for work in (*context.works, *context.groups) for name in _classes(work)}
     missing = sorted(named_classes - classes.keys())
@@ -232,7 +235,7 @@ def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
         for name, value in sorted(classes.items(), key=lambda one: (one[1], one[0]))
         if not name.startswith("system-")
     ]
-    # The lowest first: the least that changes who goes before whom.
+    # The lowest first, as it changes the serving order least.
     for name in usual[:2]:
 
         def spec(pod: Object, name: str = name) -> None:
@@ -241,9 +244,8 @@ def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
 
         def label(obj: Object, name: str = name) -> None:
             if any(one in missing for one in _classes(obj)):
-                marks = [one for one in _labels(obj) if one.get(labels.PRIORITY_CLASS) in missing]
-                for one in marks:
-                    one[labels.PRIORITY_CLASS] = name
+                for found in [one for one in _labels(obj) if one.get(labels.PRIORITY_CLASS) in missing]:
+                    found[labels.PRIORITY_CLASS] = name
 
         do = f"Use the existing priority class {name}"
         yield ProposalFamily.of(
@@ -270,21 +272,21 @@ def _labels(obj: Object) -> Iterator[dict[str, Any]]:
 
 
 def make_references(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """The claims and ConfigMaps that its pods use and that are not there."""
+    """Create the claims and ConfigMaps that its pods use and that do not exist."""
     wanted: dict[ObjectReference, int] = {}
     for row in context.waiting:
         for reference in referenced_objects(context.pods[row.name]) if row.name in context.pods else ():
             wanted[reference] = wanted.get(reference, 0) + 1
-    there = {
+    existing = {
         (kind, one["metadata"].get("namespace", ""), one["metadata"]["name"])
         for kind in {reference.kind for reference in wanted}
         for one in context.lab.cluster.list(kind)
     }
-    missing = sorted(reference for reference in wanted if tuple(reference) not in there)
+    missing = sorted(reference for reference in wanted if tuple(reference) not in existing)
     if missing:
         made = [_made(reference, wanted[reference]) for reference in missing]
-        told = some([f"{one['kind']} {one['metadata']['name']}" for one in made])
-        yield ProposalFamily((Proposal(f"Make {told}", (apply(*made),), Disturbance.MADE),))
+        names = some([f"{one['kind']} {one['metadata']['name']}" for one in made])
+        yield ProposalFamily((Proposal(f"Make {names}", (apply(*made),), Disturbance.MADE),))
 
 
 def _made(reference: ObjectReference, pods: int) -> Object:
@@ -298,7 +300,7 @@ def _made(reference: ObjectReference, pods: int) -> Object:
 
 
 def label_claims(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Give the claims of GPUs that its pods share the label of its queue."""
+    """Label the GPU claims that its pods share with its queue."""
     queue = context.named_queue
     used = {
         (pod["metadata"]["namespace"], one["resourceClaimName"])
@@ -320,7 +322,7 @@ def label_claims(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def leave_node_pool(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Take the label of a node pool that nobody serves from the work, from its queue, or from nodes."""
+    """Remove the label of a node pool that is not served from the work, its queue or nodes."""
 
     def group(one: Object) -> dict[str, Any]:
         marked = labels.NODE_POOL in (one["metadata"].get("labels") or {})
@@ -329,15 +331,15 @@ def leave_node_pool(context: QuestionContext) -> Iterator[ProposalFamily]:
     do = f"Remove its label {labels.NODE_POOL}"
     yield ProposalFamily.of(own_change(context, do, set_label(labels.NODE_POOL, None), group))
     remove = {"metadata": {"labels": {labels.NODE_POOL: None}}}
-    away = [
+    queues = [
         queue
         for name in context.line
         if labels.NODE_POOL in ((queue := context.queues[name])["metadata"].get("labels") or {})
     ]
-    if away:
-        names = some([one["metadata"]["name"] for one in away])
+    if queues:
+        names = some([one["metadata"]["name"] for one in queues])
         do = f"Remove the label {labels.NODE_POOL} from queue {names}"
-        yield ProposalFamily((Proposal(do, tuple(patch(one, remove) for one in away), Disturbance.QUEUES),))
+        yield ProposalFamily((Proposal(do, tuple(patch(one, remove) for one in queues), Disturbance.QUEUES),))
     nodes = [node for node in context.nodes.values() if node_pool(node["metadata"]) != "default"]
     yield from node_subsets(
         nodes, f"Remove the label {labels.NODE_POOL} from node {{}}", lambda node: (patch(node, remove),)
@@ -345,26 +347,26 @@ def leave_node_pool(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 HORIZON = 25 * 3600.0
-"""Seconds that are looked ahead: what happens every day is in it."""
+"""Seconds that are looked ahead: a little more than a day, for daily schedules."""
 MOST_MOMENTS = 60
-"""Moments at which something changes that are looked at, in a small lab."""
+"""Moments of change that are looked at, in a small lab."""
 AFFORDABLE_PODS = 12_000
-"""Pods that are looked at for it in all."""
+"""The product of moments and pods is kept below this."""
 
 
 def wait(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Let pass the time after which the subject runs, if that is known: delays, protections, run times, a schedule."""
+    """Wait until the subject runs, if that happens within ``HORIZON``: delays, minimum runtimes, run times and schedules end."""
     if not _anything_due(context):
         return
     moments = max(3, min(MOST_MOMENTS, AFFORDABLE_PODS // max(1, len(context.picture.pods))))
     with closing(fork(context.lab)) as copy:
-        begun = copy.now
+        start = copy.now
         seconds: float | None = None
         try:
             copy.settle_if_changed()
             for _ in islice(copy.moments(HORIZON), moments):
                 if context.subject.runs(copy):
-                    seconds = math.ceil(copy.now - begun)
+                    seconds = math.ceil(copy.now - start)
                     break
         except KailabError:
             return
@@ -374,7 +376,7 @@ def wait(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def _anything_due(context: QuestionContext) -> bool:
-    """Whether anything happens by itself: a timer of the cluster, or a time at which the next cycle decides differently."""
+    """Whether time alone changes something: a timer of the cluster is set, or the next cycle would decide differently later."""
     cluster = context.lab.cluster
     if not isinstance(cluster, EmbeddedCluster) or cluster.next_timer() is not None:
         return True
