@@ -1,6 +1,6 @@
-"""``python -m benchmarks.audits``: what ``kailab audit`` costs on a large lab kept in a file.
+"""``python -m benchmarks.audits``: measure ``kailab audit`` on a large lab in a file.
 
-The labs are those of ``benchmarks.labs``. Figures are seconds of processor time, start of Python included; the least of several runs.
+The labs are those of ``benchmarks.labs``. Results are seconds of processor time, including the start of Python; the least of several runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A part of a trace over several clusters, under each dispatch policy, and on one cluster of all the GPUs.
+"""Replay a part of a trace over several clusters under each dispatch policy, and on one cluster with all GPUs.
 
 python -m benchmarks.dispatch philly.csv --clusters examples/clusters/philly.yaml --after 56d --for 4d"""
 
@@ -29,7 +29,7 @@ POLICIES = tuple(name for name in SHIPPED if issubclass(shipped(name) or object,
 
 
 def part_of(trace: Trace, after: int, lasting: int) -> Trace:
-    """The jobs that arrive so many seconds after the first, for so long."""
+    """The jobs that arrive from ``after`` seconds after the first job on, for ``lasting`` seconds."""
     begin = trace.jobs[0].arrival + after
     return replace(trace, jobs=[job for job in trace.jobs if begin <= job.arrival < begin + lasting])
 
@@ -70,41 +70,43 @@ def main() -> None:
 
 
 def _choice(text: str) -> PolicyChoice:
-    """As the option names it."""
-    name, _, told = text.partition(":")
+    """Parse NAME or NAME:PARAMETER=NUMBER,..."""
+    name, _, parameters = text.partition(":")
     return PolicyChoice(
         name=name,
-        parameters={key: float(value) for key, _, value in (part.partition("=") for part in told.split(",") if part)},
+        parameters={
+            key: float(value) for key, _, value in (part.partition("=") for part in parameters.split(",") if part)
+        },
     )
 
 
 def _dispatched(sites: ClusterSites, name: str) -> list[str]:
     begun = time.process_time()
-    found = figures(dispatch(sites, None))
+    results = figures(dispatch(sites, None))
     took = time.process_time() - begun
-    off = "-" if found.missed is None else format_age(found.missed.mean)
-    cost = "-" if found.cost is None else f"{found.cost:.0f}"
+    off = "-" if results.missed is None else format_age(results.missed.mean)
+    cost = "-" if results.cost is None else f"{results.cost:.0f}"
     return [
-        name, str(found.total.ended), *_waits(found.total.waits), f"{found.allocated:.1%}", str(found.away), f"{found.moved / 1e12:.1f}", cost, off, f"{took:.0f}",
+        name, str(results.total.ended), *_waits(results.total.waits), f"{results.allocated:.1%}", str(results.away), f"{results.moved / 1e12:.1f}", cost, off, f"{took:.0f}",
     ]  # fmt: skip
 
 
 def _together(trace: Trace, sites: ClusterSites) -> list[str]:
-    """All nodes in one cluster, which is what "one pool" would be."""
+    """Replay on all nodes in one cluster, for comparison."""
     pools = tuple(
         replace(pool, name=f"{site.name}-{pool.name}") for site in sites.sites for pool in site.plan.fleet.pools
     )
     fleet = Fleet(name="all", pools=pools)
     begun = time.process_time()
-    found = summarise(
+    results = summarise(
         replay(ReplayPlan(trace=trace, fleet=fleet, queues=queues_for(trace, fleet.summary().gpus, BY_SHARE)))
     )
     took = time.process_time() - begun
     return [
         "(one cluster)",
-        str(found.total.ended),
-        *_waits(found.total.waits),
-        f"{found.allocated:.1%}",
+        str(results.total.ended),
+        *_waits(results.total.waits),
+        f"{results.allocated:.1%}",
         "-",
         "-",
         "-",
@@ -116,7 +118,7 @@ def _together(trace: Trace, sites: ClusterSites) -> list[str]:
 def _waits(waits: WaitTimes | None) -> list[str]:
     if waits is None:
         return ["-"] * 3
-    return ["never" if one is None else format_age(one) for one in (waits.mean, waits.p50, waits.p99)]
+    return ["never" if seconds is None else format_age(seconds) for seconds in (waits.mean, waits.p50, waits.p99)]
 
 
 if __name__ == "__main__":

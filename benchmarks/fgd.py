@@ -82,7 +82,7 @@ class Draw(NamedTuple):
     places: Sequence[int]
 
 
-class Run(NamedTuple):
+class FgdRun(NamedTuple):
     """``numbers``: which set of the numbers that the policy draws."""
 
     data: Path
@@ -207,7 +207,7 @@ def _read(data: Path, workload: str) -> tuple[Fleet, Trace]:
     return fleet_of_nodes(data / "openb_node_list_gpu_node.csv"), pods_of(data / f"openb_pod_list_{workload}.csv")
 
 
-def carry_out(runs: Sequence[Run]) -> list[Row]:
+def carry_out(runs: Sequence[FgdRun]) -> list[Row]:
     """Runs that differ by nothing but their policies."""
     gc.disable()  # it would look through all records again and again, while nothing is given up but from run to run
     begun = time.process_time()
@@ -254,7 +254,7 @@ def rows_of(path: Path) -> list[Row]:
         ]  # fmt: skip
 
 
-def run_all(runs: Sequence[Run], path: Path, workers: int) -> None:
+def run_all(runs: Sequence[FgdRun], path: Path, workers: int) -> None:
     done = {(row.workload, row.policy, row.seed, row.numbers) for row in rows_of(path)}
     left = [run for run in runs if run.key not in done]
     print(f"{len(runs) - len(left)} of {len(runs)} runs are there, {len(left)} to do", file=sys.stderr, flush=True)
@@ -263,7 +263,7 @@ def run_all(runs: Sequence[Run], path: Path, workers: int) -> None:
         told = csv.writer(file, lineterminator="\n")
         if fresh:
             told.writerow(COLUMNS)
-        by_draw: dict[tuple[str, int], list[Run]] = defaultdict(list)
+        by_draw: dict[tuple[str, int], list[FgdRun]] = defaultdict(list)
         for run in left:
             by_draw[run.workload, run.seed].append(run)
         futures = [pool.submit(carry_out, runs) for runs in by_draw.values()]
@@ -307,7 +307,7 @@ def main() -> None:
             print(markdown(rows, theirs, WORKLOADS))
         return
     runs = [
-        Run(given.data, workload, policy, seed, numbers, given.draws)
+        FgdRun(given.data, workload, policy, seed, numbers, given.draws)
         for seed in given.seed or SEEDS
         for workload in given.workload or WORKLOADS
         for policy in given.policy or POLICIES

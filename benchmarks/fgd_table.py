@@ -1,4 +1,4 @@
-"""The runs of FGD's experiment beside the published ones, as a table in Markdown."""
+"""A Markdown table of the runs of FGD's experiment beside the published ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ PUBLISHED = {
 
 
 class Row(NamedTuple):
-    """One run: percent of the GPUs allocated at 100 and at 130 % of demand. ``numbers``: which set of the numbers that the policy draws; 0 where it draws none."""
+    """A run: percent of the GPUs allocated at 100 and at 130 % of demand. ``numbers``: the set of random numbers that the policy draws; 0 if it draws
+    none."""
 
     workload: str
     policy: str
@@ -32,17 +33,17 @@ Cells = Mapping[tuple[str, str], Sequence[tuple[int, float, float]]]
 
 
 def published(path: Path) -> Cells:
-    found: dict[tuple[str, str], list[tuple[int, float, float]]] = defaultdict(list)
+    cells: dict[tuple[str, str], list[tuple[int, float, float]]] = defaultdict(list)
     with path.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             key = row["workload"].removeprefix("openb_pod_list_"), PUBLISHED[row["sc_policy"]]
-            found[key].append((int(row["seed"]), float(row["100"]), float(row["130"])))
-    return found
+            cells[key].append((int(row["seed"]), float(row["100"]), float(row["130"])))
+    return cells
 
 
 def markdown(rows: Iterable[Row], theirs: Cells, workloads: Sequence[str]) -> str:
-    """Means over the seeds that were run, ours and the published of the same seeds, and the standard deviation of all published ones. Policies of ours that
-    have no published rows are left out."""
+    """Render the means over the seeds that were run, ours and the published ones of the same seeds, and the standard deviation of all published ones.
+    Policies without published rows are left out."""
     ours = _cells(rows)
     lines = [
         "| workload | policy | seeds | at 100 % | published | within | at 130 % | published | within | equal runs |",
@@ -54,19 +55,19 @@ def markdown(rows: Iterable[Row], theirs: Cells, workloads: Sequence[str]) -> st
             mine = ours.get((workload, policy))
             if not mine:
                 continue
-            other = theirs[workload, policy]
-            seeds, others = _by_seed(mine), _by_seed(other)
-            told = f"| {workload} | `{policy}` | {len(seeds)} "
+            published_runs = theirs[workload, policy]
+            seeds, others = _by_seed(mine), _by_seed(published_runs)
+            line = f"| {workload} | `{policy}` | {len(seeds)} "
             for column in (0, 1):
-                left = mean(found[column] for found in seeds.values())
+                left = mean(run[column] for run in seeds.values())
                 right = mean(others[seed][column] for seed in seeds if seed in others)
-                spread = stdev(found[column] for found in others.values())
+                spread = stdev(run[column] for run in others.values())
                 good = abs(left - right) <= spread
-                told += f"| {left:.2f} | {right:.2f} ± {spread:.2f} | {'yes' if good else '**no**'} "
+                line += f"| {left:.2f} | {right:.2f} ± {spread:.2f} | {'yes' if good else '**no**'} "
                 within, cells = within + good, cells + 1
-            same = sum(one in other for one in mine)
+            same = sum(run in published_runs for run in mine)
             equal, runs = equal + same, runs + len(mine)
-            lines.append(f"{told}| {same} of {len(mine)} |")
+            lines.append(f"{line}| {same} of {len(mine)} |")
     lines.append(
         f"\n{within} of {cells} means are within one standard deviation of the published ones; {equal} of {runs} runs are equal to the published run of "
         "their seed, to the hundredth at 100 % and at 130 %."
@@ -75,8 +76,8 @@ def markdown(rows: Iterable[Row], theirs: Cells, workloads: Sequence[str]) -> st
 
 
 def beside(rows: Iterable[Row], theirs: Cells, workloads: Sequence[str], policy: str, other: str) -> str:
-    """A policy of ours beside a published one, seed by seed of the same draws: means, that of the published runs and of our own runs of that policy, and the mean
-    difference to the published runs with its standard error."""
+    """Compare a policy with a published one, seed by seed on the same draws: the means of both, the mean of our own runs of the published policy, and the
+    mean difference to the published runs with its standard error."""
     ours = _cells(rows)
     lines = [
         f"| workload | seeds | at 100 % | `{other}` published | `{other}` here | difference | at 130 % | `{other}` published | `{other}` here | difference |",
@@ -87,15 +88,15 @@ def beside(rows: Iterable[Row], theirs: Cells, workloads: Sequence[str], policy:
         if not mine:
             continue
         published_, here = _by_seed(theirs[workload, other]), _by_seed(ours[workload, other])
-        told = f"| {workload} | {len(mine)} "
+        line = f"| {workload} | {len(mine)} "
         for column in (0, 1):
-            gains = [found[column] - published_[seed][column] for seed, found in mine.items()]
+            gains = [run[column] - published_[seed][column] for seed, run in mine.items()]
             same = [here[seed][column] for seed in mine if seed in here]
-            told += (
-                f"| {mean(found[column] for found in mine.values()):.2f} | {mean(published_[seed][column] for seed in mine):.2f} "
+            line += (
+                f"| {mean(run[column] for run in mine.values()):.2f} | {mean(published_[seed][column] for seed in mine):.2f} "
                 f"| {f'{mean(same):.2f}' if len(same) == len(mine) else 'not all run'} | {_gain(gains)} "
             )
-        lines.append(f"{told}|")
+        lines.append(f"{line}|")
     return "\n".join(lines)
 
 
@@ -104,16 +105,16 @@ def _gain(gains: Sequence[float]) -> str:
     return f"{mean(gains):+.2f}{error}"
 
 
-def _by_seed(found: Iterable[tuple[int, float, float]]) -> Mapping[int, tuple[float, float]]:
-    """Of each seed the mean of its runs."""
+def _by_seed(runs_of_seeds: Iterable[tuple[int, float, float]]) -> Mapping[int, tuple[float, float]]:
+    """The mean of the runs of each seed."""
     runs: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
-    for seed, at_100, at_130 in found:
+    for seed, at_100, at_130 in runs_of_seeds:
         runs[seed].append((at_100, at_130))
-    return {seed: (mean(run[0] for run in of), mean(run[1] for run in of)) for seed, of in runs.items()}
+    return {seed: (mean(run[0] for run in pairs), mean(run[1] for run in pairs)) for seed, pairs in runs.items()}
 
 
 def _cells(rows: Iterable[Row]) -> defaultdict[tuple[str, str], list[tuple[int, float, float]]]:
-    found: defaultdict[tuple[str, str], list[tuple[int, float, float]]] = defaultdict(list)
+    cells: defaultdict[tuple[str, str], list[tuple[int, float, float]]] = defaultdict(list)
     for row in rows:
-        found[row.workload, row.policy].append((row.seed, row.at_100, row.at_130))
-    return found
+        cells[row.workload, row.policy].append((row.seed, row.at_100, row.at_130))
+    return cells

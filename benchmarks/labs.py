@@ -1,5 +1,5 @@
-"""Large labs in a file, made anew for each measurement: 500 nodes with 4,000 pods and 5,000 nodes with 40,000, of Deployments and Jobs, a
-tenth of them waiting, among them gangs that no cluster would hold.
+"""Large labs in files, created for each measurement: 500 nodes with 4,000 pods and 5,000 nodes with 40,000 pods, of Deployments and Jobs. A tenth of
+the pods wait, among them gangs that fit no cluster.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ GANGS = 5
 
 
 def options(program: str, about: str | None, runs: int) -> argparse.Namespace:
-    """Of the command line: ``runs`` (by default as many), ``fleet`` (those asked for, by default all)."""
+    """Parse the command line: ``--runs`` with this default, ``--fleet`` with all fleets as default."""
     parser = argparse.ArgumentParser(prog=f"python -m {program}", description=about)
     parser.add_argument("--runs", type=int, default=runs)
     parser.add_argument("--fleet", choices=LABS, action="append")
-    given = parser.parse_args()
-    given.fleet = given.fleet or list(LABS)
-    return given
+    arguments = parser.parse_args()
+    arguments.fleet = arguments.fleet or list(LABS)
+    return arguments
 
 
 @contextmanager
 def saved(fleet: str) -> Iterator[Path]:
-    """The file of such a lab, at rest."""
+    """Yield the file of a settled lab on a fleet."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lab.state"
         with Lab.open(fleet) as lab:

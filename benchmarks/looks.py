@@ -1,7 +1,7 @@
-"""``python -m benchmarks.looks``: what a command costs that looks at one thing of a large lab kept in a file.
+"""``python -m benchmarks.looks``: measure commands that read one object of a large lab in a file.
 
-Makes a lab of 5,000 nodes with 40,000 pods of Deployments and Jobs, a tenth of them waiting, saves it, and runs each command as a
-process of its own. Figures are seconds of processor time, start of Python included; the least of several runs.
+A lab of 5,000 nodes with 40,000 pods of Deployments and Jobs, a tenth of them waiting, is saved, and each command runs as a process. Results are
+seconds of processor time, including the start of Python; the least of several runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REPLICAS = 32
 
 
 def deployment(name: str, queue_name: str, gpus: int) -> dict[str, Any]:
-    """A Deployment of ``REPLICAS`` pods: inference, so non-preemptible and within the quota only."""
+    """A Deployment of ``REPLICAS`` pods. It is inference, so it is non-preemptible and runs only within the quota."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -46,7 +46,7 @@ def deployment(name: str, queue_name: str, gpus: int) -> dict[str, Any]:
 
 
 def work(pods: int, gpus: int) -> Iterator[dict[str, Any]]:
-    """Queues that share ``gpus``, and ``pods`` that ask for some more than that."""
+    """Queues that share ``gpus``, and ``pods`` that request somewhat more than that."""
     for number in range(QUEUES):
         yield queue(f"team-{number}", quota=gpus / QUEUES)
     workloads = pods // REPLICAS
@@ -58,7 +58,7 @@ def work(pods: int, gpus: int) -> Iterator[dict[str, Any]]:
 
 
 def processor_seconds(command: list[str], *, check: bool = True) -> float:
-    """User and system time of a command, which has to succeed unless it is not to be checked."""
+    """User and system time of a command. With ``check``, it must succeed."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-m", "kailab", *command], check=check, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -70,15 +70,15 @@ def main() -> None:
     options.add_argument("--fleet", default="scale-5000")
     options.add_argument("--pods", type=int, default=40_000)
     options.add_argument("--runs", type=int, default=3)
-    given = options.parse_args()
+    arguments = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "lab.state"
-        with Lab.open(given.fleet) as lab:
-            lab.apply(list(work(given.pods, lab.facts()["gpus"])))
+        with Lab.open(arguments.fleet) as lab:
+            lab.apply(list(work(arguments.pods, lab.facts()["gpus"])))
             lab.settle()
             lab.save(state)
             waiting = next(pod["metadata"]["name"] for pod in lab.get("Pod") if not pod["spec"].get("nodeName"))
-            looks = [
+            commands = [
                 ["status"],
                 ["get", "queues"],
                 ["get", "pod", waiting],
@@ -88,9 +88,9 @@ def main() -> None:
                 ["explain", "deployment", "api-0"],
             ]
         print(f"state file: {state.stat().st_size / 2**20:.1f} MiB")
-        for look in looks:
-            command = [*look, "--state", str(state)]
-            print(f"{' '.join(look[:2]):<22} {min(processor_seconds(command) for _ in range(given.runs)):.2f} s")
+        for words in commands:
+            command = [*words, "--state", str(state)]
+            print(f"{' '.join(words[:2]):<22} {min(processor_seconds(command) for _ in range(arguments.runs)):.2f} s")
 
 
 if __name__ == "__main__":

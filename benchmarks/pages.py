@@ -1,8 +1,8 @@
-"""``python -m benchmarks.pages``: what a change costs on the live page of a large lab.
+"""``python -m benchmarks.pages``: measure changes on the live page of a large lab.
 
-Makes a lab kept in a file, opens it as ``kailab serve`` does, and carries out small changes: a pod is submitted and deleted, a Deployment
-scaled by one, the scheduler stepped. Figures are seconds of processor time: until browsers are told what they show, and until the change
-is saved. Then the same lab in headless Chromium (``benchmarks.browsing``): its report, and the live page while it is changed.
+A lab in a file is opened as by ``kailab serve``, and small changes are made: a pod is submitted and deleted, a Deployment scaled by one, the
+scheduler stepped. Results are seconds of processor time until the update is published, and until the change is saved. Then the same lab is
+measured in headless Chromium (``benchmarks.browsing``): its report, and the live page during changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ spec:
 
 
 def changes(replicas: int) -> dict[str, Action]:
-    """Small ones; the lab's Deployments have 32 replicas at first."""
+    """Small changes. The lab's Deployments start with 32 replicas."""
     return {
         "a pod submitted": SubmitManifests(POD),
         "scaled by one": SetFields([f"deployment/api-0.replicas={replicas}"]),
@@ -50,46 +50,47 @@ def main() -> None:
     options.add_argument("--fleet", default="scale-5000")
     options.add_argument("--pods", type=int, default=40_000)
     options.add_argument("--no-browser", action="store_true", help="the server alone")
-    given = options.parse_args()
+    arguments = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "lab.state"
         life.begin(
-            state, load_fleet(given.fleet), "embedded", choose_scheduler("kailab"), settings_of(None), {}
+            state, load_fleet(arguments.fleet), "embedded", choose_scheduler("kailab"), settings_of(None), {}
         ).close()
         with lab_files.open_for_change(state, print, print) as lab:
-            lab.apply(list(work(given.pods, lab.facts()["gpus"])))
+            lab.apply(list(work(arguments.pods, lab.facts()["gpus"])))
             lab.settle()
         measured(state)
-        if not given.no_browser:
+        if not arguments.no_browser:
             browsing.report(state, Path(folder) / "report.html")
-            browsing.live(state, {name: msgspec.to_builtins(wish) for name, wish in changes(34).items()})
+            browsing.live(state, {name: msgspec.to_builtins(action) for name, action in changes(34).items()})
 
 
 def measured(state: Path) -> None:
-    """Tell what looks and changes cost."""
-    seen: list[float] = []
-    session = LabSession(state, print, lambda view: seen.append(process_time()))
+    """Measure reads and changes."""
+    published: list[float] = []
+    session = LabSession(state, print, lambda view: published.append(process_time()))
     begun = process_time()
     view = session.look()
-    told("first look", process_time() - begun, view)
-    for name, wish in changes(33).items():
-        number = session.preview(wish)["id"]
-        act(name, session, seen, partial(LabSession.apply, number=number))
-    act("stepped", session, seen, LabSession.step)
+    print_row("first look", process_time() - begun, view)
+    for name, action in changes(33).items():
+        number = session.preview(action)["id"]
+        act(name, session, published, partial(LabSession.apply, number=number))
+    act("stepped", session, published, LabSession.step)
 
 
-def act(name: str, session: LabSession, seen: list[float], do: Callable[[LabSession], str]) -> None:
-    """Carry out a change."""
-    seen.clear()
+def act(name: str, session: LabSession, published: list[float], do: Callable[[LabSession], str]) -> None:
+    """Make a change and print its times."""
+    published.clear()
     begun = process_time()
     do(session)
-    saved, at_once = process_time() - begun, [f"{moment - begun:.2f} s" for moment in seen[:-1]]
+    saved, at_once = process_time() - begun, [f"{moment - begun:.2f} s" for moment in published[:-1]]
     first = f", the change {at_once[0]}, its first cycle {at_once[1]}" if len(at_once) > 1 else ""
-    told(name, seen[-1] - begun, None, saved, first)
+    print_row(name, published[-1] - begun, None, saved, first)
 
 
-def told(name: str, shown: float, view: PageView | None = None, saved: float | None = None, first: str = "") -> None:
-    """A line of the table."""
+def print_row(
+    name: str, shown: float, view: PageView | None = None, saved: float | None = None, first: str = ""
+) -> None:
     more = f"{len(view.lab) / 2**20:.1f} MiB" if view is not None else f"saved {saved:.2f} s{first}"
     print(f"{name:<20} shown {shown:6.2f} s  {more}", flush=True)
 

@@ -1,8 +1,8 @@
-"""The jobs of Microsoft's Philly under several policies, on a fleet of a size of one's choice: ``kailab replay`` in processes of its own, two at a time.
+"""Replay the jobs of Microsoft's Philly under several policies on a fleet of a given size, with ``kailab replay`` in two processes at a time.
 
     python -m benchmarks.philly philly.csv --gpus 512 --from 2017-10-18 --until 2017-10-20
 
-Prints a table. Each replay is kept in the folder as it goes on; the same command goes on where it was interrupted, and does nothing twice."""
+The output is a table. Each replay is saved in the folder while it runs; the same command continues an interrupted one and skips finished ones."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--until", default="", help="leave out what came from that day on")
     parser.add_argument("--at-once", type=int, default=2, help="replays side by side")
     parser.add_argument("--folder", type=Path, default=Path("philly"), help="for fleet, trace and results")
-    given = parser.parse_args(arguments)
-    given.folder.mkdir(parents=True, exist_ok=True)
-    fleet, trace = given.folder / "fleet.yaml", given.folder / "trace.csv"
-    fleet.write_text(FLEET.format(gpus=given.gpus, nodes=given.gpus // 8))
-    with given.trace.open() as lines:
-        trace.write_text("".join(between(lines, given.since, given.until)))
+    options = parser.parse_args(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    fleet, trace = options.folder / "fleet.yaml", options.folder / "trace.csv"
+    fleet.write_text(FLEET.format(gpus=options.gpus, nodes=options.gpus // 8))
+    with options.trace.open() as lines:
+        trace.write_text("".join(between(lines, options.since, options.until)))
 
-    with ThreadPoolExecutor(given.at_once) as pool:
-        results = list(pool.map(lambda name: replayed(name, trace, fleet, given.folder), POLICIES))
+    with ThreadPoolExecutor(options.at_once) as pool:
+        results = list(pool.map(lambda name: replayed(name, trace, fleet, options.folder), POLICIES))
     print("\n".join(table(results)))
 
 
 def between(lines: Iterator[str], since: str, until: str) -> Iterator[str]:
-    """The first line, and those of these days: each begins with its date."""
+    """Yield the header and the lines of these days; each line begins with its date."""
     yield next(lines)
     yield from (line for line in lines if line >= since and (not until or line < until))
 
 
 def replayed(name: str, trace: Path, fleet: Path, folder: Path) -> list[str]:
-    """A row of the table, from its file where the replay is done."""
+    """Run a replay unless its result exists, and return its row of the table."""
     stem = "-".join(POLICIES[name]) or "kai"
     done = folder / f"{stem}.json"
     if not done.exists():
@@ -79,40 +79,40 @@ def replayed(name: str, trace: Path, fleet: Path, folder: Path) -> list[str]:
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             raise SystemExit(f"{name}: kailab replay ended with {process.returncode}")
-        found = json.loads(partial.read_text())
-        found["took"] = {"processor": used.ru_utime + used.ru_stime, "wall": time.monotonic() - began}
-        partial.write_text(json.dumps(found, indent=2))
+        result = json.loads(partial.read_text())
+        result["took"] = {"processor": used.ru_utime + used.ru_stime, "wall": time.monotonic() - began}
+        partial.write_text(json.dumps(result, indent=2))
         partial.replace(done)
     return row(name, json.loads(done.read_text()))
 
 
-def row(name: str, found: dict[str, Any]) -> list[str]:
-    """Checks that no GPU time was lost or made, as the replay itself does."""
-    total, sums = found["total"], found["balance"]
+def row(name: str, result: dict[str, Any]) -> list[str]:
+    """The row of a result. Also checks that the GPU time adds up, as the replay itself does."""
+    total, sums = result["total"], result["balance"]
     assert sums["submitted"] == sums["done"] + sums["to_run"] + sums["to_wait"], name
     assert sums["held"] == sums["done"] + sums["lost"] + sums["overhead"], name
     waits = [f"{total['waited'][key] / 60:.1f} min" for key in ("mean", "p50", "p99")]
-    fairness = found["fairness"]
+    fairness = result["fairness"]
     return [
         name,
         *waits,
         f"{total['slowdown']['mean']:.1f}",
-        f"{found['allocated_arriving']:.1%}",
-        f"{found['goodput']:.2%}",
+        f"{result['allocated_arriving']:.1%}",
+        f"{result['goodput']:.2%}",
         str(total["evictions"]),
         f"{total['lost']:.0f}",
         f"{fairness['jain']:.4f}",
         f"{sum(queue['short'] for queue in fairness['queues']):.1f}",
-        str(found["cycles"]),
-        f"{found['took']['processor']:.0f}",
-        f"{found['took']['wall']:.0f}",
+        str(result["cycles"]),
+        f"{result['took']['processor']:.0f}",
+        f"{result['took']['wall']:.0f}",
     ]
 
 
 def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """As Markdown."""
-    for one in (COLUMNS, ["---"] * len(COLUMNS), *rows):
-        yield f"| {' | '.join(one)} |"
+    """Render a Markdown table."""
+    for cells in (COLUMNS, ["---"] * len(COLUMNS), *rows):
+        yield f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""What it costs to record a lab: the same work with and without a record, and what the record takes to write and to decide
-again.
+"""Measure the recording of a lab: the same work with and without a record, and the time to write and replay the record.
 
     python -m benchmarks.recording [fleet] [pods]
 
-Each of the two labs runs in a process of its own. Times are processor time in seconds.
+Each of the two labs runs in its own process. Times are seconds of processor time.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ IN_EACH = 8
 
 
 def job(number: int) -> dict[str, Any]:
-    """Eight pods with a GPU each."""
+    """A Job of eight pods with one GPU each."""
     container = {"name": "main", "image": "pause", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     spec = {
         "schedulerName": "kai-scheduler",
@@ -50,7 +49,7 @@ def job(number: int) -> dict[str, Any]:
 
 
 def run(fleet: str, pods: int, recorded: bool) -> dict[str, float]:
-    """Half of the pods at once, the other half in four parts; settled after each."""
+    """Apply half of the pods at once and the other half in four parts; settle after each."""
     recorder = Recorder() if recorded else None
     jobs = [job(number) for number in range(pods // IN_EACH)]
     half = len(jobs) // 2
@@ -61,17 +60,17 @@ def run(fleet: str, pods: int, recorded: bool) -> dict[str, float]:
         for part in range(4):
             lab.apply(jobs[half + part :: 4])
             lab.settle()
-        found = {"work": time.process_time() - began}
+        figures = {"work": time.process_time() - began}
         running = sum(pod["status"]["phase"] == "Running" for pod in lab.get("Pod"))
         if running != len(jobs) * IN_EACH:
             raise SystemExit(f"{running} of {len(jobs) * IN_EACH} pods run")
-    found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    figures["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if recorder is not None:
-        found |= _kept(recorder)
-    return found
+        figures |= _write_and_replay(recorder)
+    return figures
 
 
-def _kept(recorder: Recorder) -> dict[str, float]:
+def _write_and_replay(recorder: Recorder) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as root:
         began = time.process_time()
         run = RunFolder.begin(root)
@@ -80,15 +79,15 @@ def _kept(recorder: Recorder) -> dict[str, float]:
         )
         run.finish()
         written = time.process_time()
-        found = {
+        figures = {
             "write": written - began,
-            "cycles": sum(one.stat().st_size for one in folder.rglob("cycles.jsonl*")) / 1e6,
+            "cycles": sum(path.stat().st_size for path in folder.rglob("cycles.jsonl*")) / 1e6,
         }
-        found["size"] = sum(one.stat().st_size for one in folder.rglob("*") if one.is_file()) / 1e6
-        told = replay_run(run.path)
-        if not told.same:
-            raise SystemExit(str(told))
-        return {**found, "replay": time.process_time() - written, "number": told.cycles}
+        figures["size"] = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
+        replayed = replay_run(run.path)
+        if not replayed.same:
+            raise SystemExit(str(replayed))
+        return {**figures, "replay": time.process_time() - written, "number": replayed.cycles}
 
 
 def main() -> None:

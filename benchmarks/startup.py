@@ -1,10 +1,10 @@
-"""What it costs to start a command: processor time, start of Python included, beside that of Python itself and of numpy.
+"""Measure the start of commands: processor time, including the start of Python, beside that of Python alone and of numpy.
 
     python -m benchmarks.startup            # 15 runs of each
     python -m benchmarks.startup 31
 
-Each command runs in turn, round after round, so that what else the machine does falls on all of them alike; the median is told.
-Python's compiled files go to a folder that is made for this and filled before anything is timed.
+All commands run in turn, round after round, so that other load of the machine affects all of them alike; the median is printed. Python's compiled
+files go to a new folder, which is filled before anything is timed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a cycle costs and what a lab holds when little of much changes: a full lab in which a part of the pods goes and as many come.
+"""Measure cycles and memory of a full lab in which a few percent of the pods are replaced.
 
     python -m benchmarks.steady [FLEET] [PODS] [--in-each 7] [--rounds 5] [--percent 1] [--memory]
 
-Jobs of CPU pods, since there may be more pods than GPUs. Told are processor seconds of a cycle, without controllers and without carrying
-out what it decides: taking in what changed, and deciding; and the memory of the process, all of the embedded cluster included.
-``--memory``: which lines of the code hold it, which makes everything several times slower.
+The Jobs have CPU pods, because there may be more pods than GPUs. The output has the processor seconds of a cycle (reading changes and deciding,
+without controllers and without carrying out decisions), and the memory of the process, including the embedded cluster. ``--memory`` also prints the
+lines of code that hold the memory, and is several times slower.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from kailab.lab.garbage import collector_off
 LINES = 30
 
 
-def held() -> float:
-    """MiB that this process has in memory."""
+def memory_mib() -> float:
+    """Memory of this process in MiB."""
     return float(psutil.Process().memory_info().rss) / 2**20
 
 
 def measure(fleet: str, pods: int, in_each: int, rounds: int, percent: float) -> None:
-    """Fill, change a part, look; print each."""
-    empty = held()
+    """Fill the lab and replace parts of its pods; print each measurement."""
+    empty = memory_mib()
     with TimedLab(fleet, clock=time.thread_time) as lab:
-        nodes = held()
+        nodes = memory_mib()
         lab.submit([shapes.queue("bench"), shapes.queue("steady", "bench")])
         lab.settle()
         names = [f"steady-{number:07}" for number in range(-(-pods // in_each))]
@@ -41,7 +41,7 @@ def measure(fleet: str, pods: int, in_each: int, rounds: int, percent: float) ->
         lab.settle()
         filled = lab.stop("fill", lab.running("steady"))
         lab.require("pods running", filled.pods, len(names) * in_each)
-        full = held()
+        full = memory_mib()
         print(f"{lab.nodes:,} nodes, {filled.pods:,} pods in {len(names):,} jobs: {filled.seconds:.1f} s of processor")
         print(f"memory: {empty:,.0f} MiB before, {nodes:,.0f} with nodes, {full:,.0f} full", end="")
         print(f": {(full - nodes) * 1024 / filled.pods:.1f} KiB a pod")
@@ -52,24 +52,26 @@ def measure(fleet: str, pods: int, in_each: int, rounds: int, percent: float) ->
             names = names[some:] + come
             lab.start()
             lab.remove(gone)
-            _tell("gone", some * in_each, lab)
+            _print("gone", some * in_each, lab)
             lab.start()
             lab.submit(shapes.job(name, "steady", gpus=0, pods=in_each) for name in come)
             lab.settle()
-            _tell("come", some * in_each, lab)
+            _print("come", some * in_each, lab)
         lab.require("pods running", lab.running("steady"), filled.pods)
-        print(f"memory after: {held():,.0f} MiB")
+        print(f"memory after: {memory_mib():,.0f} MiB")
         if tracemalloc.is_tracing():
             for line in tracemalloc.take_snapshot().statistics("lineno")[:LINES]:
                 print(line)
 
 
-def _tell(what: str, pods: int, lab: TimedLab) -> None:
-    one = lab.stop(what, pods)
-    took = {name: seconds for name, seconds in one.phases.items() if name == "mirror" or name.startswith("engine: ")}
-    cycles = max(one.cycles, 1)
+def _print(what: str, pods: int, lab: TimedLab) -> None:
+    measured = lab.stop(what, pods)
+    took = {
+        name: seconds for name, seconds in measured.phases.items() if name == "mirror" or name.startswith("engine: ")
+    }
+    cycles = max(measured.cycles, 1)
     parts = ", ".join(f"{name} {1000 * seconds / cycles:.1f}" for name, seconds in took.items() if seconds >= 0.0005)
-    print(f"{pods:,} pods {what}: {one.cycles} cycles of {1000 * sum(took.values()) / cycles:.1f} ms ({parts})")
+    print(f"{pods:,} pods {what}: {measured.cycles} cycles of {1000 * sum(took.values()) / cycles:.1f} ms ({parts})")
 
 
 def main() -> int:
@@ -80,12 +82,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--percent", type=float, default=1.0)
     parser.add_argument("--memory", action="store_true")
-    given = parser.parse_args()
-    if given.memory:
+    arguments = parser.parse_args()
+    if arguments.memory:
         tracemalloc.start()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     with collector_off():
-        measure(given.fleet, given.pods, given.in_each, given.rounds, given.percent)
+        measure(arguments.fleet, arguments.pods, arguments.in_each, arguments.rounds, arguments.percent)
     return 0
 
 

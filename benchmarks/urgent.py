@@ -1,10 +1,10 @@
-"""How long an urgent pod waits that comes while thousands of others are bound, on a control plane.
+"""Measure how long an urgent pod waits while thousands of others are being bound, on a control plane.
 
     python -m benchmarks.urgent [--fleet scale-500] [--jobs 4000] [--urgent 100] [--every 0.25]
 
-One-GPU pods are there before the scheduler begins; while it binds them, pods of another queue come one by one, over a connection of
-their own. Told are the times from creation until bound, those of pods that came before the last of the others was bound by themselves,
-and the processor seconds that each process used meanwhile. It says something on a quiet machine only.
+One-GPU pods exist before the scheduler starts. While it binds them, pods of another queue are created one by one over a separate connection. The
+output has the times from creation to binding, of all urgent pods and of those that were created before the last other pod was bound, and the
+processor seconds of each process. The results are meaningful only on an idle machine.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ PATIENCE_SECONDS = 600.0
 WAIT_SECONDS = 0.02
 
 
-class Run:
-    """One run on an open control plane. ``bound``: pod -> when it was seen bound; ``came``: urgent pod -> when it was created."""
+class UrgentRun:
+    """A run on an open control plane. ``bound``: pod -> time at which it was seen bound; ``created``: urgent pod -> time of its creation."""
 
     def __init__(self, venue: PlaneVenue, jobs: int, urgent: int, every: float) -> None:
         self._venue = venue
         self._jobs, self._urgent, self._every = jobs, urgent, every
         self.bound: dict[str, float] = {}
-        self.came: dict[str, float] = {}
+        self.created: dict[str, float] = {}
         self.cpu: dict[str, float] = {}
 
     def fill(self) -> None:
-        """Have all that are not urgent there."""
+        """Create all pods that are not urgent."""
         cluster = self._connected()
         try:
             made = cluster.write_all([[CreateWrite(shapes.pod(f"fill-{n:06}", "fill"))] for n in range(self._jobs)])
@@ -53,20 +53,20 @@ class Run:
             raise refused[0]
 
     def watch(self) -> None:
-        """Run the scheduler and let urgent pods come until all are bound. Raises KailabError where they are not in time."""
+        """Run the scheduler and create urgent pods until all pods are bound. Raises KailabError if that takes too long."""
         user, look = self._connected(), self._connected()
         watch = look.watch(("Pod",))
         watch.poll()
         try:
             with kailab_process(self._venue.plane, self._venue.cluster, election=False):
                 before, begun = self._used(), time.perf_counter()
-                coming = begun + 1.0
+                next_creation = begun + 1.0
                 while len(self.bound) < self._jobs + self._urgent:
-                    if len(self.came) < self._urgent and time.perf_counter() >= coming:
-                        name = f"urgent-{len(self.came):04}"
-                        self.came[name] = time.perf_counter()
+                    if len(self.created) < self._urgent and time.perf_counter() >= next_creation:
+                        name = f"urgent-{len(self.created):04}"
+                        self.created[name] = time.perf_counter()
                         user.create(shapes.pod(name, "urgent"))
-                        coming = max(coming + self._every, time.perf_counter())
+                        next_creation = max(next_creation + self._every, time.perf_counter())
                     for event in watch.poll():
                         if event.object["spec"].get("nodeName"):
                             self.bound.setdefault(event.object["metadata"]["name"], time.perf_counter())
@@ -81,12 +81,12 @@ class Run:
             look.close()
 
     def text(self) -> str:
-        ended = max(when for name, when in self.bound.items() if name not in self.came)
-        waits = {name: self.bound[name] - came for name, came in self.came.items()}
-        during = [waits[name] for name, came in self.came.items() if came < ended]
+        ended = max(when for name, when in self.bound.items() if name not in self.created)
+        waits = {name: self.bound[name] - created for name, created in self.created.items()}
+        during = [waits[name] for name, created in self.created.items() if created < ended]
         lines = [
-            _told("urgent pods", waits.values()),
-            _told("of them during the fill", during),
+            _percentiles("urgent pods", waits.values()),
+            _percentiles("of them during the fill", during),
             "processor seconds meanwhile:",
         ]
         lines += [
@@ -99,28 +99,30 @@ class Run:
         return KubernetesCluster(connection, marks=self._venue.cluster.marks)
 
     def _used(self) -> dict[str, float]:
-        names = {one.pid: one.name for one in self._venue.plane.processes() if one.running} | {os.getpid(): "client"}
-        found: dict[str, float] = {}
+        names = {process_.pid: process_.name for process_ in self._venue.plane.processes() if process_.running} | {
+            os.getpid(): "client"
+        }
+        seconds_by_process: dict[str, float] = {}
         for pid, name in names.items():
             process = find(pid)
-            seconds = None if process is None else ask(process, lambda one: sum(one.cpu_times()[:2]))
+            seconds = None if process is None else ask(process, lambda process_: sum(process_.cpu_times()[:2]))
             if seconds is not None:
-                found[name] = seconds
-        return found
+                seconds_by_process[name] = seconds
+        return seconds_by_process
 
 
-def _told(what: str, waits: Iterable[float]) -> str:
-    found = sorted(waits)
-    if not found:
-        return f"{what}: none"
+def _percentiles(subject: str, waits: Iterable[float]) -> str:
+    ordered = sorted(waits)
+    if not ordered:
+        return f"{subject}: none"
     return (
-        f"{what}: {len(found)}, bound after {_part(found, 50):.2f} s (median), {_part(found, 99):.2f} s (99 of 100), "
-        f"{found[-1]:.2f} s (longest)"
+        f"{subject}: {len(ordered)}, bound after {_percentile(ordered, 50):.2f} s (median), {_percentile(ordered, 99):.2f} s (99 of 100), "
+        f"{ordered[-1]:.2f} s (longest)"
     )
 
 
-def _part(found: Sequence[float], percent: int) -> float:
-    return found[max(0, -(-len(found) * percent // 100) - 1)]
+def _percentile(ordered: Sequence[float], percent: int) -> float:
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
 def main() -> int:
@@ -130,19 +132,21 @@ def main() -> int:
     parser.add_argument("--urgent", type=int, default=100)
     parser.add_argument("--every", type=float, default=0.25, help="seconds between urgent pods")
     parser.add_argument("--components", type=Path)
-    given = parser.parse_args()
-    fleet = fleet_of(given.fleet)
-    if not given.urgent >= 1 or not 1 <= given.jobs <= fleet.summary().gpus - given.urgent:
+    arguments = parser.parse_args()
+    fleet = fleet_of(arguments.fleet)
+    if not arguments.urgent >= 1 or not 1 <= arguments.jobs <= fleet.summary().gpus - arguments.urgent:
         parser.error(
             f"expected 1 pod or more of both, and no more than the {fleet.summary().gpus} GPUs of {fleet.name} in all"
         )
     try:
-        venue = open_plane("controlplane", components=given.components, kai=None, kai_crds=None, get=True, tell=_tell)
+        venue = open_plane(
+            "controlplane", components=arguments.components, kai=None, kai_crds=None, get=True, tell=_tell
+        )
         try:
             venue.furnish(fleet, choose_scheduler("kailab"), settings_of(None))
             for queue in (shapes.queue("bench"), shapes.queue("fill", "bench"), shapes.queue("urgent", "bench")):
                 venue.cluster.apply(queue)
-            run = Run(venue, given.jobs, given.urgent, given.every)
+            run = UrgentRun(venue, arguments.jobs, arguments.urgent, arguments.every)
             run.fill()
             run.watch()
         finally:
@@ -150,7 +154,7 @@ def main() -> int:
     except KailabError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    print(f"{given.jobs:,} pods on {fleet.name}, and an urgent one every {given.every:g} s")
+    print(f"{arguments.jobs:,} pods on {fleet.name}, and an urgent one every {arguments.every:g} s")
     print(run.text())
     return 0
 

@@ -1,1 +1,1 @@
-"""What only developers run."""
+"""Programs for developers: generators of documents and tables, screenshots, and ``quick``, the checks that a change needs."""

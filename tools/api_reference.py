@@ -1,6 +1,6 @@
-"""docs/api.md from the docstrings of what the public packages export: ``python -m tools.api_reference``.
+"""Write docs/api.md from the docstrings of the exports of the public packages: ``python -m tools.api_reference``.
 
-griffe reads the source without running it; what is public is what ``__all__`` names.
+griffe reads the source without running it. The public names are those in ``__all__``.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ def reference() -> str:
     """The text of docs/api.md."""
     modules = public_modules()
     contents = " · ".join(f"[{module.path}](#{_anchor(module.path)})" for module in modules)
-    parts = [_HEAD, f"Contents: {contents}\n"]
+    sections = [_HEAD, f"Contents: {contents}\n"]
     home: dict[str, str] = {}
     for module in modules:
-        parts += [f"## {module.path}\n", text_of(module)]
-        for name, found in exported(module).items():
-            parts += _told(f"{module.path}.{name}", found, home)
-    return "\n".join(part for part in parts if part).rstrip() + "\n"
+        sections += [f"## {module.path}\n", text_of(module)]
+        for name, obj in exported(module).items():
+            sections += _section(f"{module.path}.{name}", obj, home)
+    return "\n".join(part for part in sections if part).rstrip() + "\n"
 
 
 def public_modules() -> list[griffe.Module]:
     """The packages whose exports are public."""
     package = griffe.load("kailab", search_paths=[str(ROOT)])
     assert isinstance(package, griffe.Module)
-    found = [package, *(package[path.removeprefix("kailab.")] for path in PACKAGES[1:])]
-    return [module for module in found if isinstance(module, griffe.Module)]
+    modules = [package, *(package[path.removeprefix("kailab.")] for path in PACKAGES[1:])]
+    return [module for module in modules if isinstance(module, griffe.Module)]
 
 
 def exported(module: griffe.Module) -> dict[str, griffe.Object]:
-    """What ``__all__`` names, in alphabetical order, each where it is defined."""
+    """The objects named in ``__all__``, in alphabetical order, resolved to their definitions."""
     names = sorted((str(name) for name in module.exports or ()), key=lambda name: (name.lower(), name))
     return {name: _target(module[name]) for name in names}
 
 
-def methods(found: griffe.Class) -> list[griffe.Function]:
-    """Those that users call."""
-    members = (member for name, member in found.members.items() if not name.startswith("_"))
+def methods(cls: griffe.Class) -> list[griffe.Function]:
+    """The public methods of a class."""
+    members = (member for name, member in cls.members.items() if not name.startswith("_"))
     return [member for member in members if isinstance(member, griffe.Function)]
 
 
@@ -61,45 +61,45 @@ def _target(member: griffe.Object | griffe.Alias) -> griffe.Object:
     return member.final_target if isinstance(member, griffe.Alias) else member
 
 
-def _told(path: str, found: griffe.Object, home: dict[str, str]) -> Iterator[str]:
-    """``home``: what was told already -> where."""
+def _section(path: str, obj: griffe.Object, home: dict[str, str]) -> Iterator[str]:
+    """The section of one export. ``home``: paths of objects that have a section already -> their export."""
     yield f"### {path}\n"
-    if found.path in home:
-        yield f"The same as [{home[found.path]}](#{_anchor(home[found.path])}).\n"
+    if obj.path in home:
+        yield f"The same as [{home[obj.path]}](#{_anchor(home[obj.path])}).\n"
         return
-    home[found.path] = path
-    if isinstance(found, griffe.Class):
-        yield from _class(found)
-    elif isinstance(found, griffe.Function):
-        yield code_block(str(found.signature()))
-        yield text_of(found)
-    elif isinstance(found, griffe.Attribute):
-        yield code_block(_shape(found))
-        yield text_of(found)
+    home[obj.path] = path
+    if isinstance(obj, griffe.Class):
+        yield from _class(obj)
+    elif isinstance(obj, griffe.Function):
+        yield code_block(str(obj.signature()))
+        yield text_of(obj)
+    elif isinstance(obj, griffe.Attribute):
+        yield code_block(_shape(obj))
+        yield text_of(obj)
 
 
-def _class(found: griffe.Class) -> Iterator[str]:
-    bases = ", ".join(str(base) for base in found.bases)
-    yield code_block(f"class {found.name}({bases})" if bases else f"class {found.name}")
-    yield text_of(found)
-    members = (member for name, member in found.members.items() if not name.startswith("_"))
+def _class(cls: griffe.Class) -> Iterator[str]:
+    bases = ", ".join(str(base) for base in cls.bases)
+    yield code_block(f"class {cls.name}({bases})" if bases else f"class {cls.name}")
+    yield text_of(cls)
+    members = (member for name, member in cls.members.items() if not name.startswith("_"))
     fields = [member for member in members if isinstance(member, griffe.Attribute) and _declared(member)]
     if fields:
         yield "\n".join(_field(member) for member in fields) + "\n"
-    for method in methods(found):
-        yield f"#### {found.name}.{method.name}\n"
+    for method in methods(cls):
+        yield f"#### {cls.name}.{method.name}\n"
         yield code_block(str(method.signature()).replace("(self, ", "(").replace("(self)", "()"))
         yield text_of(method)
 
 
 def _declared(member: griffe.Attribute) -> bool:
-    """A field, a property or a constant; not what a method happens to set."""
+    """True for a field, a property or a constant; False for an attribute that only a method sets."""
     return "property" in member.labels or "class-attribute" in member.labels or member.annotation is not None
 
 
 def _field(member: griffe.Attribute) -> str:
-    told = " ".join(text_of(member).split())
-    return f"- `{_shape(member)}`: {told}" if told else f"- `{_shape(member)}`"
+    text = " ".join(text_of(member).split())
+    return f"- `{_shape(member)}`: {text}" if text else f"- `{_shape(member)}`"
 
 
 def _shape(member: griffe.Attribute) -> str:
@@ -112,11 +112,11 @@ def code_block(text: str) -> str:
     return f"```python\n{text}\n```\n"
 
 
-def text_of(found: griffe.Object) -> str:
-    """The docstring as Markdown: double backquotes are code there too, and examples are blocks of it."""
-    if found.docstring is None:
+def text_of(obj: griffe.Object) -> str:
+    """The docstring as Markdown: double backquotes become single ones, and examples become code blocks."""
+    if obj.docstring is None:
         return ""
-    text = found.docstring.value.replace("``", "`").strip()
+    text = obj.docstring.value.replace("``", "`").strip()
     text = re.sub(
         r"(?:^>>> .*\n?(?:^(?!>>>).+\n?)*)+", lambda example: code_block(example.group().strip()), text, flags=re.M
     )
@@ -124,7 +124,7 @@ def text_of(found: griffe.Object) -> str:
 
 
 def _anchor(path: str) -> str:
-    """As GitHub makes it of a heading."""
+    """The anchor that GitHub gives a heading."""
     return path.lower().replace(".", "")
 
 

@@ -1,4 +1,4 @@
-"""A headless browser: Debian's Chromium, driven by Playwright. For tests of pages, and for pictures of them."""
+"""A headless browser for tests of pages and for screenshots: Debian's Chromium, driven by Playwright."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 CHROMIUM = Path("/usr/bin/chromium")
 LONG = 240_000
-"""Milliseconds: a condition is waited for, however busy the machine is."""
+"""Timeout of conditions in milliseconds, long enough for a busy machine."""
 
 
 @contextmanager
@@ -17,7 +17,7 @@ def launched() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     switches = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as running:
-        found = running.chromium.launch(executable_path=str(CHROMIUM), args=switches, timeout=LONG)
-        yield found
-        found.close()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=switches, timeout=LONG)
+        yield browser
+        browser.close()

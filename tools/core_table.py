@@ -1,7 +1,4 @@
-"""Makes the table of ``core`` from the models of the ``kubernetes`` package that is installed.
-
-``python -m tools.core_table`` writes it anew.
-"""
+"""Write the table of ``kailab.model.validation.core`` from the models of the installed package ``kubernetes``: ``python -m tools.core_table``."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from kailab.model.kinds import KINDS
 from kailab.model.validation.core import SCALARS, TABLE
 
 _MODELS = {"V1ResourceClaim": "ResourceV1ResourceClaim"}  # a pod's entry has that name too
-# What the models do not say: which texts are quantities, which mappings an integer or a text, which integers are long.
+# Types that the models do not tell apart: texts that are quantities, mappings of integers or texts, and 64-bit integers.
 _QUANTITIES = {"limits", "requests", "capacity", "allocatable", "overhead", "hard", "used", "default", "defaultRequest",
                "max", "min", "maxLimitRequestRatio", "sizeLimit", "divisor", "podFixed", "consumedCapacity", "step"}  # fmt: skip
 _SHARES = {"maxSurge", "maxUnavailable", "minAvailable"}
@@ -23,13 +20,13 @@ _LONG = re.compile(
     r"|int|count|resourceSliceCount|.*[gG]eneration|.*Groups|sizeBytes",
     re.ASCII,
 )
-# What an API server wants to be 0 or more, in 32 bits.
+# Fields that an API server requires to be 0 or more, in 32 bits.
 _COUNTS = {"minReadySeconds", "progressDeadlineSeconds", "ttlSecondsAfterFinished", "revisionHistoryLimit", "failedJobsHistoryLimit",
            "successfulJobsHistoryLimit", "backoffLimit", "backoffLimitPerIndex", "completions", "maxFailedIndexes", "partition", "start",
            "succeededCount", "initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold",
            "minDomains", "maxSkew"}  # fmt: skip
 _PORTS = {"containerPort", "hostPort", "port", "nodePort", "healthCheckNodePort"}
-# What an API server takes only of a few texts, where a controller goes by them.
+# Fields for which an API server accepts only a few values, and a controller acts on them.
 _CHOICES = {
     ("V1PodFailurePolicyRule", "action"): "FailJob|FailIndex|Ignore|Count",
     ("V1PodFailurePolicyOnExitCodesRequirement", "operator"): "In|NotIn",
@@ -40,14 +37,14 @@ _CHOICES = {
     ("V1DaemonSetUpdateStrategy", "type"): "RollingUpdate|OnDelete",
 }
 _AMOUNTS = {("V1DeviceCapacity", "value"): "quantity", ("V1Counter", "value"): "quantity"}
-# What an API server asks for though its schema does not, because nothing could be done without it.
+# Fields that an API server requires although its schema does not.
 _NEEDED = {
     "V1ResourceClaimTemplate": {"spec"},
     "V1ResourceClaimTemplateSpec": {"spec"},
     "V1PodTemplateSpec": {"spec"},
     "V1JobTemplateSpec": {"spec"},
 }
-# Status and lists that others write: what they leave out is no mistake of a manifest.
+# Status and lists that components write: missing fields are no error of a manifest.
 _LENIENT = re.compile(
     r"V1(Node(?!Selector|Condition)|ContainerSt|ContainerImage|AttachedVolume|DaemonEndpoint|ResourcePool|ResourceClaimConsumer).*",
     re.ASCII,
@@ -55,7 +52,7 @@ _LENIENT = re.compile(
 
 
 def made_table() -> dict[str, dict[str, str]]:
-    """The table as the ``kubernetes`` package that is installed gives it."""
+    """The table of the installed package ``kubernetes``."""
     import kubernetes.client
 
     table: dict[str, dict[str, str]] = {}
@@ -67,14 +64,14 @@ def made_table() -> dict[str, dict[str, str]]:
             continue
         model = getattr(kubernetes.client, _MODELS.get(name, name))
         fields: dict[str, str] = {}
-        for attribute, given in model.openapi_types.items():
+        for attribute, declared in model.openapi_types.items():
             field = model.attribute_map[attribute]
             if field in ("apiVersion", "kind", "managedFields") or (
                 field == "status" and name in kinds and name != "V1Node"
             ):
                 continue
             choices = _CHOICES.get((name, field))
-            type = f"={choices}" if choices else _AMOUNTS.get((name, field)) or _type(field, given)
+            type = f"={choices}" if choices else _AMOUNTS.get((name, field)) or _type(field, declared)
             described = model.model_fields.get(
                 attribute
             )  # those named like a word of Python go by other names; none is required
@@ -87,20 +84,20 @@ def made_table() -> dict[str, dict[str, str]]:
     return dict(sorted(table.items()))
 
 
-def _type(field: str, given: str) -> str:
-    if inner := re.fullmatch(r"[Ll]ist\[(.*)\]", given):
+def _type(field: str, declared: str) -> str:
+    if inner := re.fullmatch(r"[Ll]ist\[(.*)\]", declared):
         return f"[{_type('', inner[1])}]"
-    if inner := re.fullmatch(r"[Dd]ict[\[(]str, (.*)[\])]", given):
+    if inner := re.fullmatch(r"[Dd]ict[\[(]str, (.*)[\])]", declared):
         return "{" + _type(field, inner[1]) + "}"
-    if given == "str":
+    if declared == "str":
         return "quantity" if field in _QUANTITIES else "str"
-    if given == "int":
+    if declared == "int":
         if field in _PODS or field in _COUNTS or field in _PORTS:
             return "pods" if field in _PODS else "count" if field in _COUNTS else "port"
         return "int64" if _LONG.fullmatch(field) else "int"
-    if given == "object":
+    if declared == "object":
         return "share" if field in _SHARES else "int|str" if field in ("port", "targetPort") else "any"
-    return {"datetime": "time", "bytes": "str"}.get(given, given)
+    return {"datetime": "time", "bytes": "str"}.get(declared, declared)
 
 
 def written(table: dict[str, Any]) -> str:

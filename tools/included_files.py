@@ -1,6 +1,6 @@
-"""Code blocks of the documents that are files: ``python -m tools.included_files``.
+"""Write files into code blocks of documents: ``python -m tools.included_files``.
 
-A line ``<!-- file: PATH -->`` says that the code block below it is that file.
+A line ``<!-- file: PATH -->`` marks the code block below it as the content of that file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _BLOCK = re.compile(r"(<!-- file: (?P<path>\S+) -->\n```\w*\n)(?P<text>.*?)(^```
 
 
 def with_files(text: str) -> str:
-    """A document's text with each such block as its file is now."""
+    """A document's text with the present content of the files in its blocks."""
     return _BLOCK.sub(lambda found: found[1] + (ROOT / found["path"]).read_text(encoding="utf-8") + found[4], text)
 
 

@@ -1,5 +1,5 @@
-"""Write kailab/snapshots/known_names.txt: the words that are nobody's name, because kailab itself knows them (fields of objects, what
-Kubernetes and KAI enumerate, parts of label keys, resources and groups). Run it where a test says that a word is missing:
+"""Write kailab/snapshots/known_names.txt: words that anonymising keeps, because kailab itself knows them (fields of objects, enumerated values of
+Kubernetes and KAI, parts of label keys, resources and groups). Run it when a test reports a missing word:
 
     python -m tools.known_names
 """
@@ -20,8 +20,8 @@ READERS = (
     "cluster/embedded", "cluster/kubernetes", "cluster/stages", "evidence/redaction.py", "grouping", "kinds", "lab/cluster_copies.py",
     "snapshots", "model", "operators", "scheduler/mirror", "scheduler/reading", "scheduler/status", "scheduler/binding", "workloads",
 )  # fmt: skip
-"""What reads objects, or writes them."""
-# Fields and label values that are written by others, and that decisions or people read.
+"""Packages and modules that read or write objects."""
+# Fields and label values of other programs, which decisions or people read.
 ALSO = """
 attributes architecture cudaComputeCapability cudaDriverVersion driverVersion index memory minor parentUUID pcieRoot productName profile uuid brand
 computeCapability driver dra allocationMode BestEffort hugepages ephemeral storage attachable volumes count requests limits pods cpu gpu mig gb shared product
@@ -36,20 +36,20 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _KEY = re.compile(r"[a-z0-9.-]+/[A-Za-z0-9._-]*|[a-z0-9]+(?:[.-][a-z0-9]+)+|\.[a-z0-9.]+")
 
 
-def known() -> set[str]:
-    """All of them, from the sources."""
-    found = set(ALSO.split())
+def collect_words() -> set[str]:
+    """All known words of the sources."""
+    words = set(ALSO.split())
     for path in KAILAB.rglob("*.py"):
         if path.relative_to(KAILAB).as_posix().startswith(READERS):
             for text in _texts(path):
                 if _NAME.fullmatch(text):
-                    found.add(text)
+                    words.add(text)
                 elif _KEY.fullmatch(text):
-                    found.update(_WORD.findall(text))
+                    words.update(_WORD.findall(text))
     for path in KAILAB.rglob("*.json"):
         if path.is_relative_to(KAILAB / "model" / "validation"):
-            found |= set(_fields(json.loads(path.read_text(encoding="utf-8"))))
-    return {word for word in found if not word.isdigit()}
+            words |= set(_fields(json.loads(path.read_text(encoding="utf-8"))))
+    return {word for word in words if not word.isdigit()}
 
 
 def _texts(path: Path) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _fields(value: object) -> Iterator[str]:
 
 
 def main() -> None:
-    FILE.write_text(textwrap.fill(" ".join(sorted(known())), 140) + "\n", encoding="utf-8")
+    FILE.write_text(textwrap.fill(" ".join(sorted(collect_words())), 140) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""The table of the fields of operators' kinds, from the definitions in their Go modules: ``python -m tools.operator_fields`` writes it anew.
+"""Write the table of fields of operators' kinds from the definitions in their Go modules: ``python -m tools.operator_fields``.
 
-The modules come through ``go mod download``, which has to be there. The table holds names of fields and nothing else of the definitions:
-what is a pod, a container and the like there is told by the name that Kubernetes' own table has for it.
+It needs ``go mod download``. The table has only names of fields; pods, containers and the like are references to types of Kubernetes' own table.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ _FOLDERS = {
     "kuberay": "config/crd/bases",
 }
 _ALIKE = 0.6
-"""An object of a definition is a type of Kubernetes' own if it has no field that the type has not, and so much of what that has."""
+"""A definition's object counts as a type of Kubernetes if all its fields are fields of the type, and it has at least this part of them."""
 
 
 def made_table() -> dict[str, Any]:
-    """``kinds``: by apiVersion and kind, the type and what the definition is of. ``types``: as in the table of Kubernetes' own."""
+    """``kinds``: (type, operator) by apiVersion and kind. ``types``: as in Kubernetes' own table."""
     types = _Types()
     kinds: dict[str, list[str]] = {}
     for title, folder in _folders():
@@ -72,10 +71,10 @@ def _folders() -> Iterator[tuple[str, Path]]:
 
 
 def _downloaded(module: str, version: str) -> Path:
-    told = subprocess.run(
+    process = subprocess.run(
         ["go", "mod", "download", "-json", f"{module}@{version}"], check=True, capture_output=True, cwd="/"
     )
-    return Path(json.loads(told.stdout)["Dir"])
+    return Path(json.loads(process.stdout)["Dir"])
 
 
 def _definitions(folder: Path) -> Iterator[Schema]:
@@ -86,7 +85,7 @@ def _definitions(folder: Path) -> Iterator[Schema]:
 
 
 class _Types:
-    """Types by number, each once however often it is met."""
+    """Numbered types; equal types have one number."""
 
     def __init__(self) -> None:
         self.found: dict[str, dict[str, str]] = {}
@@ -119,8 +118,8 @@ def _of_kubernetes(names: frozenset[str]) -> str | None:
     if len(names) < 8:
         return None
     for type in core.types():
-        known = core.field_types(type).keys()
-        if names <= known and len(names) >= _ALIKE * len(known):
+        fields = core.field_types(type).keys()
+        if names <= fields and len(names) >= _ALIKE * len(fields):
             return type
     return None
 

@@ -1,4 +1,4 @@
-"""docs/write-your-own-tests.md from the docstrings of fixtures, marks and expectations: ``python -m tools.own_tests``."""
+"""Write docs/write-your-own-tests.md from the docstrings of fixtures, marks and expectations: ``python -m tools.own_tests``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import griffe
 from kailab.pytest_plugin.settings import MARKERS, add_options
 from tools.api_reference import ROOT
 from tools.api_reference import code_block as code
-from tools.api_reference import text_of as told
+from tools.api_reference import text_of as docstring
 
 TARGET = ROOT / "docs" / "write-your-own-tests.md"
 PARTS = ROOT / "tools" / "own_tests_page"
@@ -22,7 +22,7 @@ CHANGES = ("apply", "delete", "scale", "patch", "fail_node", "recover_node", "se
 def page() -> str:
     """The text of the page."""
     package = griffe.load("kailab", search_paths=[str(ROOT)])
-    lab, words = package["lab.lab.Lab"], package["lab.expectations.Expectation"]
+    lab, expectation = package["lab.lab.Lab"], package["lab.expectations.Expectation"]
     vocabulary = [
         ("kailab.lab.at_least", package["lab.amounts.at_least"]),
         ("kailab.lab.at_most", package["lab.amounts.at_most"]),
@@ -34,9 +34,9 @@ def page() -> str:
         "SUBJECTS": _functions("lab", ((name, lab.all_members[name]) for name in SUBJECTS)),
         "CHANGES": _functions("lab", ((name, lab.all_members[name]) for name in CHANGES)),
         "WORDS": _functions(
-            "expect(...)", ((name, one) for name, one in words.members.items() if not name.startswith("_"))
+            "expect(...)", ((name, member) for name, member in expectation.members.items() if not name.startswith("_"))
         ),
-        "AMOUNTS": _functions("", ((path.rpartition(".")[2], one) for path, one in vocabulary)),
+        "AMOUNTS": _functions("", ((path.rpartition(".")[2], member) for path, member in vocabulary)),
         "TIME": _functions("", ((name, package["lab.temporal"][name]) for name in ("eventually", "stays", "never"))),
         "OPTIONS": _options(),
     }
@@ -57,24 +57,24 @@ def _marks() -> Iterator[str]:
         yield f"- `@pytest.mark.{name}`: {text}"
 
 
-def _functions(owner: str, found: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    for name, one in found:
-        one = one.final_target if isinstance(one, griffe.Alias) else one
+def _functions(owner: str, members: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    for name, member in members:
+        member = member.final_target if isinstance(member, griffe.Alias) else member
         before = f"{owner}." if owner else ""
-        if isinstance(one, griffe.Function):
-            shape = str(one.signature()).replace("(self, ", "(").replace("(self)", "()").partition(" -> ")[0]
-            yield f"#### {before}{name}\n\n{code(f'{before}{shape}')}\n{told(one)}"
+        if isinstance(member, griffe.Function):
+            shape = str(member.signature()).replace("(self, ", "(").replace("(self)", "()").partition(" -> ")[0]
+            yield f"#### {before}{name}\n\n{code(f'{before}{shape}')}\n{docstring(member)}"
         else:
-            yield f"#### {before}{name}\n\n{told(one)}"
+            yield f"#### {before}{name}\n\n{docstring(member)}"
 
 
 def _options() -> Iterator[str]:
-    taken: list[tuple[str, str]] = []
+    options: list[tuple[str, str]] = []
 
     class Group:
-        def addoption(self, name: str, **how: Any) -> None:
-            shown = f"{name} {how['metavar']}" if how.get("metavar") else name
-            taken.append((shown, how["help"]))
+        def addoption(self, name: str, **settings: Any) -> None:
+            title = f"{name} {settings['metavar']}" if settings.get("metavar") else name
+            options.append((title, settings["help"]))
 
     class Parser:
         def getgroup(self, *names: str) -> Group:
@@ -85,11 +85,11 @@ def _options() -> Iterator[str]:
 
     parser: Any = Parser()
     add_options(parser)
-    yield from (f"- `{shown}`: {text}" for shown, text in taken)
+    yield from (f"- `{title}`: {text}" for title, text in options)
 
 
-def _flat(one: griffe.Object) -> str:
-    return " ".join(told(one).split())
+def _flat(obj: griffe.Object) -> str:
+    return " ".join(docstring(obj).split())
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
-"""The pictures of the documents: ``python -m tools.screenshots`` makes docs/images from real runs, in Debian's Chromium.
+"""Write the screenshots in docs/images from real runs in Debian's Chromium: ``python -m tools.screenshots``.
 
-A run of an exercise is written as a page and a lab is served, and both are looked at as a reader would. What they show is decided anew
-each time, and comes out the same.
+A run of an exercise is written as a page, a lab is served, and both are photographed. All decisions are made anew each time, with the same result.
 """
 
 from __future__ import annotations
@@ -31,40 +30,40 @@ Tab = Any  # playwright's Page; it may not be installed
 
 
 def take(browser: Any, target: Path) -> list[Path]:
-    """Make all pictures there. Raises OSError, CalledProcessError, and what Playwright raises where a page is not as expected."""
-    made: list[Path] = []
+    """Take all screenshots. Raises OSError, CalledProcessError, and Playwright's errors if a page is not as expected."""
+    paths: list[Path] = []
 
-    def keep(tab: Tab, name: str, element: str = "") -> None:
+    def save(tab: Tab, name: str, element: str = "") -> None:
         path = target / f"{name}{ENDING}"
         path.write_bytes(_picture(tab, element))
-        made.append(path)
+        paths.append(path)
 
     with tempfile.TemporaryDirectory(prefix="kailab-screenshots-") as folder:
-        _report(browser, Path(folder), keep)
-        _serve(browser, Path(folder), keep)
-    return made
+        _report(browser, Path(folder), save)
+        _serve(browser, Path(folder), save)
+    return paths
 
 
-def _report(browser: Any, folder: Path, keep: Any) -> None:
+def _report(browser: Any, folder: Path, save: Any) -> None:
     evidence, page = folder / "evidence", folder / "run.html"
     _kailab(["pytest", "-q", "-p", "no:cacheprovider", _EXERCISE, "--kailab-evidence", str(evidence)])
     _kailab(["kailab", "report", "--evidence", str(evidence), "--html", str(page)])
     with _tab(browser) as tab:
         tab.goto(f"file://{page}")
         tab.wait_for_selector("#app[data-ready]")
-        keep(tab, "report-summary")
+        save(tab, "report-summary")
         tab.locator(".rows .row a", has_text=_TEST).first.click()
         tab.wait_for_selector("#fleet canvas")
         tab.keyboard.press("e")
         tab.wait_for_function("() => document.querySelector('.moment').textContent.includes('evict')")
         tab.locator(".timeline").evaluate("one => one.scrollIntoView()")
-        keep(tab, "report-moment")
+        save(tab, "report-moment")
         tab.check("#touched")
         tab.wait_for_selector("#gangs .arrows path", state="attached")
-        keep(tab, "report-gangs", "#gangs")
+        save(tab, "report-gangs", "#gangs")
 
 
-def _serve(browser: Any, folder: Path, keep: Any) -> None:
+def _serve(browser: Any, folder: Path, save: Any) -> None:
     with _served(folder / "lab.state") as url, _tab(browser) as tab:
         tab.goto(url)
         tab.wait_for_selector("#app[data-ready]")
@@ -73,9 +72,9 @@ def _serve(browser: Any, folder: Path, keep: Any) -> None:
             version = tab.get_attribute("#app", "data-ready")
             tab.click("#apply")
             tab.wait_for_function("was => document.getElementById('app').dataset.ready !== was", arg=version)
-        keep(tab, "serve")
+        save(tab, "serve")
         _preview(tab, "30-owner")
-        keep(tab, "serve-preview")
+        save(tab, "serve-preview")
 
 
 def _preview(tab: Tab, example: str) -> None:
@@ -88,7 +87,7 @@ def _preview(tab: Tab, example: str) -> None:
 
 @contextmanager
 def _served(state: Path) -> Iterator[str]:
-    """The URL of a page of a lab that is begun for it."""
+    """Serve a new lab and yield the URL of its page."""
     command = [sys.executable, "-m", "kailab", "serve", "--state", str(state), "--fleet", "lesson"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
@@ -108,23 +107,23 @@ def _tab(browser: Any) -> Iterator[Tab]:
 
 
 def _picture(tab: Tab, element: str) -> bytes:
-    """What is in view, or all of an element, as WebP: a tenth of a PNG."""
-    how: dict[str, Any] = {"format": "webp", "quality": _QUALITY}
+    """A screenshot of the viewport, or of a whole element, as WebP, which is a tenth of a PNG."""
+    options: dict[str, Any] = {"format": "webp", "quality": _QUALITY}
     if element:
         tab.locator(element).scroll_into_view_if_needed()
-        # Places on the whole page, which may be scrolled.
+        # Coordinates of the whole page, which may be scrolled.
         box = tab.evaluate(
             "one => { const at = document.querySelector(one).getBoundingClientRect();"
             " return {x: at.x + scrollX, y: at.y + scrollY, width: at.width, height: at.height, scale: 1}; }",
             element,
         )
-        how |= {"clip": box, "captureBeyondViewport": True}
+        options |= {"clip": box, "captureBeyondViewport": True}
     session = tab.context.new_cdp_session(tab)
-    # Two frames: what was asked for last is drawn.
+    # Wait two frames, so that the last change is drawn.
     tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    found = base64.b64decode(session.send("Page.captureScreenshot", how)["data"])
+    image = base64.b64decode(session.send("Page.captureScreenshot", options)["data"])
     session.detach()
-    return found
+    return image
 
 
 def _kailab(module: list[str]) -> None:

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.engine [NAME...]``: our times beside KAI's published ones.
+"""``python -m benchmarks.engine [NAME...]``: measure set-ups and print the times beside KAI's published ones.
 
-A NAME may be the beginning of several: ``F`` is all of F-10 ... F-topo-100. Exit code 1: a set-up did not end with the outcome
-it must have, 2: there is no such set-up.
+A NAME may be the prefix of several: ``F`` stands for F-10 ... F-topo-100. Exit code 1: a set-up did not end with its expected outcome; 2: there is no
+such set-up.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from benchmarks.engine import table
 from benchmarks.engine.cluster import NOW
 from benchmarks.engine.measure import Timing, measure, prepare
 from benchmarks.engine.published import figures
-from benchmarks.engine.setups import Setup, VictimOrder, setups
+from benchmarks.engine.setups import Setup, VictimOrderSetup, setups
 from kailab.engine.cycle import run_cycle
 from kailab.errors import InputError, KailabError
 from kailab.lab.garbage import collector_off
 
 PROFILED = 20
-"""Functions told of in a profile."""
+"""Functions in a profile."""
 
 
-def chosen(names: Sequence[str]) -> list[Setup | VictimOrder]:
-    """The set-ups of these names, or of names that go on from them. Raises InputError if there is none."""
-    every = setups()
+def chosen(names: Sequence[str]) -> list[Setup | VictimOrderSetup]:
+    """The set-ups of these names or prefixes. Raises InputError if there is none."""
+    all_setups = setups()
     if not names:
-        return list(every.values())
-    found: dict[str, Setup | VictimOrder] = {}
+        return list(all_setups.values())
+    selected: dict[str, Setup | VictimOrderSetup] = {}
     for name in names:
-        matching = {key: setup for key, setup in every.items() if key == name or key.startswith(f"{name}-")}
+        matching = {key: setup for key, setup in all_setups.items() if key == name or key.startswith(f"{name}-")}
         if not matching:
-            raise InputError(f"no set-up {name}: expected one of {', '.join(every)}, or how some of them begin")
-        found |= matching
-    return list(found.values())
+            raise InputError(f"there is no set-up {name}; expected one of {', '.join(all_setups)}, or a prefix of some")
+        selected |= matching
+    return list(selected.values())
 
 
-def profile(setup: Setup | VictimOrder) -> None:
+def profile(setup: Setup | VictimOrderSetup) -> None:
     """Print where one cycle spends its time."""
     if not isinstance(setup, Setup):
-        raise InputError(f"{setup.name} is no cycle: it has no profile")
+        raise InputError(f"{setup.name} is not a cycle, so it has no profile")
     working = prepare(setup)
     profiler = cProfile.Profile()
     with collector_off():
@@ -59,15 +59,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--profile", action="store_true", help="where the time goes, in place of times")
     options = parser.parse_args(arguments)
     try:
-        wanted = chosen(options.names)
+        selected = chosen(options.names)
         if options.profile:
-            for setup in wanted:
+            for setup in selected:
                 profile(setup)
             return 0
         timings: list[Timing] = []
-        for number, setup in enumerate(wanted, 1):
+        for number, setup in enumerate(selected, 1):
             if sys.stderr.isatty():
-                print(f"\r\033[K{number} of {len(wanted)}: {setup.name}", end="", file=sys.stderr, flush=True)
+                print(f"\r\033[K{number} of {len(selected)}: {setup.name}", end="", file=sys.stderr, flush=True)
             timings.append(measure(setup))
         if sys.stderr.isatty():
             print("\r\033[K", end="", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""A working set in the making, from nodes, queues and jobs that are all alike: what every set-up is put together from.
+"""Builds working sets of equal nodes, queues and jobs for the set-ups.
 
-Nodes have 8 GPUs and 20 GB; a task asks for one core and 1 GB besides its GPUs; jobs have priority 50 and thus are
-preemptible; CPU and memory of queues are without bound.
+Nodes have 8 GPUs and 20 GB; a task requests one core and 1 GB besides its GPUs; jobs have priority 50, so they are preemptible; queues have no limit
+on CPU and memory.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ RACK = "rack"
 
 
 def pod(gpus: int) -> Shape:
-    """A task that asks for whole GPUs, one core and 1 GB."""
+    """The shape of a task with whole GPUs, one core and 1 GB."""
     return Shape(cpu=CORE, memory=MEMORY, gpu=GpuRequest(devices=gpus))
 
 
-class Cluster:
-    """``working`` is what came of the calls; what is added later is younger."""
+class ClusterBuilder:
+    """Builds a working set (``working``). Objects that are added later are younger."""
 
     def __init__(self) -> None:
         self.working = WorkingSet()
         self._made = 0
 
     def nodes(self, number: int, racks: int = 0, cores: int = 20_000, gpus: int = GPUS_PER_NODE) -> list[str]:
-        """``racks``: the nodes take turns in so many; 0: none has a rack. Returns their names."""
+        """Add nodes and return their names. ``racks``: number of racks over which they are distributed in turn; 0: no racks."""
         names = [f"node-{i:05}" for i in range(number)]
         for i, name in enumerate(names):
             rack = ((RACK, f"rack-{i % racks}"),) if racks else ()
@@ -67,14 +67,14 @@ class Cluster:
         return names
 
     def queue(self, name: str, parent: str = "", *, quota: int = -1, weight: float = 0, cpu: Share = UNBOUNDED) -> None:
-        """``quota``: GPUs, -1 without bound."""
+        """Add a queue. ``quota``: GPUs; -1: unlimited."""
         gpu = Share(quota=quota * GPU if quota >= 0 else -1, limit=-1, weight=weight)
         self.working.set_queue(
             Queue(name=name, parent=parent, uid=name, created=self._next(), gpu=gpu, cpu=cpu, memory=UNBOUNDED)
         )
 
     def running(self, number: int, queue: str | Sequence[str], nodes: Sequence[str], shape: Shape) -> None:
-        """So many jobs of one task, in turn of these queues and on these nodes."""
+        """Add running jobs of one task, distributed in turn over queues and nodes."""
         queues = [queue] if isinstance(queue, str) else queue
         for i in range(number):
             self.job(f"running-{i:06}", queues[i % len(queues)], shape, node=nodes[i % len(nodes)])
@@ -82,7 +82,7 @@ class Cluster:
     def job(
         self, name: str, queue: str, shape: Shape, tasks: int = 1, node: str = "", constraint: Constraint | None = None
     ) -> None:
-        """A gang of so many equal tasks; all on ``node``, or waiting."""
+        """Add a gang of equal tasks, running on ``node`` or pending."""
         created = self._next()
         self.working.set_podgroup(
             PodGroup(
@@ -110,6 +110,6 @@ class Cluster:
             )
 
     def _next(self) -> float:
-        """A creation time after all others, long past."""
+        """The next creation time; all are long past."""
         self._made += 1
         return NOW - 1_000_000 + self._made

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.engine.growth``: how the engine's time grows, its exponents, and the plot in docs/."""
+"""``python -m benchmarks.engine.growth``: measure how the engine's time grows with size: exponents, and the plot in docs/."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Timing one set-up: prepared once, run several times, the fastest counts, and the outcome has to be right.
+"""Measures a set-up: it is prepared once and run several times; the fastest run counts, and the outcome must be the expected one.
 
-Two times are taken. *actions* is from the first action to the last, as KAI's published figures are (the stop-watch around
-``Execute``); *cycle* is all of ``run_cycle``: fair share before them, and after them the account of what stays pending.
-Like KAI's figures, neither holds the making of the working set, which here is kept up to date record by record.
+There are two times. *actions* lasts from the first action to the last, like KAI's published times (around ``Execute``); *cycle* is the whole
+``run_cycle``, with fair share before the actions and the report of pending work after them. Like KAI's times, neither includes the creation of the
+working set, which kailab updates record by record.
 
-Seconds are those the processor spent on this thread. The engine waits for nothing and has one thread, so on an idle
-machine they are the seconds that pass; on a busy one they stay what they are.
+Times are processor time of this thread. The engine does not wait and has one thread, so they equal wall-clock time on an idle machine and do not
+depend on other load.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import time
 from dataclasses import dataclass
 
 from benchmarks.engine.cluster import NOW
-from benchmarks.engine.setups import CONFIG, Outcome, Setup, VictimOrder
+from benchmarks.engine.setups import CONFIG, CycleOutcome, Setup, VictimOrderSetup
+from benchmarks.lab_runs.measured import WrongOutcome
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
 from kailab.engine.queueing.jobqueue import JobQueue
@@ -23,33 +24,26 @@ from kailab.engine.session import Session
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job
 from kailab.engine.working.workingset import WorkingSet
-from kailab.errors import KailabError
 from kailab.lab.garbage import collector_off
 
 ENOUGH = 2.0
-"""Seconds after which no further run is begun, if there were ``LEAST`` of them."""
+"""Seconds after which no further run starts, once there were ``LEAST`` runs."""
 LEAST, MOST = 2, 30
-
-
-class WrongOutcome(KailabError):
-    """The engine did not do what the set-up demands: its time means nothing."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds of processor time, of the fastest run each. ``runs``: how many there were."""
+    """Seconds of processor time of the fastest run. ``runs``: number of runs."""
 
     name: str
     actions: float
     cycle: float
     runs: int
-    outcome: Outcome | None
+    outcome: CycleOutcome | None
 
 
-def prepare(setup: Setup | VictimOrder) -> WorkingSet:
-    """The working set as a running scheduler has it when a cycle begins: its indexes up to date."""
+def prepare(setup: Setup | VictimOrderSetup) -> WorkingSet:
+    """The working set with up-to-date indexes, as in a running scheduler when a cycle begins."""
     working = setup.build()
     _ = working.table, working.tree
     working.settle_indexes()
@@ -57,7 +51,7 @@ def prepare(setup: Setup | VictimOrder) -> WorkingSet:
 
 
 def decide(setup: Setup, working: WorkingSet) -> tuple[float, float, Decisions]:
-    """One cycle: seconds of its actions, of all of it, and what it decided."""
+    """Run one cycle. Returns the seconds of its actions, those of the whole cycle, and the decisions."""
     marks: list[tuple[str, float]] = []
     begun = time.thread_time()
     decisions = run_cycle(working, setup.config, NOW, lambda phase: marks.append((phase, time.thread_time())))
@@ -67,17 +61,17 @@ def decide(setup: Setup, working: WorkingSet) -> tuple[float, float, Decisions]:
 
 
 class _Age:
-    """The youngest queue gives up its jobs first."""
+    """A victim order in which the youngest queue gives up its jobs first."""
 
     def first(self, left: WQueue, right: WQueue, left_job: Job, right_job: Job) -> int:
         return -1 if left.record.created > right.record.created else 1
 
     def taken(self, queue: WQueue, amounts: Amounts, sign: int) -> None:
-        pass  # what is gone makes no queue older
+        pass  # the order depends only on the age of queues
 
 
-def order_victims(setup: VictimOrder, working: WorkingSet) -> tuple[float, int]:
-    """Seconds of putting all victims in order and taking them out, and how many came."""
+def order_victims(setup: VictimOrderSetup, working: WorkingSet) -> tuple[float, int]:
+    """Sort all victims and take them out. Returns the seconds and the number of victims."""
     session = Session(working, CONFIG, NOW)
     try:
         begun = time.thread_time()
@@ -93,27 +87,27 @@ def order_victims(setup: VictimOrder, working: WorkingSet) -> tuple[float, int]:
         session.close()
 
 
-def measure(setup: Setup | VictimOrder, enough: float = ENOUGH) -> Timing:
-    """Raises WrongOutcome if any run does not end as it has to."""
+def measure(setup: Setup | VictimOrderSetup, enough: float = ENOUGH) -> Timing:
+    """Measure a set-up. Raises WrongOutcome if a run does not end with the expected outcome."""
     working = prepare(setup)
     actions = cycle = float("inf")
     runs, spent = 0, 0.0
-    outcome: Outcome | None = None
+    outcome: CycleOutcome | None = None
     with collector_off():
         while runs < LEAST or (spent < enough and runs < MOST):
-            if isinstance(setup, VictimOrder):
+            if isinstance(setup, VictimOrderSetup):
                 seconds, taken = order_victims(setup, working)
                 whole = seconds
                 _require(setup, setup.victims == taken, setup.victims, taken)
             else:
                 seconds, whole, decisions = decide(setup, working)
-                outcome = Outcome.of(decisions)
+                outcome = CycleOutcome.of(decisions)
                 _require(setup, setup.expected.admits(outcome), setup.expected, outcome)
             actions, cycle = min(actions, seconds), min(cycle, whole)
             runs, spent = runs + 1, spent + whole
     return Timing(setup.name, actions, cycle, runs, outcome)
 
 
-def _require(setup: Setup | VictimOrder, right: bool, wanted: object, seen: object) -> None:
+def _require(setup: Setup | VictimOrderSetup, right: bool, wanted: object, seen: object) -> None:
     if not right:
         raise WrongOutcome(f"{setup.name} ended with {seen}; expected: {wanted}")

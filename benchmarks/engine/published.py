@@ -10,7 +10,7 @@ _FILE = Path(__file__).with_name("kai.json")
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedTime:
     """``milliseconds`` None: it did not end within the cap."""
 
     benchmark: str
@@ -23,11 +23,11 @@ class Figures:
 
     source: str
     cap: float
-    by_setup: dict[str, Published]
+    by_setup: dict[str, PublishedTime]
 
 
 def figures() -> Figures:
     """The figures of the file beside this module."""
     data = json.loads(_FILE.read_text(encoding="utf-8"))
-    rows = {name: Published(row["name"], row["ms"]) for name, row in data["benchmarks"].items()}
+    rows = {name: PublishedTime(row["name"], row["ms"]) for name, row in data["benchmarks"].items()}
     return Figures(data["source"], data["cap_ms"], rows)

@@ -1,4 +1,4 @@
-"""How the time grows: set-ups at several sizes, and the exponent of the growth."""
+"""Series of set-ups at several sizes, and the exponent of the growth of their times."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from benchmarks.engine import setups
 from benchmarks.engine.cluster import GPUS_PER_NODE
 from benchmarks.engine.measure import measure
 from benchmarks.engine.published import Figures
-from benchmarks.engine.setups import Outcome, Setup
+from benchmarks.engine.setups import CycleOutcome, Setup
 
 Point = tuple[float, float]
 """A size and the milliseconds it took."""
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """``make(size)``: the set-up of a size. ``kai``: name of a set-up KAI has a figure of -> its size here."""
+class BenchmarkSeries:
+    """``make(size)``: the set-up of a size. ``kai``: name of a set-up with a published time of KAI -> its size here."""
 
     key: str
     title: str
@@ -31,9 +31,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """``ours`` and ``kai``: points that were measured; ``capped``: sizes at which KAI did not end within the cap."""
+    """``ours``, ``kai``: measured points; ``capped``: sizes at which KAI did not end within the cap."""
 
-    series: Series
+    series: BenchmarkSeries
     ours: tuple[Point, ...]
     kai: tuple[Point, ...]
     capped: tuple[Point, ...]
@@ -53,7 +53,7 @@ def exponent(points: Sequence[Point]) -> float | None:
     return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys)) / spread
 
 
-def grow(series: Series, figures: Figures) -> Growth:
+def grow(series: BenchmarkSeries, figures: Figures) -> Growth:
     """Measure all sizes. Raises WrongOutcome."""
     ours = tuple((float(size), 1000 * measure(series.make(size)).actions) for size in series.sizes)
     kai, capped = [], []
@@ -80,7 +80,7 @@ def _filled(jobs: int) -> Setup:
 def _queues(number: int) -> Setup:
     jobs = _CLUSTER * GPUS_PER_NODE
     build = partial(setups.idle, _CLUSTER, jobs, number, min(number, 5))
-    return setups.cycle(f"queues-{number}", build, Outcome(bound=jobs), "allocate")
+    return setups.cycle(f"queues-{number}", build, CycleOutcome(bound=jobs), "allocate")
 
 
 def _victims(number: int) -> Setup:
@@ -88,7 +88,7 @@ def _victims(number: int) -> Setup:
 
 
 SERIES = (
-    Series(
+    BenchmarkSeries(
         "unschedulable",
         "F: a gang that reclaim can't help",
         "nodes",
@@ -96,7 +96,7 @@ SERIES = (
         setups.hopeless,
         {f"F-{n}": n for n in (*KAI_NODES, 1000)},
     ),
-    Series(
+    BenchmarkSeries(
         "gang",
         "H: a gang reclaims half of the cluster",
         "nodes",
@@ -104,7 +104,7 @@ SERIES = (
         setups.reclaim_gang,
         {f"H-{n}": n for n in (*KAI_NODES, 1000)},
     ),
-    Series(
+    BenchmarkSeries(
         "many",
         "I: one-GPU jobs reclaim all of it",
         "nodes",
@@ -112,7 +112,7 @@ SERIES = (
         setups.reclaim_single,
         {f"I-{n}": n for n in KAI_NODES},
     ),
-    Series(
+    BenchmarkSeries(
         "jobs",
         "A: one-GPU jobs fill a cluster",
         "jobs",
@@ -120,7 +120,7 @@ SERIES = (
         _filled,
         {"A-10": 50, "A-50": 200, "A-100": 500},
     ),
-    Series(
+    BenchmarkSeries(
         "queues",
         "1,000 jobs, 125 nodes, more queues",
         "queues",
@@ -128,7 +128,7 @@ SERIES = (
         _queues,
         {},
     ),
-    Series(
+    BenchmarkSeries(
         "victims",
         "H on 500 nodes: a larger gang",
         "victims",

@@ -12,7 +12,7 @@ from functools import partial
 
 from msgspec import structs
 
-from benchmarks.engine.cluster import CORE, GPUS_PER_NODE, RACK, UNBOUNDED, Cluster, pod
+from benchmarks.engine.cluster import CORE, GPUS_PER_NODE, RACK, UNBOUNDED, ClusterBuilder, pod
 from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.decisions import Action, Decisions
 from kailab.engine.snapshot.records import Constraint, PodTerm, Requirement, Share, Topology
@@ -26,9 +26,8 @@ CONFIG = EngineConfig(use_signatures=False, max_consolidation_victims=-1, stalen
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a cycle did, in tasks: waiting ones bound, waiting ones promised a place, victims that lose their place,
-    victims that move to another. ``moved`` None: as many as it takes."""
+class CycleOutcome:
+    """The outcome of a cycle as numbers of tasks: bound, promised a place, evicted, and moved to another place. ``moved``: None for any number."""
 
     bound: int = 0
     promised: int = 0
@@ -36,32 +35,33 @@ class Outcome:
     moved: int | None = 0
 
     @classmethod
-    def of(cls, decisions: Decisions) -> Outcome:
+    def of(cls, decisions: Decisions) -> CycleOutcome:
         moved = sum(1 for pipeline in decisions.pipelines if pipeline.moved)
         return cls(len(decisions.binds), len(decisions.pipelines) - moved, len(decisions.evictions) - moved, moved)
 
-    def admits(self, seen: Outcome) -> bool:
-        return self == Outcome(seen.bound, seen.promised, seen.evicted, None if self.moved is None else seen.moved)
+    def admits(self, actual: CycleOutcome) -> bool:
+        return self == CycleOutcome(
+            actual.bound, actual.promised, actual.evicted, None if self.moved is None else actual.moved
+        )
 
 
-NOTHING = Outcome()
+NOTHING = CycleOutcome()
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """``build`` makes the cluster anew; a cycle of ``config`` over it must give ``expected``."""
+    """``build`` creates the cluster; a cycle with ``config`` must end with ``expected``."""
 
     name: str
     build: Callable[[], WorkingSet]
     config: EngineConfig
-    expected: Outcome
+    expected: CycleOutcome
 
 
 @dataclass(frozen=True, slots=True)
-class VictimOrder:
-    """No cycle: all running jobs, ``victims`` of them, are put in the order in which they would go and taken out one by
-    one. ``by_age``: queues compare by their age alone, as in KAI's benchmark, which has no plugin on; else by all that
-    a cycle compares, shares above all."""
+class VictimOrderSetup:
+    """A set-up without a cycle: all running jobs (``victims`` of them) are sorted as victims and taken out one by one. ``by_age``: queues are compared only
+    by age, as in KAI's benchmark, which enables no plugin; otherwise as in a cycle."""
 
     name: str
     build: Callable[[], WorkingSet]
@@ -69,10 +69,10 @@ class VictimOrder:
     by_age: bool = True
 
 
-# The clusters
+# --- clusters ---------------------------------------------------------------------------------------------------------
 
 
-def departments(cluster: Cluster, gpus: int, queues: int = 4, parts: int = 2) -> list[str]:
+def departments(cluster: ClusterBuilder, gpus: int, queues: int = 4, parts: int = 2) -> list[str]:
     """Root departments, and queues below them that share the GPUs alike. Four queues go to two departments in pairs,
     more in turn."""
     for part in range(parts):
@@ -86,7 +86,7 @@ def departments(cluster: Cluster, gpus: int, queues: int = 4, parts: int = 2) ->
 
 def idle(nodes: int, jobs: int, queues: int = 4, parts: int = 2, tasks: int = 1) -> WorkingSet:
     """A, D and E: one-GPU jobs, or gangs of such tasks, wait for an empty cluster in which all fit."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     names = departments(cluster, nodes * GPUS_PER_NODE, queues, parts)
     cluster.nodes(nodes)
     shape = pod(1)
@@ -97,7 +97,7 @@ def idle(nodes: int, jobs: int, queues: int = 4, parts: int = 2, tasks: int = 1)
 
 def spread(nodes: int, jobs: int, waiting: bool) -> WorkingSet:
     """B: one-GPU jobs run all over a cluster with room to spare. C (``waiting``): every second one waits instead."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     queues = departments(cluster, nodes * GPUS_PER_NODE)
     names = cluster.nodes(nodes)
     shape = pod(1)
@@ -107,9 +107,9 @@ def spread(nodes: int, jobs: int, waiting: bool) -> WorkingSet:
     return cluster.working
 
 
-def full(nodes: int, quota: int, owner_quota: int, racks: int = 0, min_runtime: float | None = None) -> Cluster:
+def full(nodes: int, quota: int, owner_quota: int, racks: int = 0, min_runtime: float | None = None) -> ClusterBuilder:
     """F, H and I: queue-0 fills the cluster with one-GPU jobs; queue-1 is the one that is owed something."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     cluster.queue("default")
     cluster.queue("queue-0", "default", quota=quota)
     cluster.queue("queue-1", "default", quota=owner_quota)
@@ -151,7 +151,7 @@ def unschedulable_together(nodes: int) -> WorkingSet:
 
 def missing_volume(nodes: int, running: int = 7_370, waiting: int = 3) -> WorkingSet:
     """G: CPU jobs of half a core to five; three more wait for a volume that does not exist."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     no_gpu = 0
     cluster.queue("test-cpu", quota=0, cpu=Share(quota=500_000, limit=-1, weight=1))
     cluster.queue("reclaim-cpu", quota=0, cpu=UNBOUNDED)
@@ -186,7 +186,7 @@ def many_single(nodes: int, min_runtime: float | None = None) -> WorkingSet:
 
 def victims_alone(queues: int, victims: int) -> WorkingSet:
     """J: running jobs over so many root queues."""
-    cluster = Cluster()
+    cluster = ClusterBuilder()
     names = [f"queue-{i}" for i in range(queues)]
     for name in names:
         cluster.queue(name)
@@ -194,25 +194,25 @@ def victims_alone(queues: int, victims: int) -> WorkingSet:
     return cluster.working
 
 
-# The benchmarks
+# --- benchmarks -------------------------------------------------------------------------------------------------------
 
 
-def cycle(name: str, build: Callable[[], WorkingSet], expected: Outcome, *actions: Action) -> Setup:
+def cycle(name: str, build: Callable[[], WorkingSet], expected: CycleOutcome, *actions: Action) -> Setup:
     """One cycle of these actions, or of all."""
     return Setup(name, build, structs.replace(CONFIG, actions=actions or ACTIONS), expected)
 
 
 def allocate(nodes: int, jobs: int) -> Setup:
-    return cycle(f"A-{nodes}", partial(idle, nodes, jobs), Outcome(bound=jobs), "allocate")
+    return cycle(f"A-{nodes}", partial(idle, nodes, jobs), CycleOutcome(bound=jobs), "allocate")
 
 
 def many_queues(nodes: int, jobs: int, queues: int, parts: int) -> Setup:
     build = partial(idle, nodes, jobs, queues, parts)
-    return cycle(f"D-{nodes}", build, Outcome(bound=jobs), "allocate")
+    return cycle(f"D-{nodes}", build, CycleOutcome(bound=jobs), "allocate")
 
 
 def gangs(nodes: int, jobs: int) -> Setup:
-    return cycle(f"E-{nodes}", partial(idle, nodes, jobs, tasks=4), Outcome(bound=4 * jobs), "allocate")
+    return cycle(f"E-{nodes}", partial(idle, nodes, jobs, tasks=4), CycleOutcome(bound=4 * jobs), "allocate")
 
 
 def nothing_waits(nodes: int, jobs: int) -> Setup:
@@ -224,12 +224,12 @@ def preempt(nodes: int, jobs: int) -> Setup:
 
 
 def consolidate(nodes: int, jobs: int) -> Setup:
-    expected = Outcome(promised=jobs // 2, moved=None)
+    expected = CycleOutcome(promised=jobs // 2, moved=None)
     return cycle(f"C-consolidate-{nodes}", partial(spread, nodes, jobs, True), expected, "consolidation")
 
 
 def full_cycle(nodes: int, jobs: int) -> Setup:
-    return cycle(f"C-full-{nodes}", partial(spread, nodes, jobs, True), Outcome(bound=jobs // 2))
+    return cycle(f"C-full-{nodes}", partial(spread, nodes, jobs, True), CycleOutcome(bound=jobs // 2))
 
 
 def hopeless(nodes: int) -> Setup:
@@ -250,19 +250,19 @@ def no_volume(nodes: int) -> Setup:
 
 def reclaim_gang(nodes: int, tasks: int | None = None) -> Setup:
     size = nodes // 2 if tasks is None else tasks
-    expected = Outcome(promised=size, evicted=GPUS_PER_NODE * size)
+    expected = CycleOutcome(promised=size, evicted=GPUS_PER_NODE * size)
     return cycle(f"H-{nodes}", partial(large_gang, nodes, size), expected, "reclaim")
 
 
 def reclaim_single(nodes: int, min_runtime: float | None = None) -> Setup:
     gpus = nodes * GPUS_PER_NODE
     name = f"I-{nodes}" if min_runtime is None else f"I-min-{nodes}"
-    return cycle(name, partial(many_single, nodes, min_runtime), Outcome(promised=gpus, evicted=gpus))
+    return cycle(name, partial(many_single, nodes, min_runtime), CycleOutcome(promised=gpus, evicted=gpus))
 
 
-def setups() -> dict[str, Setup | VictimOrder]:
+def setups() -> dict[str, Setup | VictimOrderSetup]:
     """All of KAI's benchmarks by our name for them, and a few more that KAI has none like."""
-    found: list[Setup | VictimOrder] = [
+    all_setups: list[Setup | VictimOrderSetup] = [
         *(allocate(*size) for size in ((10, 50), (50, 200), (100, 500), (500, 4_000), (5_000, 40_000))),
         *(nothing_waits(*size) for size in ((10, 50), (50, 200))),
         *(preempt(*size) for size in ((10, 50), (50, 200))),
@@ -277,8 +277,8 @@ def setups() -> dict[str, Setup | VictimOrder]:
         *(reclaim_gang(nodes) for nodes in (10, 50, 100, 200, 500, 1000)),
         *(reclaim_single(nodes) for nodes in (10, 50, 100, 200, 500, 1000)),
         reclaim_single(500, min_runtime=30.0),
-        VictimOrder("J-preempt", partial(victims_alone, 1, 1_000), 1_000),
-        VictimOrder("J-reclaim", partial(victims_alone, 10, 1_000), 1_000),
-        VictimOrder("J-shares", partial(victims_alone, 10, 1_000), 1_000, by_age=False),
+        VictimOrderSetup("J-preempt", partial(victims_alone, 1, 1_000), 1_000),
+        VictimOrderSetup("J-reclaim", partial(victims_alone, 10, 1_000), 1_000),
+        VictimOrderSetup("J-shares", partial(victims_alone, 10, 1_000), 1_000, by_age=False),
     ]
-    return {setup.name: setup for setup in found}
+    return {setup.name: setup for setup in all_setups}

@@ -1,4 +1,4 @@
-"""Our times beside KAI's, for people and for programs."""
+"""Our times beside KAI's, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEAD = ("set-up", "KAI's benchmark", "KAI ms", "ours ms", "KAI/ours", "cycle ms
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were taken on."""
+    """The machine on which the times were measured."""
     model = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as info:
@@ -52,7 +52,7 @@ def as_dict(timings: Sequence[Timing], figures: Figures) -> dict[str, Any]:
 
 
 def text(timings: Sequence[Timing], figures: Figures) -> str:
-    """A table, then where KAI's figures are from and what ours were taken on."""
+    """A table, followed by the source of KAI's times and the machine of ours."""
     rows = [_HEAD, *(_row(timing, figures) for timing in timings)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     left = (0, 1, len(_HEAD) - 1)
@@ -87,12 +87,12 @@ def _row(timing: Timing, figures: Figures) -> tuple[str, ...]:
 def _outcome(timing: Timing) -> str:
     if timing.outcome is None:
         return ""
-    said = [f"{number:,} {what}" for what, number in asdict(timing.outcome).items() if number]
-    return ", ".join(said) or "nothing"
+    parts = [f"{number:,} {what}" for what, number in asdict(timing.outcome).items() if number]
+    return ", ".join(parts) or "nothing"
 
 
 def _number(value: float) -> str:
-    """Three digits that matter.
+    """Format a number with three significant digits.
 
     >>> _number(121306.0), _number(57.99), _number(0.0512)
     ('121,306', '58.0', '0.051')

@@ -1,8 +1,8 @@
-"""A lab left alone under steady work: jobs arrive, finish, are reclaimed, for as long as asked. What is looked for is growth.
+"""Run a lab under steady load for a given time, to find growth of memory, threads, files or watches.
 
-Two teams with half of the fleet each. The first always asks for more than its half, in pods that end after some seconds; the
-second comes and goes, each time reclaiming what it owns. Whatever has ended is deleted, so the cluster holds about as much at
-the end as after the first minutes: so must the scheduler's memory, its threads and files, and the watches on the server.
+Two teams own half of the fleet each. The first always requests more than its half, in pods that end after some seconds; the second comes and goes
+and reclaims its half each time. Ended pods are deleted, so the cluster stays at about the same size after the first minutes. So must the scheduler's
+memory, its threads and files, and the watches on the server.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import psutil
 
 from benchmarks.lab_runs import shapes
+from benchmarks.lab_runs.measured import WrongOutcome
 from benchmarks.lab_runs.scheduler_process import kailab_process
-from benchmarks.lab_runs.timed_lab import WrongOutcome
 from kailab.cluster.controlplane.supervision import log_tail
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.processes import ask, find
@@ -38,9 +38,9 @@ _WATCHES = re.compile(r'^apiserver_longrunning_requests\{.*verb="WATCH".*\} (\S+
 Tell = Callable[[str], None]
 
 
-class Sample(NamedTuple):
-    """At one moment: seconds since the beginning; of the scheduler: bytes of memory, threads, open files; watches on the
-    server; pods and PodGroups there are; pods that have come, ended and been evicted so far."""
+class ChurnSample(NamedTuple):
+    """One moment: seconds since the start; memory in bytes, threads and open files of the scheduler; watches on the server; present pods and PodGroups;
+    pods that have arrived, ended and been evicted so far."""
 
     seconds: float
     memory: int
@@ -55,20 +55,22 @@ class Sample(NamedTuple):
 
 
 class Churned(NamedTuple):
-    """The samples of a run, through which the scheduler lived as one process."""
+    """The samples of a run with a single scheduler process."""
 
     fleet: str
     seconds: float
-    samples: tuple[Sample, ...]
+    samples: tuple[ChurnSample, ...]
 
     def thirds(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Medians of the second and of the last third of the time, by what was measured; the first is warming up."""
+        """Medians of the second and of the last third of the time, by name; the first third is warm-up."""
         third = self.seconds / 3
         parts = (
             [s for s in self.samples if third <= s.seconds < 2 * third],
             [s for s in self.samples if s.seconds >= 2 * third],
         )
-        middle, last = ({name: median(getattr(s, name) for s in part) for name in Sample._fields} for part in parts)
+        middle, last = (
+            {name: median(getattr(s, name) for s in part) for name in ChurnSample._fields} for part in parts
+        )
         return middle, last
 
     def as_dict(self) -> dict[str, Any]:
@@ -86,8 +88,8 @@ class Churned(NamedTuple):
         middle, last = self.thirds()
         end = self.samples[-1]
         lines = [
-            f"churn on {self.fleet}: {self.seconds / 60:.1f} min, {end.arrived:,} pods came, {end.ended:,} ended by themselves, "
-            f"{end.evicted:,} were evicted; the scheduler lived on",
+            f"churn on {self.fleet}: {self.seconds / 60:.1f} min, {end.arrived:,} pods arrived, {end.ended:,} ended by themselves, "
+            f"{end.evicted:,} were evicted; the scheduler kept running",
             "",
             f"{'':<26}{'middle third':>14}{'last third':>14}",
         ]
@@ -113,7 +115,7 @@ def churn(
     seed: int = 1,
     tell: Tell = lambda _: None,
 ) -> Churned:
-    """``every``: seconds between samples. Raises ConnectError and what the backend raises; WrongOutcome if the scheduler ends."""
+    """Run the load. ``every``: seconds between samples. Raises ConnectError, the errors of the backend, and WrongOutcome if the scheduler ends."""
     described = fleet_of(fleet)
     venue = open_plane(backend, components=components, get=True, tell=tell)
     try:
@@ -123,7 +125,7 @@ def churn(
             if scheduler is None:
                 raise _ended(venue.plane, 0.0)
             work = _Work(venue.cluster, described.summary().gpus, random.Random(seed))
-            samples: list[Sample] = []
+            samples: list[ChurnSample] = []
             begun = time.monotonic()
             while (passed := time.monotonic() - begun) < seconds:
                 work.turn(passed)
@@ -132,7 +134,7 @@ def churn(
                     if used is None:
                         raise _ended(venue.plane, passed)
                     samples.append(_sample(venue.cluster, passed, used, work))
-                    tell(f"{passed:.0f} of {seconds:.0f} s, {work.arrived} pods came")
+                    tell(f"{passed:.0f} of {seconds:.0f} s, {work.arrived} pods arrived")
                 time.sleep(max(0.0, TURN_SECONDS - (time.monotonic() - begun - passed)))
             return Churned(described.name, seconds, tuple(samples))
     finally:
@@ -148,10 +150,10 @@ def _use(process: psutil.Process) -> tuple[int, int, int]:
     return process.memory_info().rss, process.num_threads(), process.num_fds()
 
 
-def _sample(cluster: KubernetesCluster, seconds: float, used: tuple[int, int, int], work: _Work) -> Sample:
+def _sample(cluster: KubernetesCluster, seconds: float, used: tuple[int, int, int], work: _Work) -> ChurnSample:
     memory, threads, files = used
     watches = sum(float(count) for count in _WATCHES.findall(cluster.raw("/metrics")))
-    return Sample(
+    return ChurnSample(
         seconds=round(seconds, 1),
         memory=memory,
         threads=threads,
@@ -166,7 +168,7 @@ def _sample(cluster: KubernetesCluster, seconds: float, used: tuple[int, int, in
 
 
 class _Work:
-    """What comes and goes."""
+    """The pods of the two teams."""
 
     def __init__(self, cluster: KubernetesCluster, gpus: int, chance: random.Random) -> None:
         self._cluster = cluster
@@ -182,21 +184,21 @@ class _Work:
             cluster.apply(queue)
 
     def turn(self, seconds: float) -> None:
-        """Clear away what ended, and have each team ask for what it wants now."""
+        """Delete ended pods and create those that each team wants now."""
         pods = self._cluster.list("Pod", "default")
-        done = [pod for pod in pods if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")]
-        self.ended += len(done)
-        # Nothing else takes pods away here: counting what is gone misses none, however slowly we look.
-        self.evicted = self.arrived - self.ended - (len(pods) - len(done))
-        self._cluster.write_all([[DeleteWrite("Pod", pod["metadata"]["name"], "default", 0)] for pod in done])
-        there = {"borrower": 0, "owner": 0}
+        ended_pods = [pod for pod in pods if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")]
+        self.ended += len(ended_pods)
+        # No other process deletes pods, so the count of missing pods is the number of evictions.
+        self.evicted = self.arrived - self.ended - (len(pods) - len(ended_pods))
+        self._cluster.write_all([[DeleteWrite("Pod", pod["metadata"]["name"], "default", 0)] for pod in ended_pods])
+        present_pods = {"borrower": 0, "owner": 0}
         for pod in pods:
-            if pod not in done and "deletionTimestamp" not in pod["metadata"]:
-                there[pod["metadata"]["labels"][labels.QUEUE]] += 1
+            if pod not in ended_pods and "deletionTimestamp" not in pod["metadata"]:
+                present_pods[pod["metadata"]["labels"][labels.QUEUE]] += 1
         present = (seconds // OWNER_PERIOD_SECONDS) % 2 == 1
-        wanted = {"borrower": self._gpus + 8, "owner": self._gpus // 2 if present else 0}
-        for queue, number in wanted.items():
-            self._bring(queue, min(number - there[queue], 12))
+        desired = {"borrower": self._gpus + 8, "owner": self._gpus // 2 if present else 0}
+        for queue, number in desired.items():
+            self._bring(queue, min(number - present_pods[queue], 12))
 
     def _bring(self, queue: str, number: int) -> None:
         pods = []

@@ -1,4 +1,4 @@
-"""The command line of `python -m benchmarks.lab_runs`: how fast the lab is, in the shapes of KAI's scale tests."""
+"""The command line of `python -m benchmarks.lab_runs`: measure the lab in the set-ups of KAI's scale tests."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ from kailab.cli.error_messages import ReportingGroup
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from benchmarks.lab_runs.measured import Outcome
+    from benchmarks.lab_runs.measured import BenchmarkResult
 
 
 @click.group(
     "lab_runs", cls=ReportingGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True}
 )
 def app() -> None:
-    """Measure how long a lab takes from jobs to running pods, and where the time goes."""
+    """Measure the time from Jobs to running pods, by phase."""
 
 
 @app.command()
 @click.option("--fleet", default="scale-500", help="The fleet: a name or a file.")
 @click.option("--jobs", type=int, help="Number of one-GPU Jobs; default: one per GPU.")
-@click.option("--backend", default="embedded", help="Where: embedded, or controlplane.")
+@click.option("--backend", default="embedded", help="Backend: embedded or controlplane.")
 @options.components
 @click.option(
-    "--kai-bin", "kai", type=options.PATH, help="Backend controlplane: a real KAI's binaries, to measure beside."
+    "--kai-bin",
+    "kai",
+    type=options.PATH,
+    help="Backend controlplane: folder of a real KAI's binaries, to compare with.",
 )
 @options.kai_crds
 @click.option(
-    "--kai-pods", type=click.IntRange(min=1), show_default="300", help="Number of pods for that KAI, which is slow."
+    "--kai-pods", type=click.IntRange(min=1), show_default="300", help="Number of pods for KAI, which is slow."
 )
 @options.output
 def fill(
@@ -46,8 +49,8 @@ def fill(
     kai_pods: int | None,
     output: TextOrJson,
 ) -> None:
-    """Fill an idle cluster with one-GPU Jobs. On a control plane: pods per second from submitted to bound, beside what the
-    API server takes at most from a bare client."""
+    """Fill an idle cluster with one-GPU Jobs. On a control plane, measure pods per second from submission to binding, beside the
+    highest rate that the API server accepts from a bare client."""
     from benchmarks import lab_runs
     from kailab.cluster.backends import BACKENDS
     from kailab.cluster.registry import FLAGS
@@ -59,11 +62,9 @@ def fill(
     check_options(backend, None, options)
     for name in ("kai_crds", "kai_pods"):
         if kai is None and options[name] is not None:
-            raise InputError(f"{FLAGS[name]} is for a KAI to measure beside: give {FLAGS['kai']} too")
+            raise InputError(f"{FLAGS[name]} needs {FLAGS['kai']}")
     if backend == "kubeconfig":
-        raise InputError(
-            "a fill is measured in a cluster of its own: expected the backend embedded, controlplane or kind"
-        )
+        raise InputError("a fill needs a cluster of its own; expected the backend embedded, controlplane or kind")
     if backend != "embedded":
         from benchmarks.lab_runs.livefill import KAI_PODS, live_fill
 
@@ -82,11 +83,11 @@ def fill(
 @app.command()
 @click.option("--fleet", default="scale-500", help="The fleet: a name or a file.")
 @click.option("--jobs", type=int, help="Number of one-GPU Jobs; default: one per GPU.")
-@click.option("--singles", type=int, default=5, help="One-GPU reclaims made one at a time.")
+@click.option("--singles", type=int, default=5, help="Number of one-GPU reclaims, one after the other.")
 @options.output
 def reclaim(fleet: str, jobs: int | None, singles: int, output: TextOrJson) -> None:
-    """A cluster full of over-quota work, and an owner who returns: for one GPU at a time, for half of the cluster in one
-    gang, for all of it in one-GPU Jobs."""
+    """Fill a cluster with over-quota work, then reclaim it for its owner: one GPU at a time, half of the cluster for one gang, all of it
+    for one-GPU Jobs."""
     from benchmarks import lab_runs
 
     with terminal.progress_bars() as tell:
@@ -96,10 +97,10 @@ def reclaim(fleet: str, jobs: int | None, singles: int, output: TextOrJson) -> N
 
 @app.command()
 @click.option("--fleet", default="scale-500", help="The fleet: a name or a file.")
-@click.option("--pods", type=int, default=10, help="Pods of the gang, each asking for a whole node.")
+@click.option("--pods", type=int, default=10, help="Pods of the gang, each requesting a whole node.")
 @options.output
 def unschedulable(fleet: str, pods: int, output: TextOrJson) -> None:
-    """How long it takes to say that a gang can't run: one GPU less may be reclaimed than it needs."""
+    """Measure the time to find that a gang can't run, because one GPU less can be reclaimed than it needs."""
     from benchmarks import lab_runs
 
     with terminal.progress_bars() as tell:
@@ -108,10 +109,10 @@ def unschedulable(fleet: str, pods: int, output: TextOrJson) -> None:
 
 
 @app.command()
-@click.option("--nodes-per-rack", type=int, default=2, help="256 racks of so many nodes.")
+@click.option("--nodes-per-rack", type=int, default=2, help="Nodes in each of 256 racks.")
 @options.output
 def gang(nodes_per_rack: int, output: TextOrJson) -> None:
-    """One gang over a whole cluster of zones, blocks and racks, with and without a preferred level."""
+    """Place one gang on a whole cluster of zones, blocks and racks, with and without a preferred level."""
     from benchmarks import lab_runs
 
     with terminal.progress_bars() as tell:
@@ -120,15 +121,13 @@ def gang(nodes_per_rack: int, output: TextOrJson) -> None:
 
 
 @app.command()
-@click.option(
-    "--trace", type=options.PATH, help="The trace, as of `kailab replay`; default: openb's of $KAILAB_SHARED."
-)
+@click.option("--trace", type=options.PATH, help="Trace, as for `kailab replay`; default: openb's in $KAILAB_SHARED.")
 @click.option("--fleet", default="", help="The fleet: a name, a file, or a list of nodes (.csv).")
-@click.option("--load", type=click.IntRange(min=1), default=130, help="Per cent of the GPUs that the jobs ask for.")
-@click.option("--seed", type=int, default=0, help="Which jobs are drawn.")
+@click.option("--load", type=click.IntRange(min=1), default=130, help="Requested GPUs in percent of the fleet.")
+@click.option("--seed", type=int, default=0, help="Seed of the drawn jobs.")
 @options.output
 def mixed(trace: Path | None, fleet: str, load: int, seed: int, output: TextOrJson) -> None:
-    """Jobs drawn from a trace, shares of GPUs beside whole ones, until all that fits is placed."""
+    """Submit jobs drawn from a trace, with fractional and whole GPUs, until no more fit."""
     from benchmarks import lab_runs
 
     with terminal.progress_bars() as tell:
@@ -137,7 +136,7 @@ def mixed(trace: Path | None, fleet: str, load: int, seed: int, output: TextOrJs
 
 
 @app.command()
-@click.option("--for", "duration", default="5m", help="How long: 60s, 30m.")
+@click.option("--for", "duration", default="5m", help="Duration: 60s, 30m.")
 @click.option("--fleet", default="lesson", help="The fleet: a name or a file.")
 @options.components
 @options.output
@@ -151,7 +150,7 @@ def churn(duration: str, fleet: str, components: Path | None, output: TextOrJson
     terminal.say(json.dumps(found.as_dict(), indent=2) if output is TextOrJson.json else found.text())
 
 
-def _show(outcome: Outcome, output: TextOrJson) -> None:
+def _show(outcome: BenchmarkResult, output: TextOrJson) -> None:
     terminal.say(json.dumps(outcome.as_dict(), indent=2) if output is TextOrJson.json else outcome.text())
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.lab_runs import shapes
-from benchmarks.lab_runs.measured import Outcome, peak_memory
+from benchmarks.lab_runs.measured import BenchmarkResult, peak_memory
 from benchmarks.lab_runs.timed_lab import Progress, TimedLab
 from kailab.errors import InputError
 from kailab.fleet import Fleet
 
 
-def fill(fleet: str | Path | Fleet = "scale-500", jobs: int | None = None, progress: Progress | None = None) -> Outcome:
+def fill(
+    fleet: str | Path | Fleet = "scale-500", jobs: int | None = None, progress: Progress | None = None
+) -> BenchmarkResult:
     """From the first Job submitted to all pods Running. ``jobs``: one per GPU of the fleet unless given; those beyond
     stay pending. Raises InputError, WrongOutcome."""
     if jobs is not None and jobs < 1:
@@ -27,4 +29,4 @@ def fill(fleet: str | Path | Fleet = "scale-500", jobs: int | None = None, progr
         measured = timed.stop("fill", fit, jobs=number)
         timed.require("pods running", timed.running("fill"), fit)
         idle = timed.idle_cycle()
-        return Outcome("fill", timed.fleet, timed.nodes, timed.gpus, (measured,), idle, peak_memory())
+        return BenchmarkResult("fill", timed.fleet, timed.nodes, timed.gpus, (measured,), idle, peak_memory())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.lab_runs import shapes
-from benchmarks.lab_runs.measured import Measured, Outcome, peak_memory
+from benchmarks.lab_runs.measured import BenchmarkResult, Measured, peak_memory
 from benchmarks.lab_runs.timed_lab import Progress, TimedLab
 from kailab.errors import InputError
 from kailab.fleet import Fleet, read_fleet
@@ -47,7 +47,7 @@ topologies:
     )
 
 
-def gang(nodes_per_rack: int = 2, progress: Progress | None = None) -> Outcome:
+def gang(nodes_per_rack: int = 2, progress: Progress | None = None) -> BenchmarkResult:
     """A Job with a pod for each node, each taking the node whole: from submission to all Running. Raises InputError,
     WrongOutcome."""
     measured: list[Measured] = []
@@ -63,4 +63,4 @@ def gang(nodes_per_rack: int = 2, progress: Progress | None = None) -> Outcome:
             timed.require("pods running", timed.running("gang"), timed.nodes)
             timed.remove([name])
         idle = timed.idle_cycle()
-        return Outcome("gang", timed.fleet, timed.nodes, timed.gpus, tuple(measured), idle, peak_memory())
+        return BenchmarkResult("gang", timed.fleet, timed.nodes, timed.gpus, tuple(measured), idle, peak_memory())

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple, TypeVar
 import psutil
 
 from benchmarks.lab_runs import shapes
+from benchmarks.lab_runs.measured import WrongOutcome
 from benchmarks.lab_runs.scheduler_process import kailab_process
-from benchmarks.lab_runs.timed_lab import WrongOutcome
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.polling import wait_until
 from kailab.cluster.processes import ask, find

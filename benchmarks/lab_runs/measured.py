@@ -1,4 +1,4 @@
-"""What a benchmark found, for people and for programs."""
+"""The results of a benchmark, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kailab.errors import KailabError
+
 KIB = 1024
+
+
+class WrongOutcome(KailabError):
+    """A benchmark did not end with the expected outcome, so its times mean nothing."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measurement. ``phases``: phase -> seconds, which add up to ``seconds``. ``pods``: how many pods got where
-    the measurement wanted them. ``facts``: numbers of its own."""
+    """One measurement. ``phases``: phase -> seconds, which add up to ``seconds``. ``pods``: number of pods that reached the measured
+    state. ``facts``: further numbers."""
 
     name: str
     seconds: float
@@ -42,9 +50,8 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """A benchmark's measurements, and what the lab was. ``idle_cycle``: seconds that a scheduling cycle takes over the
-    cluster as the benchmark left it, when nothing has changed; None: not measured."""
+class BenchmarkResult:
+    """A benchmark's measurements and its lab. ``idle_cycle``: seconds of a scheduling cycle without changes at the end; None: not measured."""
 
     benchmark: str
     fleet: str

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.lab_runs import shapes
-from benchmarks.lab_runs.measured import Outcome, peak_memory
+from benchmarks.lab_runs.measured import BenchmarkResult, peak_memory
 from benchmarks.lab_runs.timed_lab import Progress, TimedLab
 from checks.recorded_files import shared_folder
 from kailab.errors import InputError
@@ -26,7 +26,7 @@ PODS, NODES = "openb_pod_list_default.csv", "openb_node_list_all_node.csv"
 
 def mixed(
     trace: Path | None = None, fleet: str = "", load: int = 130, seed: int = 0, progress: Progress | None = None
-) -> Outcome:
+) -> BenchmarkResult:
     """From the first Job submitted until all that fits is Running. ``trace``, ``fleet``: as ``kailab replay`` reads them; openb's of the
     shared folder unless given. ``load``: per cent of the fleet's GPUs that the drawn jobs ask for. Raises InputError, WrongOutcome."""
     if load < 1:
@@ -56,7 +56,7 @@ def mixed(
         timed.require("pods running after another look", timed.running(QUEUE), running)
         allocated = 100 * timed.allocated(QUEUE) / timed.gpus
         measured = replace(measured, facts={**measured.facts, "gpus_allocated_percent": allocated})
-        return Outcome("mixed", timed.fleet, timed.nodes, timed.gpus, (measured,), idle, peak_memory())
+        return BenchmarkResult("mixed", timed.fleet, timed.nodes, timed.gpus, (measured,), idle, peak_memory())
 
 
 def _facts(jobs: list[TraceJob], largest: int) -> dict[str, int]:

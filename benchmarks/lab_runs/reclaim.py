@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean
 
 from benchmarks.lab_runs import shapes
-from benchmarks.lab_runs.measured import Measured, Outcome, peak_memory
+from benchmarks.lab_runs.measured import BenchmarkResult, Measured, peak_memory
 from benchmarks.lab_runs.timed_lab import Progress, TimedLab
 from kailab.errors import InputError
 from kailab.fleet import Fleet
@@ -21,7 +21,7 @@ def reclaim(
     singles: int = 5,
     parts: tuple[str, ...] = PARTS,
     progress: Progress | None = None,
-) -> Outcome:
+) -> BenchmarkResult:
     """Three measurements, each over a full cluster of one-GPU Jobs in a queue without quota: one-GPU Jobs one at a
     time (``singles`` of them), one gang that takes half of the nodes whole, and ``jobs`` one-GPU Jobs at once (one per
     GPU unless given). Each runs until the owner's pods are Running and the lab is at rest. Raises InputError,
@@ -43,7 +43,7 @@ def reclaim(
         if "many" in parts:
             measured.append(_many(timed, many))
         idle = timed.idle_cycle()
-        return Outcome("reclaim", timed.fleet, timed.nodes, timed.gpus, tuple(measured), idle, peak_memory())
+        return BenchmarkResult("reclaim", timed.fleet, timed.nodes, timed.gpus, tuple(measured), idle, peak_memory())
 
 
 def fill(timed: TimedLab, quota: float) -> None:

@@ -1,4 +1,4 @@
-"""Time, attributed to whatever is going on at the moment."""
+"""A stopwatch that attributes time to phases."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 
 class Stopwatch:
-    """Exactly one phase runs at any moment between ``start`` and ``stop``, so that phases add up to the whole.
+    """Exactly one phase runs at any moment between ``start`` and ``stop``, so the phases add up to the total.
 
-    ``seconds``: phase -> time, in the order in which they were first met. ``on_change`` is told of each phase as it
-    begins. ``clock``: seconds, of the wall unless given.
+    ``seconds``: phase -> time, in the order of their first start. ``on_change``: called with each phase that starts. ``clock``: returns seconds; default:
+    wall-clock time.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class Stopwatch:
         self._since = 0.0
 
     def switch(self, phase: str) -> str:
-        """End the phase that runs and begin another ("" for none). Returns the one that ran."""
+        """End the current phase and begin another ("" for none). Returns the one that ended."""
         now = self._clock()
         before = self._phase
         if before:
@@ -36,7 +36,7 @@ class Stopwatch:
 
     @contextmanager
     def during(self, phase: str) -> Iterator[None]:
-        """One phase inside another, which carries on afterwards."""
+        """Run one phase inside another, which continues afterwards."""
         before = self.switch(phase)
         try:
             yield

@@ -1,4 +1,4 @@
-"""A lab taken apart for timing: the same cluster, controllers and scheduler, each run under a stopwatch."""
+"""A lab for timing: the same cluster, controllers and scheduler as in a lab, each under a stopwatch."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from pathlib import Path
 from statistics import median
 from types import TracebackType
 
-from benchmarks.lab_runs.measured import Measured
+from benchmarks.lab_runs.measured import Measured, WrongOutcome
 from benchmarks.lab_runs.stopwatch import Stopwatch
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.install.devices import furnishings
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
 from kailab.engine.snapshot.records import GPU
-from kailab.errors import KailabError
 from kailab.evidence.decision_log import DecisionLog, NameIndex
 from kailab.fleet import Fleet
 from kailab.lab.garbage import collector_off
@@ -32,13 +31,7 @@ from kailab.undertest.contract import SteppedPart
 from kailab.workloads import WorkloadControllers
 
 Progress = Callable[[str, int, int], None]
-"""Told what is going on, how far it is, and of how many (0: not known)."""
-
-
-class WrongOutcome(KailabError):
-    """A benchmark did not end as it has to: its time means nothing."""
-
-    exit_code = 1
+"""Called with (activity, done, total); total 0: unknown."""
 
 
 class _Timed:
@@ -58,7 +51,7 @@ class _Timed:
 
 
 class _TimedScheduler:
-    """The scheduler under the stopwatch: taking in what changed is ``mirror``, then the phases it tells of itself."""
+    """The scheduler under the stopwatch: reading changes is the phase ``mirror``, the others are those that it reports."""
 
     def __init__(self, scheduler: Scheduler, watch: Stopwatch) -> None:
         self._scheduler = scheduler
@@ -77,7 +70,7 @@ class _TimedScheduler:
 
 
 class _TimedClock:
-    """The cluster's clock. What falls due as time passes is the kubelet's."""
+    """The cluster's clock. Timers that fall due count as the phase ``kubelet``."""
 
     def __init__(self, cluster: EmbeddedCluster, watch: Stopwatch) -> None:
         self._cluster = cluster
@@ -100,8 +93,8 @@ _PHASES = {
 
 
 class TimedLab(AbstractContextManager["TimedLab"], Observer):
-    """``cluster`` with a fleet; ``submit`` and ``settle`` run under the stopwatch of the current measurement. ``reservations``: of
-    shared GPUs, where some are submitted. ``clock``: what measurements go by, seconds of the wall unless given."""
+    """A cluster with a fleet; ``submit`` and ``settle`` run under the stopwatch of the current measurement. ``reservations``: reserve shared GPUs, if any
+    are submitted. ``clock``: returns seconds; default: wall-clock time."""
 
     def __init__(
         self,
@@ -112,7 +105,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         reservations: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._progress = progress or _nobody
+        self._progress = progress or _no_progress
         self._progress("building the fleet", 0, 0)
         described = fleet_of(fleet)
         self.cluster, self.fleet = EmbeddedCluster(), described.name
@@ -124,7 +117,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         self._clock = clock
         self._watch = Stopwatch(self._on_activity, clock)
         self._log = DecisionLog(NameIndex(self.cluster), self.cluster.now(), keep_all=False)
-        # No claims are submitted, and nothing of them is to be timed.
+        # No claims are submitted, so their part is not run.
         wanted = SchedulerComposition(
             config=config or EngineConfig(), claims=False, reservations=reservations, sparing=False
         )
@@ -157,7 +150,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         self._watch.switch("other")
 
     def stop(self, name: str, pods: int, **facts: int | float | str) -> Measured:
-        """End it."""
+        """End the measurement."""
         self._watch.switch("")
         return Measured(
             name=name,
@@ -175,10 +168,10 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         return self._clock() - self._started
 
     def idle_cycle(self, times: int = 9) -> float:
-        """Seconds of a whole scheduling cycle over a cluster in which nothing has changed; the median of several."""
+        """Seconds of a scheduling cycle without changes; the median of several."""
         self._progress("idle cycles", 0, 0)
         taken = []
-        # As where a lab settles, of which cycles are a part.
+        # As in a lab, which settles with the garbage collector off.
         with collector_off():
             for _ in range(times):
                 begun = time.perf_counter()
@@ -189,9 +182,9 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
     # --- acting ------------------------------------------------------------------------------------------------------
 
     def submit(self, objects: Iterable[Object], total: int = 0) -> int:
-        """Create objects through the cluster. Returns how many."""
+        """Create objects and return their number."""
         number = 0
-        # As in a lab, whose apply and settle keep it out of the way, too.
+        # As in a lab, which applies objects with the garbage collector off.
         with collector_off(), self._watch.during("submit"):
             for number, obj in enumerate(objects, 1):
                 self.cluster.create(obj)
@@ -200,12 +193,12 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         return number
 
     def settle(self) -> None:
-        """Until nothing changes any more."""
+        """Run until nothing changes any more."""
         with collector_off():
             self._pace.settle()
 
     def remove(self, names: Iterable[str]) -> None:
-        """Delete Jobs and settle, outside of any measurement."""
+        """Delete Jobs and settle, outside of measurements."""
         self._progress("clearing up", 0, 0)
         for name in names:
             self.cluster.delete("Job", name, "default")
@@ -214,7 +207,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
     # --- looking -----------------------------------------------------------------------------------------------------
 
     def running(self, queue: str) -> int:
-        """Pods labelled with a queue that are Running and not on their way out."""
+        """The number of a queue's pods that are Running and not being deleted."""
         return sum(
             1
             for pod in self.cluster.list("Pod", labels={labels.QUEUE: queue})
@@ -222,24 +215,31 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         )
 
     def allocated(self, queue: str) -> float:
-        """GPUs that a queue's work holds."""
-        return next(one.gpu.allocated for one in self._scheduler.scheduling_state().queues if one.name == queue) / GPU
+        """GPUs that a queue holds."""
+        return (
+            next(
+                queue_state.gpu.allocated
+                for queue_state in self._scheduler.scheduling_state().queues
+                if queue_state.name == queue
+            )
+            / GPU
+        )
 
     def require(self, what: str, seen: int, wanted: int) -> None:
         """Raises WrongOutcome unless they are equal."""
         if seen != wanted:
             why = Counter(entry.message for entry in self._log.last.pending).most_common(1) if self._log.last else []
-            told = f"; most wait because: {why[0][0]}" if why else ""
-            raise WrongOutcome(f"{what}: {seen} and not {wanted}{told}")
+            reason = f"; most wait because: {why[0][0]}" if why else ""
+            raise WrongOutcome(f"{what}: {seen} and not {wanted}{reason}")
 
     def verdict(self, job: str) -> str:
-        """The code of the reason for which the PodGroup of a Job waits. Raises WrongOutcome if it has none."""
+        """The code of the reason why the PodGroup of a Job is pending. Raises WrongOutcome if it has none."""
         for group in self.cluster.list("PodGroup"):
             if any(owner["name"] == job for owner in group["metadata"].get("ownerReferences") or ()):
                 pending = self._scheduler.last_pending(group["metadata"]["uid"])
                 if pending is not None:
                     return str(pending.code)
-        raise WrongOutcome(f"no reason was given for Job {job} that waits")
+        raise WrongOutcome(f"the pending Job {job} has no reason")
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -254,5 +254,5 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         self._progress(name, 0, 0)
 
 
-def _nobody(phase: str, done: int, total: int) -> None:
+def _no_progress(phase: str, done: int, total: int) -> None:
     pass

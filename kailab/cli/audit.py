@@ -1,4 +1,4 @@
-"""``audit``: the whole queue tree looked through: who is kept short, what is idle, what can never work."""
+"""``audit``: check all queues for starvation, idle quota and work that can't run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kailab.advice.audit.finding import Audit
 
 SHOWN = 10
-"""Queues that are told with their waits where not all is asked for."""
+"""Queues in the table of waiting times unless ``--all`` is given."""
 
 
 @click.command()
@@ -25,54 +25,55 @@ SHOWN = 10
     default="warning",
     help="Exit with 1 if there is a finding as severe as this, or more.",
 )
-@click.option("--all", "everything", is_flag=True, help="Findings of every severity, and every queue that waits.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Show findings of every severity, and every queue with waiting work."
+)
 @options.output
 @options.state
 def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> None:
-    """Look through the whole queue tree: starved queues and who borrows from them, what stands against its return, idle
-    quota, quotas beyond capacity, queues that can run nothing, work that fits nowhere, and how long work waits."""
+    """Check all queues: starved queues and their borrowers, obstacles to reclaim, idle quota, quotas beyond capacity, queues
+    that can't run anything, work that fits nowhere, and waiting times."""
     from kailab.advice.audit import audit as audited
     from kailab.advice.audit.finding import Severity
 
     with labfile.read_lab(state) as lab:
-        found = audited(lab.picture())
+        result = audited(lab.picture())
     if output is TextOrJson.json:
-        terminal.say(json.dumps(found.data(), indent=2))
+        terminal.say(json.dumps(result.data(), indent=2))
     else:
-        _say(found, everything)
-    if found.at_least(Severity(fail_on)):
+        _print(result, everything)
+    if result.at_least(Severity(fail_on)):
         raise click.exceptions.Exit(1)
 
 
-def _say(found: Audit, everything: bool) -> None:
+def _print(result: Audit, everything: bool) -> None:
     from kailab.advice.audit.finding import Severity
     from kailab.cli.table import format_span, render_table
 
-    shown = [one for one in found.findings if everything or one.severity is not Severity.INFO]
-    if shown:
-        terminal.say(
-            render_table(("SEVERITY", "CODE", "WHAT"), [(one.severity, one.code, one.sentence) for one in shown])
-        )
+    findings = [finding for finding in result.findings if everything or finding.severity is not Severity.INFO]
+    if findings:
+        rows = [(finding.severity, finding.code, finding.sentence) for finding in findings]
+        terminal.say(render_table(("SEVERITY", "CODE", "WHAT"), rows))
     else:
-        terminal.say(f"Nothing is wrong with {found.queues} queues.")
-    if left := len(found.findings) - len(shown):
-        terminal.notice(f"{left} more are worth knowing: --all")
-    if found.waits:
-        waits = found.waits if everything else found.waits[:SHOWN]
-        rows = [
+        terminal.say(f"Nothing is wrong with {result.queues} queues.")
+    if hidden := len(result.findings) - len(findings):
+        terminal.notice(f"{hidden} more findings of severity info: --all shows them")
+    if result.waits:
+        waits = result.waits if everything else result.waits[:SHOWN]
+        cells = [
             (
-                one.queue,
-                str(one.groups),
-                format_span(one.seconds),
-                format_span(one.p50),
-                format_span(one.p99),
-                one.longest,
+                wait.queue,
+                str(wait.groups),
+                format_span(wait.seconds),
+                format_span(wait.p50),
+                format_span(wait.p99),
+                wait.longest,
             )
-            for one in waits
+            for wait in waits
         ]
         terminal.say("")
-        terminal.say(render_table(("QUEUE", "WAITING", "LONGEST", "P50", "P99", "WAITS LONGEST"), rows))
-        if len(waits) < len(found.waits):
-            terminal.notice(f"work of {len(found.waits) - len(waits)} more queues waits: --all")
-    for line in found.unknown:
+        terminal.say(render_table(("QUEUE", "WAITING", "LONGEST", "P50", "P99", "WAITS LONGEST"), cells))
+        if len(waits) < len(result.waits):
+            terminal.notice(f"{len(result.waits) - len(waits)} more queues have waiting work: --all shows them")
+    for line in result.unknown:
         terminal.notice(line)

@@ -1,4 +1,4 @@
-"""``capacity``: the fewest GPUs that serve a trace as asked."""
+"""``capacity``: find the smallest fleet that meets targets for a trace."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--trace", type=options.PATH, required=True, help="The trace, as replay takes it.")
-@click.option(
-    "--fleet", required=True, help="The fleet to start from: a name, a file, or openb's list of nodes (.csv)."
-)
+@click.option("--trace", type=options.PATH, required=True, help="Trace, as for `kailab replay`.")
+@click.option("--fleet", required=True, help="Fleet to start from: a name, a file, or openb's list of nodes (.csv).")
 @click.option(
     "--target", "targets", multiple=True, required=True,
-    help="What is asked for: 'p99 wait < 1h', 'team-b mean wait < 10min', 'use > 60%'. May be repeated.",
+    help="Target: 'p99 wait < 1h', 'team-b mean wait < 10min', 'use > 60%'. May be repeated.",
 )  # fmt: skip
 @replay_options.replay_option_group
 @click.option(
     "--seeds",
     type=click.IntRange(0, 1000),
     default=5,
-    help="Other traces that could have been, for each size. 0: the trace as it is.",
-)
-@click.option("--most", type=click.IntRange(1, 1000), default=8, help="Try fleets of so many times the nodes at most.")
-@click.option(
-    "--step", type=click.IntRange(1), help="To so many nodes exactly.", show_default="a hundredth of the fleet's nodes"
+    help="Resampled traces for each fleet size. 0: only the trace itself.",
 )
 @click.option(
-    "--name", default="", show_default=False, help="Of the folder that runs are kept in, if not capacity-TRACE."
+    "--most", type=click.IntRange(1, 1000), default=8, help="Largest fleet to try, as a multiple of the fleet's nodes."
+)
+@click.option(
+    "--step",
+    type=click.IntRange(1),
+    help="Precision of the search, in nodes.",
+    show_default="a hundredth of the fleet's nodes",
+)
+@click.option(
+    "--name", default="", show_default=False, help="Name of the folder of the runs instead of capacity-TRACE."
 )
 @replay_options.parallel_options
 @options.studies
@@ -47,8 +50,8 @@ def capacity(
     skip_broken: bool, duration: str, checkpoint: str, arrivals_only: bool, config: Path | None, policies: tuple[str, ...], prices: Path | None, seeds: int,
     most: int, step: int | None, name: str, workers: int | None, dask: str, root: Path, output: TextOrJson,
 ) -> None:  # fmt: skip
-    """Find the fewest GPUs with which a trace's jobs are served as asked: the fleet is made smaller and larger and the trace replayed on it, with
-    several seeds. Tells the quotas that get there, and what each queue gains or loses. Exit code 1 if no fleet does."""
+    """Find the smallest fleet that meets targets for a trace: the trace is replayed on smaller and larger fleets, with several seeds. The report has
+    the required quotas, and what each queue gains or loses. Exit code 1 if no fleet meets the targets."""
     from kailab.errors import InputError
     from kailab.replay.trace import describe_broken_lines
     from kailab.studies.capacity import CapacityQuestion
@@ -59,53 +62,48 @@ def capacity(
 
     replay_options.check_replay_options(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
     replay_options.check_study_options(workers, dask)
-    told = {
+    given = {
         "trace": str(trace), "format": form, "columns": replay_options.parse_columns(columns), "skipBroken": skip_broken, "fleet": fleet,
         "queues": replay_options.queues_mode(queues, quota_by_share, one_queue), "arrivalsOnly": arrivals_only,
         "policies": list(policies), "config": None if config is None else str(config), "prices": None if prices is None else str(prices),
     }  # fmt: skip
-    run_options = {key: placed(key, value, Path.cwd()) for key, value in told.items() if value}
+    run_options = {key: placed(key, value, Path.cwd()) for key, value in given.items() if value}
     for key, text in (("for", duration), ("checkpoint", checkpoint)):
-        if (found := replay_options.whole_seconds(f"--{key}", text)) is not None:
-            run_options[key] = found
+        if (seconds := replay_options.whole_seconds(f"--{key}", text)) is not None:
+            run_options[key] = seconds
     name = name or f"capacity-{trace.name.partition('.')[0].lower()}"
     if not NAME.fullmatch(name):
-        raise InputError(f"--name: {name!r:.80}: expected small letters, digits, '-' and '.'")
+        raise InputError(f"--name: {name!r:.80}: expected lower-case letters, digits, '-' and '.'")
     question = CapacityQuestion(
         name=name, options=run_options, targets=tuple(map(read_target, targets)), seeds=seeds, most=most, step=step
     )
     if prices is not None and not any(target.priced for target in question.targets):
-        raise InputError(
-            "--prices: no target is of what they tell; expected one such as 'cost < 1000' or 'energy < 500'"
-        )
+        raise InputError("--prices: no target needs prices; expected one such as 'cost < 1000' or 'energy < 500'")
     configurations.print_notices_of_files([] if config is None else [config])
     for line in describe_broken_lines(trace_of(run_options)):
         terminal.warn(line)
     with signals.terminate_in_order(), terminal.progress_bars() as tell:
-        done = carry_out(question, root, workers=workers, dask=dask, progress=tell)
-    terminal.say(json.dumps(_data(done), indent=2) if output is TextOrJson.json else "\n".join(_told(done)))
-    if done.found is None:
+        result = carry_out(question, root, workers=workers, dask=dask, progress=tell)
+    terminal.say(json.dumps(_data(result), indent=2) if output is TextOrJson.json else "\n".join(_lines(result)))
+    if result.found is None:
         raise click.exceptions.Exit(1)
 
 
-# --- for programs ------------------------------------------------------------------------------------------------------
-
-
-def _data(done: Capacity) -> dict[str, Any]:
+def _data(result: Capacity) -> dict[str, Any]:
     from kailab.studies.capacity import team_gains
     from kailab.studies.confidence import CONFIDENCE
 
-    question = done.question
+    question = result.question
     return {
         "targets": [str(target) for target in question.targets],
         "seeds": question.seeds,
         "confidence": CONFIDENCE if question.seeds else None,
-        "given": _probe_data(done.given),
-        "found": None if done.found is None else _probe_data(done.found) | {"quotas": _quotas(done.found)},
-        "check": None if done.check is None else _probe_data(done.check),
-        "below": None if done.below is None else _probe_data(done.below),
-        "queues": [] if done.found is None else [_gain_data(one) for one in team_gains(done.given, done.found)],
-        "tried": [_probe_data(one) for one in done.probes],
+        "given": _probe_data(result.given),
+        "found": None if result.found is None else _probe_data(result.found) | {"quotas": _quotas(result.found)},
+        "check": None if result.check is None else _probe_data(result.check),
+        "below": None if result.below is None else _probe_data(result.below),
+        "queues": [] if result.found is None else [_gain_data(item) for item in team_gains(result.given, result.found)],
+        "tried": [_probe_data(item) for item in result.probes],
     }
 
 
@@ -114,23 +112,30 @@ def _probe_data(probe: FleetProbe) -> dict[str, Any]:
         "gpus": dict(probe.gpus), "total": probe.total, "nodes": dict(probe.nodes), "quotas_by": probe.quotas, "fresh_seeds": probe.fresh,
         "keeps": str(probe.verdict),
         "targets": [
-            {"target": str(one.target), "keeps": str(one.verdict), "mean": one.mean, "bound": one.bound, "seeds": len(one.values), "missing": one.missing}
-            for one in probe.estimates
+            {"target": str(estimate.target), "keeps": str(estimate.verdict), "mean": estimate.mean, "bound": estimate.bound, "seeds": len(estimate.values), "missing": estimate.missing}
+            for estimate in probe.estimates
         ],
     }  # fmt: skip
 
 
-def _gain_data(one: TeamGain) -> dict[str, Any]:
-    def wait(part: MeanWait) -> dict[str, Any]:
-        return {"quota": part.quota, "wait_mean": part.mean, "wait_p99": part.p99, "began": part.began}
+def _gain_data(gain: TeamGain) -> dict[str, Any]:
+    def wait(mean_wait: MeanWait) -> dict[str, Any]:
+        return {
+            "quota": mean_wait.quota,
+            "wait_mean": mean_wait.mean,
+            "wait_p99": mean_wait.p99,
+            "began": mean_wait.began,
+        }
 
-    longer = None if one.longer is None else {"mean": one.longer.mean, "low": one.longer.low, "high": one.longer.high}
+    longer = (
+        None if gain.longer is None else {"mean": gain.longer.mean, "low": gain.longer.low, "high": gain.longer.high}
+    )
     return {
-        "queue": one.queue,
-        "given": wait(one.before),
-        "found": wait(one.after),
+        "queue": gain.queue,
+        "given": wait(gain.before),
+        "found": wait(gain.after),
         "longer": longer,
-        "verdict": one.verdict,
+        "verdict": gain.verdict,
     }
 
 
@@ -140,46 +145,50 @@ def _quotas(probe: FleetProbe) -> dict[str, float]:
     return plan_of(probe.runs[0]).queues.quotas
 
 
-# --- for people --------------------------------------------------------------------------------------------------------
-
-
-def _told(done: Capacity) -> Iterator[str]:
+def _lines(result: Capacity) -> Iterator[str]:
     from kailab.cli.table import render_table
 
-    question = done.question
-    how = f"{question.seeds} seeds, 95 % confidence" if question.seeds else "the trace as it is, once: no confidence"
-    yield f"Asked for: {', '.join(map(str, question.targets))} ({how})"
+    question = result.question
+    confidence = (
+        f"{question.seeds} seeds, 95 % confidence"
+        if question.seeds
+        else "one replay of the trace itself, no confidence"
+    )
+    yield f"Targets: {', '.join(map(str, question.targets))} ({confidence})"
     yield ""
-    rows = [[str(one.total), _models(one), one.quotas, *_cells(one), str(one.verdict)] for one in _shown(done)]
+    rows = [
+        [str(probe.total), _models(probe), probe.quotas, *_cells(probe), str(probe.verdict)]
+        for probe in _probes_by_size(result)
+    ]
     heads = ["GPUS", "MODELS", "QUOTAS", *(str(target).upper() for target in question.targets), "KEEPS"]
     yield render_table(heads, rows)
     yield ""
-    if done.found is None:
-        yield from _none(done)
+    if result.found is None:
+        yield from _nothing_found_lines(result)
         return
-    yield from _found(done)
+    yield from _found_lines(result)
 
 
-def _shown(done: Capacity) -> list[FleetProbe]:
-    """All that was tried with the seeds of the search, by size."""
-    order = sorted((one for one in done.probes if not one.fresh), key=lambda one: (one.total, one.quotas))
-    return [*order, *(one for one in done.probes if one.fresh and one is done.check)]
+def _probes_by_size(result: Capacity) -> list[FleetProbe]:
+    """The probes with the seeds of the search, by size, then the check with fresh seeds."""
+    ordered = sorted(
+        (probe for probe in result.probes if not probe.fresh), key=lambda probe: (probe.total, probe.quotas)
+    )
+    return [*ordered, *(probe for probe in result.probes if probe.fresh and probe is result.check)]
 
 
 def _cells(probe: FleetProbe) -> list[str]:
     from kailab.studies.target import amount
 
     cells = []
-    for one in probe.estimates:
-        if one.missing:
-            cells.append(f"not in {one.missing} of {one.missing + len(one.values)}")
+    for estimate in probe.estimates:
+        if estimate.missing:
+            cells.append(f"not in {estimate.missing} of {estimate.missing + len(estimate.values)}")
             continue
-        edge = (
-            ""
-            if one.bound is None
-            else f" ({'<=' if one.target.upper else '>='} {amount(one.target.measure, one.bound)})"
-        )
-        cells.append(f"{amount(one.target.measure, one.mean)}{edge}")
+        measure = estimate.target.measure
+        sign = "<=" if estimate.target.upper else ">="
+        bound = "" if estimate.bound is None else f" ({sign} {amount(measure, estimate.bound)})"
+        cells.append(f"{amount(measure, estimate.mean)}{bound}")
     return cells
 
 
@@ -187,53 +196,52 @@ def _models(probe: FleetProbe) -> str:
     return ", ".join(f"{count} {model}" for model, count in sorted(probe.gpus.items()))
 
 
-def _found(done: Capacity) -> Iterator[str]:
+def _found_lines(result: Capacity) -> Iterator[str]:
     from kailab.cli.table import render_table
     from kailab.studies.capacity import NEED, team_gains
 
-    assert done.found is not None
-    by = (
-        "the GPUs that each queue needs, those of the targets first" if done.found.quotas == NEED else "quotas as given"
-    )
-    yield f"Fewest: {done.found.total} GPUs ({_models(done.found)}), with {by}; given are {done.given.total}."
-    if done.check is not None:
-        count = done.question.seeds
-        yield f"With {count} fresh seeds ({count} to {2 * count - 1}), which the search did not see, all targets are kept too: the last line above."
-        part = min(one.part for one in done.check.estimates)
-        yield f"Each seed for itself: each target is kept in {part:.0%} of such traces at least, with the same confidence; more seeds tell more."
-    if done.below is not None:
-        word = "is not known to keep them" if str(done.below.verdict) == "open" else "does not keep them"
-        yield f"The next smaller fleet that was tried, {done.below.total} GPUs, {word}."
+    assert result.found is not None
+    quotas = "quotas by need, queues of the targets first" if result.found.quotas == NEED else "the given quotas"
+    yield f"Fewest: {result.found.total} GPUs ({_models(result.found)}), with {quotas}; the given fleet has {result.given.total}."
+    if result.check is not None:
+        count = result.question.seeds
+        yield f"With {count} fresh seeds ({count} to {2 * count - 1}), which the search did not use, all targets are met too: the last line above."
+        part = min(estimate.part for estimate in result.check.estimates)
+        yield f"For single seeds: each target is met in at least {part:.0%} of such traces, with the same confidence; more seeds narrow this down."
+    if result.below is not None:
+        outcome = "is not known to meet them" if str(result.below.verdict) == "open" else "does not meet them"
+        yield f"The next smaller fleet that was tried, {result.below.total} GPUs, {outcome}."
     rows = []
-    for one in team_gains(done.given, done.found):
-        quota = f"{one.before.quota:g} -> {one.after.quota:g}"
-        change = "-" if one.longer is None else f"{_signed(one.longer.low)} to {_signed(one.longer.high)}"
+    for gain in team_gains(result.given, result.found):
+        quota = f"{gain.before.quota:g} -> {gain.after.quota:g}"
+        change = "-" if gain.longer is None else f"{_signed(gain.longer.low)} to {_signed(gain.longer.high)}"
         rows.append(
             [
-                one.queue,
+                gain.queue,
                 quota,
-                _change(one.before.mean, one.after.mean),
-                _change(one.before.p99, one.after.p99),
+                _change(gain.before.mean, gain.after.mean),
+                _change(gain.before.p99, gain.after.p99),
                 change,
-                one.verdict,
+                gain.verdict,
             ]
         )
     yield ""
     yield render_table(["QUEUE", "QUOTA", "MEAN WAIT", "P99 WAIT", "WAITS LONGER BY", ""], rows)
 
 
-def _none(done: Capacity) -> Iterator[str]:
-    most = max(one.total for one in done.probes)
-    against = [target for target in done.question.targets if not target.more_helps]
-    if against and any(_keeps_helped(one) for one in done.probes):
-        told = ", ".join(map(str, against))
-        yield f"None of the fleets that were tried keeps all: where the others are kept, {told} is not, which more GPUs seldom bring nearer."
+def _nothing_found_lines(result: Capacity) -> Iterator[str]:
+    most = max(probe.total for probe in result.probes)
+    conflicting = [target for target in result.question.targets if not target.more_helps]
+    if conflicting and any(_meets_growing_targets(probe) for probe in result.probes):
+        names = ", ".join(map(str, conflicting))
+        yield f"No fleet that was tried meets all targets: those that meet the others do not meet {names}, which more GPUs seldom help."
         return
-    yield f"No fleet of up to {most} GPUs is known to keep all. --most tries larger ones, --seeds tells more surely."
+    yield f"No fleet of up to {most} GPUs is known to meet all targets. --most tries larger fleets, --seeds makes the result more certain."
 
 
-def _keeps_helped(probe: FleetProbe) -> bool:
-    return all(str(one.verdict) == "yes" for one in probe.estimates if one.target.more_helps)
+def _meets_growing_targets(probe: FleetProbe) -> bool:
+    """True if the probe meets all targets that more GPUs help."""
+    return all(str(estimate.verdict) == "yes" for estimate in probe.estimates if estimate.target.more_helps)
 
 
 def _change(before: float | None, after: float | None) -> str:

@@ -121,7 +121,7 @@ class CommandTable(ReportingGroup):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         # click's own completion imports every command with that prefix, to ask whether it is hidden.
-        named = [
+        matching = [
             CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete)
         ]
-        return named + click.Command.shell_complete(self, ctx, incomplete)
+        return matching + click.Command.shell_complete(self, ctx, incomplete)

@@ -1,5 +1,5 @@
-"""``completion``, and what the shell completes: kinds, names of objects in the lab, namespaces, fleets, schedulers, backends, lessons and challenges. Errors complete
-nothing.
+"""``completion``, and the completed values: kinds, names of objects in the lab, namespaces, fleets, schedulers, backends, lessons and challenges.
+An error yields no completions.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from kailab.errors import KailabError, escaped
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), help="The shell.")
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a script with which a shell completes kailab's commands and options.
+    """Print a script that completes kailab's commands and options in a shell.
 
-    For this shell: source <(kailab completion bash). For good: add that line to ~/.bashrc."""
+    For this shell: source <(kailab completion bash). For every new one: add that line to ~/.bashrc."""
     from click.shell_completion import get_completion_class
 
     kind = get_completion_class(shell)
-    assert kind is not None  # click brings one for each of the choices
+    assert kind is not None  # click has one for each choice
     terminal.say(kind(context.find_root().command, {}, "kailab", "_KAILAB_COMPLETE").source())
 
 
 Completer = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
-def _offering(found: Callable[[click.Context, str], list[str]]) -> Completer:
+def _completer(values: Callable[[click.Context, str], list[str]]) -> Completer:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         try:
-            return [one for one in found(ctx, incomplete) if one.startswith(incomplete) and one == escaped(one)]
+            return [text for text in values(ctx, incomplete) if text.startswith(incomplete) and text == escaped(text)]
         except (KailabError, OSError):
             return []
 
@@ -50,7 +50,7 @@ def _objects(ctx: click.Context, incomplete: str) -> list[str]:
     if words:
         return _names(ctx, words[0])
     before, comma, _ = incomplete.rpartition(",")
-    return [f"{before}{comma}{one}" for one in _kinds()]
+    return [f"{before}{comma}{kind}" for kind in _kinds()]
 
 
 def _kinds() -> list[str]:
@@ -64,7 +64,7 @@ def _names(ctx: click.Context, kind: str) -> list[str]:
     from kailab.cli.labfile import STATE, read_lab
     from kailab.model.kinds import is_namespaced
 
-    # Defaults and variables are not read where a line is completed.
+    # click does not apply defaults and environment variables during completion.
     state = ctx.params.get("state") or os.environ.get("KAILAB_STATE") or STATE
     with read_lab(Path(state)) as lab:
         key = lab.kind(kind)
@@ -97,13 +97,13 @@ def _fleets(ctx: click.Context, incomplete: str) -> list[str]:
 def _lessons(ctx: click.Context, incomplete: str) -> list[str]:
     from kailab.course.lesson import lessons
 
-    return [one.name for one in lessons()]
+    return [lesson.name for lesson in lessons()]
 
 
 def _challenges(ctx: click.Context, incomplete: str) -> list[str]:
     from kailab.course.challenge import challenges
 
-    return [one.name for one in challenges()]
+    return [challenge.name for challenge in challenges()]
 
 
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -111,13 +111,13 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     return [CompletionItem(incomplete, type="file")]
 
 
-objects = _offering(_objects)
-queues = _offering(lambda ctx, _: _names(ctx, "Queue"))
-lessons = _offering(_lessons)
-challenges = _offering(_challenges)
-nodes = _offering(lambda ctx, _: _names(ctx, "Node"))
-schedulers = _offering(_schedulers)
-backends = _offering(_backends)
-states = _offering(_states)
-namespaces = _offering(lambda ctx, _: _names(ctx, "Namespace"))
-fleets = _offering(_fleets)
+objects = _completer(_objects)
+queues = _completer(lambda ctx, _: _names(ctx, "Queue"))
+lessons = _completer(_lessons)
+challenges = _completer(_challenges)
+nodes = _completer(lambda ctx, _: _names(ctx, "Node"))
+schedulers = _completer(_schedulers)
+backends = _completer(_backends)
+states = _completer(_states)
+namespaces = _completer(lambda ctx, _: _names(ctx, "Namespace"))
+fleets = _completer(_fleets)

@@ -1,4 +1,4 @@
-"""``components``: the programs of a real control plane, got, listed and checked."""
+"""``components``: download, build, list and verify the programs of a real control plane."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kailab.cli.options import TextOrJson
 
 @click.group()
 def group() -> None:
-    """Get and check the programs of a real control plane: etcd, Kubernetes, KWOK."""
+    """Download, build and verify the programs of a real control plane: etcd, Kubernetes, KWOK."""
 
 
 def _addons(action: str) -> Callable[[Any], Any]:
@@ -25,12 +25,12 @@ def _addons(action: str) -> Callable[[Any], Any]:
         "addons",
         multiple=True,
         metavar="ADDON",
-        help=f"{action} also the programs of an add-on: another scheduler or an operator; several times for several.",
+        help=f"{action} also the programs of an add-on: another scheduler or an operator. May be repeated.",
     )
 
 
 class GetMethod(StrEnum):
-    """As the components' own ``Way``, which takes longer to import than most commands to run."""
+    """The values of ``kailab.components.Way``, which is slow to import."""
 
     any = "any"
     download = "download"
@@ -39,14 +39,14 @@ class GetMethod(StrEnum):
 
 @group.command()
 @options.kubernetes
-@click.option("--from", "source", type=options.PATH, help="Copy them from this folder; download and build nothing.")
+@click.option("--from", "source", type=options.PATH, help="Copy programs from this folder; download and build nothing.")
 @click.option(
     "--by",
     type=click.Choice(GetMethod),
     show_default="any",
-    help="Download them, build them with Go, or any: built where downloading fails.",
+    help="Download programs, build them with Go, or any: build those whose download fails.",
 )
-@click.option("--again", is_flag=True, help="Get also the programs that are here already.")
+@click.option("--again", is_flag=True, help="Get also programs that are in the cache already.")
 @click.option("--kind", is_flag=True, help="Get also the program kind, for the backend kind.")
 @click.option("--helm", is_flag=True, help="Get also the program helm, for schedulers installed by their chart.")
 @click.option("--vcluster", is_flag=True, help="Get also the program vcluster, for the backend vcluster.")
@@ -61,7 +61,7 @@ def get(
     vcluster: bool,
     addons: tuple[str, ...],
 ) -> None:
-    """Get what is missing, into the cache that all labs share."""
+    """Download or build missing programs into the cache that all labs share."""
     import sys
 
     from kailab.components import (
@@ -79,13 +79,13 @@ def get(
 
     if source is not None and (by is not None or kind or helm or vcluster or addons):
         raise InputError(
-            "--from copies the programs of a control plane and gets nothing else: leave out --by, --kind, --helm, --vcluster and --with"
+            "--from only copies the programs of a control plane; leave out --by, --kind, --helm, --vcluster and --with"
         )
     for name in addons:
-        addon_pins(name)  # before anything is got
+        addon_pins(name)  # unknown names are refused before any download
     way = AcquisitionMethod((by or GetMethod.any).value)
     with terminal.progress_bars() as progress:
-        found = get_components(
+        component_set = get_components(
             kubernetes,
             way=way,
             adopt=source,
@@ -94,17 +94,17 @@ def get(
             progress=progress if sys.stderr.isatty() else None,
             use_folder=False,
         )
-        paths = list(found.paths.values())
-        shown = progress if sys.stderr.isatty() else None
+        paths = list(component_set.paths.values())
+        shown_progress = progress if sys.stderr.isatty() else None
         tools = [
             pin
-            for pin, wanted in ((KIND, kind), (HELM, helm), (VCLUSTER, vcluster), (VCLUSTER_CHART, vcluster))
-            if wanted
+            for pin, selected in ((KIND, kind), (HELM, helm), (VCLUSTER, vcluster), (VCLUSTER_CHART, vcluster))
+            if selected
         ]
         for pin in tools:
-            paths.append(get_program(pin, way=way, again=again, tell=terminal.notice, progress=shown))
+            paths.append(get_program(pin, way=way, again=again, tell=terminal.notice, progress=shown_progress))
         for name in addons:
-            addon = get_addon(name, way=way, again=again, tell=terminal.notice, progress=shown)
+            addon = get_addon(name, way=way, again=again, tell=terminal.notice, progress=shown_progress)
             paths += [*addon.programs.values(), addon.manifests.archive]
     for path in paths:
         terminal.say(str(path))
@@ -118,11 +118,11 @@ def get(
 def list_components(
     kubernetes: str | None, components: Path | None, addons: tuple[str, ...], output: TextOrJson
 ) -> None:
-    """List the programs that are here, and where each came from."""
+    """List the programs in the cache with their sources."""
     from kailab.components.lookup import addon_inventory, inventory
 
-    found = [*inventory(kubernetes, components), *(item for name in addons for item in addon_inventory(name))]
-    _show([item._asdict() for item in found], output)
+    items = [*inventory(kubernetes, components), *(item for name in addons for item in addon_inventory(name))]
+    _show([item._asdict() for item in items], output)
 
 
 @group.command()
@@ -130,13 +130,13 @@ def list_components(
 @_addons("Check")
 @options.output
 def verify(kubernetes: str | None, addons: tuple[str, ...], output: TextOrJson) -> None:
-    """Check each program in the cache against its checksum. Exit code 1 if one is wrong or missing."""
+    """Verify the checksum of each program in the cache. Exit code 1 if one is wrong or missing."""
     from kailab.components.lookup import addon_inventory, verified_inventory
 
-    found = [*verified_inventory(kubernetes), *(item for name in addons for item in addon_inventory(name, anew=True))]
-    _show([item._asdict() for item in found], output)
-    if wrong := [item.name for item in found if item.state != "ok"]:
-        terminal.error(f"not as they should be: {', '.join(wrong)}")
+    items = [*verified_inventory(kubernetes), *(item for name in addons for item in addon_inventory(name, anew=True))]
+    _show([item._asdict() for item in items], output)
+    if wrong := [item.name for item in items if item.state != "ok"]:
+        terminal.error(f"wrong or missing programs: {', '.join(wrong)}; `kailab components get --again` replaces them")
         raise click.exceptions.Exit(1)
 
 
@@ -146,6 +146,6 @@ def _show(items: list[dict[str, Any]], output: TextOrJson) -> None:
     if output is TextOrJson.json:
         terminal.say(json.dumps(items, indent=2))
         return
-    # A whole checksum is for programs to read; people have `verify`.
+    # The JSON output has the whole checksum.
     rows = [[str(value)[:12] if name == "sha256" else str(value) for name, value in item.items()] for item in items]
     terminal.say(render_table([name.upper() for name in items[0]], rows))

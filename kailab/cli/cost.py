@@ -1,4 +1,4 @@
-"""``cost``: what the lab's GPUs cost as it stands, by what they do and who holds them."""
+"""``cost``: the present cost of the lab's GPUs, by use and by queue."""
 
 from __future__ import annotations
 
@@ -28,93 +28,93 @@ DOING = {
     "--prices",
     type=options.PATH,
     required=True,
-    help="A file of prices: what an hour of a GPU costs, by model (docs/cost.md).",
+    help="File of prices: cost of a GPU-hour by model (docs/cost.md).",
 )
 @options.output
 @options.state
 def cost(prices: Path, output: TextOrJson, state: Path) -> None:
-    """Tell what the lab's GPUs cost an hour and a month: those at work, those held by what can't work (half a gang, a node that is not
-    ready), the idle ones and those that are free where nothing that waits fits; and what each queue holds, borrows and leaves unused."""
+    """Calculate what the lab's GPUs cost per hour and month: GPUs at work, GPUs held by pods that can't work (half a gang, a node that is not
+    ready), idle GPUs, and free GPUs that fit no waiting work; and for each queue the held, borrowed and unused GPUs."""
     from kailab.lab.costs import costs
     from kailab.model.prices import load_prices
 
-    priced = load_prices(prices)
+    prices_by_model = load_prices(prices)
     with labfile.read_lab(state) as lab:
-        found = costs(lab.picture(), priced)
+        priced_costs = costs(lab.picture(), prices_by_model)
     if output is TextOrJson.json:
-        terminal.say(json.dumps(_data(found), indent=2))
+        terminal.say(json.dumps(_data(priced_costs), indent=2))
     else:
-        _say(found)
+        _print(priced_costs)
 
 
-def _data(found: Costs) -> dict[str, object]:
+def _data(costs: Costs) -> dict[str, object]:
     import msgspec
 
-    told = msgspec.to_builtins(found)
-    return {**told, "whole_per_hour": found.whole, "month": found.month(found.whole), "kilowatts": found.kilowatts}
+    data = msgspec.to_builtins(costs)
+    return {**data, "whole_per_hour": costs.whole, "month": costs.month(costs.whole), "kilowatts": costs.kilowatts}
 
 
-def _say(found: Costs) -> None:
+def _print(costs: Costs) -> None:
     from kailab.cli.table import render_table
 
-    whole = found.doing.all
+    total = costs.doing.all
     rows = [
         (
             DOING[state],
-            f"{getattr(found.doing, state) / 1000:g}",
-            f"{getattr(found.doing, state) / whole:.1%}" if whole else "-",
-            f"{found.per_hour[state]:,.2f}",
-            f"{found.month(found.per_hour[state]):,.0f}",
+            f"{getattr(costs.doing, state) / 1000:g}",
+            f"{getattr(costs.doing, state) / total:.1%}" if total else "-",
+            f"{costs.per_hour[state]:,.2f}",
+            f"{costs.month(costs.per_hour[state]):,.0f}",
         )
         for state in DOING
     ]
     rows.append(
         (
             "all",
-            f"{whole / 1000:g}",
-            "100.0%" if whole else "-",
-            f"{found.whole:,.2f}",
-            f"{found.month(found.whole):,.0f}",
+            f"{total / 1000:g}",
+            "100.0%" if total else "-",
+            f"{costs.whole:,.2f}",
+            f"{costs.month(costs.whole):,.0f}",
         )
     )
-    terminal.say(render_table(("GPUS", "HOW MANY", "PART", f"{found.currency}/HOUR", f"{found.currency}/MONTH"), rows))
-    if len(found.models) > 1:
+    terminal.say(render_table(("GPUS", "HOW MANY", "PART", f"{costs.currency}/HOUR", f"{costs.currency}/MONTH"), rows))
+    if len(costs.models) > 1:
         terminal.say("")
-        terminal.say(render_table(("MODEL", "GPUS", "AT WORK", "FREE", f"{found.currency}/HOUR", "KW"), _models(found)))
-    if found.queues:
+        terminal.say(render_table(("MODEL", "GPUS", "AT WORK", "FREE", f"{costs.currency}/HOUR", "KW"), _models(costs)))
+    if costs.queues:
         terminal.say("")
-        heads = ("QUEUE", "PARENT", "QUOTA", "HELD", f"{found.currency}/HOUR", "BORROWED", f"{found.currency}/HOUR")
-        terminal.say(render_table((*heads, "QUOTA UNUSED", f"{found.currency}/HOUR"), _queues(found)))
-    if found.kilowatts is not None:
-        terminal.notice(f"power of the GPUs: {found.kilowatts:,.1f} kW")
+        heads = ("QUEUE", "PARENT", "QUOTA", "HELD", f"{costs.currency}/HOUR", "BORROWED", f"{costs.currency}/HOUR")
+        terminal.say(render_table((*heads, "QUOTA UNUSED", f"{costs.currency}/HOUR"), _queues(costs)))
+    if costs.kilowatts is not None:
+        terminal.notice(f"power of the GPUs: {costs.kilowatts:,.1f} kW")
 
 
-def _models(found: Costs) -> list[tuple[str, ...]]:
+def _models(costs: Costs) -> list[tuple[str, ...]]:
     return [
         (
-            one.model or "not told",
-            f"{one.doing.all / 1000:g}",
-            f"{one.doing.work / 1000:g}",
-            f"{one.doing.wasted / 1000:g}",
-            f"{one.per_hour * one.doing.all / 1000:,.2f}",
-            "-" if one.kilowatts is None else f"{one.kilowatts:,.1f}",
+            model.model or "not told",
+            f"{model.doing.all / 1000:g}",
+            f"{model.doing.work / 1000:g}",
+            f"{model.doing.wasted / 1000:g}",
+            f"{model.per_hour * model.doing.all / 1000:,.2f}",
+            "-" if model.kilowatts is None else f"{model.kilowatts:,.1f}",
         )
-        for one in found.models
+        for model in costs.models
     ]
 
 
-def _queues(found: Costs) -> list[tuple[str, ...]]:
+def _queues(costs: Costs) -> list[tuple[str, ...]]:
     return [
         (
-            one.queue,
-            one.parent,
-            "unlimited" if one.quota is None else f"{one.quota / 1000:g}",
-            f"{one.held / 1000:g}",
-            f"{one.per_hour:,.2f}",
-            f"{one.borrowed / 1000:g}",
-            f"{one.borrowed_per_hour:,.2f}",
-            f"{one.unused / 1000:g}",
-            f"{one.unused_per_hour:,.2f}",
+            queue.queue,
+            queue.parent,
+            "unlimited" if queue.quota is None else f"{queue.quota / 1000:g}",
+            f"{queue.held / 1000:g}",
+            f"{queue.per_hour:,.2f}",
+            f"{queue.borrowed / 1000:g}",
+            f"{queue.borrowed_per_hour:,.2f}",
+            f"{queue.unused / 1000:g}",
+            f"{queue.unused_per_hour:,.2f}",
         )
-        for one in found.queues
+        for queue in costs.queues
     ]

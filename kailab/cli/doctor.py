@@ -1,4 +1,4 @@
-"""``doctor``: what of all that kailab can use is here."""
+"""``doctor``: check what is installed: Python, packages, backends, extensions, tools."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TOOLS = {
     "go": ("version",),
     "allure": ("--version",),
 }
-"""Optional programs, and how each tells its version."""
+"""Optional programs with the arguments that print their versions."""
 
 _PATIENCE_SECONDS = 20.0
 
 
 class InstallationFact(NamedTuple):
-    """``needed``: kailab can't work without it."""
+    """``there``: it is installed or present. ``told``: version, path or reason. ``needed``: kailab does not work without it."""
 
     area: str
     name: str
@@ -45,10 +45,10 @@ class InstallationFact(NamedTuple):
 @options.output
 @options.state
 def doctor(output: TextOrJson, state: Path) -> None:
-    """Say what is installed: Python, packages, backends, extensions, tools. Exit code 1 if something needed is missing."""
+    """Check what is installed: Python, packages, backends, extensions, tools. Exit code 1 if something required is missing."""
     from kailab.cli.table import render_table
 
-    found = [
+    facts = [
         *_python(),
         *_packages(),
         *_backends(),
@@ -60,20 +60,19 @@ def doctor(output: TextOrJson, state: Path) -> None:
         *_tools(),
     ]
     if output is TextOrJson.json:
-        terminal.say(json.dumps([finding._asdict() for finding in found], indent=2))
+        terminal.say(json.dumps([fact._asdict() for fact in facts], indent=2))
     else:
-        rows = [(one.area, one.name, "yes" if one.there else "no", one.told) for one in found]
+        rows = [(fact.area, fact.name, "yes" if fact.there else "no", fact.told) for fact in facts]
         terminal.say(render_table(("WHAT", "NAME", "HERE", "ABOUT"), rows))
-    missing = [one.name for one in found if one.needed and not one.there]
+    missing = [fact.name for fact in facts if fact.needed and not fact.there]
     if missing:
-        terminal.error(f"needed and not here: {', '.join(missing)}")
+        terminal.error(f"required, but missing or too old: {', '.join(missing)}")
         raise click.exceptions.Exit(1)
 
 
 def _python() -> Iterator[InstallationFact]:
-    wanted = ".".join(map(str, PYTHON))
-    told = f"{platform.python_version()} ({sys.executable}); {wanted} or newer is needed"
-    yield InstallationFact("python", platform.python_implementation(), sys.version_info >= PYTHON, told, needed=True)
+    about = f"{platform.python_version()} ({sys.executable}); {'.'.join(map(str, PYTHON))} or newer is needed"
+    yield InstallationFact("python", platform.python_implementation(), sys.version_info >= PYTHON, about, needed=True)
 
 
 def _packages() -> Iterator[InstallationFact]:
@@ -97,8 +96,8 @@ def _packages() -> Iterator[InstallationFact]:
             )
             continue
         fits = requirement.specifier.contains(version, prereleases=True)
-        told = version if fits else f"{version}; needed: {requirement.specifier}"
-        yield InstallationFact("package", requirement.name, fits, told, needed=True)
+        about = version if fits else f"{version}; needed: {requirement.specifier}"
+        yield InstallationFact("package", requirement.name, fits, about, needed=True)
 
 
 def _backends() -> Iterator[InstallationFact]:
@@ -120,7 +119,7 @@ def _backends() -> Iterator[InstallationFact]:
 
 
 def _extensions() -> Iterator[InstallationFact]:
-    """What other distributions bring. Loads each, to say whether it can be used."""
+    """The extensions of other distributions. Each is loaded, to check that it can be used."""
     from kailab import extensions
     from kailab.cluster.backends import BACKENDS
     from kailab.lab.venues import provider_of
@@ -128,74 +127,73 @@ def _extensions() -> Iterator[InstallationFact]:
     from kailab.scheduler.settings import policies
     from kailab.undertest.registry import SCHEDULERS, scheduler_class
 
-    found = [
+    checked = [
         *extensions.check_extensions(extensions.SCHEDULERS, lambda one: scheduler_class(one.name), SCHEDULERS.own),
         *extensions.check_extensions(extensions.BACKENDS, lambda one: provider_of(one.name), BACKENDS.own),
         *extensions.check_extensions(extensions.KINDS, check_installed),
         *extensions.check_extensions(extensions.POLICIES, policies.load_policy, policies.BUILT_IN),
     ]
-    for extension, state in found:
+    for extension, state in checked:
         name = f"{extension.group.removeprefix('kailab.')} {extension.name}"
         whose = f"{extension.distribution} {extension.version}"
         yield InstallationFact("extension", name, state == "ok", whose if state == "ok" else f"{whose}: {state}")
     for damaged in extensions.broken_distributions():
         yield InstallationFact("extension", damaged.distribution, False, damaged.why)
-    if not found and not extensions.broken_distributions():
-        yield InstallationFact("extension", "any", False, "no installed distribution brings one (docs/extending.md)")
+    if not checked and not extensions.broken_distributions():
+        yield InstallationFact("extension", "any", False, "no installed distribution has one (docs/extending.md)")
 
 
 def _components() -> Iterator[InstallationFact]:
-    """The programs of a control plane, and for those that are missing how they would be got."""
+    """The programs of a control plane; for missing ones, how `kailab components get` would get them."""
     from kailab.components.lookup import inventory
     from kailab.errors import KailabError
 
     try:
-        found = list(inventory())
+        items = list(inventory())
     except KailabError as error:
         yield InstallationFact("component", "any", False, str(error))
         return
-    ways = _ways() if any(item.state == "missing" for item in found) else ""
-    for item in found:
-        there = item.state == "ok"
-        told = f"{item.about} ({item.path})" if there else ways if item.state == "missing" else item.about
-        yield InstallationFact("component", item.name, there, f"{item.version}; {told}")
+    methods = _get_methods() if any(item.state == "missing" for item in items) else ""
+    for item in items:
+        present = item.state == "ok"
+        about = f"{item.about} ({item.path})" if present else methods if item.state == "missing" else item.about
+        yield InstallationFact("component", item.name, present, f"{item.version}; {about}")
 
 
 def _addons() -> Iterator[InstallationFact]:
-    """Other schedulers and operators, each with what it would take to get it."""
+    """Other schedulers and operators; for missing ones, how to get them."""
     from kailab.components import ADDONS, find_addon
     from kailab.errors import KailabError
 
     for name in ADDONS:
         try:
-            found = find_addon(name)
+            addon = find_addon(name)
         except KailabError as error:
             yield InstallationFact("add-on", name, False, str(error))
         else:
             yield InstallationFact(
-                "add-on", name, True, f"{found.version} ({', '.join(map(str, found.programs.values()))})"
+                "add-on", name, True, f"{addon.version} ({', '.join(map(str, addon.programs.values()))})"
             )
 
 
-def _ways() -> str:
+def _get_methods() -> str:
     from kailab.components.build import find_go
 
     go = find_go()
-    built = f"else builds it with {go} ({go.path})" if go else "can't build it: there is no Go"
-    return f"`kailab components get` downloads it, {built}"
+    build = f"or builds it with {go} ({go.path})" if go else "but can't build it, because Go is missing"
+    return f"`kailab components get` downloads it, {build}"
 
 
 def _control_planes() -> Iterator[InstallationFact]:
     from kailab.cluster.controlplane import running
 
-    found = running()
-    told = ", ".join(map(str, found)) or "none runs"
-    yield InstallationFact("control planes", "running", bool(found), told)
+    planes = running()
+    yield InstallationFact("control planes", "running", bool(planes), ", ".join(map(str, planes)) or "none runs")
 
 
 def _places(state: Path) -> Iterator[InstallationFact]:
-    told = f"{state}: a lab is up" if state.exists() else f"{state}: no lab is up"
-    yield InstallationFact("lab", "state", state.exists(), told)
+    about = f"{state}: a lab is up" if state.exists() else f"{state}: no lab is up"
+    yield InstallationFact("lab", "state", state.exists(), about)
     for name, folder in (("state folder", state.parent), ("evidence folder", Path("evidence"))):
         yield InstallationFact("place", name, _writable(folder), f"{folder.resolve()}")
 
@@ -208,15 +206,16 @@ def _writable(folder: Path) -> bool:
 
 
 def _tools() -> Iterator[InstallationFact]:
-    for name, question in TOOLS.items():
+    for name, arguments in TOOLS.items():
         path = shutil.which(name)
-        yield InstallationFact("tool", name, path is not None, "optional" if path is None else _version(path, question))
+        about = "optional" if path is None else _version(path, arguments)
+        yield InstallationFact("tool", name, path is not None, about)
 
 
-def _version(path: str, question: tuple[str, ...]) -> str:
+def _version(path: str, arguments: tuple[str, ...]) -> str:
     try:
-        done = subprocess.run(
-            [path, *question],
+        process = subprocess.run(
+            [path, *arguments],
             capture_output=True,
             text=True,
             timeout=_PATIENCE_SECONDS,
@@ -224,6 +223,6 @@ def _version(path: str, question: tuple[str, ...]) -> str:
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        return f"{path}, which does not answer ({type(error).__name__})"
-    said = (done.stdout or done.stderr).strip().splitlines()
-    return f"{said[0]:.80} ({path})" if said else path
+        return f"{path}, which does not print its version ({type(error).__name__})"
+    lines = (process.stdout or process.stderr).strip().splitlines()
+    return f"{lines[0]:.80} ({path})" if lines else path

@@ -1,4 +1,5 @@
-"""``evidence`` and ``report``: the evidence of test runs, listed, verified, compared and reported; and the viewer's page of a run, a trial, the lab or a snapshot."""
+"""``evidence`` and ``report``: list, verify, compare and report the evidence of test runs; write the viewer page of a run, a trial, the lab or a
+snapshot."""
 
 from __future__ import annotations
 
@@ -16,36 +17,38 @@ from kailab.report import page
 
 
 class WrittenPage(NamedTuple):
-    """``what`` the page is of; its ``size`` in bytes."""
+    """``what``: the subject of the page. ``size``: in bytes."""
 
     what: str
     size: int
 
 
 def write_viewer_page(file: Path, run: str, against: str | None, state: Path | None, evidence: Path) -> WrittenPage:
-    """``state``: of a lab, which counts instead of a run. Raises InputError, StateError, EvidenceError."""
-    # Before anything is captured or opened: a mistake in the name is told at once.
+    """``state``: the file of a lab, which is shown instead of a run. Raises InputError, StateError, EvidenceError."""
+    # Checked first, so that a wrong file name is reported before anything is captured or opened.
     page.check_page_file(file)
     if state is not None:
         return _write_lab_page(file, state)
     if Path(run).is_file():
         if against is not None:
-            raise InputError("--against compares two runs; a snapshot is none")
+            raise InputError("--against compares two runs, and a snapshot is not a run; leave it out")
         return _write_snapshot_page(file, Path(run))
     if is_trial(Path(run)):
         if against is not None:
-            raise InputError("--against compares two runs; a trial has all its contenders side by side")
+            raise InputError(
+                "--against compares two runs; leave it out, because the page of a trial compares its contenders"
+            )
         return _write_trial_page(file, Path(run))
     from kailab.evidence import store
 
-    runs = [store.find_run(evidence, one) for one in (run, against) if one is not None]
+    runs = [store.find_run(evidence, name) for name in (run, against) if name is not None]
     if len(runs) == 2 and runs[0].resolve() == runs[1].resolve():
-        raise InputError(f"--against {against}: is the run itself; expected another one")
-    return WrittenPage(" and ".join(f"run {one.name}" for one in runs), page.write_page(runs, file))
+        raise InputError(f"--against {against}: is the run itself; expected another run")
+    return WrittenPage(" and ".join(f"run {path.name}" for path in runs), page.write_page(runs, file))
 
 
 def is_trial(path: Path) -> bool:
-    """Whether a folder is that of a trial."""
+    """True if a folder is that of a trial."""
     from kailab.trials.store import TRIAL
 
     return (path / TRIAL).is_file()
@@ -73,21 +76,21 @@ def _write_lab_page(file: Path, state: Path) -> WrittenPage:
 
 
 def _write_snapshot_page(file: Path, path: Path) -> WrittenPage:
-    """Its first moment is the snapshot as the engine reads it; those after it are what kailab's scheduler decides from there."""
+    """The first moment of the page is the snapshot as the engine reads it; the following ones are decisions of kailab's scheduler."""
     from kailab.evidence.recorder import Recorder, write_test
     from kailab.evidence.run import RunFolder
     from kailab.snapshots import opening
 
-    found = opening.read(path)
+    snapshot = opening.read(path)
     recorder = Recorder()
-    with opening.lab_of(found.snapshot, [recorder]) as lab:
+    with opening.lab_of(snapshot.snapshot, [recorder]) as lab:
         lab.settle()
     with tempfile.TemporaryDirectory() as folder:
         run = RunFolder.begin(folder)
         run.write("snapshot", path.stem, lambda at: write_test(at, f"snapshot/{path.name}", [recorder], "opened"))
         run.finish()
         return WrittenPage(
-            f"{found.what} of {path}", page.write_page([run.path], file, "snapshot", f"Snapshot {path.name}")
+            f"{snapshot.what} of {path}", page.write_page([run.path], file, "snapshot", f"Snapshot {path.name}")
         )
 
 
@@ -96,7 +99,7 @@ _run = click.argument("run", default="latest", help="A run's id, its folder, or 
 
 @click.group()
 def group() -> None:
-    """Show, check and compare the evidence of runs; replay a run; capture the lab that is up."""
+    """Show, verify, sign and compare the evidence of test runs; replay a run; capture the lab."""
 
 
 ROOT = Path("evidence")
@@ -110,12 +113,12 @@ def list_runs(evidence: Path, output: TextOrJson) -> None:
     from kailab.cli.table import render_table
     from kailab.evidence import store
 
-    found = store.list_runs(evidence)
+    runs = store.list_runs(evidence)
     if output is TextOrJson.json:
-        data = [{"run": run.run, "path": str(run.path), "outcomes": run.outcomes, **_plain(run.facts)} for run in found]
+        data = [{"run": run.run, "path": str(run.path), "outcomes": run.outcomes, **_plain(run.facts)} for run in runs]
         terminal.say(json.dumps(data, indent=2))
         return
-    if not found:
+    if not runs:
         terminal.notice(f"No runs in {evidence}")
         return
     rows = [
@@ -125,16 +128,16 @@ def list_runs(evidence: Path, output: TextOrJson) -> None:
             *(str(run.outcomes.get(outcome, 0)) for outcome in ("passed", "failed", "error", "skipped")),
             "(did not finish)" if run.facts is None else run.facts.begun,
         )
-        for run in found
+        for run in runs
     ]
     terminal.say(render_table(("RUN", "TESTS", "PASSED", "FAILED", "ERRORS", "SKIPPED", "BEGUN"), rows))
 
 
 @group.command()
-@click.option("--keep", type=click.IntRange(min=0), default=5, help="How many of the newest runs stay.")
+@click.option("--keep", type=click.IntRange(min=0), default=5, help="Number of the newest runs that stay.")
 @options.evidence
 def prune(keep: int, evidence: Path) -> None:
-    """Remove old runs; reference runs stay."""
+    """Remove old runs. Reference runs stay."""
     from kailab.evidence import store
 
     for run in store.prune_runs(evidence, keep):
@@ -145,11 +148,11 @@ def prune(keep: int, evidence: Path) -> None:
 @click.argument(
     "run", default="latest", metavar="[RUN]", help="A run's id, its folder, or latest; may be left out before a test."
 )
-@click.argument("test", default="", help="One test of it: exercise/test.")
+@click.argument("test", default="", help="A test of the run: exercise/test.")
 @options.evidence
 @options.output
 def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
-    """Show the tests of a run; or of one test what was expected, what was seen, and what happened when."""
+    """Show the tests of a run; or one test with its expectations, observations and timeline."""
     from kailab.cli.table import render_table
     from kailab.evidence import store
 
@@ -163,26 +166,28 @@ def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
         return
     summary, tests = store.read_run(path)
     if output is TextOrJson.json:
-        results = {one.name: _plain(one.result) for one in tests}
+        results = {item.name: _plain(item.result) for item in tests}
         data = {"path": str(path), **_plain(summary.facts), "results": results}
         terminal.say(json.dumps(data, indent=2))
         return
     terminal.say(f"Run {summary.run} in {path}")
-    rows = [(one.name, one.outcome, ", ".join(sorted({lab.scheduler for lab in one.labs.values()}))) for one in tests]
+    rows = [
+        (item.name, item.outcome, ", ".join(sorted({lab.scheduler for lab in item.labs.values()}))) for item in tests
+    ]
     terminal.say("")
     terminal.say(render_table(("TEST", "OUTCOME", "SCHEDULER"), rows))
 
 
 @group.command()
 @_run
-@click.option("--key", type=options.PATH, help="Check the signature by this key too: the public one, as PEM.")
+@click.option("--key", type=options.PATH, help="Also verify the signature by this public key (PEM).")
 @options.evidence
 def verify(run: str, key: Path | None, evidence: Path) -> None:
-    """Check every file of a run against its checksum, and with --key its signature. Exit code 1 if one was changed or is missing, or
-    there is no signature by that key.
+    """Verify the checksum of every file of a run, and with --key its signature. Exit code 1 if a file was changed or is missing, or
+    if there is no valid signature by that key.
 
-    Checksums show what was changed by accident; whoever can write the files can write them anew. A signature shows that the holder of
-    the key had the run before them as it is now: not when, and not that what was tested is right.
+    Checksums reveal accidental changes, because anyone who can write the files can also write new checksums. A signature proves that the holder
+    of the key had the run in its present state. It proves neither the time nor that the tested result is right.
     """
     from kailab.evidence import store
 
@@ -197,17 +202,17 @@ def verify(run: str, key: Path | None, evidence: Path) -> None:
     if problems:
         terminal.notice(f"{path}: {len(problems)} problem{'' if len(problems) == 1 else 's'}")
         raise click.exceptions.Exit(1)
-    terminal.say(f"{path}: all is as it was written")
+    terminal.say(f"{path}: no file was changed")
     if key is not None:
-        terminal.say(f"and as it was when the key {signing.key_fingerprint(key)} signed it")
+        terminal.say(f"the signature by the key {signing.key_fingerprint(key)} is valid")
     elif store.is_signed(path):
-        terminal.notice("It is signed; --key checks by whom.")
+        terminal.notice("The run is signed; --key verifies a signature.")
 
 
 @group.command()
-@click.argument("file", type=options.PATH, help="Where the private key goes; the public one goes to FILE.pub.")
+@click.argument("file", type=options.PATH, help="File for the private key; the public key goes to FILE.pub.")
 def keygen(file: Path) -> None:
-    """Make a key to sign runs with (Ed25519). Keep the private one to yourself; give the public one to whoever is to check."""
+    """Generate a key pair for signing runs (Ed25519). Keep the private key secret; give the public key to those who verify."""
     from kailab.evidence import signing
 
     public = signing.generate_key(file)
@@ -216,13 +221,12 @@ def keygen(file: Path) -> None:
 
 @group.command()
 @_run
-@click.option("--key", type=options.PATH, required=True, help="A private key of Ed25519, as PEM.")
+@click.option("--key", type=options.PATH, required=True, help="Private Ed25519 key (PEM).")
 @options.evidence
 def sign(run: str, key: Path, evidence: Path) -> None:
-    """Sign a run that is as it was written. The signature stands beside it and goes along with it; several keys may sign.
+    """Sign a run whose files are unchanged. The signature is a file in the run's folder; several keys may sign.
 
-    It proves to whoever trusts the public key that its holder had the run before them as it is now. It does not prove when that was,
-    nor that what was tested is right.
+    It proves that the holder of the key had the run in its present state. It proves neither the time nor that the tested result is right.
     """
     from kailab.evidence import signing, store
 
@@ -231,10 +235,10 @@ def sign(run: str, key: Path, evidence: Path) -> None:
 
 @group.command()
 @_run
-@click.argument("file", type=options.PATH, help="The file to write, a .tar.gz.")
+@click.argument("file", type=options.PATH, help="File to write (.tar.gz).")
 @options.evidence
 def export(run: str, file: Path, evidence: Path) -> None:
-    """Write a run as one file, with its checksums and signatures. Nothing is overwritten. `tar -xzf FILE` unpacks it."""
+    """Export a run with its checksums and signatures as one file. Nothing is overwritten. `tar -xzf FILE` unpacks it."""
     from kailab.evidence import store
     from kailab.evidence.store import export_run as write
 
@@ -244,34 +248,36 @@ def export(run: str, file: Path, evidence: Path) -> None:
 
 @group.command()
 @click.argument("first", help="A run's id or folder.")
-@click.argument("second", default="latest", help="Another one, or latest.")
+@click.argument("second", default="latest", help="Another run's id or folder, or latest.")
 @options.evidence
 @options.output
 def diff(first: str, second: str, evidence: Path, output: TextOrJson) -> None:
-    """Show where two runs differ; when they ran does not count. Exit code 1 if they differ."""
+    """Compare two runs, without the times at which they ran. Exit code 1 if they differ."""
     from kailab.evidence import store
     from kailab.evidence.diff import diff as compare
 
-    found = compare(store.find_run(evidence, first), store.find_run(evidence, second))
+    comparison = compare(store.find_run(evidence, first), store.find_run(evidence, second))
     if output is TextOrJson.json:
-        data = [_plain(one) for one in found.differences]
-        terminal.say(json.dumps({"first": found.first, "second": found.second, "differences": data}, indent=2))
+        data = [_plain(difference) for difference in comparison.differences]
+        terminal.say(
+            json.dumps({"first": comparison.first, "second": comparison.second, "differences": data}, indent=2)
+        )
     else:
-        for one in found.differences:
-            terminal.say(str(one))
-        if found.identical:
-            terminal.say(f"{found.first} and {found.second} are identical")
-    if not found.identical:
+        for difference in comparison.differences:
+            terminal.say(str(difference))
+        if comparison.identical:
+            terminal.say(f"{comparison.first} and {comparison.second} are identical")
+    if not comparison.identical:
         raise click.exceptions.Exit(1)
 
 
 @group.command()
-@click.argument("folder", type=options.PATH, required=False, help="The folder that runs are kept in.")
+@click.argument("folder", type=options.PATH, required=False, help="Folder of the runs; default: that of --evidence.")
 @options.state
 @options.evidence
 def capture(folder: Path | None, state: Path, evidence: Path) -> None:
-    """Write the evidence of the lab that is up, as a test leaves it: what was done to it since `kailab up`, what was
-    decided, and its present state. The lab goes on."""
+    """Write the evidence of the lab in the form of a test: all operations since `kailab up`, all decisions, and the present
+    state. The lab stays up."""
     from kailab.cli import labfile
     from kailab.evidence.lab_record import LabRecord
     from kailab.lab import Lab
@@ -280,31 +286,31 @@ def capture(folder: Path | None, state: Path, evidence: Path) -> None:
     with labfile.lock_lab(state), Lab.resume(state, read_only=True) as lab:
         path = write(lab, LabRecord(state), folder or evidence)
     terminal.say(str(path))
-    terminal.notice(f"Look at it: kailab evidence show {path}; decide it again: kailab evidence replay {path}")
+    terminal.notice(f"View it: kailab evidence show {path}; replay it: kailab evidence replay {path}")
 
 
 @group.command()
 @_run
-@click.argument("test", default="", help="One test of it: exercise/test.")
+@click.argument("test", default="", help="A test of the run: exercise/test.")
 @options.evidence
 @options.output
 def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
-    """Decide every cycle of a run again, from its folder alone, and compare. Exit code 0 if all decisions are the same;
-    otherwise 1, and the first difference is shown."""
+    """Replay every scheduling cycle of a run from its folder and compare the decisions. Exit code 0 if all decisions are the
+    same; otherwise 1, and the first difference is shown."""
     from kailab.evidence import store
     from kailab.evidence.replay import replay_run as decide_again
 
     path = store.find_run(evidence, run)
-    found = decide_again(path, store.find_test(path, test) if test else "")
-    for problem in found.problems:
-        terminal.warn(f"not what was written: {problem}")
+    result = decide_again(path, store.find_test(path, test) if test else "")
+    for problem in result.problems:
+        terminal.warn(f"changed since it was written: {problem}")
     if output is TextOrJson.json:
-        terminal.say(json.dumps({"path": str(path), "same": found.same, **_plain(found)}, indent=2))
+        terminal.say(json.dumps({"path": str(path), "same": result.same, **_plain(result)}, indent=2))
     else:
-        for lab, why in found.passed_over.items():
+        for lab, why in result.passed_over.items():
             terminal.say(f"{lab}: nothing to replay: {why}")
-        terminal.say(str(found))
-    if not found.same:
+        terminal.say(str(result))
+    if not result.same:
         raise click.exceptions.Exit(1)
 
 
@@ -314,39 +320,39 @@ def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
     required=False,
     help="A run's id, its folder, or latest; with --html also a trial's folder, or a snapshot's file.",
 )
-@click.option("--format", default="", show_default=False, help="The format: text (the default) or markdown.")
-@click.option("--html", type=options.PATH, help="Write a page to travel through the run, one file that loads nothing.")
-@click.option("--against", help="With --html: another run, to compare with.")
-@click.option("--state", type=options.PATH, help="With --html: of the lab that this file keeps, instead of a run.")
+@click.option("--format", default="", show_default=False, help="Format: text (the default) or markdown.")
+@click.option("--html", type=options.PATH, help="Write an interactive page of the run as one self-contained file.")
+@click.option("--against", help="With --html: another run to compare with.")
+@click.option("--state", type=options.PATH, help="With --html: show the lab in this file instead of a run.")
 @options.evidence
 def report(
     run: str | None, format: str, html: Path | None, against: str | None, state: Path | None, evidence: Path
 ) -> None:
-    """Report on a run, from its evidence alone: what was expected, what was seen, and why."""
+    """Report a run from its evidence: what was expected, what was observed, and why."""
     from kailab.errors import InputError
     from kailab.evidence import store
     from kailab.report import render
 
     if html is None:
-        for name, given in (("--against", against), ("--state", state)):
-            if given is not None:
-                raise InputError(f"{name} goes with --html FILE")
+        for name, value in (("--against", against), ("--state", state)):
+            if value is not None:
+                raise InputError(f"{name} needs --html FILE")
         if run and is_trial(Path(run)):
-            raise InputError(f"{run}: is a trial; `kailab trial show {run}` tells it, --html FILE makes a page of it")
+            raise InputError(f"{run}: is a trial; use `kailab trial show {run}`, or --html FILE for a page")
         if run and Path(run).is_file():
-            raise InputError(f"{run}: is a file, not a run; of a snapshot --html FILE makes a page")
+            raise InputError(f"{run}: is a file, not a run; for a snapshot use --html FILE")
         terminal.say(render(store.find_run(evidence, run or store.LATEST), format or "text").rstrip("\n"))
         return
     if format:
-        raise InputError("--format and --html exclude each other")
+        raise InputError("--format and --html can't be used together")
     if state is not None and (run or against):
-        raise InputError("--state reports on the lab in hand: no run goes with it")
+        raise InputError("--state shows a lab and can't be used with a run")
     written = write_viewer_page(html, run or store.LATEST, against, state, evidence)
     terminal.say(f"{html}: {written.what}, {written.size / 1e6:.1f} MB")
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """An entry as JSON has it; nothing of none."""
+    """Convert an entry to plain JSON values; None becomes {}."""
     from msgspec import to_builtins
 
     return {} if value is None else to_builtins(value)

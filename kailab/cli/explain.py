@@ -1,4 +1,4 @@
-"""``explain``: why something waits, what would let it run, and whose GPUs a queue lives on."""
+"""``explain``: why work is pending, what would let it run, and what a queue holds, borrows and lends."""
 
 from __future__ import annotations
 
@@ -27,102 +27,102 @@ if TYPE_CHECKING:
     help="pod NAME, podgroup NAME, queue NAME or a workload",
 )
 @options.namespace
+@click.option("--nodes", is_flag=True, help="Show for each node whether it fits the pods, or which rule refuses them.")
 @click.option(
-    "--nodes", is_flag=True, help="What each node says to its pods: that it takes them, or the rule that refuses."
+    "--all",
+    "all_of_it",
+    is_flag=True,
+    help="Show the whole answer instead of a screen; try more proposals in a large lab.",
 )
 @click.option(
-    "--all", "all_of_it", is_flag=True, help="Everything known, not only a screen of it; in a large lab more is tried."
-)
-@click.option(
-    "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Of a test, from its evidence alone."
+    "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Explain a test from its evidence."
 )
 @options.output
 @options.state
 def explain(
     what: tuple[str, ...], namespace: str, nodes: bool, all_of_it: bool, past: str, output: TextOrJson, state: Path
 ) -> None:
-    """Say why a pod, a podgroup or a workload (job NAME, deployment NAME ...) does not run and what would let it run; what runs, on
-    whose quota; what was evicted, for whom; what a queue holds, borrows and lends.
+    """Explain why a pod, a podgroup or a workload (job NAME, deployment NAME ...) is pending and what would let it run; on whose quota
+    running work runs; for which work pods were evicted; what a queue holds, borrows and lends.
 
-    What would help is tried on a copy of the lab, which stays as it is. With --evidence it is told what was decided and why, by
-    someone who was not there; nothing is tried."""
+    Every proposed step is tried on a copy of the lab; the lab does not change. With --evidence the answer reports recorded decisions and
+    their reasons; nothing is tried."""
     if nodes:
         if past:
-            raise click.UsageError("--nodes asks the nodes of a lab as they are; it can't be used with --evidence")
-        _say_nodes(what, namespace, all_of_it, output, state)
+            raise click.UsageError("--nodes shows the present nodes of a lab; it can't be used with --evidence")
+        _print_nodes(what, namespace, all_of_it, output, state)
         return
-    found = _explain_evidence(what, namespace, past) if past else _explain_lab(what, namespace, all_of_it, state)
+    answers = _explain_evidence(what, namespace, past) if past else _explain_lab(what, namespace, all_of_it, state)
     if output is TextOrJson.json:
-        _say_data([answer.data() for answer in found])
+        _print_data([answer.data() for answer in answers])
     else:
-        terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in found))
+        terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in answers))
 
 
 def _explain_lab(what: tuple[str, ...], namespace: str, everything: bool, state: Path) -> list[Answer]:
     with labfile.read_lab(state) as lab:
         if len(what) == 1:
             _check_no_bare_name(lab, what[0], namespace)
-        asked = _named(what, lab.cluster.kinds())
         return [
             lab.explain(kind, complete_name(lab, kind, name, namespace), namespace, everything=everything)
-            for kind, name in asked
+            for kind, name in _parse_subjects(what, lab.cluster.kinds())
         ]
 
 
 def _explain_evidence(what: tuple[str, ...], namespace: str, past: str) -> list[Answer]:
-    """``past``: as `kailab timeline` takes it; runs are those below the folder that KAILAB_EVIDENCE names."""
+    """``past``: a run or test, as for `kailab timeline`, in the folder that KAILAB_EVIDENCE names."""
     from kailab.evidence.history import LabHistory
     from kailab.evidence.store import find_lab
     from kailab.explain.evidence_answers import explain_evidence
 
     root = Path(os.environ.get("KAILAB_EVIDENCE") or options.EVIDENCE)
     history = LabHistory.of_test(*find_lab(root, past))
-    return [explain_evidence(history, kind, name, namespace) for kind, name in _named(what)]
+    return [explain_evidence(history, kind, name, namespace) for kind, name in _parse_subjects(what)]
 
 
-def _named(what: tuple[str, ...], others: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """Kinds and names. Raises InputError."""
+def _parse_subjects(what: tuple[str, ...], others: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the name of each subject. Raises InputError."""
     from kailab.cli.selection import parse_targets
     from kailab.errors import InputError
 
     for kind, names in parse_targets(what, others):
         if not names:
-            raise InputError(f"say which {kind}: `kailab explain {what[0]} NAME`")
+            raise InputError(f"no {kind} is named; expected `kailab explain {what[0]} NAME`")
         yield from ((kind, name) for name in names)
 
 
-def _say_nodes(what: tuple[str, ...], namespace: str, everything: bool, output: TextOrJson, state: Path) -> None:
+def _print_nodes(what: tuple[str, ...], namespace: str, everything: bool, output: TextOrJson, state: Path) -> None:
     from kailab.cli.table import render_table
     from kailab.explain.node_answers import HEADERS, about_nodes
 
     with labfile.read_lab(state) as lab:
         if len(what) == 1:
             _check_no_bare_name(lab, what[0], namespace)
-        named = ((lab.kind(kind), name) for kind, name in _named(what, lab.cluster.kinds()))
-        asked = [(kind, complete_name(lab, kind, name, namespace)) for kind, name in named]
-        found = [(kind, name, about_nodes(lab, kind, name, namespace)) for kind, name in asked]
+        parsed = ((lab.kind(kind), name) for kind, name in _parse_subjects(what, lab.cluster.kinds()))
+        subjects = [(kind, complete_name(lab, kind, name, namespace)) for kind, name in parsed]
+        answers = [(kind, name, about_nodes(lab, kind, name, namespace)) for kind, name in subjects]
     if output is TextOrJson.json:
-        _say_data(
+        _print_data(
             [
-                {"kind": kind, "namespace": namespace, "name": name, "groups": [one.data() for one in groups]}
-                for kind, name, groups in found
+                {"kind": kind, "namespace": namespace, "name": name, "groups": [group.data() for group in groups]}
+                for kind, name, groups in answers
             ]
         )
         return
     tables = [
-        "\n".join((*one.head(), render_table(HEADERS, list(one.rows(everything)))))
-        for _, _, groups in found
-        for one in groups
+        "\n".join((*group.head(), render_table(HEADERS, list(group.rows(everything)))))
+        for _, _, groups in answers
+        for group in groups
     ]
     terminal.say("\n\n".join(tables))
 
 
-def _say_data(data: list[dict[str, Any]]) -> None:
+def _print_data(data: list[dict[str, Any]]) -> None:
     terminal.say(json.dumps(data[0] if len(data) == 1 else data, indent=2))
 
 
 def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:
-    """Raises InputError for the name of something in the lab without its kind, saying what to type."""
+    """Raises InputError, with the command to type, if ``word`` is no kind but the name of an object in the lab."""
     from kailab.cli.selection import resource_name
     from kailab.errors import InputError, NotFound
     from kailab.model.kinds import is_namespaced, resolve
@@ -133,12 +133,12 @@ def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:
         pass
     else:
         return
-    named = []
+    commands = []
     for kind in (kind for kind in lab.cluster.kinds() if is_namespaced(kind) or kind == "Queue"):
         try:
             lab.cluster.get(kind, word, namespace if is_namespaced(kind) else None)
         except NotFound:
             continue
-        named.append(f"`kailab explain {resource_name(kind).partition('.')[0]} {word}`")
-    if named:
-        raise InputError(f"{word!r} is a name without a kind; did you mean {' or '.join(named)}?")
+        commands.append(f"`kailab explain {resource_name(kind).partition('.')[0]} {word}`")
+    if commands:
+        raise InputError(f"{word!r} is a name without a kind; did you mean {' or '.join(commands)}?")

@@ -1,4 +1,4 @@
-"""``fleet``: the described sets of fake nodes there are."""
+"""``fleet``: list, show and validate fleets of fake nodes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kailab.cli.options import TextOrJson
 
 @click.group()
 def group() -> None:
-    """List, show and check fleets: files that describe fake nodes."""
+    """List, show and validate fleets: files that describe fake nodes."""
 
 
 @group.command("list")
 @options.output
 def list_fleets(output: TextOrJson) -> None:
-    """List the fleets that have a name."""
+    """List the fleets of the library."""
     from kailab.cli.table import render_table
     from kailab.errors import KailabError
     from kailab.fleet import available_fleets, load_fleet
@@ -45,7 +45,7 @@ def list_fleets(output: TextOrJson) -> None:
 
 @group.command()
 @click.argument("fleet", default="lesson", help="A fleet's name, or a file.")
-@click.option("--nodes", is_flag=True, help="The Node objects themselves: YAML, or JSON with -o json.")
+@click.option("--nodes", is_flag=True, help="Print the Node objects: YAML, or JSON with -o json.")
 @options.output
 def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
     """Show the nodes and GPUs of a fleet."""
@@ -81,7 +81,7 @@ def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
 @group.command()
 @click.argument("files", nargs=-1, required=True, help="Fleet files or names.")
 def validate(files: tuple[str, ...]) -> None:
-    """Check fleet files; every problem is named with its file, line and field."""
+    """Validate fleet files. Each error names the file, line and field."""
     from kailab.errors import InputError
     from kailab.fleet import load_fleet
 

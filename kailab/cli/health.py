@@ -1,4 +1,4 @@
-"""``health``: how the scheduler of a lab, or a scheduler as a process, is doing."""
+"""``health``: check the scheduler of a lab, or a scheduler process."""
 
 from __future__ import annotations
 
@@ -15,38 +15,42 @@ if TYPE_CHECKING:
     from kailab.advice.health.report import Health
 
 SHOWN = 5
-"""Beneficiaries of evictions that are told where not all is asked for."""
+"""Beneficiaries of evictions in the output unless ``--all`` is given."""
 
 
 @click.command()
-@click.option("--window", default="10m", help="Look at evictions of so long: 30s, 5m, 1h30m, 2d.")
+@click.option("--window", default="10m", help="Period in which evictions are counted: 30s, 5m, 1h30m, 2d.")
 @click.option(
-    "--decisions", type=options.PATH, help="Instead of a lab: the file that `kailab scheduler run --decisions` writes."
+    "--decisions",
+    type=options.PATH,
+    help="Check a scheduler process by its file of `kailab scheduler run --decisions`.",
 )
-@click.option("--url", default="", help="Instead of a lab: where a scheduler serves its health and metrics.")
-@click.option("--all", "everything", is_flag=True, help="Everybody for whom pods were evicted.")
+@click.option(
+    "--url", default="", show_default=False, help="Check a scheduler process by the URL of its health and metrics."
+)
+@click.option("--all", "everything", is_flag=True, help="Show all work for which pods were evicted.")
 @options.output
 @options.state
 def health(window: str, decisions: Path | None, url: str, everything: bool, output: TextOrJson, state: Path) -> None:
-    """Say how the scheduler is doing: its last cycle, binds that the cluster refuses, evictions and whom they serve,
-    workloads that evict each other for ever, node pools and queues that nobody serves, binds that do not show.
-    Exits with 1 if it is not healthy."""
+    """Check the scheduler: its last cycle, binds that the cluster refuses, evictions and their beneficiaries, workloads that
+    evict each other endlessly, node pools and queues without a scheduler, binds that have no effect. Exit code 1 if it is
+    not healthy."""
     from kailab.cli.options import parse_seconds
     from kailab.errors import InputError
 
     seconds = parse_seconds("--window", window)
     if seconds <= 0:
-        raise InputError(f"--window: {window}: expected more than nothing")
-    found = _looked_at(seconds, decisions, url, state)
+        raise InputError(f"--window: {window}: expected more than 0 seconds")
+    result = _check(seconds, decisions, url, state)
     if output is TextOrJson.json:
-        terminal.say(json.dumps(found.data(), indent=2))
+        terminal.say(json.dumps(result.data(), indent=2))
     else:
-        _say(found, everything)
-    if not found.healthy:
+        _print(result, everything)
+    if not result.healthy:
         raise click.exceptions.Exit(1)
 
 
-def _looked_at(seconds: float, decisions: Path | None, url: str, state: Path) -> Health:
+def _check(seconds: float, decisions: Path | None, url: str, state: Path) -> Health:
     from kailab.advice.health import health as of_lab
     from kailab.advice.health import health_of_process
 
@@ -58,24 +62,24 @@ def _looked_at(seconds: float, decisions: Path | None, url: str, state: Path) ->
     return health_of_process(None if decisions is None else read_decisions(decisions), url or None, seconds)
 
 
-def _say(found: Health, everything: bool) -> None:
+def _print(result: Health, everything: bool) -> None:
     from kailab.lab.wording import count
 
-    terminal.say(f"{found.scheduler}: {'healthy' if found.healthy else 'not healthy'}")
-    for problem in found.problems:
+    terminal.say(f"{result.scheduler}: {'healthy' if result.healthy else 'not healthy'}")
+    for problem in result.problems:
         terminal.say(f"  {problem}")
-    if (cycle := found.cycle) is not None:
+    if (cycle := result.cycle) is not None:
         took = "" if cycle.took is None else f", took {cycle.took:.3g} s"
         terminal.say(
             f"Last cycle: number {cycle.number}, {cycle.age:.3g} s ago{took}; {cycle.bound} bound, {cycle.evicted} evicted, "
             f"{count(cycle.waiting, 'group')} left waiting"
         )
-    evictions = found.evictions
+    evictions = result.evictions
     terminal.say(f"Evictions: {evictions.pods} in {evictions.seconds:.4g} s ({evictions.per_minute:.3g} a minute)")
-    for one in evictions.served if everything else evictions.served[:SHOWN]:
-        whom = f"for {one.beneficiary} of queue {one.queue}" if one.beneficiary else "for nobody"
-        terminal.say(f"  {one.pods} by {one.action} {whom}")
+    for served in evictions.served if everything else evictions.served[:SHOWN]:
+        beneficiary = f"for {served.beneficiary} of queue {served.queue}" if served.beneficiary else "for nobody"
+        terminal.say(f"  {served.pods} by {served.action} {beneficiary}")
     if not everything and len(evictions.served) > SHOWN:
-        terminal.notice(f"for {len(evictions.served) - SHOWN} more: --all")
-    for line in found.unknown:
+        terminal.notice(f"evictions for {len(evictions.served) - SHOWN} more: --all shows them")
+    for line in result.unknown:
         terminal.notice(f"not known: {line}")

@@ -1,7 +1,7 @@
-"""JSONPath as kubectl writes it: ``{.items[*].metadata.name}``, ``{range .items[*]}{.metadata.name}{"\\n"}{end}``.
+"""JSONPath in kubectl's form: ``{.items[*].metadata.name}``, ``{range .items[*]}{.metadata.name}{"\\n"}{end}``.
 
-The paths are those of RFC 9535 (read by python-jsonpath) but for their beginning, which is left out, and for names, in which a
-backslash stands before a dot: ``.metadata.labels.kai\\.scheduler/queue``. Source: kubernetes.io/docs/reference/kubectl/jsonpath.
+Paths follow RFC 9535 (parsed by python-jsonpath), except that the leading ``$`` is left out, and a backslash escapes a dot in a name:
+``.metadata.labels.kai\\.scheduler/queue``. Source: kubernetes.io/docs/reference/kubectl/jsonpath.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import jsonpath
 
 from kailab.errors import InputError
 
-# A dot and a name, in which a backslash takes the meaning from what follows; or what stands in brackets, quoted or not.
+# A dot and a name, in which a backslash escapes the next character; or brackets with quoted or unquoted content.
 _STEP = re.compile(
     r"(?P<down>\.\.)?\.?(?P<name>(?:\\.|[^\s.\[\]\\{}*])+)|(?P<all>\.\.?\*)|(?P<deep>\.\.)|(?P<inside>\[(?:'[^']*'|\"[^\"]*\"|[^\]'\"])*\])"
 )
 
-# Text, or what stands in braces; a brace in quotes does not end it.
+# Literal text, or braces with content; a brace in quotes does not end them.
 _PIECE = re.compile(r"(?P<literal>[^{}]+)|\{(?P<braced>(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*)\}")
 
 
 class JsonPath:
-    """One path. Raises InputError where it is none."""
+    """A path. Raises InputError if the text is no path."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -36,12 +36,12 @@ class JsonPath:
             raise InputError(f"{text!r} is no JSONPath: {str(error).splitlines()[0]}") from None
 
     def values(self, data: Any) -> list[Any]:
-        """What is found in it; nothing where there is no such field."""
+        """The values at the path; none if a field is missing."""
         return list(self._query.findall(data))
 
 
 def parse_relaxed_path(text: str) -> JsonPath:
-    """As ``--sort-by`` and ``custom-columns`` take it: ``{.metadata.name}``, ``.metadata.name`` or ``metadata.name``."""
+    """Parse a path of ``--sort-by`` or ``custom-columns``: ``{.metadata.name}``, ``.metadata.name`` or ``metadata.name``."""
     bare = text.strip()
     if bare.startswith("{") and bare.endswith("}"):
         bare = bare[1:-1]
@@ -51,16 +51,16 @@ def parse_relaxed_path(text: str) -> JsonPath:
 
 
 def format_values(values: Sequence[Any]) -> str:
-    """Found values as text: strings as they are, the rest as JSON, with spaces between."""
+    """Join values with spaces: strings unchanged, others as JSON."""
     return " ".join(value if isinstance(value, str) else json.dumps(value) for value in values)
 
 
 class JsonPathTemplate:
-    """Text with paths in braces. Raises InputError where it can't be read."""
+    """Text with paths in braces. Raises InputError if it can't be parsed."""
 
     def __init__(self, text: str) -> None:
-        self._nodes, rest = _parsed(list(_pieces(text)), inside=False)
-        assert not rest
+        self._nodes, remaining = _parsed(list(_pieces(text)), inside=False)
+        assert not remaining
 
     def render(self, data: Any) -> str:
         return "".join(_rendered(self._nodes, data, data))
@@ -83,7 +83,7 @@ def _rendered(nodes: Sequence[Any], data: Any, root: Any) -> Iterator[str]:
 
 
 def _pieces(text: str) -> Iterator[tuple[bool, str]]:
-    """(in braces, text), in order. A brace in quotes is text."""
+    """Split into (True for braces, content)."""
     at = 0
     while at < len(text):
         piece = _PIECE.match(text, at)
@@ -126,24 +126,24 @@ def _unquoted(text: str) -> str:
 
 
 def _as_rfc(text: str) -> str:
-    """With the root at its beginning, and each name in brackets."""
+    """Rewrite a path for RFC 9535: with the root, and each name in brackets."""
     path = text.strip()
-    rest = path[1:] if path[:1] in ("$", "@") else path
+    relative = path[1:] if path[:1] in ("$", "@") else path
     if path[:1] not in (".", "$", "@", "["):
         raise InputError(f"{text!r} is no JSONPath: expected a dot at the beginning, as in {{.metadata.name}}")
-    found, at = "$", 0
-    if rest == ".":
-        return found
-    while at < len(rest):
-        step = _STEP.match(rest, at)
+    result, at = "$", 0
+    if relative == ".":
+        return result
+    while at < len(relative):
+        step = _STEP.match(relative, at)
         if step is None:
-            raise InputError(f"{text!r} is no JSONPath: {rest[at:]!r} can't be read")
+            raise InputError(f"{text!r} is no JSONPath: {relative[at:]!r} can't be read")
         if step["name"]:
             name = re.sub(r"\\(.)", r"\1", step["name"])
-            found += f"{step['down'] or ''}[{json.dumps(name)}]"
+            result += f"{step['down'] or ''}[{json.dumps(name)}]"
         elif step["all"]:
-            found += "[*]" if len(step["all"]) == 2 else "..[*]"
+            result += "[*]" if len(step["all"]) == 2 else "..[*]"
         else:
-            found += step["deep"] or step["inside"]
+            result += step["deep"] or step["inside"]
         at = step.end()
-    return found
+    return result

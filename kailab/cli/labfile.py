@@ -1,5 +1,5 @@
-"""The lab between commands: resumed from its file, acted on, saved again; one command at a time (``kailab.lab.lab_files``). What is waited for
-and what goes unrecorded is told on the terminal."""
+"""The lab between commands: each command resumes it from its file and saves it again (``kailab.lab.lab_files``). Waits for another command, and
+changes that can't be recorded, are reported on the terminal."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from kailab.lab import Lab
 
 STATE = Path(".kailab/lab.state")
-"""Where a lab is kept unless somebody says otherwise."""
+"""The default file of a lab."""
 
 
 def read_lab(path: Path) -> AbstractContextManager[Lab]:
-    """The saved lab, to read. Raises StateError."""
+    """Open the saved lab for reading. Raises StateError."""
     return lab_files.open_read_only(path)
 
 
 @contextmanager
 def change_lab(path: Path, *, save: bool = True) -> Iterator[Lab]:
-    """The saved lab, to change: saved if the block ends well, with a record of what was done. Raises StateError."""
+    """Open the saved lab for a change. It is saved and recorded if the block raises nothing. Raises StateError."""
     with lab_files.open_for_change(path, terminal.notice, terminal.warn, save=save) as lab:
         yield lab
 
 
 def lock_lab(path: Path) -> AbstractContextManager[None]:
-    """Hold the lab; if another command does, wait a little for it. Raises StateError."""
+    """Lock the lab; wait shortly if another command holds the lock. Raises StateError."""
     return lab_files.lock_lab(path, terminal.notice)

@@ -1,4 +1,4 @@
-"""``up``, ``down``, ``status``, ``run`` and ``serve``: start a lab, sum it up, let its time pass, serve its page, and end it."""
+"""``up``, ``down``, ``status``, ``run`` and ``serve``: start a lab, stop it, summarise it, advance its clock, serve its page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "--fleet",
     default="lesson",
     shell_complete=completion.fleets,
-    help="The fleet: a name (`kailab fleet list`) or a file.",
+    help="Fleet: a name (`kailab fleet list`) or a file.",
 )
 @options.scheduler
 @click.option(
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     "--config",
     "config",
     type=options.PATH,
-    help="Scheduler configuration, a file as KAI reads it.",
+    help="Scheduler configuration file in KAI's format.",
 )
 @click.option("--adopt-default-scheduler", "adopt", is_flag=True, help="Also schedule pods that name no scheduler.")
-@click.option("--fresh", is_flag=True, help="If a lab is up already, replace it.")
-@click.option("--keep", is_flag=True, help="If another lab is up already, keep it and say so; this is no error.")
-@click.option("--dra", is_flag=True, help="Publish the GPUs for resource claims (DRA), not as nvidia.com/gpu.")
+@click.option("--fresh", is_flag=True, help="Replace a lab that is up.")
+@click.option("--keep", is_flag=True, help="Keep another lab that is up, with a warning instead of an error.")
+@click.option("--dra", is_flag=True, help="Publish the GPUs for resource claims (DRA) instead of as nvidia.com/gpu.")
 @options.where
 @options.kai_chart
 @options.operators
@@ -67,8 +67,8 @@ def up(
     kai_chart: Path | None,
     state: Path,
 ) -> None:
-    """Start a lab: a fleet of fake GPU nodes and a scheduler. An embedded lab is kept in a file; the other backends
-    are a real Kubernetes API. None needs root; only kind needs Docker."""
+    """Start a lab: a fleet of fake GPU nodes and a scheduler. An embedded lab is stored in a file; the other backends
+    use a real Kubernetes API. No backend needs root; only kind needs Docker."""
     from kailab.cluster.backends import BACKENDS
     from kailab.errors import InputError, KailabError
     from kailab.fleet import load_fleet
@@ -84,48 +84,48 @@ def up(
     check_lab(backend, scheduler, options)
     if operators:
         options["operators"] = ",".join(_operators(",".join(operators)))
-    one = choose_scheduler(scheduler, options)
-    if config is None and (named := one.option("config")):
-        options["config"] = config = Path(named)
-    options |= {option: value for option, value in one.options if options.get(option) is None}
+    choice = choose_scheduler(scheduler, options)
+    if config is None and (config_file := choice.option("config")):
+        options["config"] = config = Path(config_file)
+    options |= {option: value for option, value in choice.options if options.get(option) is None}
     check_decides(backend, options)
     if fresh and keep:
-        raise InputError("--fresh ends a lab that is up, --keep leaves it: give one of them")
+        raise InputError("--fresh replaces a lab that is up, --keep keeps it; give one of them")
     settings = configurations.read_settings(config)
     options = provider_of(backend).completed(options)
     described = load_fleet(fleet)
     with labfile.lock_lab(state):
         if was_interrupted(state):
-            terminal.notice(f"{state}: the start of a lab was cut short; what was left of it is taken down")
+            terminal.notice(f"{state}: the start of a lab was interrupted; its remains are removed")
             end(state)
         if state.exists() and not fresh:
             try:
-                with Lab.resume(state, read_only=True) as there:
-                    _check_same(state, there, (described.name, backend, one.name), settings, options)
-                    terminal.notice(f"The lab is up already: {_lab_line(there)}")
+                with Lab.resume(state, read_only=True) as existing:
+                    _check_same(state, existing, (described.name, backend, choice.name), settings, options)
+                    terminal.notice(f"The lab is up already: {_lab_line(existing)}")
             except KailabError as error:
                 if not keep:
                     raise
-                terminal.warn(f"{error}\nno lab was begun: the one there is left as it is")
+                terminal.warn(f"{error}\nno lab was started; the existing lab is unchanged")
             return
         if state.exists():
             end(state)
         slow = BACKENDS[backend].api_server
-        with terminal.spinner("bringing up the lab") if slow else nullcontext(ignore_message) as tell:
-            lab = begin(state, described, backend, one, settings, options, tell)
+        with terminal.spinner("starting the lab") if slow else nullcontext(ignore_message) as tell:
+            lab = begin(state, described, backend, choice, settings, options, tell)
         with lab:
             _say_up(lab)
 
 
-def _operators(said: str) -> tuple[str, ...]:
-    """Raises InputError."""
+def _operators(text: str) -> tuple[str, ...]:
+    """Parse --with and add the operators that others need. Raises InputError."""
     from kailab.operators import OPERATORS, choose_operators
 
-    names = choose_operators(said)
+    names = choose_operators(text)
     for name in names:
-        if name not in said.split(","):
-            needing = ", ".join(one for one in names if name in OPERATORS[one].needs)
-            terminal.notice(f"The operator {name} runs, too: {needing} needs it")
+        if name not in text.split(","):
+            dependents = ", ".join(operator for operator in names if name in OPERATORS[operator].needs)
+            terminal.notice(f"The operator {name} also runs, because {dependents} needs it")
     return names
 
 
@@ -141,43 +141,45 @@ def _say_up(lab: Lab) -> None:
 
 
 def _check_same(
-    state: Path, there: Lab, wanted: tuple[str, str, str], settings: SchedulerSettings, options: Mapping[str, Any]
+    state: Path, existing: Lab, requested: tuple[str, str, str], settings: SchedulerSettings, options: Mapping[str, Any]
 ) -> None:
-    """Raises InputError where the lab that is up is not the one asked for, naming all that differs."""
+    """Raises InputError with all differences if the existing lab is not the requested one."""
     from kailab.cluster.registry import FLAGS
     from kailab.errors import InputError
     from kailab.lab.life import options_of_cluster
 
-    fleet, backend, scheduler = wanted
+    fleet, backend, scheduler = requested
     pairs = {
-        "--fleet": (fleet, there.fleet),
-        "--backend": (backend, there.backend),
-        "--scheduler": (scheduler, there.scheduler),
-        FLAGS["adopt_default_scheduler"]: (options["adopt_default_scheduler"], there.adopt_default_scheduler),
-        FLAGS["devices"]: (options["devices"], there.devices),
+        "--fleet": (fleet, existing.fleet),
+        "--backend": (backend, existing.backend),
+        "--scheduler": (scheduler, existing.scheduler),
+        FLAGS["adopt_default_scheduler"]: (options["adopt_default_scheduler"], existing.adopt_default_scheduler),
+        FLAGS["devices"]: (options["devices"], existing.devices),
     }
     for name, value in options_of_cluster(options).items():
-        pairs[FLAGS.get(name, name)] = (value, there.spec.options.get(name, "not given"))
+        pairs[FLAGS.get(name, name)] = (value, existing.spec.options.get(name, "not given"))
     different = [
-        f"{flag}: {_shown(want)} here, {_shown(has)} there" for flag, (want, has) in pairs.items() if want != has
+        f"{flag}: requested {_flag_text(wanted)}, existing {_flag_text(present)}"
+        for flag, (wanted, present) in pairs.items()
+        if wanted != present
     ]
-    if (there.config, there.usage) != (settings.engine, settings.usage):
-        different.append(f"{FLAGS['config']}: another configuration there")
+    if (existing.config, existing.usage) != (settings.engine, settings.usage):
+        different.append(f"{FLAGS['config']}: the existing lab has another configuration")
     if different:
         raise InputError(
-            f"{state}: another lab is up already ({_lab_line(there)}, backend {there.backend}). "
-            f"{'; '.join(different)}. End it with `kailab down`, or begin anew with `kailab up --fresh`"
+            f"{state}: another lab is up already ({_lab_line(existing)}, backend {existing.backend}). "
+            f"{'; '.join(different)}. End it with `kailab down`, or replace it with `kailab up --fresh`"
         )
 
 
-def _shown(value: Any) -> str:
+def _flag_text(value: Any) -> str:
     return {True: "given", False: "not given"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
 @click.command()
 @options.state
 def down(state: Path) -> None:
-    """End the lab and remove its file."""
+    """Stop the lab and delete its file."""
     from kailab.lab.life import end
 
     if not state.exists():
@@ -189,11 +191,11 @@ def down(state: Path) -> None:
 
 
 @click.command()
-@click.option("--for", "duration", default="", show_default=False, help="How long: 30s, 5m, 1h30m, 2d.")
+@click.option("--for", "duration", default="", show_default=False, help="Duration in lab time: 30s, 5m, 1h30m, 2d.")
 @options.state
 def run(duration: str, state: Path) -> None:
-    """Let time pass in the lab: pods finish, minimum runtimes run out, and the scheduler acts each time. Without --for:
-    only until nothing changes."""
+    """Advance the lab's clock: pods finish, minimum runtimes expire, and the scheduler acts. Without --for, run only
+    until nothing changes any more."""
     from kailab.cli.options import parse_seconds
     from kailab.lab.lab_changes import LabChanges
     from kailab.lab.wording import elapsed
@@ -205,16 +207,15 @@ def run(duration: str, state: Path) -> None:
         for _ in lab.moments(max(0.0, seconds - (lab.now - begun))):
             tell("lab time, in seconds", int(lab.now - begun), int(seconds))
         lab.settle()
-        told = before.describe("ran for" if duration else "settled after")
-    ended = elapsed(lab.now - lab.opened)
-    terminal.say(f"{told} (the lab is {ended} old)")
+        report = before.describe("ran for" if duration else "settled after")
+    terminal.say(f"{report} (the lab is {elapsed(lab.now - lab.opened)} old)")
 
 
 @click.command()
 @options.output
 @options.state
 def status(output: TextOrJson, state: Path) -> None:
-    """Sum up the lab: fleet, scheduler, time, GPUs, pods, and the pods that wait."""
+    """Summarise the lab: fleet, scheduler, time, GPUs, pods, and reasons of waiting pods."""
     from kailab.lab.wording import elapsed
 
     with labfile.read_lab(state) as lab:
@@ -240,18 +241,18 @@ def status(output: TextOrJson, state: Path) -> None:
 
 
 def _processes(lab: Lab) -> dict[str, str]:
-    """What there is to say of how others reach the lab, and of its processes."""
+    """The kubeconfig and the processes of a lab on an API server, as lines of the status."""
     if lab.venue.kubeconfig is None:
         return {}
-    found = lab.venue.processes()
-    running = ", ".join(one.name for one in found if one.running)
-    dead = "; ".join(f"{one.name} ({one.why})" for one in found if not one.running)
-    told = {"Kubeconfig": str(lab.venue.kubeconfig)}
+    processes = lab.venue.processes()
+    running = ", ".join(process.name for process in processes if process.running)
+    ended = "; ".join(f"{process.name} ({process.why})" for process in processes if not process.running)
+    lines = {"Kubeconfig": str(lab.venue.kubeconfig)}
     if running:
-        told["Processes"] = running
-    if dead:
-        told["Ended"] = dead
-    return told
+        lines["Processes"] = running
+    if ended:
+        lines["Ended"] = ended
+    return lines
 
 
 def _summary(lab: Lab) -> dict[str, Any]:
@@ -280,38 +281,40 @@ DEFAULT_FLEET = "lesson"
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on the loopback address; 0: a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on the loopback address; 0: any free port."
+)
 @click.option(
     "--fleet",
     shell_complete=completion.fleets,
-    help=f"Where no lab is up: begin one with this fleet (a name or a file), if not {DEFAULT_FLEET}.",
+    help=f"If no lab is up, start one with this fleet (a name or a file) instead of {DEFAULT_FLEET}.",
 )
 @click.option(
     "--backend",
-    help="Where no lab is up: begin one on this backend (embedded, controlplane, kind, vcluster, kubeconfig).",
+    help="If no lab is up, start one on this backend (embedded, controlplane, kind, vcluster, kubeconfig).",
 )
-@click.option("--scheduler", help="Where no lab is up: begin one with this scheduler (`kailab up --help`).")
+@click.option("--scheduler", help="If no lab is up, start one with this scheduler (`kailab up --help`).")
 @options.state
 @click.pass_context
 def serve(
     context: click.Context, port: int, fleet: str | None, backend: str | None, scheduler: str | None, state: Path
 ) -> None:
-    """Serve a live page of the lab to the browser on this machine: fleet, queues, what waits and why, and forms to submit, delete, scale,
-    cordon and set quotas, each tried on a copy before it is applied. Ctrl-C ends it; the lab stays."""
+    """Serve a live web page of the lab to a browser on this machine. It shows the fleet, queues, and waiting work with reasons, and has forms to
+    submit, delete, scale, cordon and set quotas. Each change is previewed on a copy before it is applied. Ctrl-C ends the server; the lab stays."""
     from kailab.serve.server import serve as run
 
-    given = {
+    requested = {
         name: value
         for name, value in (("fleet", fleet), ("backend", backend), ("scheduler", scheduler))
         if value is not None
     }
-    # Of a lab that is up `up` says what is otherwise than asked for.
-    if given or not state.exists():
-        context.invoke(up, state=state, **given)
+    # For a lab that is up, `up` refuses other options than it has.
+    if requested or not state.exists():
+        context.invoke(up, state=state, **requested)
 
     def ready(url: str) -> None:
         terminal.say(url)
-        terminal.notice("Open this address in a browser on this machine. It is for you alone; Ctrl-C ends it.")
+        terminal.notice("Open this address in a browser on this machine, and keep it secret. Ctrl-C ends the server.")
 
     run(state, port, ready, terminal.notice)
-    terminal.notice("The page has ended; the lab is as it was left.")
+    terminal.notice("The server has ended; the lab stays as it is.")

@@ -1,4 +1,4 @@
-"""``lint``: manifests held against what practice asks for."""
+"""``lint``: check manifests against best practices."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     default="",
     show_default=False,
     shell_complete=completion.fleets,
-    help="The cluster: a fleet or its file.",
+    help="Check against this cluster: a fleet or its file.",
 )
-@click.option("--ignore", "ignored", multiple=True, metavar="RULE", help="Leave a rule out. May be repeated.")
+@click.option("--ignore", "ignored", multiple=True, metavar="RULE", help="Ignore a rule. May be repeated.")
 @click.option("--rules", is_flag=True, help="List the rules.")
 @options.output
 def lint(files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bool, output: TextOrJson) -> None:
-    """Hold manifests against what practice asks for: queues with quota and limit, quotas that add up, gangs that can run, labels that
-    agree, work that survives its eviction. Give what is applied together: queues and work. Nothing is applied.
+    """Check manifests against best practices: queues with quota and limit, quotas that add up, gangs that can run, labels that
+    agree, work that survives eviction. Give all manifests that are applied together: queues and work. Nothing is applied.
 
     \b
-    Exit code 0: nothing found.
-    Exit code 1: findings, each with its rule, place, why and cure.
+    Exit code 0: no findings.
+    Exit code 1: findings, each with its rule, location, reason and fix.
     Exit code 2: bad input."""
     from kailab.advice.practice.checking import lint as linted
     from kailab.advice.practice.rules import RULES
@@ -43,37 +43,37 @@ def lint(files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bo
     if unknown := [rule for rule in ignored if rule not in RULES]:
         raise InputError(f"--ignore {unknown[0]}: no such rule; expected one of {', '.join(RULES)}")
     if rules:
-        _list(output)
+        _print_rules(output)
         return
     if not files:
-        raise InputError("say what to check: FILE, FOLDER or -")
+        raise InputError("there is nothing to check; expected FILE, FOLDER or -")
     if files.count("-") > 1:
-        raise InputError("stdin (-) can be read once only")
+        raise InputError("stdin (-) can be read only once")
     manifests = load(files)
     if not manifests:
-        raise InputError("nothing to check: there are no objects in it")
-    done = linted(manifests, load_fleet(fleet) if fleet else None)
-    found = [one for one in done.findings if one.rule not in ignored]
+        raise InputError("there is nothing to check: the files have no objects")
+    result = linted(manifests, load_fleet(fleet) if fleet else None)
+    findings = [finding for finding in result.findings if finding.rule not in ignored]
     if output is TextOrJson.json:
-        data = {"findings": [one.data() for one in found], "unknown": done.unknown}
+        data = {"findings": [finding.data() for finding in findings], "unknown": result.unknown}
         terminal.say(json.dumps(data, indent=2))
     else:
-        _say(found, len(manifests))
-    for line in done.unknown:
+        _print_findings(findings, len(manifests))
+    for line in result.unknown:
         terminal.notice(line)
-    if found:
+    if findings:
         raise click.exceptions.Exit(1)
 
 
-def _say(found: list[PracticeFinding], objects: int) -> None:
-    for one in found:
-        terminal.say(f"{one.where}: {one.why} [{one.rule}]")
-        terminal.say(f"    cure: {one.cure}")
-    if not found:
+def _print_findings(findings: list[PracticeFinding], objects: int) -> None:
+    for finding in findings:
+        terminal.say(f"{finding.where}: {finding.why} [{finding.rule}]")
+        terminal.say(f"    cure: {finding.cure}")
+    if not findings:
         terminal.say(f"Nothing found in {objects} object{'' if objects == 1 else 's'}.")
 
 
-def _list(output: TextOrJson) -> None:
+def _print_rules(output: TextOrJson) -> None:
     from kailab.advice.practice.rules import RULES
     from kailab.cli.table import render_table
 

@@ -13,8 +13,8 @@ from kailab.cli import terminal
 from kailab.cli.commands import CommandTable
 from kailab.cli.error_messages import DEBUG
 
-# A lab creates many objects that live as long as it does. With Python's default thresholds the cycle collector scans all of them every few
-# hundred allocations, which costs more than the lab itself.
+# A lab creates many long-lived objects. With Python's default thresholds the garbage collector scans all of them every few hundred
+# allocations, which costs more than the lab itself.
 _COLLECT_AFTER = (100_000, 50, 100)
 
 

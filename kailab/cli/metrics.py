@@ -1,4 +1,4 @@
-"""``metrics``: what Prometheus is told of the lab, or of a run, with a dashboard and alert rules for it."""
+"""``metrics``: Prometheus metrics of the lab or of a test, with a dashboard and alert rules."""
 
 from __future__ import annotations
 
@@ -22,93 +22,92 @@ if TYPE_CHECKING:
     default="",
     metavar="RUN/TEST",
     show_default=False,
-    help="Of a test, from its evidence alone: all of its time.",
+    help="Print the samples of a test over time, from its evidence.",
 )
-@click.option("--over-time", is_flag=True, help="Of the lab: all that was recorded of it, and not only how it stands.")
-@click.option("--every", help="Over time: so long between samples: 15s, 1m.  [default: 15s]")
+@click.option("--over-time", is_flag=True, help="Print all recorded samples of the lab, not only the present ones.")
+@click.option("--every", help="With samples over time: interval between samples: 15s, 1m.  [default: 15s]")
 @click.option(
     "--listen",
     metavar="[ADDRESS:]PORT",
-    help="Serve the lab's metrics over HTTP, as the lab is at each scrape, until Ctrl-C.",
+    help="Serve the lab's present metrics over HTTP until Ctrl-C.",
 )
 @options.state
 @click.pass_context
 def group(
     context: click.Context, past: str, over_time: bool, every: str | None, listen: str | None, state: Path
 ) -> None:
-    """Print the metrics of the lab as OpenMetrics text: queues and their quota, share and use, what waits and for how long, gangs,
-    decisions, evictions. KAI's keep KAI's names (docs/metrics.md).
+    """Print the metrics of the lab as OpenMetrics text: quota, share and use of queues, pending work and its waiting time, gangs,
+    decisions, evictions. KAI's metrics keep KAI's names (docs/metrics.md).
 
-    Over time each sample has its time on the lab's clock, as `promtool tsdb create-blocks-from openmetrics` takes it.
+    Samples over time have times of the lab's clock, in the form that `promtool tsdb create-blocks-from openmetrics` reads.
     """
-    given = [name for name, value in (("--evidence", past), ("--over-time", over_time), ("--listen", listen)) if value]
+    used = [name for name, value in (("--evidence", past), ("--over-time", over_time), ("--listen", listen)) if value]
     if context.invoked_subcommand is not None:
-        if given or every:
-            raise click.UsageError(f"{(given or ['--every'])[0]} is not for `{context.invoked_subcommand}`")
+        if used or every:
+            raise click.UsageError(f"{(used or ['--every'])[0]} can't be used with `{context.invoked_subcommand}`")
         return
-    if len(given) > 1:
-        raise click.UsageError(f"{given[0]} and {given[1]} can't be used together")
+    if len(used) > 1:
+        raise click.UsageError(f"{used[0]} and {used[1]} can't be used together")
     if every is not None and not (past or over_time):
-        raise click.UsageError("--every is for samples over time: it needs --evidence or --over-time")
+        raise click.UsageError("--every needs --evidence or --over-time, because it applies to samples over time")
     if listen:
         _serve(listen, state)
     elif past or over_time:
         from kailab.cli.options import parse_seconds
 
-        _say_series(_of_evidence(past) if past else _of_lab(state), parse_seconds("--every", every or "15s"))
+        _print_series(_read_evidence(past) if past else _read_lab(state), parse_seconds("--every", every or "15s"))
     else:
         from kailab.evidence.metrics import openmetrics
 
-        terminal.say(openmetrics.render_snapshot(_look(state)).rstrip("\n"))
+        terminal.say(openmetrics.render_snapshot(_sample(state)).rstrip("\n"))
 
 
 @group.command()
 def dashboard() -> None:
     """Print a dashboard for Grafana, as JSON to import."""
-    _say_file("grafana.json")
+    _print_file("grafana.json")
 
 
 @group.command()
 def rules() -> None:
     """Print alert rules for Prometheus, as a rule file."""
-    _say_file("alerts.yaml")
+    _print_file("alerts.yaml")
 
 
 @group.command()
-@click.option("--namespace", "-n", default="kai-scheduler", help="The namespace in which the scheduler runs.")
-@click.option("--interval", default="30s", help="So long between scrapes.")
+@click.option("--namespace", "-n", default="kai-scheduler", help="Namespace of the scheduler.")
+@click.option("--interval", default="30s", help="Interval between scrapes.")
 @click.option(
     "--label",
     "labels",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A label of the ServiceMonitor, as your Prometheus selects them: release=kube-prometheus-stack. May be repeated.",
+    help="Label of the ServiceMonitor by which Prometheus selects it: release=kube-prometheus-stack. May be repeated.",
 )
 def monitor(namespace: str, interval: str, labels: tuple[str, ...]) -> None:
-    """Print a Service and a ServiceMonitor, by which a Prometheus of the Prometheus operator scrapes the scheduler that `kailab scheduler
-    manifests` runs."""
+    """Print a Service and a ServiceMonitor, so that the Prometheus operator scrapes the scheduler of `kailab scheduler manifests`."""
     from kailab.errors import InputError
     from kailab.scheduler.service.manifests import monitoring
 
-    given = {}
+    parsed = {}
     for label in labels:
         name, equals, value = label.partition("=")
         if not equals:
             raise InputError(f"--label {label!r}: expected NAME=VALUE")
-        if name in given:
+        if name in parsed:
             raise InputError(f"--label {name}: given twice")
-        given[name] = value
-    terminal.say(monitoring(namespace, interval, given).rstrip("\n"))
+        parsed[name] = value
+    terminal.say(monitoring(namespace, interval, parsed).rstrip("\n"))
 
 
 @group.command()
 @click.argument("file", type=options.PATH)
 @click.option(
-    "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Of a test, from its evidence."
+    "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Draw a test from its evidence."
 )
 @options.state
 def figure(file: Path, past: str, state: Path) -> None:
-    """Draw use over time into FILE (.png, .svg, .pdf): GPUs by queue, what waits, evictions. Needs matplotlib: pip install
+    """Draw use over time into FILE (.png, .svg, .pdf): GPUs by queue, pending work, evictions. Needs matplotlib: pip install
     'kailab[figures]'."""
     from kailab.errors import InputError
     from kailab.evidence.metrics import figures
@@ -116,18 +115,18 @@ def figure(file: Path, past: str, state: Path) -> None:
     if file.suffix.lower() not in figures.SUFFIXES:
         raise InputError(f"{file}: expected a name that ends in {', '.join(figures.SUFFIXES)}")
     figures.load_plotting("matplotlib.figure")
-    history = _of_evidence(past) if past else _of_lab(state)
+    history = _read_evidence(past) if past else _read_lab(state)
     figures.save_figure(figures.use_over_time(figures.series_of(history), past), file)
     terminal.say(f"{file} written")
 
 
-def _say_file(name: str) -> None:
+def _print_file(name: str) -> None:
     from kailab.evidence.metrics import read_packaged_file
 
     terminal.say(read_packaged_file(name).rstrip("\n"))
 
 
-def _say_series(history: LabHistory, every: float) -> None:
+def _print_series(history: LabHistory, every: float) -> None:
     from kailab.evidence.metrics import openmetrics
     from kailab.evidence.metrics.families import collect_series
     from kailab.evidence.metrics.over_time import snapshots_over_time
@@ -137,8 +136,8 @@ def _say_series(history: LabHistory, every: float) -> None:
     )
 
 
-def _look(state: Path) -> MetricsSnapshot:
-    """What was recorded of a lab tells more than the lab itself remembers."""
+def _sample(state: Path) -> MetricsSnapshot:
+    """Sample the lab; counters come from its record, which knows more than the lab itself."""
     from kailab.errors import EvidenceError
     from kailab.evidence.metrics.over_time import snapshots_over_time
     from kailab.lab.metric_samples import sample_metrics
@@ -147,12 +146,14 @@ def _look(state: Path) -> MetricsSnapshot:
         try:
             recorded = list(snapshots_over_time(_history(state, lab)))
         except EvidenceError as error:
-            terminal.notice(f"only what the lab itself remembers: {error}")
+            terminal.notice(
+                f"counters cover only what the lab itself remembers, because its record can't be read: {error}"
+            )
             recorded = []
         return sample_metrics(lab, recorded[-1] if recorded else None)
 
 
-def _of_lab(state: Path) -> LabHistory:
+def _read_lab(state: Path) -> LabHistory:
     with labfile.read_lab(state) as lab:
         return _history(state, lab)
 
@@ -165,7 +166,7 @@ def _history(state: Path, lab: Lab) -> LabHistory:
     return LabHistory.of_recording(make_recorder(lab, LabRecord(state).whole()).recording)
 
 
-def _of_evidence(past: str) -> LabHistory:
+def _read_evidence(past: str) -> LabHistory:
     from kailab.evidence.history import LabHistory
     from kailab.evidence.store import find_lab
 
@@ -179,9 +180,9 @@ def _serve(listen: str, state: Path) -> None:
     address, _, port = listen.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port) < 65536):
         raise InputError(f"--listen: {listen!r}: expected [ADDRESS:]PORT, with a port from 0 to 65535")
-    # A lab that is not there is told now, and not to Prometheus.
-    _look(state)
-    with MetricsEndpoint(address.strip("[]") or "127.0.0.1", int(port), lambda: _look(state)) as endpoint:
+    # A missing lab is reported to the user now instead of to Prometheus later.
+    _sample(state)
+    with MetricsEndpoint(address.strip("[]") or "127.0.0.1", int(port), lambda: _sample(state)) as endpoint:
         terminal.say(f"metrics at {endpoint.url}")
         terminal.notice("Ctrl-C ends it")
         endpoint.serve()

@@ -1,4 +1,4 @@
-"""``cordon``, ``uncordon``, ``drain``, ``taint``, ``fail``, ``recover``: nodes taken out of service and brought back."""
+"""``cordon``, ``uncordon``, ``drain``, ``taint``, ``fail``, ``recover``: take nodes out of service and bring them back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NodeChange = Callable[["Lab", Object], str]
-"""(lab, node) -> what was done to it, as kubectl says it."""
+"""(lab, node) -> the outcome, in kubectl's words."""
 
 nodes = click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=completion.nodes, help="Nodes, by name.")
 
@@ -28,8 +28,8 @@ nodes = click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=co
 @options.settle
 @options.state
 def cordon(names: tuple[str, ...], selector: str, settle: bool, state: Path) -> None:
-    """Let no more pods onto nodes; those that are there stay."""
-    _change(names, selector, settle, state, lambda lab, node: _schedulable(lab, node, False))
+    """Mark nodes unschedulable: no new pods are placed on them, and their present pods stay."""
+    _change(names, selector, settle, state, lambda lab, node: _set_schedulable(lab, node, False))
 
 
 @click.command()
@@ -38,16 +38,16 @@ def cordon(names: tuple[str, ...], selector: str, settle: bool, state: Path) -> 
 @options.settle
 @options.state
 def uncordon(names: tuple[str, ...], selector: str, settle: bool, state: Path) -> None:
-    """Let pods onto nodes again."""
-    _change(names, selector, settle, state, lambda lab, node: _schedulable(lab, node, True))
+    """Mark nodes schedulable."""
+    _change(names, selector, settle, state, lambda lab, node: _set_schedulable(lab, node, True))
 
 
 @click.command()
 @nodes
 @options.selector
-@click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets where they are.")
-@click.option("--force", is_flag=True, help="Also delete pods that no controller makes anew.")
-@click.option("--delete-emptydir-data", is_flag=True, help="Also delete pods that keep data in an emptyDir.")
+@click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets on the nodes.")
+@click.option("--force", is_flag=True, help="Also delete pods that no controller recreates.")
+@click.option("--delete-emptydir-data", is_flag=True, help="Also delete pods with data in an emptyDir.")
 @options.settle
 @options.state
 def drain(
@@ -59,20 +59,20 @@ def drain(
     settle: bool,
     state: Path,
 ) -> None:
-    """Cordon nodes and delete their pods, then run the lab until nothing changes. Disruption budgets that this goes past are told."""
+    """Cordon nodes and delete their pods, then run the lab until nothing changes any more. Violated disruption budgets are reported."""
     from kailab.errors import InputErrors
     from kailab.lab.disruption_budgets import violated_budgets
     from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain
 
-    def one(lab: Lab, node: Object) -> str:
+    def drain_one(lab: Lab, node: Object) -> str:
         for change in drain_node(lab, node["metadata"]["name"]):
             change.do(lab)
         return "drained"
 
-    def check(lab: Lab, found: Sequence[Object]) -> None:
-        stays = [
+    def check(lab: Lab, nodes: Sequence[Object]) -> None:
+        errors = [
             error
-            for node in found
+            for node in nodes
             for error in drain_obstacles(
                 lab,
                 node["metadata"]["name"],
@@ -81,26 +81,29 @@ def drain(
                 local=not delete_emptydir_data,
             )
         ]
-        if stays:
-            raise InputErrors.of(stays)
+        if errors:
+            raise InputErrors.of(errors)
         for warning in violated_budgets(
-            lab, {pod for node in found for pod in pods_to_drain(lab, node["metadata"]["name"])}
+            lab, {pod for node in nodes for pod in pods_to_drain(lab, node["metadata"]["name"])}
         ):
             terminal.warn(warning)
 
-    _change(names, selector, settle, state, one, check)
+    _change(names, selector, settle, state, drain_one, check)
 
 
 @click.command()
 @nodes
 @options.selector
-@click.option("--not-ready", is_flag=True, help="The node is heard of and says itself that it can run nothing.")
+@click.option(
+    "--not-ready", is_flag=True, help="Ready becomes False instead of Unknown: the kubelet reports the failure itself."
+)
 @options.settle
 @options.state
 def fail(names: tuple[str, ...], selector: str, not_ready: bool, settle: bool, state: Path) -> None:
-    """Let nodes fail, as Kubernetes sees it when their kubelets are silent: Ready is Unknown, the node is tainted
-    node.kubernetes.io/unreachable, and after the time that its pods put up with that (300 s) they are evicted: `kailab run --for 6m`."""
-    _change(names, selector, settle, state, lambda lab, node: _failed(lab, node, "False" if not_ready else "Unknown"))
+    """Make nodes fail as if their kubelets were silent: Ready becomes Unknown, the node gets the taint node.kubernetes.io/unreachable, and its
+    pods are evicted once their toleration (300 s) has expired: `kailab run --for 6m`."""
+    ready: FailedReadyStatus = "False" if not_ready else "Unknown"
+    _change(names, selector, settle, state, lambda lab, node: _fail_node(lab, node, ready))
 
 
 @click.command()
@@ -109,8 +112,8 @@ def fail(names: tuple[str, ...], selector: str, not_ready: bool, settle: bool, s
 @options.settle
 @options.state
 def recover(names: tuple[str, ...], selector: str, settle: bool, state: Path) -> None:
-    """Let failed nodes be well again: their pods run on, those that were evicted meanwhile end."""
-    _change(names, selector, settle, state, _recovered)
+    """Bring failed nodes back: their pods continue, and pods that were evicted meanwhile end."""
+    _change(names, selector, settle, state, _recover_node)
 
 
 @click.command()
@@ -119,35 +122,35 @@ def recover(names: tuple[str, ...], selector: str, settle: bool, state: Path) ->
     nargs=-1,
     metavar="[nodes] NODE... KEY=VALUE:EFFECT",
     shell_complete=completion.nodes,
-    help="Nodes, and taints to set or take away.",
+    help="Nodes, and taints to set or remove.",
 )
 @options.selector
-@click.option("--all", "everything", is_flag=True, help="All nodes.")
-@click.option("--overwrite", is_flag=True, help="Change a taint that has another value already.")
+@click.option("--all", "everything", is_flag=True, help="Select all nodes.")
+@click.option("--overwrite", is_flag=True, help="Change a taint that already has another value.")
 @options.settle
 @options.state
 def taint(words: tuple[str, ...], selector: str, everything: bool, overwrite: bool, settle: bool, state: Path) -> None:
-    """Keep pods that do not tolerate it off nodes: KEY=VALUE:EFFECT or KEY:EFFECT sets a taint, KEY:EFFECT- or KEY- takes it away."""
+    """Set or remove taints of nodes: KEY=VALUE:EFFECT or KEY:EFFECT sets a taint, KEY:EFFECT- or KEY- removes it."""
     from kailab.errors import InputError
 
     names = [word for word in words if ":" not in word and "=" not in word and not word.endswith("-")]
-    wishes = [_read_taint(word) for word in words if word not in names]
+    changes = [_read_taint(word) for word in words if word not in names]
     if names and names[0].lower() in ("node", "nodes", "no"):
         names = names[1:]
-    if not wishes:
+    if not changes:
         raise InputError(
-            f"say which taint: KEY=VALUE:EFFECT, with an effect of {', '.join(EFFECTS)}; a dash after it takes it away"
+            f"there is no taint to set; expected KEY=VALUE:EFFECT, with an effect of {', '.join(EFFECTS)}; a dash at its end removes it"
         )
 
-    def one(lab: Lab, node: Object) -> str:
+    def taint_node(lab: Lab, node: Object) -> str:
         before = list((node.get("spec") or {}).get("taints") or ())
-        after = _tainted(node["metadata"]["name"], before, wishes, overwrite)
+        after = _changed_taints(node["metadata"]["name"], before, changes, overwrite)
         if after == before:
             return "not changed"
         lab.patch("Node", node["metadata"]["name"], {"spec": {"taints": after or None}})
-        return "tainted" if any(not wish.away for wish in wishes) else "untainted"
+        return "tainted" if any(not change.remove for change in changes) else "untainted"
 
-    _change(names, selector, settle, state, one, everything=everything)
+    _change(names, selector, settle, state, taint_node, everything=everything)
 
 
 def _change(
@@ -167,32 +170,32 @@ def _change(
     bare = [name.partition("/")[2] if name.startswith(("node/", "nodes/")) else name for name in names]
     with labfile.change_lab(state) as lab:
         before = LabChanges(lab)
-        found = fetch_objects(lab, select_objects(lab, ["nodes", *bare], "", selector, everything))
+        selected = fetch_objects(lab, select_objects(lab, ["nodes", *bare], "", selector, everything))
         if check is not None:
-            check(lab, found)
-        done = [(node["metadata"]["name"], change(lab, node)) for node in found]
-        told = settle_lab(lab, before, settle) if done else ""
-    for name, how in done:
-        terminal.say(f"node/{name} {how}")
-    terminal.notice(told or "No resources found")
+            check(lab, selected)
+        outcomes = [(node["metadata"]["name"], change(lab, node)) for node in selected]
+        report = settle_lab(lab, before, settle) if outcomes else ""
+    for name, outcome in outcomes:
+        terminal.say(f"node/{name} {outcome}")
+    terminal.notice(report or "No resources found")
 
 
-def _schedulable(lab: Lab, node: Object, wanted: bool) -> str:
-    done = "uncordoned" if wanted else "cordoned"
-    if bool((node.get("spec") or {}).get("unschedulable")) is not wanted:
-        return f"already {done}"
-    lab.patch("Node", node["metadata"]["name"], {"spec": {"unschedulable": None if wanted else True}})
-    return done
+def _set_schedulable(lab: Lab, node: Object, schedulable: bool) -> str:
+    outcome = "uncordoned" if schedulable else "cordoned"
+    if bool((node.get("spec") or {}).get("unschedulable")) is not schedulable:
+        return f"already {outcome}"
+    lab.patch("Node", node["metadata"]["name"], {"spec": {"unschedulable": None if schedulable else True}})
+    return outcome
 
 
-def _failed(lab: Lab, node: Object, ready: FailedReadyStatus) -> str:
+def _fail_node(lab: Lab, node: Object, ready: FailedReadyStatus) -> str:
     if _ready(node) == ready:
         return "failed already"
     lab.fail_node(node["metadata"]["name"], ready)
     return "failed"
 
 
-def _recovered(lab: Lab, node: Object) -> str:
+def _recover_node(lab: Lab, node: Object) -> str:
     if _ready(node) == "True":
         return "is ready already"
     lab.recover_node(node["metadata"]["name"])
@@ -202,50 +205,50 @@ def _recovered(lab: Lab, node: Object) -> str:
 def _ready(node: Object) -> str:
     from kailab.model.objects import condition_of
 
-    found = condition_of(node, "Ready")
-    return "True" if found is None else str(found["status"])
+    condition = condition_of(node, "Ready")
+    return "True" if condition is None else str(condition["status"])
 
 
 class TaintChange(NamedTuple):
-    """A taint to set, or with ``away`` to take away (then an empty ``effect`` means whichever)."""
+    """A taint to set, or with ``remove`` to remove; then an empty ``effect`` means any effect."""
 
     key: str
     value: str
     effect: str
-    away: bool
+    remove: bool
 
 
 def _read_taint(word: str) -> TaintChange:
     from kailab.errors import InputError
 
-    away = word.endswith("-")
-    named, _, effect = word.removesuffix("-").partition(":")
-    key, equals, value = named.partition("=")
-    wrong = effect not in EFFECTS and not (away and not effect)
-    if not key or wrong or (away and equals):
+    remove = word.endswith("-")
+    pair, _, effect = word.removesuffix("-").partition(":")
+    key, equals, value = pair.partition("=")
+    wrong_effect = effect not in EFFECTS and not (remove and not effect)
+    if not key or wrong_effect or (remove and equals):
         raise InputError(
             f"{word!r}: expected KEY=VALUE:EFFECT, KEY:EFFECT, KEY:EFFECT- or KEY-, with an effect of {', '.join(EFFECTS)}"
         )
-    return TaintChange(key, value, effect, away)
+    return TaintChange(key, value, effect, remove)
 
 
-def _tainted(node: str, before: list[Object], wishes: Sequence[TaintChange], overwrite: bool) -> list[Object]:
+def _changed_taints(node: str, before: list[Object], changes: Sequence[TaintChange], overwrite: bool) -> list[Object]:
     from kailab.errors import InputError
 
     after = list(before)
-    for wish in wishes:
-        same = [one for one in after if one["key"] == wish.key and wish.effect in ("", one.get("effect"))]
-        if wish.away:
+    for change in changes:
+        same = [taint for taint in after if taint["key"] == change.key and change.effect in ("", taint.get("effect"))]
+        if change.remove:
             if not same:
-                raise InputError(f"node/{node} has no taint {wish.key}{':' if wish.effect else ''}{wish.effect}")
-            after = [one for one in after if one not in same]
+                raise InputError(f"node/{node} has no taint {change.key}{':' if change.effect else ''}{change.effect}")
+            after = [taint for taint in after if taint not in same]
             continue
-        wanted = {"key": wish.key, **({"value": wish.value} if wish.value else {}), "effect": wish.effect}
-        if same == [wanted]:
+        new = {"key": change.key, **({"value": change.value} if change.value else {}), "effect": change.effect}
+        if same == [new]:
             continue
         if same and not overwrite:
             raise InputError(
-                f"node/{node} has the taint {wish.key}={same[0].get('value', '')}:{wish.effect} already; --overwrite changes it"
+                f"node/{node} has the taint {change.key}={same[0].get('value', '')}:{change.effect} already; --overwrite changes it"
             )
-        after = [one for one in after if one not in same] + [wanted]
+        after = [taint for taint in after if taint not in same] + [new]
     return after

@@ -1,4 +1,4 @@
-"""Tables of objects, the tree of queues, and ``get --watch``. Each kind names its columns (``Kind.columns``); a kind without columns has NAME and AGE."""
+"""Tables of objects, the queue tree, and ``get --watch``. Each kind names its columns (``Kind.columns``); a kind without columns has NAME and AGE."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNLIMITED = "unlimited"
 
 
 class TableContext:
-    """The lab as tables need it: what is asked for by several cells is worked out once."""
+    """The lab's data for tables; values that several cells need are computed once."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
@@ -48,14 +48,14 @@ class TableContext:
 
     @cached_property
     def on_node(self) -> dict[str, list[PodRow]]:
-        """Node -> rows of the pods that hold it."""
-        found: dict[str, list[PodRow]] = {}
+        """Node -> rows of the pods that hold resources on it."""
+        by_node: dict[str, list[PodRow]] = {}
         for row in self.picture.rows:
             if row.holds:
-                found.setdefault(row.node, []).append(row)
-        return found
+                by_node.setdefault(row.node, []).append(row)
+        return by_node
 
-    def standing(self, queue: str) -> QueueAmounts:
+    def queue_amounts(self, queue: str) -> QueueAmounts:
         return self.picture.shares[queue]
 
 
@@ -100,12 +100,12 @@ def _pod_ready(_: TableContext, pod: Object) -> str:
 
 
 def _pod_status(_: TableContext, pod: Object) -> str:
-    told = shown_phase(pod)
-    if told == "Pending" and pod["spec"].get("schedulingGates"):
+    phase = shown_phase(pod)
+    if phase == "Pending" and pod["spec"].get("schedulingGates"):
         return "SchedulingGated"
-    if told == "Pending" and pod["spec"].get("nodeName"):
+    if phase == "Pending" and pod["spec"].get("nodeName"):
         return "ContainerCreating"
-    return {"Succeeded": "Completed", "Failed": _status(pod).get("reason") or "Error"}.get(told, told)
+    return {"Succeeded": "Completed", "Failed": _status(pod).get("reason") or "Error"}.get(phase, phase)
 
 
 def _restarts(_: TableContext, pod: Object) -> str:
@@ -120,8 +120,8 @@ def _allocatable(node: Object, name: str) -> str:
 
 
 def _node_status(_: TableContext, node: Object) -> str:
-    told = "Ready" if _true(node, "Ready") else "NotReady"
-    return f"{told},SchedulingDisabled" if node.get("spec", {}).get("unschedulable") else told
+    ready = "Ready" if _true(node, "Ready") else "NotReady"
+    return f"{ready},SchedulingDisabled" if node.get("spec", {}).get("unschedulable") else ready
 
 
 def _node_gpus(view: TableContext, node: Object) -> str:
@@ -142,9 +142,9 @@ def _taints(_: TableContext, node: Object) -> str:
 
 
 def format_gpus(milli: float) -> str:
-    """Milli-GPU as a number of GPUs.
+    """Format milli-GPU as a number of GPUs.
 
-    >>> gpus(2500), gpus(8000), gpus(-1)
+    >>> format_gpus(2500), format_gpus(8000), format_gpus(-1)
     ('2.5', '8', 'unlimited')
     """
     return UNLIMITED if milli == -1 else format_gpu(round(milli))
@@ -152,15 +152,14 @@ def format_gpus(milli: float) -> str:
 
 def _queue_resource(field: str) -> Callable[[TableContext, Object], str]:
     def cell(_: TableContext, queue: Object) -> str:
-        own = share_of(queue).get(field, 0)
-        return format_gpus(queue_gpu(own))
+        return format_gpus(queue_gpu(share_of(queue).get(field, 0)))
 
     return cell
 
 
-def _standing(field: str) -> Callable[[TableContext, Object], str]:
+def _queue_amount(field: str) -> Callable[[TableContext, Object], str]:
     def cell(view: TableContext, queue: Object) -> str:
-        value = getattr(view.standing(queue["metadata"]["name"]), field)
+        value = getattr(view.queue_amounts(queue["metadata"]["name"]), field)
         return NONE if value is None else format_gpus(value)
 
     return cell
@@ -179,16 +178,16 @@ def _group_pods(view: TableContext, group: Object) -> Sequence[PodRow]:
 
 
 def _minimum(group: Object) -> int:
-    """Pods that it needs, in all of its subgroups."""
+    """The minimum number of pods, in all subgroups together."""
     return max(1, subgroup_tree(group["spec"], {}).least)
 
 
 def _group_phase(view: TableContext, group: Object) -> str:
-    """Running with its minimum on nodes; Completed when no pod of it is left to run; else Pending."""
-    told = [row.phase for row in _group_pods(view, group)]
-    if told and all(each in ("Succeeded", "Failed") for each in told):
-        return "Failed" if "Failed" in told else "Completed"
-    return "Running" if told.count("Running") >= _minimum(group) else "Pending"
+    """Completed or Failed if all its pods have ended; Running if its minimum runs; else Pending."""
+    phases = [row.phase for row in _group_pods(view, group)]
+    if phases and all(phase in ("Succeeded", "Failed") for phase in phases):
+        return "Failed" if "Failed" in phases else "Completed"
+    return "Running" if phases.count("Running") >= _minimum(group) else "Pending"
 
 
 def _group_running(view: TableContext, group: Object) -> str:
@@ -205,15 +204,12 @@ def _group_reason(view: TableContext, group: Object) -> str:
 
 
 def _job_status(_: TableContext, job: Object) -> str:
-    for type, told in (("Complete", "Complete"), ("Failed", "Failed"), ("Suspended", "Suspended")):
-        if _true(job, type):
-            return told
-    return "Running"
+    return next((type for type in ("Complete", "Failed", "Suspended") if _true(job, type)), "Running")
 
 
 def _completions(_: TableContext, job: Object) -> str:
-    wanted = job["spec"].get("completions") or job["spec"].get("parallelism") or 1
-    return f"{_status(job).get('succeeded') or 0}/{wanted}"
+    completions = job["spec"].get("completions") or job["spec"].get("parallelism") or 1
+    return f"{_status(job).get('succeeded') or 0}/{completions}"
 
 
 def _duration(view: TableContext, job: Object) -> str:
@@ -232,8 +228,8 @@ def _last_seen(view: TableContext, event: Object) -> str:
 
 
 def _involved(_: TableContext, event: Object) -> str:
-    about = event.get("involvedObject") or {}
-    return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
+    involved = event.get("involvedObject") or {}
+    return f"{str(involved.get('kind', '')).lower()}/{involved.get('name', '')}"
 
 
 def _levels(_: TableContext, topology: Object) -> str:
@@ -267,13 +263,13 @@ QUEUE = (
     Column("PARENT", lambda _, queue: parent_of(queue)),
     Column("QUOTA", _queue_resource("quota")),
     Column("LIMIT", _queue_resource("limit")),
-    Column("ALLOCATED", _standing("allocated")),
-    Column("REQUESTED", _standing("requested")),
-    Column("FAIR-SHARE", _standing("fair_share")),
+    Column("ALLOCATED", _queue_amount("allocated")),
+    Column("REQUESTED", _queue_amount("requested")),
+    Column("FAIR-SHARE", _queue_amount("fair_share")),
     AGE,
     Column("WEIGHT", _weight, wide=True),
     Column("PRIORITY", "spec.priority", wide=True, default="100"),
-    Column("NON-PREEMPTIBLE", _standing("non_preemptible"), wide=True),
+    Column("NON-PREEMPTIBLE", _queue_amount("non_preemptible"), wide=True),
 )
 POD_GROUP = (
     NAME,
@@ -327,7 +323,7 @@ EVENT = (
 
 
 class TableOptions(NamedTuple):
-    """What tables show beside the columns that a kind always has. ``labels``: a column for each; ``all_labels``: one for all."""
+    """Options of tables. ``labels``: a column for each of these labels; ``all_labels``: a column with all labels."""
 
     wide: bool = False
     namespaces: bool = False
@@ -337,10 +333,10 @@ class TableOptions(NamedTuple):
 
 
 def object_table(
-    view: TableContext, kind: str, objects: Sequence[Object], shown: TableOptions, several: bool = False
+    view: TableContext, kind: str, objects: Sequence[Object], options: TableOptions, several: bool = False
 ) -> tuple[list[str], list[list[str]]]:
-    """Headers and rows. ``several``: tables of other kinds stand beside it, so that names are told with their kind."""
-    columns = columns_of(kind, shown.wide)
+    """Return headers and rows. ``several``: names are prefixed with their kind, because other tables are printed too."""
+    columns = columns_of(kind, options.wide)
     headers = [column.header for column in columns]
     rows = [[column_cell(column, view, obj) for column in columns] for obj in objects]
     if several and "NAME" in headers:
@@ -348,15 +344,15 @@ def object_table(
         for row in rows:
             row[at] = full_name(kind, row[at])
     labels = [obj["metadata"].get("labels") or {} for obj in objects]
-    for label in shown.labels:
+    for label in options.labels:
         headers.append(label.rpartition("/")[2].upper())
-        for row, own in zip(rows, labels, strict=True):
-            row.append(own.get(label, ""))
-    if shown.all_labels:
+        for row, labels_of_object in zip(rows, labels, strict=True):
+            row.append(labels_of_object.get(label, ""))
+    if options.all_labels:
         headers.append("LABELS")
-        for row, own in zip(rows, labels, strict=True):
-            row.append(",".join(f"{key}={value}" for key, value in sorted(own.items())) or NONE)
-    if shown.namespaces and is_namespaced(kind):
+        for row, labels_of_object in zip(rows, labels, strict=True):
+            row.append(",".join(f"{key}={value}" for key, value in sorted(labels_of_object.items())) or NONE)
+    if options.namespaces and is_namespaced(kind):
         headers = ["NAMESPACE", *headers]
         rows = [[obj["metadata"].get("namespace", ""), *row] for obj, row in zip(objects, rows, strict=True)]
     return headers, rows
@@ -366,27 +362,27 @@ QUEUE_TREE_HEADERS = ["NAME", "QUOTA", "LIMIT", "FAIR-SHARE", "ALLOCATED", "BORR
 
 
 def queue_tree(view: TableContext, queues: Sequence[Object]) -> list[list[str]]:
-    """Rows, each queue below its parent. GPUs; those of a parent are those of the queues below it."""
+    """Rows with GPUs, each queue below its parent. The amounts of a parent are those of the queues below it."""
     names = {queue["metadata"]["name"] for queue in queues}
     below: dict[str, list[str]] = {}
     for name in sorted(names):
-        parent = view.standing(name).parent
-        # Where only some are asked for, a queue whose parent is not among them stands at the top.
+        parent = view.queue_amounts(name).parent
+        # A queue whose parent was not asked for is a root of the tree.
         below.setdefault(parent if parent in names else "", []).append(name)
-    return [_tree_row(drawn, view.standing(name)) for drawn, name in _drawn(below, "", "")]
+    return [_tree_row(label, view.queue_amounts(name)) for label, name in _tree_labels(below, "", "")]
 
 
-def _drawn(below: dict[str, list[str]], parent: str, stem: str) -> Iterator[tuple[str, str]]:
-    """(what stands before the name with the name, the name)."""
+def _tree_labels(below: dict[str, list[str]], parent: str, stem: str) -> Iterator[tuple[str, str]]:
+    """Yield (the name with its branch of the tree, the name)."""
     children = below.get(parent, [])
     for number, name in enumerate(children):
         last = number == len(children) - 1
         if not parent:
             yield name, name
-            yield from _drawn(below, name, "")
+            yield from _tree_labels(below, name, "")
         else:
             yield f"{stem}{'└─ ' if last else '├─ '}{name}", name
-            yield from _drawn(below, name, stem + ("   " if last else "│  "))
+            yield from _tree_labels(below, name, stem + ("   " if last else "│  "))
 
 
 def _tree_row(drawn: str, queue: QueueAmounts) -> list[str]:
@@ -399,12 +395,12 @@ def _tree_row(drawn: str, queue: QueueAmounts) -> list[str]:
         format_gpus(queue.allocated),
         format_gpus(queue.borrowed) if queue.borrowed else "",
         format_gpus(queue.waiting) if queue.waiting else "",
-        _stands(queue),
+        _queue_state(queue),
     ]
 
 
-def _stands(queue: QueueAmounts) -> str:
-    """In a word. Starving: it waits and holds less than its fair share."""
+def _queue_state(queue: QueueAmounts) -> str:
+    """The queue's state in a word; starving: it has waiting work and holds less than its fair share."""
     if queue.starving:
         return "starving"
     if queue.borrowed:
@@ -423,44 +419,44 @@ class WatchedTable(NamedTuple):
     rows: dict[tuple[str, str], list[str]]
     embedded: bool
 
-    def said(self, key: tuple[str, str]) -> list[str] | None:
-        """A row but for how old things are."""
+    def stable_cells(self, key: tuple[str, str]) -> list[str] | None:
+        """The cells of a row without ages, which change all the time."""
         row = self.rows.get(key)
         if row is None:
             return None
         return [cell for header, cell in zip(self.headers, row, strict=True) if header not in _TIMES]
 
 
-def watch_objects(state: Path, find: FindObjects, shown: TableOptions) -> None:
+def watch_objects(state: Path, find: FindObjects, options: TableOptions) -> None:
     """Print the table, then every row that is new or changed and every object that is deleted, until the lab is down or the user presses
     Ctrl-C. Raises InputError if the objects are of several kinds."""
-    stamp, look = lab_files.stamp(state), _look(state, find, shown)
-    room = table_widths(look.headers, list(look.rows.values()))
-    terminal.say(render_table(look.headers, list(look.rows.values()), no_headers=shown.no_headers))
+    stamp, table = lab_files.stamp(state), _read_table(state, find, options)
+    widths = table_widths(table.headers, list(table.rows.values()))
+    terminal.say(render_table(table.headers, list(table.rows.values()), no_headers=options.no_headers))
     while True:
         time.sleep(PAUSE_SECONDS)
         now = lab_files.stamp(state)
         if now is None:
             terminal.notice(f"{state}: the lab is down")
             return
-        # The file of a lab on an API server stays as it is while the lab changes.
-        if now == stamp and look.embedded:
+        # A lab on an API server changes without a change of its file.
+        if now == stamp and table.embedded:
             continue
-        stamp, before = now, look
-        look = _look(state, find, shown)
-        changed = [row for key, row in look.rows.items() if look.said(key) != before.said(key)]
+        stamp, before = now, table
+        table = _read_table(state, find, options)
+        changed = [row for key, row in table.rows.items() if table.stable_cells(key) != before.stable_cells(key)]
         if changed:
-            terminal.say(render_table(look.headers, changed, no_headers=True, at_least=room))
-        for namespace, name in before.rows.keys() - look.rows.keys():
+            terminal.say(render_table(table.headers, changed, no_headers=True, at_least=widths))
+        for namespace, name in before.rows.keys() - table.rows.keys():
             terminal.say(f"{namespace}/{name} deleted" if namespace else f"{name} deleted")
 
 
-def _look(state: Path, find: FindObjects, shown: TableOptions) -> WatchedTable:
+def _read_table(state: Path, find: FindObjects, options: TableOptions) -> WatchedTable:
     with lab_files.open_read_only(state, again=True) as lab:
-        _, found = find(lab)
-        if len(found) != 1:
-            raise InputError("--watch shows one kind at a time")
-        kind, objects = found[0]
-        headers, rows = object_table(TableContext(lab), kind, objects, shown)
+        _, result = find(lab)
+        if len(result) != 1:
+            raise InputError("--watch shows one kind at a time; expected a single kind")
+        kind, objects = result[0]
+        headers, rows = object_table(TableContext(lab), kind, objects, options)
         keys = [(obj["metadata"].get("namespace", ""), obj["metadata"]["name"]) for obj in objects]
         return WatchedTable(headers, dict(zip(keys, rows, strict=True)), lab.backend == "embedded")

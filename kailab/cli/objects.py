@@ -1,4 +1,5 @@
-"""Commands that change objects: ``apply``, ``delete``, ``scale``, ``label``, ``annotate``, ``patch`` and ``submit``. Each settles the lab afterwards and says what changed in it."""
+"""Commands that change objects: ``apply``, ``delete``, ``scale``, ``label``, ``annotate``, ``patch`` and ``submit``. Each settles the lab afterwards
+and reports what changed in it."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def settle_lab(lab: Lab, before: LabChanges, settle: bool) -> str:
-    """Settles the lab, unless ``settle`` is off; returns what to tell."""
+    """Settle the lab, unless ``settle`` is off. Returns a report for the user."""
     if not settle:
-        return "not settled: nothing has acted on it yet; `kailab run` lets the lab go on"
+        return "not settled: the scheduler has not acted on the change yet; `kailab run` settles the lab"
     with terminal.spinner("settling"):
         lab.settle()
     return before.describe()
@@ -36,23 +37,23 @@ _LOGGED = re.compile(r'err="((?:\\.|[^"\\])*)"')
 
 
 def build_kustomization(folder: Path) -> str:
-    """The manifests as YAML. Raises InputError where there is no program for it, or it refuses."""
+    """Build a kustomization and return its manifests as YAML. Raises InputError if kustomize is missing or fails."""
     if not folder.is_dir():
-        raise InputError("is no folder; expected one with a kustomization.yaml", Where(file=str(folder)))
+        raise InputError("is not a folder; expected a folder with a kustomization.yaml", Where(file=str(folder)))
     command = [*_kustomize_program(), str(folder)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
     except OSError as error:
         raise InputError(f"{command[0]} can't be run: {error.strerror or error}") from None
     except subprocess.TimeoutExpired:
         raise InputError(f"{command[0]} did not end in {TIMEOUT_SECONDS} s", Where(file=str(folder))) from None
-    if done.returncode:
-        # kubectl's last line is one of its log: ... "command failed" err="what is wrong".
-        said = _LOGGED.search(done.stderr)
-        raise InputError(" ".join((said[1] if said else done.stderr).split()), Where(file=str(folder)))
-    if not done.stdout.strip():
-        raise InputError("the kustomization makes no objects", Where(file=str(folder)))
-    return done.stdout
+    if process.returncode:
+        # kubectl reports the error in a log line: ... "command failed" err="...".
+        logged = _LOGGED.search(process.stderr)
+        raise InputError(" ".join((logged[1] if logged else process.stderr).split()), Where(file=str(folder)))
+    if not process.stdout.strip():
+        raise InputError("the kustomization has no objects", Where(file=str(folder)))
+    return process.stdout
 
 
 def _kustomize_program() -> list[str]:
@@ -66,7 +67,7 @@ def _kustomize_program() -> list[str]:
         return [str(find_components().path("kubectl")), "kustomize"]
     except KailabError:
         raise InputError(
-            "-k needs kustomize or kubectl: neither is in PATH; `kailab components get` gets kubectl"
+            "-k needs kustomize or kubectl, and neither is in PATH; `kailab components get` downloads kubectl"
         ) from None
 
 
@@ -84,9 +85,9 @@ def _kustomize_program() -> list[str]:
     flag_value="server",
     default="none",
     show_default=False,
-    help="Check the manifests and say what would be done; change nothing. client and server, as kubectl has them, are the same here.",
+    help="Check the manifests and report the changes without making them. client and server are the same here.",
 )
-@click.option("--force", is_flag=True, help="Accept what KAI accepts, even a gang that can never start.")
+@click.option("--force", is_flag=True, help="Accept everything that KAI accepts, even a gang that can never start.")
 @options.state
 def apply(
     bare: tuple[str, ...],
@@ -99,16 +100,16 @@ def apply(
     force: bool,
     state: Path,
 ) -> None:
-    """Apply manifests, then run the lab until nothing changes. If anything is wrong with any of them, none is applied."""
+    """Apply manifests, then run the lab until nothing changes any more. If any manifest is invalid, none is applied."""
     from kailab.cli.selection import full_name
     from kailab.errors import InputError
     from kailab.lab.lab_changes import LabChanges
 
     if bare:
-        raise InputError(f"say -f before a file: kailab apply {' '.join(f'-f {one}' for one in (*files, *bare))}")
+        raise InputError(f"files need -f: kailab apply {' '.join(f'-f {file}' for file in (*files, *bare))}")
     sources = _sources(files, recursive, kustomization)
     if not sources:
-        raise InputError("say what to apply: -f FILE, -f FOLDER, -f - or -k FOLDER")
+        raise InputError("there is nothing to apply; expected -f FILE, -f FOLDER, -f - or -k FOLDER")
     dry = dry_run != "none"
     end = " (dry run)" if dry else ""
     with labfile.change_lab(state, save=not dry) as lab:
@@ -118,13 +119,13 @@ def apply(
         applied = lab.apply(*sources, namespace=namespace, strict=not force)
         if not applied.changes:
             raise InputError(f"no objects in {', '.join((*files, *([str(kustomization)] if kustomization else [])))}")
-        told = "" if dry else settle_lab(lab, before, settle)
+        report = "" if dry else settle_lab(lab, before, settle)
     for warning in applied.warnings:
         terminal.warn(warning)
     for change in applied.changes:
         terminal.say(f"{full_name(change.kind, change.name)} {change.what}{end}")
-    if told:
-        terminal.notice(told)
+    if report:
+        terminal.notice(report)
 
 
 @click.command()
@@ -135,7 +136,7 @@ def apply(
 @options.namespace
 @options.selector
 @selection.all_option
-@click.option("--ignore-not-found", is_flag=True, help="Do not fail if an object is not there.")
+@click.option("--ignore-not-found", is_flag=True, help="Do not fail if an object does not exist.")
 @options.settle
 @options.state
 def delete(
@@ -150,50 +151,50 @@ def delete(
     settle: bool,
     state: Path,
 ) -> None:
-    """Delete objects, by name, by label or by manifest, then run the lab until nothing changes. If one of them is not
-    there, none is deleted."""
+    """Delete objects by name, by label or by manifest, then run the lab until nothing changes any more. If one of them does
+    not exist, none is deleted."""
     from kailab.cli.selection import resource_name
     from kailab.errors import InputError
     from kailab.lab.lab_changes import LabChanges
 
     sources = _sources(files, recursive, kustomization)
     if bool(what) == bool(sources):
-        raise InputError("say what to delete: either KIND NAME... or -f FILE")
+        raise InputError("expected either KIND NAME... or -f FILE to delete")
     if sources and (selector or everything):
-        raise InputError("-f deletes what its manifests name; -l and --all go with a KIND")
+        raise InputError("-f deletes the objects of its manifests; -l and --all need a KIND instead")
     with labfile.change_lab(state) as lab:
         before = LabChanges(lab)
-        doomed = (
-            _in_files(lab, sources, namespace)
+        targets = (
+            _keys_in_files(sources, namespace)
             if sources
             else select_objects(lab, what, namespace, selector, everything)
         )
-        gone = _delete(lab, doomed, ignore_not_found)
-        told = settle_lab(lab, before, settle) if gone else ""
-    for kind, name, _ in gone:
+        deleted = _delete(lab, targets, ignore_not_found)
+        report = settle_lab(lab, before, settle) if deleted else ""
+    for kind, name, _ in deleted:
         terminal.say(f'{resource_name(kind)} "{name}" deleted')
-    if not gone:
+    if not deleted:
         terminal.notice("No resources found")
-    if told:
-        terminal.notice(told)
+    if report:
+        terminal.notice(report)
 
 
 def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) -> list[Path | str | NamedText]:
-    """What ``Lab.apply`` takes. Raises InputError."""
+    """Return the sources of manifests as arguments for ``Lab.apply``. Raises InputError."""
     from kailab.errors import InputError
     from kailab.lab.intake import NamedText
 
     if recursive and not files:
-        raise InputError("-R goes with -f FOLDER")
+        raise InputError("-R needs -f FOLDER")
     if files.count("-") > 1:
-        raise InputError("stdin (-f -) can be read once only")
+        raise InputError("stdin (-f -) can be read only once")
     sources: list[Path | str | NamedText] = []
     for file in files:
         if file.startswith(("http://", "https://")):
-            raise InputError(f"{file}: kailab fetches nothing: curl -sL {file} | kailab apply -f -")
+            raise InputError(f"{file}: kailab does not download files; use: curl -sL {file} | kailab apply -f -")
         folder = Path(file)
         if recursive and folder.is_dir():
-            sources += _below(folder)
+            sources += _manifest_files(folder)
         else:
             sources.append(file if file == "-" else folder)
     if kustomization is not None:
@@ -201,62 +202,61 @@ def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) 
     return sources
 
 
-def _below(folder: Path) -> list[Path]:
-    """The manifests in a folder and in all folders in it, by name. Raises InputError where there are none."""
+def _manifest_files(folder: Path) -> list[Path]:
+    """Return the manifest files in a folder and all folders below it, sorted. Raises InputError if there are none."""
     from kailab.errors import InputError, Where
     from kailab.model.manifests import SUFFIXES
 
-    found = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
-    if not found:
+    files = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    if not files:
         raise InputError(
-            f"neither the folder nor any in it holds manifests; expected {', '.join(f'*{one}' for one in SUFFIXES)}",
+            f"the folder and those below it have no manifests; expected {', '.join(f'*{suffix}' for suffix in SUFFIXES)}",
             Where(file=str(folder)),
         )
-    return found
+    return files
 
 
-def _in_files(lab: Lab, sources: Sequence[Path | str | NamedText], namespace: str) -> list[ObjectKey]:
+def _keys_in_files(sources: Sequence[Path | str | NamedText], namespace: str) -> list[ObjectKey]:
     from kailab.lab import intake
     from kailab.model.kinds import is_namespaced
 
-    found: list[ObjectKey] = []
-    for one in intake.read(sources, namespace=namespace).manifests:
-        metadata = one.object["metadata"]
-        spaced = is_namespaced(one.kind, one.object)
-        space = (metadata.get("namespace") or namespace) if spaced else ""
-        found.append(ObjectKey(one.kind, metadata.get("name", ""), space))
-    return found
+    keys: list[ObjectKey] = []
+    for manifest in intake.read(sources, namespace=namespace).manifests:
+        metadata = manifest.object["metadata"]
+        space = (metadata.get("namespace") or namespace) if is_namespaced(manifest.kind, manifest.object) else ""
+        keys.append(ObjectKey(manifest.kind, metadata.get("name", ""), space))
+    return keys
 
 
-def _delete(lab: Lab, doomed: list[ObjectKey], ignore_not_found: bool) -> list[ObjectKey]:
-    """Delete what is there; all of it must be unless ``ignore_not_found``. Raises InputError before anything is gone."""
+def _delete(lab: Lab, targets: list[ObjectKey], ignore_not_found: bool) -> list[ObjectKey]:
+    """Delete objects. Raises InputError before anything is deleted if one is missing, unless ``ignore_not_found``."""
     from kailab.errors import InputError, InputErrors, NotFound
 
-    there: list[ObjectKey] = []
+    existing: list[ObjectKey] = []
     missing: list[InputError] = []
-    for target in doomed:
+    for target in targets:
         try:
             lab.cluster.get(target.kind, target.name, target.space)
-            there.append(target)
+            existing.append(target)
         except NotFound as error:
             missing.append(InputError(f"{error}{suggest_name(lab, *target)}"))
     if missing and not ignore_not_found:
         raise InputErrors.of(missing)
-    for kind, name, space in there:
+    for kind, name, space in existing:
         try:
             lab.delete(kind, name, space or "default")
-        except InputError:  # it went with an owner deleted before it
+        except InputError:  # deleted together with its owner
             continue
-    return there
+    return existing
 
 
-overwrite = click.option("--overwrite", is_flag=True, help="Change what has another value already.")
+overwrite = click.option("--overwrite", is_flag=True, help="Change keys that already have another value.")
 
 
 @click.command()
 @selection.what_argument
-@click.option("--replicas", type=click.IntRange(min=0), required=True, help="How many pods it is to have.")
-@click.option("--current-replicas", type=click.IntRange(min=0), help="Only if it has so many now.")
+@click.option("--replicas", type=click.IntRange(min=0), required=True, help="New number of replicas.")
+@click.option("--current-replicas", type=click.IntRange(min=0), help="Fail unless this is the present number.")
 @options.namespace
 @options.selector
 @selection.all_option
@@ -272,26 +272,26 @@ def scale(
     settle: bool,
     state: Path,
 ) -> None:
-    """Set how many replicas a Deployment, StatefulSet or the like has, then run the lab until nothing changes."""
+    """Set the replicas of a Deployment, StatefulSet or another scalable kind, then run the lab until nothing changes any more."""
     from kailab.cli.selection import full_name
     from kailab.errors import InputError
     from kailab.lab.lab_changes import LabChanges
 
     with labfile.change_lab(state) as lab:
         before = LabChanges(lab)
-        wanted = select_objects(lab, what, namespace, selector, everything)
-        for one, obj in zip(wanted, fetch_objects(lab, wanted), strict=True):
+        keys = select_objects(lab, what, namespace, selector, everything)
+        for key, obj in zip(keys, fetch_objects(lab, keys), strict=True):
             now = (obj.get("spec") or {}).get("replicas", 1)
             if current_replicas is not None and now != current_replicas:
-                raise InputError(f"{full_name(one.kind, one.name)} has {now} replicas, not {current_replicas}")
-        for one in wanted:
-            lab.scale(one.kind, one.name, replicas, one.namespace or "default")
-        told = settle_lab(lab, before, settle) if wanted else ""
-    print_outcomes([(one, "scaled") for one in wanted], told)
+                raise InputError(f"{full_name(key.kind, key.name)} has {now} replicas, not {current_replicas}")
+        for key in keys:
+            lab.scale(key.kind, key.name, replicas, key.namespace or "default")
+        report = settle_lab(lab, before, settle) if keys else ""
+    print_outcomes([(key, "scaled") for key in keys], report)
 
 
-def _metadata_command(field: str, done: str) -> Callable[..., None]:
-    """The command that changes a map in the metadata: ``labels`` or ``annotations``."""
+def _metadata_command(field: str, verb: str) -> Callable[..., None]:
+    """Return the function of a command that changes ``labels`` or ``annotations``. ``verb``: for the output, ``labeled``."""
 
     def command(
         what: tuple[str, ...],
@@ -307,32 +307,33 @@ def _metadata_command(field: str, done: str) -> Callable[..., None]:
 
         if list_:
             with labfile.read_lab(state) as lab:
-                wanted = select_objects(lab, what, namespace, selector, everything)
-                _listed(wanted, fetch_objects(lab, wanted), field)
+                keys = select_objects(lab, what, namespace, selector, everything)
+                _print_values(keys, fetch_objects(lab, keys), field)
             return
         words, values = _split(what)
         with labfile.change_lab(state) as lab:
             before = LabChanges(lab)
-            wanted = select_objects(lab, words, namespace, selector, everything)
-            objects = fetch_objects(lab, wanted)
+            keys = select_objects(lab, words, namespace, selector, everything)
+            objects = fetch_objects(lab, keys)
             if not overwrite:
-                _refuse_overwriting(wanted, objects, field, values)
+                _refuse_overwriting(keys, objects, field, values)
             outcomes = []
-            for one, obj in zip(wanted, objects, strict=True):
+            for key, obj in zip(keys, objects, strict=True):
                 if changed := changed_keys(obj["metadata"].get(field) or {}, values):
-                    lab.patch(one.kind, one.name, {"metadata": {field: dict(values)}}, one.namespace or "default")
-                    taken = all(values[key] is None for key in changed)
-                    outcomes.append((one, f"un{done}" if taken and field == "labels" else done))
+                    lab.patch(key.kind, key.name, {"metadata": {field: dict(values)}}, key.namespace or "default")
+                    removed = all(values[name] is None for name in changed)
+                    outcomes.append((key, f"un{verb}" if removed and field == "labels" else verb))
                 else:
-                    outcomes.append((one, f"not {done}"))
-            told = settle_lab(lab, before, settle) if any(not how.startswith("not ") for _, how in outcomes) else ""
-        print_outcomes(outcomes, told)
+                    outcomes.append((key, f"not {verb}"))
+            changed_any = any(not outcome.startswith("not ") for _, outcome in outcomes)
+            report = settle_lab(lab, before, settle) if changed_any else ""
+        print_outcomes(outcomes, report)
 
     return command
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
-    """Objects, and what is to be set (``key=value``) or taken away (``key-``: None)."""
+    """Split arguments into objects and values: to set (``key=value``) or to remove (``key-``: None)."""
     from kailab.errors import InputError
 
     values: dict[str, str | None] = {}
@@ -341,7 +342,7 @@ def _split(words: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
         key, equals, value = word.partition("=")
         if not equals and not word.endswith("-"):
             if values:
-                raise InputError(f"{word!r}: what is changed comes last: KIND NAME KEY=VALUE KEY-")
+                raise InputError(f"{word!r}: expected objects before changes: KIND NAME KEY=VALUE KEY-")
             objects.append(word)
             continue
         key = key if equals else word[:-1]
@@ -349,61 +350,61 @@ def _split(words: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
             raise InputError(f"{word!r}: expected KEY=VALUE or KEY-, each key once")
         values[key] = value if equals else None
     if not values:
-        raise InputError("say what to change: KEY=VALUE sets it, KEY- takes it away")
+        raise InputError("there is nothing to change; KEY=VALUE sets a key, KEY- removes it")
     return objects, values
 
 
 def changed_keys(now: Mapping[str, str], values: Mapping[str, str | None]) -> list[str]:
-    """The keys that are to have another value than they have."""
+    """Return the keys whose new value differs from the present one."""
     return [key for key, value in values.items() if now.get(key) != value]
 
 
-def _listed(wanted: Sequence[ObjectKey], objects: Sequence[Object], field: str) -> None:
-    """Of each object what it has, as ``--list`` of kubectl."""
+def _print_values(keys: Sequence[ObjectKey], objects: Sequence[Object], field: str) -> None:
+    """Print the labels or annotations of each object, as kubectl's ``--list``."""
     from kailab.cli.selection import full_name
 
-    for one, obj in zip(wanted, objects, strict=True):
-        if len(wanted) > 1:
-            terminal.say(f"Listing {field} for {full_name(one.kind, one.name)}:")
-        for key, value in sorted((obj["metadata"].get(field) or {}).items()):
-            terminal.say(f"{' ' if len(wanted) > 1 else ''}{key}={value}")
+    for key, obj in zip(keys, objects, strict=True):
+        if len(keys) > 1:
+            terminal.say(f"Listing {field} for {full_name(key.kind, key.name)}:")
+        for name, value in sorted((obj["metadata"].get(field) or {}).items()):
+            terminal.say(f"{' ' if len(keys) > 1 else ''}{name}={value}")
 
 
 def _refuse_overwriting(
-    wanted: Sequence[ObjectKey], objects: Sequence[Object], field: str, values: Mapping[str, str | None]
+    keys: Sequence[ObjectKey], objects: Sequence[Object], field: str, values: Mapping[str, str | None]
 ) -> None:
     from kailab.cli.selection import full_name
     from kailab.errors import InputError, InputErrors
 
     errors = []
-    for one, obj in zip(wanted, objects, strict=True):
+    for key, obj in zip(keys, objects, strict=True):
         now = obj["metadata"].get(field) or {}
         errors += [
-            InputError(f"{full_name(one.kind, one.name)} has {key}={now[key]} already; --overwrite changes it")
-            for key in changed_keys(now, values)
-            if key in now and values[key] is not None
+            InputError(f"{full_name(key.kind, key.name)} has {name}={now[name]} already; --overwrite changes it")
+            for name in changed_keys(now, values)
+            if name in now and values[name] is not None
         ]
     if errors:
         raise InputErrors.of(errors)
 
 
-def print_outcomes(outcomes: Sequence[tuple[ObjectKey, str]], told: str) -> None:
+def print_outcomes(outcomes: Sequence[tuple[ObjectKey, str]], report: str) -> None:
     from kailab.cli.selection import full_name
 
-    for one, how in outcomes:
-        terminal.say(f"{full_name(one.kind, one.name)} {how}")
+    for key, outcome in outcomes:
+        terminal.say(f"{full_name(key.kind, key.name)} {outcome}")
     if not outcomes:
         terminal.notice("No resources found")
-    if told:
-        terminal.notice(told)
+    if report:
+        terminal.notice(report)
 
 
-def _edit_command(field: str, done: str, name: str, help: str) -> click.Command:
-    command = _metadata_command(field, done)
+def _edit_command(field: str, verb: str, name: str, help: str) -> click.Command:
+    command = _metadata_command(field, verb)
     for decorate in (
         options.state,
         options.settle,
-        click.option("--list", "list_", is_flag=True, help="Show what objects have; change nothing."),
+        click.option("--list", "list_", is_flag=True, help=f"List the {field} of the objects; change nothing."),
         overwrite,
         selection.all_option,
         options.selector,
@@ -418,19 +419,19 @@ label = _edit_command(
     "labels",
     "labeled",
     "label",
-    "Set labels of objects (KEY=VALUE) or take them away (KEY-), then run the lab until nothing changes.",
+    "Set labels of objects (KEY=VALUE) or remove them (KEY-), then run the lab until nothing changes any more.",
 )
 annotate = _edit_command(
     "annotations",
     "annotated",
     "annotate",
-    "Set annotations of objects (KEY=VALUE) or take them away (KEY-), then run the lab until nothing changes.",
+    "Set annotations of objects (KEY=VALUE) or remove them (KEY-), then run the lab until nothing changes any more.",
 )
 
 
 PatchType = Literal["strategic", "merge", "json"]
 PatchFunction = Callable[[str, Object], Object]
-"""(kind key, object) -> as the patch makes it."""
+"""(kind key, object) -> the patched object."""
 
 
 @click.command()
@@ -441,10 +442,10 @@ PatchFunction = Callable[[str, Object], Object]
     "--type",
     "form",
     type=click.Choice(["strategic", "merge", "json"]),
-    help="strategic: lists such as containers are merged by name, as Kubernetes does it with its own kinds; merge: lists are replaced as a "
-    "whole (RFC 7386); json: a list of operations (RFC 6902).  [default: strategic, merge for custom resources]",
+    help="strategic: merge lists such as containers by name, as Kubernetes does for its own kinds; merge: replace whole lists "
+    "(RFC 7386); json: a list of operations (RFC 6902).  [default: strategic, merge for custom resources]",
 )
-@click.option("--subresource", type=click.Choice(["status"]), help="Change the status, and that alone.")
+@click.option("--subresource", type=click.Choice(["status"]), help="Change only the status.")
 @options.namespace
 @options.settle
 @options.state
@@ -458,43 +459,43 @@ def patch(
     settle: bool,
     state: Path,
 ) -> None:
-    """Change fields of objects, then run the lab until nothing changes: patch queue team-a -p '{"spec": {"priority": 5}}'."""
+    """Update fields of objects, then run the lab until nothing changes any more: patch queue team-a -p '{"spec": {"priority": 5}}'."""
     from kailab.errors import InputError
     from kailab.lab.lab_changes import LabChanges
     from kailab.model.files import read_text
     from kailab.model.patches import difference
 
     if bool(text) == bool(patch_file):
-        raise InputError("say what to change: either -p PATCH or --patch-file FILE")
-    given = read_text(patch_file) if patch_file else text
-    patched_by = _patch(given, str(patch_file) if patch_file else "--patch", form)
+        raise InputError("expected either -p PATCH or --patch-file FILE")
+    content = read_text(patch_file) if patch_file else text
+    patched_by = _patch(content, str(patch_file) if patch_file else "--patch", form)
     with labfile.change_lab(state) as lab:
         before = LabChanges(lab)
-        wanted = select_objects(lab, what, namespace)
-        objects = fetch_objects(lab, wanted)
-        # All are worked out before the first is changed.
-        patches = [patched_by(one.kind, obj) for one, obj in zip(wanted, objects, strict=True)]
-        wished = [difference(obj, new) for obj, new in zip(objects, patches, strict=True)]
+        keys = select_objects(lab, what, namespace)
+        objects = fetch_objects(lab, keys)
+        # All patches are computed before the first object is changed, so that an error changes nothing.
+        patched = [patched_by(key.kind, obj) for key, obj in zip(keys, objects, strict=True)]
+        differences = [difference(obj, new) for obj, new in zip(objects, patched, strict=True)]
         outcomes = []
-        for one, obj, wish in zip(wanted, objects, wished, strict=True):
-            after = lab.patch(one.kind, one.name, wish, one.namespace or "default", subresource or "")
+        for key, obj, changes in zip(keys, objects, differences, strict=True):
+            after = lab.patch(key.kind, key.name, changes, key.namespace or "default", subresource or "")
             same = after["metadata"].get("resourceVersion") == obj["metadata"].get("resourceVersion")
-            outcomes.append((one, "patched (no change)" if same else "patched"))
-        told = settle_lab(lab, before, settle)
+            outcomes.append((key, "patched (no change)" if same else "patched"))
+        report = settle_lab(lab, before, settle)
         embedded = lab.venue.exclusive
-    for one, obj, new in zip(wanted, objects, patches, strict=True):
-        _warn_of_fields(one.kind, obj, new, embedded)
-    print_outcomes(outcomes, told)
+    for key, obj, new in zip(keys, objects, patched, strict=True):
+        _warn_of_fields(key.kind, obj, new, embedded)
+    print_outcomes(outcomes, report)
 
 
 def _warn_of_fields(kind: str, before: Object, after: Object, embedded: bool) -> None:
-    """Of fields that come with a patch and that nothing acts on."""
+    """Warn of fields that the patch adds and that nothing acts on."""
     from kailab.lab.unknown_fields import unknown_fields
     from kailab.lab.unread_fields import sentence, unread_fields
 
-    there = set(unknown_fields(before, kind))
+    unknown_before = set(unknown_fields(before, kind))
     for path, text in unknown_fields(after, kind):
-        if (path, text) not in there:
+        if (path, text) not in unknown_before:
             terminal.warn(f"{path}: {text}")
     unread_before = {path for path, _ in unread_fields(before, kind)}
     for path, field in unread_fields(after, kind) if embedded else ():
@@ -503,7 +504,7 @@ def _warn_of_fields(kind: str, before: Object, after: Object, embedded: bool) ->
 
 
 def _patch(text: str, file: str, form: PatchType | None) -> PatchFunction:
-    """Raises InputError for what is no patch of this form; so may what is returned."""
+    """Parse a patch and return the function that applies it. Both raise InputError."""
     from kailab.cluster.embedded.merge import merge_patch
     from kailab.errors import InputError, Where
     from kailab.model.kinds import KINDS
@@ -521,11 +522,11 @@ def _patch(text: str, file: str, form: PatchType | None) -> PatchFunction:
         raise InputError(f'expected a mapping, as in {{"spec": {{"priority": 5}}}}, not {value!r:.60}{hint}', where)
 
     def patched(kind: str, obj: Object) -> Object:
-        known = KINDS.get(kind)
-        of_kubernetes = known is not None and bool(known.schema)
+        registered = KINDS.get(kind)
+        of_kubernetes = registered is not None and bool(registered.schema)
         if form == "strategic" and not of_kubernetes:
             raise InputError(
-                f"{kind} is a custom resource: --type strategic is for Kubernetes' own kinds; merge or json", where
+                f"{kind} is a custom resource: --type strategic is for Kubernetes' own kinds; use merge or json", where
             )
         try:
             if form == "json":
@@ -535,14 +536,14 @@ def _patch(text: str, file: str, form: PatchType | None) -> PatchFunction:
                 after = strategic_patch(obj, value) if strategic else merge_patch(obj, value)
         except InputError as error:
             raise InputError(error.message, where) from None
-        _refuse_another(obj, after, where)
+        _check_identity(obj, after, where)
         return after
 
     return patched
 
 
-def _refuse_another(obj: Object, after: Object, where: Any) -> None:
-    """A patch that names another object than the one it is for, which an API server refuses."""
+def _check_identity(obj: Object, after: Object, where: Any) -> None:
+    """Refuse a patch that changes the identity of its object, as an API server does. Raises InputError."""
     from kailab.errors import InputError
 
     metadata = after.get("metadata")
@@ -555,24 +556,29 @@ def _refuse_another(obj: Object, after: Object, where: Any) -> None:
     ):
         key = field.rpartition(".")[2]
         if isinstance(holder, dict) and holder.get(key) != was.get(key):
-            raise InputError(f"{field}: is {was.get(key)!r} and can't be changed, to {holder.get(key)!r:.80}", where)
+            raise InputError(f"{field}: is {was.get(key)!r} and can't be changed to {holder.get(key)!r:.80}", where)
 
 
-EVICTIONS = 1000
-"""Kubernetes counts an evicted pod as a failure of its Job, and ends it after 6 of them."""
+BACKOFF_LIMIT = 1000
+"""Kubernetes counts an evicted pod as a failure of its Job, and by default fails the Job after 6 of them."""
 
 
 @click.command()
-@click.argument("name", help="Of the Job.")
-@click.option("--queue", "-q", required=True, shell_complete=completion.queues, help="The queue that it is work of.")
+@click.argument("name", help="Name of the Job.")
+@click.option("--queue", "-q", required=True, shell_complete=completion.queues, help="Queue of the Job.")
 @click.option(
-    "--pods", type=click.IntRange(1), default=1, help="So many pods: a gang, which starts whole or not at all."
+    "--pods",
+    type=click.IntRange(1),
+    default=1,
+    help="Number of pods. They are a gang, which starts whole or not at all.",
 )
-@click.option("--gpus", type=click.IntRange(0), default=1, help="So many GPUs for each pod.")
-@click.option("--each", "apart", is_flag=True, help="No gang: each pod starts when there is a place for it.")
-@click.option("--priority", default="", show_default=False, help="A PriorityClass; that of training if not given.")
-@click.option("--image", default="busybox:1.36", help="What the pods would run.")
-@click.option("--output", "-o", type=click.Choice(("yaml",)), help="Print the manifest, and submit nothing.")
+@click.option("--gpus", type=click.IntRange(0), default=1, help="GPUs of each pod.")
+@click.option("--each", "apart", is_flag=True, help="No gang: each pod starts as soon as it fits.")
+@click.option(
+    "--priority", default="", show_default=False, help="PriorityClass of the Job instead of that of training."
+)
+@click.option("--image", default="busybox:1.36", help="Image of the pods.")
+@click.option("--output", "-o", type=click.Choice(("yaml",)), help="Print the manifest without submitting it.")
 @options.namespace
 @options.settle
 @options.state
@@ -589,7 +595,7 @@ def submit(
     settle: bool,
     state: Path,
 ) -> None:
-    """Submit a Job without writing a manifest: the queue, the gang and the scheduler are said in KAI's words for you.
+    """Submit a Job without writing a manifest: kailab adds KAI's labels for the queue, the gang and the scheduler.
 
     \b
     kailab submit llama --queue team-a --pods 4 --gpus 8
@@ -608,31 +614,31 @@ def submit(
         _check_submittable(lab, name, queue, priority, namespace)
         before = LabChanges(lab)
         applied = lab.apply(job, namespace=namespace)
-        told = settle_lab(lab, before, settle)
+        report = settle_lab(lab, before, settle)
     for warning in applied.warnings:
         terminal.warn(warning)
     for change in applied.changes:
         terminal.say(f"{full_name(change.kind, change.name)} {change.what}")
-    terminal.notice(told)
+    terminal.notice(report)
 
 
 def _check_submittable(lab: Lab, name: str, queue: str, priority: str, namespace: str) -> None:
-    """Raises InputError for a queue or a class that is not there, and for a name that is taken."""
+    """Raises InputError if the queue or the class does not exist, or the Job does."""
     from kailab.errors import InputError
 
-    for option, kind, wanted in (("--queue", "Queue", queue), ("--priority", "PriorityClass", priority)):
-        there = sorted(one["metadata"]["name"] for one in lab.cluster.list(kind))
-        if wanted and wanted not in there:
-            raise InputError(f"{option}: there is no {kind} {wanted!r}; there are: {', '.join(there) or 'none'}")
-    if any(one["metadata"]["name"] == name for one in lab.cluster.list("Job", namespace)):
-        raise InputError(f"there is a Job {name!r} already in namespace {namespace}; take another name")
+    for option, kind, value in (("--queue", "Queue", queue), ("--priority", "PriorityClass", priority)):
+        existing = sorted(obj["metadata"]["name"] for obj in lab.cluster.list(kind))
+        if value and value not in existing:
+            raise InputError(f"{option}: there is no {kind} {value!r}; there are: {', '.join(existing) or 'none'}")
+    if any(obj["metadata"]["name"] == name for obj in lab.cluster.list("Job", namespace)):
+        raise InputError(f"the Job {name!r} exists already in namespace {namespace}; choose another name")
 
 
 def _job(name: str, queue: str, pods: int, gpus: int, image: str, gang: bool) -> Object:
     from kailab.model import labels
 
-    shown = {labels.QUEUE: queue}
-    metadata: Object = {"name": name, "labels": shown}
+    queue_label = {labels.QUEUE: queue}
+    metadata: Object = {"name": name, "labels": queue_label}
     if gang:
         metadata["annotations"] = {labels.BATCH_MIN_MEMBER: str(pods)}
     container: Object = {"name": "work", "image": image, "command": ["sleep", "infinity"]}
@@ -646,9 +652,9 @@ def _job(name: str, queue: str, pods: int, gpus: int, image: str, gang: bool) ->
             "parallelism": pods,
             "completions": pods,
             "completionMode": "Indexed",
-            "backoffLimit": EVICTIONS,
+            "backoffLimit": BACKOFF_LIMIT,
             "template": {
-                "metadata": {"labels": {"app": name, **shown}},
+                "metadata": {"labels": {"app": name, **queue_label}},
                 "spec": {"schedulerName": labels.SCHEDULER_NAME, "restartPolicy": "Never", "containers": [container]},
             },
         },

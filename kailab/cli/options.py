@@ -14,7 +14,7 @@ from kailab.cli.labfile import STATE
 
 
 def parse_seconds(option: str, text: str) -> float:
-    """Raises InputError that names the option."""
+    """Parse a duration such as 1h30m. Raises InputError that names the option."""
     from kailab.errors import InputError
     from kailab.model.times import duration_seconds
 
@@ -43,19 +43,19 @@ class Format(StrEnum):
 
 
 class TextOrJson(StrEnum):
-    """For people, or for programs."""
+    """Output for people or for programs."""
 
     text = "text"
     json = "json"
 
 
 state = click.option(
-    "--state", type=PATH, default=STATE, envvar="KAILAB_STATE", show_envvar=True, help="The file that keeps the lab."
+    "--state", type=PATH, default=STATE, envvar="KAILAB_STATE", show_envvar=True, help="The lab's file."
 )
 namespace = click.option(
-    "--namespace", "-n", default="default", shell_complete=completion.namespaces, help="The namespace."
+    "--namespace", "-n", default="default", shell_complete=completion.namespaces, help="Namespace of the objects."
 )
-all_namespaces = click.option("--all-namespaces", "-A", is_flag=True, help="Objects of every namespace.")
+all_namespaces = click.option("--all-namespaces", "-A", is_flag=True, help="Objects of all namespaces.")
 selector = click.option(
     "--selector",
     "-l",
@@ -71,12 +71,12 @@ files = click.option(
     shell_complete=completion.files,
     help="A manifest, a folder of them, or - for stdin. May be repeated.",
 )
-recursive = click.option("--recursive", "-R", is_flag=True, help="-f FOLDER: and all folders in it.")
+recursive = click.option("--recursive", "-R", is_flag=True, help="Read also the folders in -f FOLDER.")
 kustomize = click.option(
-    "--kustomize", "-k", "kustomization", type=PATH, help="What the kustomization in this folder makes."
+    "--kustomize", "-k", "kustomization", type=PATH, help="Build the kustomization in this folder."
 )
 output = click.option(
-    "--output", "-o", type=click.Choice(TextOrJson), default=TextOrJson.text, help="For people, or for programs."
+    "--output", "-o", type=click.Choice(TextOrJson), default=TextOrJson.text, help="Output for people or for programs."
 )
 evidence = click.option(
     "--evidence",
@@ -84,7 +84,7 @@ evidence = click.option(
     default=EVIDENCE,
     envvar="KAILAB_EVIDENCE",
     show_envvar=True,
-    help="The folder that runs are kept in.",
+    help="Folder of the test runs.",
 )
 studies = click.option(
     "--studies",
@@ -93,48 +93,52 @@ studies = click.option(
     default=Path("studies"),
     envvar="KAILAB_STUDIES",
     show_envvar=True,
-    help="The folder that studies are kept in.",
+    help="Folder of the studies.",
 )
-settle = click.option("--settle/--no-settle", default=True, help="Run the lab until nothing changes.")
+settle = click.option("--settle/--no-settle", default=True, help="Run the lab until nothing changes any more.")
 kubeconfig = click.option(
-    "--kubeconfig", type=PATH, help="Backends kubeconfig, vcluster: the file, if not $KUBECONFIG or ~/.kube/config."
+    "--kubeconfig",
+    type=PATH,
+    help="Backends kubeconfig, vcluster: kubeconfig file instead of $KUBECONFIG or ~/.kube/config.",
 )
-context = click.option("--context", help="Backends kubeconfig, vcluster: the context to use, if not the current one.")
+context = click.option("--context", help="Backends kubeconfig, vcluster: context instead of the current one.")
 components = click.option(
     "--components",
     type=PATH,
-    help="Backends controlplane, kind, vcluster: folder of etcd, kube-apiserver ..., if not $KAILAB_COMPONENTS.",
+    help="Backends controlplane, kind, vcluster: folder of etcd, kube-apiserver ..., instead of $KAILAB_COMPONENTS.",
 )
 kubernetes = click.option(
-    "--kubernetes", help="Backends controlplane, kind, vcluster: version of Kubernetes, if not the default one."
+    "--kubernetes", help="Backends controlplane, kind, vcluster: Kubernetes version instead of the default."
 )
 operators = click.option(
     "--with",
     "operators",
     multiple=True,
     metavar="OPERATOR",
-    help="Backend controlplane: run these operators beside it: jobset,kuberay. May be repeated.",
+    help="Backend controlplane: run these operators, for example jobset,kuberay. May be repeated.",
 )
 scheduler = click.option(
     "--scheduler",
     default="kailab",
     shell_complete=completion.schedulers,
-    help="What decides: kailab, kube-scheduler, kai (a real KAI), kai=DIR, kai@RELEASE, or NAME@FILE.",
+    help="The scheduler: kailab, kube-scheduler, kai (a real KAI), kai=DIR, kai@RELEASE, or NAME@FILE.",
     show_default=True,
 )
-kai = click.option("--kai-bin", "kai", type=PATH, help="Scheduler kai: folder of its binaries, if not $KAILAB_KAI_BIN.")
+kai = click.option(
+    "--kai-bin", "kai", type=PATH, help="Scheduler kai: folder of its binaries instead of $KAILAB_KAI_BIN."
+)
 kai_crds = click.option(
-    "--kai-crds", type=PATH, help="Scheduler kai: its CRDs, file or folder, if not $KAILAB_KAI_CRDS."
+    "--kai-crds", type=PATH, help="Scheduler kai: file or folder of its CRDs instead of $KAILAB_KAI_CRDS."
 )
 kai_chart = click.option(
     "--kai-chart",
     type=PATH,
-    help="Scheduler kai@RELEASE: folder with its chart and images, if not $KAILAB_KAI_CHART or published.",
+    help="Scheduler kai@RELEASE: folder with its chart and images instead of $KAILAB_KAI_CHART or the published chart.",
 )
 
 
 def where(command: Command) -> Command:
-    """All that says which cluster a backend takes, and which programs."""
-    for one in (kai_crds, kai, kubernetes, components, context, kubeconfig):
-        command = one(command)
+    """Add the options that select a backend's cluster and its programs."""
+    for option in (kai_crds, kai, kubernetes, components, context, kubeconfig):
+        command = option(command)
     return command

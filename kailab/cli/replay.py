@@ -1,5 +1,5 @@
-"""``replay``: replay the jobs of a trace in virtual time on one fleet, or on several clusters (``--clusters``), and report how long they waited. With files for jobs,
-timeline, figure and metrics, evidence, and a file from which an interrupted replay continues (``--resume``).
+"""``replay``: replay the jobs of a trace in virtual time on one fleet, or on several clusters (``--clusters``), and report waiting times. Optional
+outputs: jobs, timeline, figure, metrics, evidence, and a checkpoint from which an interrupted replay continues (``--resume``).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ HEADERS = ("JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99", "TOOK", "SLOWDOWN",
 
 
 def jobs_line(total: SummaryRow, in_trace: int) -> str:
-    """How many jobs it was; with a replay that was cut off not all of the trace."""
+    """The number of jobs; a replay that was cut off has fewer than the trace."""
     from kailab.lab.wording import count
 
     return count(total.jobs, "job") if total.jobs == in_trace else f"The first {total.jobs} of {in_trace} jobs"
 
 
 def left_out_lines(left_out: Mapping[str, int]) -> Iterator[str]:
-    """``left_out``: lines of the trace that gave no job, by their reason."""
+    """``left_out``: number of lines of the trace that are no jobs, by reason."""
     from kailab.lab.wording import count
 
     for reason, number in left_out.items():
@@ -51,16 +51,16 @@ def left_out_lines(left_out: Mapping[str, int]) -> Iterator[str]:
 
 
 def never_began_lines(unbegun: Sequence[UnstartedJobs], cluster: str = "") -> Iterator[str]:
-    """``cluster``: in which of several."""
+    """``cluster``: the cluster, if there are several."""
     from kailab.lab.wording import count
 
     where = f" in {cluster}" if cluster else ""
-    for one in unbegun:
-        yield f"Never began{where}: {count(one.jobs, 'job')}, {one.reason}; {one.example}: {one.message}"
+    for jobs in unbegun:
+        yield f"Never began{where}: {count(jobs.jobs, 'job')}, {jobs.reason}; {jobs.example}: {jobs.message}"
 
 
 def row_cells(row: SummaryRow) -> list[str]:
-    """Its name, and under each of ``HEADERS``."""
+    """The cells of a row: its name, then one per entry of ``HEADERS``."""
     from kailab.cli.table import format_span
 
     def cell(spread: Distribution | None, pick: Callable[[Distribution], float], write: Callable[[float], str]) -> str:
@@ -71,11 +71,11 @@ def row_cells(row: SummaryRow) -> list[str]:
         str(row.jobs),
         str(row.began),
         str(row.ended),
-        cell(row.waited, lambda one: one.mean, format_span),
-        cell(row.waited, lambda one: one.p50, format_span),
-        cell(row.waited, lambda one: one.p99, format_span),
-        cell(row.took, lambda one: one.mean, format_span),
-        cell(row.slowdown, lambda one: one.mean, lambda number: f"{number:.2f}"),
+        cell(row.waited, lambda spread: spread.mean, format_span),
+        cell(row.waited, lambda spread: spread.p50, format_span),
+        cell(row.waited, lambda spread: spread.p99, format_span),
+        cell(row.took, lambda spread: spread.mean, format_span),
+        cell(row.slowdown, lambda spread: spread.mean, lambda number: f"{number:.2f}"),
         str(row.evictions),
         f"{row.asked:.1f}",
         f"{row.lost:.1f}",
@@ -83,8 +83,8 @@ def row_cells(row: SummaryRow) -> list[str]:
 
 
 class ReplayOutputs(NamedTuple):
-    """As far as asked for. ``every``: seconds between samples of ``series``, None if not said. ``others``: what else the command reads or writes, by how
-    it is told."""
+    """Files that the command writes; None: not requested. ``every``: seconds between samples of ``series``, None for the default. ``others``: other
+    files that the command reads or writes, by their names in messages."""
 
     jobs: Path | None
     timeline: Path | None
@@ -94,7 +94,7 @@ class ReplayOutputs(NamedTuple):
     others: Mapping[str, Path]
 
     def check(self, *, clusters: bool) -> None:
-        """Before anything is replayed. ``clusters``: on several. Raises InputError."""
+        """Check all files before the replay. ``clusters``: there are several clusters. Raises InputError."""
         from kailab.errors import InputError
         from kailab.replay import plotting, tables
 
@@ -103,58 +103,60 @@ class ReplayOutputs(NamedTuple):
         if self.plot is not None:
             plotting.check_target(self.plot)
         if self.every is not None and self.series is None:
-            raise InputError("--every: expected --series with it")
+            raise InputError("--every: needs --series")
         if self.series is not None and not self.series.parent.is_dir():
             raise InputError(f"{self.series}: there is no folder {self.series.parent}")
         if self.series is not None and self.series.is_dir():
-            raise InputError(f"{self.series}: it is a folder; expected a file's name")
+            raise InputError(f"{self.series}: is a folder; expected a file name")
         self._check_apart()
         for option, drawn in (("--plot", self.plot), ("--series", self.series)):
             if clusters and drawn is not None:
-                raise InputError(f"{option}: not with --clusters; --timeline has what each cluster held over time")
+                raise InputError(
+                    f"{option}: can't be used with --clusters; --timeline writes the GPUs of each cluster over time"
+                )
 
     def _check_apart(self) -> None:
-        """No file is written over another one."""
+        """Check that all files differ. Raises InputError."""
         from kailab.errors import InputError
 
-        own = {"--jobs": self.jobs, "--timeline": self.timeline, "--plot": self.plot, "--series": self.series}
-        taken = {path.resolve(): name for name, path in self.others.items()}
-        for name, target in own.items():
+        outputs = {"--jobs": self.jobs, "--timeline": self.timeline, "--plot": self.plot, "--series": self.series}
+        names = {path.resolve(): name for name, path in self.others.items()}
+        for name, target in outputs.items():
             if target is None:
                 continue
-            other = taken.setdefault(target.resolve(), name)
+            other = names.setdefault(target.resolve(), name)
             if other != name:
-                raise InputError(f"{name} {target}: {other} is that file; expected another one")
+                raise InputError(f"{name} {target}: is the same file as {other}; expected another one")
 
-    def write(self, done: CompletedReplay) -> None:
+    def write(self, completed: CompletedReplay) -> None:
         """Raises InputError."""
         from kailab.evidence.metrics import figures, openmetrics
         from kailab.evidence.run import write_file
         from kailab.replay import plotting, tables
 
         if self.jobs is not None:
-            tables.write(self.jobs, tables.JOBS, tables.job_rows(done))
+            tables.write(self.jobs, tables.JOBS, tables.job_rows(completed))
         if self.timeline is not None:
-            tables.write(self.timeline, tables.TIMELINE, tables.timeline_rows(done))
+            tables.write(self.timeline, tables.TIMELINE, tables.timeline_rows(completed))
         if self.plot is not None:
-            figures.save_figure(plotting.figure_of(done), self.plot)
-        if self.series is not None and done.meter is not None:
-            told = openmetrics.render_series(done.meter.series, done.opened, done.meter.every)
-            write_file(self.series, told.encode())
+            figures.save_figure(plotting.figure_of(completed), self.plot)
+        if self.series is not None and completed.meter is not None:
+            text = openmetrics.render_series(completed.meter.series, completed.opened, completed.meter.every)
+            write_file(self.series, text.encode())
 
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say so, given to the command as ``files``."""
+    """Add the options of output files to a command, which gets them as ``files``."""
 
-    @click.option("--jobs", type=options.PATH, help="Write a row for each job there: .csv or .parquet.")
-    @click.option("--timeline", type=options.PATH, help="Write the GPUs held over time there: .csv or .parquet.")
-    @click.option("--plot", type=options.PATH, help="Draw use and waits into a file: .png, .svg or .pdf.")
-    @click.option("--series", type=options.PATH, help="Write metrics over time there, as OpenMetrics text.")
+    @click.option("--jobs", type=options.PATH, help="Write a row per job to this file: .csv or .parquet.")
+    @click.option("--timeline", type=options.PATH, help="Write the held GPUs over time to this file: .csv or .parquet.")
+    @click.option("--plot", type=options.PATH, help="Draw use and waiting times into this file: .png, .svg or .pdf.")
+    @click.option("--series", type=options.PATH, help="Write metrics over time to this file, as OpenMetrics text.")
     @click.option(
         "--every",
         default="",
         show_default=False,
-        help="With --series: so long between samples: 5m. Else a 300th of the time of arrivals.",
+        help="With --series: interval between samples: 5m. Default: 1/300 of the time of arrivals.",
     )
     @functools.wraps(command)
     def with_files(
@@ -166,26 +168,26 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_files
 
 
-def _other_files(given: Mapping[str, Any]) -> dict[str, Path]:
-    """What of a command's parameters is a file, by how it is told."""
+def _other_files(parameters: Mapping[str, Any]) -> dict[str, Path]:
+    """The files among a command's parameters, by their names in messages."""
     from kailab.scheduler.settings.policies import names_policy_file
 
-    found = {}
+    files = {}
     for parameter in click.get_current_context().command.params:
-        path = given.get(parameter.name or "")
+        path = parameters.get(parameter.name or "")
         if parameter.name == "fleet" and path:  # a name, or a file
             path = Path(path)
         if isinstance(path, Path):
-            found[parameter.opts[0] if isinstance(parameter, click.Option) else f"the {parameter.name}"] = path
-    for name in (*given.get("policies", ()), given.get("dispatch", "")):
+            files[parameter.opts[0] if isinstance(parameter, click.Option) else f"the {parameter.name}"] = path
+    for name in (*parameters.get("policies", ()), parameters.get("dispatch", "")):
         if names_policy_file(name):
-            found[f"the policy {name}"] = Path(name.rpartition(":")[0])
-    return found
+            files[f"the policy {name}"] = Path(name.rpartition(":")[0])
+    return files
 
 
 @contextmanager
 def keep_checkpoint(facts: Callable[[], Mapping[str, str]], file: Path | None) -> Iterator[ReplayCheckpoint | None]:
-    """What keeps the replay in a file, if there is to be one, until the block ends well. ``facts``: what it is a replay of."""
+    """Yield the checkpoint in ``file``, None without one. It is deleted if the block raises nothing. ``facts``: identifies the replay."""
     from kailab.cli import signals
     from kailab.errors import InputError
     from kailab.replay.checkpoint import ReplayCheckpoint
@@ -195,36 +197,37 @@ def keep_checkpoint(facts: Callable[[], Mapping[str, str]], file: Path | None) -
         return
     if not file.parent.is_dir():
         raise InputError(f"--resume {file}: there is no folder {file.parent}")
-    with signals.defer_interrupts() as asked:
-        keeper = ReplayCheckpoint(file, facts(), asked)
-        with keeper.lock():
+    with signals.defer_interrupts() as interrupted:
+        checkpoint = ReplayCheckpoint(file, facts(), interrupted)
+        with checkpoint.lock():
             try:
-                yield keeper
+                yield checkpoint
             except KeyboardInterrupt:
                 if file.exists():
-                    terminal.notice(f"the replay is kept in {file}; the same command goes on from there")
+                    terminal.notice(f"the replay is saved in {file}; the same command continues it")
                 raise
-            keeper.remove()
+            checkpoint.remove()
 
 
 def write_evidence(recorders: Sequence[Recorder], trace: Trace, fleets: Sequence[Fleet], folder: Path) -> None:
-    """Write it, and say where. Raises EvidenceError."""
+    """Write the evidence of a replay and report its folder. Raises EvidenceError."""
     from kailab.replay import evidence
 
     run = evidence.write_evidence(recorders, trace, fleets, folder)
-    terminal.notice(f"evidence: {run}; look at it: kailab report {run} --html FILE")
+    terminal.notice(f"evidence: {run}; view it: kailab report {run} --html FILE")
 
 
 def replay_over_clusters(
     file: Path | None,
     trace: Trace,
-    otherwise: SiteDefaults,
-    lasting: int | None,
+    defaults: SiteDefaults,
+    limit: int | None,
     targets: tuple[Path | None, Path | None, Path | None],
     resume: Path | None,
     output: TextOrJson,
 ) -> None:
-    """Carry it out and tell it. ``targets``: files for jobs and timeline, and a folder for evidence. ``resume``: a file that it is kept in."""
+    """Run a replay over several clusters and print its results. ``targets``: files for jobs and timeline, and a folder for evidence. ``resume``: the
+    checkpoint file."""
     from kailab.errors import InputError
     from kailab.evidence.recorder import Recorder
     from kailab.replay import evidence
@@ -237,9 +240,11 @@ def replay_over_clusters(
 
     assert file is not None, "one of a fleet and a file of clusters is given"
     jobs_file, timeline_file, folder = targets
-    sites = read_sites(file, trace, otherwise)
-    if otherwise.seed is not None and not sites.drawing:
-        raise InputError(f"--seed is for the policy {RANDOM}; expected it in a cluster of {file}, or --policy {RANDOM}")
+    sites = read_sites(file, trace, defaults)
+    if defaults.seed is not None and not sites.drawing:
+        raise InputError(
+            f"--seed applies to the policy {RANDOM}; expected it in a cluster of {file}, or --policy {RANDOM}"
+        )
     trace = sites.trace
     for line in describe_broken_lines(trace):
         terminal.warn(line)
@@ -253,22 +258,22 @@ def replay_over_clusters(
     )
     recorders = [Recorder(site.name) for site in sites.sites] if folder else []
     if folder:
-        evidence.check_evidence(trace, lasting, folder)
+        evidence.check_evidence(trace, limit, folder)
         sites = sites.observed(recorders)
-    with keep_checkpoint(lambda: dispatch_facts(sites, lasting), resume) as keeper:
+    with keep_checkpoint(lambda: dispatch_facts(sites, limit), resume) as checkpoint:
         with terminal.progress_bars() as tell:
-            done = dispatcher.dispatch(sites, lasting, tell, keeper)
-        found = figures(done)
-        # It is told even where what it is to be written to can't be.
+            replayed = dispatcher.dispatch(sites, limit, tell, checkpoint)
+        results = figures(replayed)
+        # The results are printed even if a file can't be written.
         try:
-            _write_tables(done, jobs_file, timeline_file)
+            _write_tables(replayed, jobs_file, timeline_file)
             if folder:
                 write_evidence(recorders, trace, [site.plan.fleet for site in sites.sites], folder)
         finally:
             terminal.say(
-                json.dumps(as_json(found), indent=2)
+                json.dumps(as_json(results), indent=2)
                 if output is TextOrJson.json
-                else "\n".join(_clusters_summary_lines(found))
+                else "\n".join(_clusters_summary_lines(results))
             )
 
 
@@ -282,22 +287,22 @@ def _write_tables(done: DispatchedReplay, jobs_file: Path | None, timeline_file:
         write(timeline_file, journeys.TIMELINE, journeys.timeline_rows(done))
 
 
-def _clusters_summary_lines(found: DispatchFigures) -> Iterator[str]:
+def _clusters_summary_lines(results: DispatchFigures) -> Iterator[str]:
     from kailab.cli.table import render_table
     from kailab.lab.wording import elapsed
 
-    yield from _clusters_head_lines(found, elapsed(found.seconds))
-    money = [f"COST {found.currency}"] if found.currency else []
+    yield from _clusters_head_lines(results, elapsed(results.seconds))
+    money = [f"COST {results.currency}"] if results.currency else []
     waits = ["JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99"]
     yield ""
     yield render_table(
         ["CLUSTER", "GPUS", *waits, "CAME", "WENT", "HELD", "ALLOCATED", "MOVED IN", *money],
         [
             [
-                one.name, str(one.gpus), *row_cells(one.row)[1:7], str(one.came), str(one.went), f"{one.held:.1f}", f"{one.allocated:.1%}", _format_bytes(one.bytes_in),
-                *([_format_cost(one.cost)] if money else []),
+                item.name, str(item.gpus), *row_cells(item.row)[1:7], str(item.came), str(item.went), f"{item.held:.1f}", f"{item.allocated:.1%}", _format_bytes(item.bytes_in),
+                *([_format_cost(item.cost)] if money else []),
             ]
-            for one in found.clusters
+            for item in results.clusters
         ],
     )  # fmt: skip
     yield ""
@@ -305,47 +310,49 @@ def _clusters_summary_lines(found: DispatchFigures) -> Iterator[str]:
         ["QUEUE", "HOME", *waits, "AWAY", "AWAY HOURS", "HELD", "FAIR", "MOVED", *money],
         [
             [
-                one.row.name, one.home or "-", *row_cells(one.row)[1:7], str(one.away), f"{one.away_hours:.1f}", f"{one.held:.1f}", f"{one.fair:.1f}", _format_bytes(one.moved),
-                *([_format_cost(one.cost)] if money else []),
+                item.row.name, item.home or "-", *row_cells(item.row)[1:7], str(item.away), f"{item.away_hours:.1f}", f"{item.held:.1f}", f"{item.fair:.1f}", _format_bytes(item.moved),
+                *([_format_cost(item.cost)] if money else []),
             ]
-            for one in found.queues
+            for item in results.queues
         ],
     )  # fmt: skip
     yield ""
-    yield render_table(["SIZE", *HEADERS], [row_cells(row) for row in (*found.sizes, found.total)])
+    yield render_table(["SIZE", *HEADERS], [row_cells(row) for row in (*results.sizes, results.total)])
 
 
-def _clusters_head_lines(found: DispatchFigures, lab_time: str) -> Iterator[str]:
+def _clusters_head_lines(results: DispatchFigures, lab_time: str) -> Iterator[str]:
     from kailab.cli.table import format_span
     from kailab.lab.wording import count
 
-    total = found.total
-    jobs = jobs_line(total, found.in_trace)
-    parameters = "".join(f", {name} {value}" for name, value in sorted(found.parameters.items()))
+    total = results.total
+    jobs = jobs_line(total, results.in_trace)
+    parameters = "".join(f", {name} {value}" for name, value in sorted(results.parameters.items()))
     yield (
-        f"{jobs} of {found.trace} ({found.form}) over {count(len(found.clusters), 'cluster')} of {found.clusters_file}, {found.gpus} GPUs, dispatched by "
-        f"{found.policy}{parameters}: {lab_time} of lab time"
+        f"{jobs} of {results.trace} ({results.form}) over {count(len(results.clusters), 'cluster')} of {results.clusters_file}, {results.gpus} GPUs, dispatched by "
+        f"{results.policy}{parameters}: {lab_time} of lab time"
     )
-    yield from left_out_lines(found.left_out)
+    yield from left_out_lines(results.left_out)
     yield (
-        f"GPUs allocated: {found.allocated:.2%} of the time. {count(total.ended, 'job')} ended, {total.jobs - total.began} never began, "
+        f"GPUs allocated: {results.allocated:.2%} of the time. {count(total.ended, 'job')} ended, {total.jobs - total.began} never began, "
         f"{count(total.evictions, 'pod')} evicted"
     )
-    for one in found.clusters:
-        yield from never_began_lines(one.unbegun, one.name)
-    waiting = f", {found.with_dispatcher} never sent" if found.with_dispatcher else ""
-    coming = f", {found.on_way} on their way" if found.on_way else ""
-    back = f", {count(found.taken_back, 'time')} taken back from where they waited" if found.taken_back else ""
-    yield f"Sent away from home: {count(found.away, 'job')}, {found.away_hours:.1f} GPU-hours{back}{waiting}{coming}. Mean latency to the cluster: {found.latency_ms:g} ms"
-    if found.moved:
-        yield f"Data moved: {_format_bytes(found.moved)}, for {found.move_cost:.2f} {found.currency}".rstrip()
-    if found.cost is not None:
-        done = "" if found.per_done is None else f"; {found.per_done:.2f} for each GPU-hour of work done"
-        yield f"Cost: {found.cost:.2f} {found.currency} with the moving of data{done}"
-    if found.missed is not None:
-        yield f"The dispatcher's estimates of waits were wrong by {format_span(found.missed.mean)} in the mean, {format_span(found.missed.p99)} at the 99th percentile"
-    if found.jain is not None:
-        yield f"Fairness: Jain's index {found.jain:.4f} of GPU time held by fair share, queues over all clusters"
+    for cluster in results.clusters:
+        yield from never_began_lines(cluster.unbegun, cluster.name)
+    waiting = f", {results.with_dispatcher} never sent" if results.with_dispatcher else ""
+    on_way = f", {results.on_way} on their way" if results.on_way else ""
+    taken_back = (
+        f", {count(results.taken_back, 'time')} taken back from where they waited" if results.taken_back else ""
+    )
+    yield f"Sent away from home: {count(results.away, 'job')}, {results.away_hours:.1f} GPU-hours{taken_back}{waiting}{on_way}. Mean latency to the cluster: {results.latency_ms:g} ms"
+    if results.moved:
+        yield f"Data moved: {_format_bytes(results.moved)}, for {results.move_cost:.2f} {results.currency}".rstrip()
+    if results.cost is not None:
+        done = "" if results.per_done is None else f"; {results.per_done:.2f} for each GPU-hour of work done"
+        yield f"Cost: {results.cost:.2f} {results.currency} with the moving of data{done}"
+    if results.missed is not None:
+        yield f"The dispatcher's estimates of waits were wrong by {format_span(results.missed.mean)} in the mean, {format_span(results.missed.p99)} at the 99th percentile"
+    if results.jain is not None:
+        yield f"Fairness: Jain's index {results.jain:.4f} of GPU time held by fair share, queues over all clusters"
 
 
 def _format_cost(amount: float | None) -> str:
@@ -353,9 +360,9 @@ def _format_cost(amount: float | None) -> str:
 
 
 def _format_bytes(number: int) -> str:
-    """In decimal units, as networks and their prices have it.
+    """Format a number of bytes in decimal units, as networks and their prices use.
 
-    >>> _bytes(0), _bytes(1_500_000_000), _bytes(2 * 2**40)
+    >>> _format_bytes(0), _format_bytes(1_500_000_000), _format_bytes(2 * 2**40)
     ('0', '1.5 GB', '2.2 TB')
     """
     if not number:
@@ -369,31 +376,29 @@ def _format_bytes(number: int) -> str:
 
 @click.command()
 @click.argument("trace", type=options.PATH)
-@click.option(
-    "--fleet", default="", show_default=False, help="The fleet: a name, a file, or openb's list of nodes (.csv)."
-)
+@click.option("--fleet", default="", show_default=False, help="Fleet: a name, a file, or openb's list of nodes (.csv).")
 @click.option(
     "--clusters",
     "clusters_file",
     type=options.PATH,
-    help="Several clusters instead, from that file (docs/clusters.md).",
+    help="Replay over the clusters of this file instead of one fleet (docs/clusters.md).",
 )
 @click.option(
-    "--dispatch", default="", show_default=False, help="With --clusters: the dispatch policy instead of the file's."
+    "--dispatch", default="", show_default=False, help="With --clusters: dispatch policy instead of the file's."
 )
 @replay_options.replay_option_group
-@click.option("--seed", type=click.IntRange(min=0), help="Of the policy random.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the policy random.")
 @output_options
 @click.option(
     "--evidence",
     "evidence_folder",
     type=options.PATH,
-    help="Write evidence there, as a test does: for kailab report and evidence.",
+    help="Write evidence to this folder, as a test does, for `kailab report` and `kailab evidence`.",
 )
 @click.option(
     "--resume",
     type=options.PATH,
-    help="Keep it in this file as it goes on, each minute and at Ctrl-C; the same command goes on from there.",
+    help="Save the replay to this file each minute and at Ctrl-C; the same command continues it.",
 )
 @options.output
 def replay(
@@ -419,8 +424,9 @@ def replay(
     resume: Path | None,
     output: TextOrJson,
 ) -> None:
-    """Replay the jobs of a trace in virtual time: as they arrived, in queues by their teams, on a fleet of fake GPUs, decided by the
-    lab's own scheduler. Tells how long they waited, by queue and by size, and where the GPU time went. With --clusters over several."""
+    """Replay the jobs of a trace in virtual time: at their arrival times, in a queue per team, on a fleet of fake GPUs, with kailab's
+    scheduler. The report has waiting times by queue and by job size, and the use of the GPU time. With --clusters, jobs are dispatched to
+    several clusters."""
     from kailab.evidence.recorder import Recorder
     from kailab.model.prices import load_prices
     from kailab.replay.checkpoint import checkpoint_facts
@@ -430,40 +436,40 @@ def replay(
     from kailab.replay.policies import with_replay_policies
 
     replay_options.check_replay_options(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
-    lasting, interval = (
+    limit, interval = (
         replay_options.whole_seconds("--for", duration),
         replay_options.whole_seconds("--checkpoint", checkpoint),
     )
     files.check(clusters=clusters_file is not None)
     replay_options.check_clusters(clusters_file, fleet, dispatch)
-    described = None if clusters_file else replay_fleet(fleet)
-    read = _read_trace(trace, form, columns, skip_broken, queues, described)
-    if described is None:
+    fleet_described = None if clusters_file else replay_fleet(fleet)
+    trace_jobs = _read_trace(trace, form, columns, skip_broken, queues, fleet_described)
+    if fleet_described is None:
         mode = replay_options.queues_mode(queues, quota_by_share, one_queue)
-        otherwise = SiteDefaults(mode, config, policies, prices, seed, interval, arrivals_only, dispatch, skip_broken)
+        defaults = SiteDefaults(mode, config, policies, prices, seed, interval, arrivals_only, dispatch, skip_broken)
         written = files.jobs, files.timeline, evidence_folder
-        replay_over_clusters(clusters_file, read, otherwise, lasting, written, resume, output)
+        replay_over_clusters(clusters_file, trace_jobs, defaults, limit, written, resume, output)
         return
     recorder = Recorder() if evidence_folder else None
     plan = ReplayPlan(
-        trace=read,
-        fleet=described,
-        queues=_queues(read, described, queues, quota_by_share, one_queue),
-        config=configurations.announce(with_replay_policies(config, policies, read, described, seed)),
-        lasting=lasting,
+        trace=trace_jobs,
+        fleet=fleet_described,
+        queues=_queues(trace_jobs, fleet_described, queues, quota_by_share, one_queue),
+        config=configurations.announce(with_replay_policies(config, policies, trace_jobs, fleet_described, seed)),
+        lasting=limit,
         checkpoint=interval,
         endless=arrivals_only,
         prices=None if prices is None else load_prices(prices),
         metered=None if files.series is None else files.every or 0,
         observers=(recorder,) if recorder else (),
     )
-    with keep_checkpoint(lambda: checkpoint_facts(plan), resume) as keeper:
-        _carry_out(plan, keeper, files, recorder, evidence_folder, output)
+    with keep_checkpoint(lambda: checkpoint_facts(plan), resume) as saved:
+        _run(plan, saved, files, recorder, evidence_folder, output)
 
 
-def _carry_out(
+def _run(
     plan: ReplayPlan,
-    keeper: ReplayCheckpoint | None,
+    checkpoint: ReplayCheckpoint | None,
     files: ReplayOutputs,
     recorder: Recorder | None,
     folder: Path | None,
@@ -475,60 +481,62 @@ def _carry_out(
     if folder:
         evidence.check_evidence(plan.trace, plan.lasting, folder)
     with terminal.progress_bars() as tell:
-        done = run.replay(plan, tell, keeper)
-    found = summarise(done)
-    # It is told even where what it is to be written to can't be: a disk that is full does not take weeks of a replay with it.
+        completed = run.replay(plan, tell, checkpoint)
+    summary = summarise(completed)
+    # The results are printed even if a file can't be written: a full disk must not lose a long replay.
     try:
         if recorder and folder:
             write_evidence([recorder], plan.trace, [plan.fleet], folder)
-        files.write(done)
+        files.write(completed)
     finally:
         terminal.say(
-            json.dumps(as_json(found), indent=2) if output is TextOrJson.json else "\n".join(_summary_lines(found))
+            json.dumps(as_json(summary), indent=2) if output is TextOrJson.json else "\n".join(_summary_lines(summary))
         )
 
 
 def _read_trace(
     trace: Path, form: str, columns: str, skip_broken: bool, queues: Path | None, fleet: Fleet | None
 ) -> Trace:
-    """``fleet``: None where each cluster has its own, and queues of its own."""
+    """``fleet``: None if each cluster has its own fleet and queues."""
     from kailab.replay.queues import priorities_of
     from kailab.replay.trace import describe_broken_lines, read_trace
 
-    known = None if fleet is None else priorities_of(queues, fleet)
-    read = read_trace(trace, form, replay_options.parse_columns(columns), skip_broken=skip_broken, priorities=known)
-    # Over clusters more lines may turn out to be broken: all are told then.
+    priorities = None if fleet is None else priorities_of(queues, fleet)
+    jobs = read_trace(
+        trace, form, replay_options.parse_columns(columns), skip_broken=skip_broken, priorities=priorities
+    )
+    # With clusters, more lines may turn out to be broken later; all are reported then.
     if fleet is not None:
-        for line in describe_broken_lines(read):
+        for line in describe_broken_lines(jobs):
             terminal.warn(line)
-    return read
+    return jobs
 
 
-def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one: bool) -> TeamQueues:
+def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one_queue: bool) -> TeamQueues:
     from kailab.replay.queues import from_file, queues_for
 
     if file is not None:
-        found = from_file(trace, file)
-        for line in found.warnings:
+        queues = from_file(trace, file)
+        for line in queues.warnings:
             terminal.warn(line)
-        return found
-    return queues_for(trace, fleet.summary().gpus, replay_options.quota_mode(by_share, one))
+        return queues
+    return queues_for(trace, fleet.summary().gpus, replay_options.quota_mode(by_share, one_queue))
 
 
-def _summary_lines(found: Summary) -> Iterator[str]:
+def _summary_lines(summary: Summary) -> Iterator[str]:
     from kailab.cli.table import render_table
     from kailab.lab.wording import count, elapsed
     from kailab.replay.summary import gpu_hours
 
-    total, sums = found.total, found.balance
-    jobs = jobs_line(total, found.in_trace)
-    yield f"{jobs} of {found.trace} ({found.form}) on {found.fleet}, {found.gpus} GPUs: {elapsed(found.seconds)} of lab time"
-    yield from left_out_lines(found.left_out)
+    total, sums = summary.total, summary.balance
+    jobs = jobs_line(total, summary.in_trace)
+    yield f"{jobs} of {summary.trace} ({summary.form}) on {summary.fleet}, {summary.gpus} GPUs: {elapsed(summary.seconds)} of lab time"
+    yield from left_out_lines(summary.left_out)
     yield (
-        f"GPUs allocated: {found.allocated:.2%} of the time; until the last arrival {found.allocated_arriving:.2%}. "
+        f"GPUs allocated: {summary.allocated:.2%} of the time; until the last arrival {summary.allocated_arriving:.2%}. "
         f"{count(total.ended, 'job')} ended, {total.jobs - total.began} never began, {count(total.evictions, 'pod')} evicted"
     )
-    yield from never_began_lines(found.unbegun)
+    yield from never_began_lines(summary.unbegun)
     asked = f"{gpu_hours(sums.done):.3f} done, of work without an end"
     if not sums.endless:
         asked = (
@@ -540,47 +548,49 @@ def _summary_lines(found: Summary) -> Iterator[str]:
         f"+ {gpu_hours(sums.overhead):.3f} starting and leaving"
     )
     if total.evictions:
-        lost = ", ".join(f"{hours:.3f} ({name})" for name, hours in found.lost_with_checkpoints.items())
-        yield f"Goodput: {found.goodput:.2%} of the GPU time held. Lost with work saved so often: {lost}"
-    if found.fairness.jain is not None:
-        yield f"Fairness: Jain's index {found.fairness.jain:.4f} of GPU time held by fair share"
-    if found.fragmentation is not None:
-        parts = found.fragmentation
+        lost = ", ".join(f"{hours:.3f} ({name})" for name, hours in summary.lost_with_checkpoints.items())
+        yield f"Goodput: {summary.goodput:.2%} of the GPU time held. Lost with work saved so often: {lost}"
+    if summary.fairness.jain is not None:
+        yield f"Fairness: Jain's index {summary.fairness.jain:.4f} of GPU time held by fair share"
+    if summary.fragmentation is not None:
+        parts = summary.fragmentation
         yield f"Fragmentation (FGD's): {parts.of_all:.2%} of all GPUs, {parts.of_free:.2%} of the free ones; at the end {parts.last_of_all:.2%}"
-    if found.costs is not None:
-        yield from _cost_lines(found.costs)
-    fair = {queue.name: queue for queue in found.fairness.queues}
+    if summary.costs is not None:
+        yield from _cost_lines(summary.costs)
+    fair = {queue.name: queue for queue in summary.fairness.queues}
     rows = []
-    for row in found.queues:
-        own = fair.get(row.name)
-        rows.append([*row_cells(row), *((f"{own.held:.1f}", f"{own.fair:.1f}", f"{own.short:.2f}") if own else "---")])
+    for row in summary.queues:
+        share = fair.get(row.name)
+        rows.append(
+            [*row_cells(row), *((f"{share.held:.1f}", f"{share.fair:.1f}", f"{share.short:.2f}") if share else "---")]
+        )
     yield ""
-    yield render_table(["QUEUE", *HEADERS, "HELD", "FAIR", "SHORT"], [*rows, [*row_cells(found.total), *"---"]])
+    yield render_table(["QUEUE", *HEADERS, "HELD", "FAIR", "SHORT"], [*rows, [*row_cells(summary.total), *"---"]])
     yield ""
-    yield render_table(["SIZE", *HEADERS], [row_cells(row) for row in (*found.sizes, found.total)])
+    yield render_table(["SIZE", *HEADERS], [row_cells(row) for row in (*summary.sizes, summary.total)])
 
 
 def _cost_lines(costs: ReplayCost) -> Iterator[str]:
     from kailab.cli.table import render_table
 
     done = "" if costs.per_done is None else f"; {costs.per_done:.2f} for each GPU-hour of work done"
-    energy = "not known: a power is not told" if costs.kwh is None else f"{costs.kwh:.1f} kWh"
+    energy = "unknown, because the prices give no power" if costs.kwh is None else f"{costs.kwh:.1f} kWh"
     yield f"Cost: {costs.cost:.2f} {costs.currency}, {costs.idle_cost:.2f} of it for GPUs that nobody held{done}. Energy: {energy}"
     rows = [
         [
-            one.model or "-",
-            str(one.gpus),
-            f"{one.used:.1f}",
-            f"{one.idle:.1f}",
-            f"{one.cost:.2f}",
-            "-" if one.kwh is None else f"{one.kwh:.1f}",
+            item.model or "-",
+            str(item.gpus),
+            f"{item.used:.1f}",
+            f"{item.idle:.1f}",
+            f"{item.cost:.2f}",
+            "-" if item.kwh is None else f"{item.kwh:.1f}",
         ]
-        for one in costs.models
+        for item in costs.models
     ]
     yield ""
     yield render_table(["MODEL", "GPUS", "HOURS HELD", "IDLE", f"COST {costs.currency}", "KWH"], rows)
     yield ""
     yield render_table(
         ["QUEUE", "HOURS HELD", f"COST {costs.currency}"],
-        [[one.name, f"{one.used:.1f}", f"{one.cost:.2f}"] for one in costs.queues],
+        [[item.name, f"{item.used:.1f}", f"{item.cost:.2f}"] for item in costs.queues],
     )

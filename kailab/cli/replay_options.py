@@ -1,4 +1,4 @@
-"""Options of all commands that replay traces, and of those that run several replays in parallel (``sweep``, ``capacity``)."""
+"""Options of ``replay``, ``sweep`` and ``capacity``, and of the last two, which run replays in parallel."""
 
 from __future__ import annotations
 
@@ -16,79 +16,81 @@ _ALL = (
     click.option(
         "--queues",
         type=options.PATH,
-        help="A file of Queues, and PriorityClasses: each team has a leaf of its name there.",
+        help="File of Queues and PriorityClasses, with a leaf queue named after each team.",
     ),
-    click.option("--quota-by-share", is_flag=True, help="Quotas from each team's part of the GPU time in the trace."),
-    click.option("--one-queue", is_flag=True, help="All jobs in one queue, whoever's they are."),
+    click.option(
+        "--quota-by-share", is_flag=True, help="Set quotas by each team's share of the GPU time in the trace."
+    ),
+    click.option("--one-queue", is_flag=True, help="Put the jobs of all teams into one queue."),
     click.option(
         "--format",
         "form",
         default="",
         show_default=False,
-        help="openb, philly, helios, acme, pai, sacct or csv, if not known by its columns.",
+        help="Format of the trace: openb, philly, helios, acme, pai, sacct or csv; by default found by its columns.",
     ),
-    click.option("--columns", default="", show_default=False, help="Of a CSV: submit=NAME,seconds=NAME,gpus=NAME ..."),
     click.option(
-        "--skip-broken", is_flag=True, help="Replay without lines that can't be read; each is told and counted."
+        "--columns", default="", show_default=False, help="Columns of a CSV: submit=NAME,seconds=NAME,gpus=NAME ..."
     ),
-    click.option("--for", "duration", default="", show_default=False, help="Cut it off after so long: 12h, 7d."),
+    click.option("--skip-broken", is_flag=True, help="Skip lines that can't be read, with a warning for each."),
+    click.option("--for", "duration", default="", show_default=False, help="Stop after this lab time: 12h, 7d."),
     click.option(
         "--checkpoint",
         default="",
         show_default=False,
-        help="Jobs save their work so often: 30m. Else evicted ones begin anew.",
+        help="Interval at which jobs save their work: 30m. By default evicted jobs restart from the beginning.",
     ),
-    click.option("--arrivals-only", is_flag=True, help="Jobs arrive and never end."),
+    click.option("--arrivals-only", is_flag=True, help="Jobs arrive but never end."),
     click.option(
         "--scheduler-config",
         "--config",
         "config",
         type=options.PATH,
-        help="The scheduler's configuration, as KAI reads it.",
+        help="Scheduler configuration file in KAI's format.",
     ),
-    click.option(
-        "--policy", "policies", multiple=True, help="A policy by its name: fifo, fgd, best-fit ... May be repeated."
-    ),
-    click.option("--prices", type=options.PATH, help="A file of prices: tells cost and energy (docs/cost.md)."),
+    click.option("--policy", "policies", multiple=True, help="Policy: fifo, fgd, best-fit ... May be repeated."),
+    click.option("--prices", type=options.PATH, help="File of prices, to report cost and energy (docs/cost.md)."),
 )
 
 
 def replay_option_group(command: Command) -> Command:
-    """With all of them."""
-    for one in reversed(_ALL):
-        command = one(command)
+    """Add all options of a replay to a command."""
+    for option in reversed(_ALL):
+        command = option(command)
     return command
 
 
 def check_replay_options(
     queues: Path | None, quota_by_share: bool, one_queue: bool, arrivals_only: bool, checkpoint: str
 ) -> None:
-    """Whether they go together. Raises InputError."""
+    """Raises InputError if options contradict each other."""
     from kailab.errors import InputError
 
     if sum((queues is not None, quota_by_share, one_queue)) > 1:
-        raise InputError("--queues, --quota-by-share and --one-queue: expected one of them at most")
+        raise InputError("--queues, --quota-by-share and --one-queue: expected at most one of them")
     if arrivals_only and checkpoint:
-        raise InputError("--checkpoint: with --arrivals-only no job has an end that it could come nearer to")
+        raise InputError(
+            "--checkpoint: has no effect with --arrivals-only, because jobs never end; leave out one of them"
+        )
 
 
 def check_clusters(clusters: Path | None, fleet: str, dispatch: str) -> None:
-    """Whether what is said of clusters goes together. Raises InputError."""
+    """Raises InputError if the options of clusters contradict each other."""
     from kailab.errors import InputError
 
     if (clusters is None) == (not fleet):
-        raise InputError("--fleet and --clusters: expected one of them")
+        raise InputError("--fleet and --clusters: expected exactly one of them")
     if clusters is None and dispatch:
-        raise InputError("--dispatch: expected --clusters with it")
+        raise InputError("--dispatch: needs --clusters")
 
 
 def queues_mode(queues: Path | None, quota_by_share: bool, one_queue: bool) -> str:
-    """As ``queues_for`` takes it."""
+    """Return the mode of queues in the form of ``queues_for``."""
     return quota_mode(quota_by_share, one_queue) if queues is None else str(queues.expanduser().absolute())
 
 
 def quota_mode(quota_by_share: bool, one_queue: bool) -> str:
-    """Without a file of Queues."""
+    """Return the mode of queues without a file of Queues."""
     from kailab.replay.queues import BY_SHARE, NO_QUOTA, ONE
 
     return BY_SHARE if quota_by_share else ONE if one_queue else NO_QUOTA
@@ -100,39 +102,45 @@ def whole_seconds(option: str, text: str) -> int | None:
 
     if not text:
         return None
-    found = parse_seconds(option, text)
-    if found < 1 or found != int(found):
+    seconds = parse_seconds(option, text)
+    if seconds < 1 or seconds != int(seconds):
         raise InputError(f"{option}: {text}: expected whole seconds, one or more")
-    return int(found)
+    return int(seconds)
 
 
 def parse_columns(text: str) -> dict[str, str]:
     from kailab.errors import InputError
 
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for part in text.split(",") if text else ():
-        own, equals, named = part.partition("=")
-        if not equals or not own.strip() or not named.strip():
+        name, equals, column = part.partition("=")
+        if not equals or not name.strip() or not column.strip():
             raise InputError(f"--columns: {part!r}: expected NAME=COLUMN, as in submit=timestamp")
-        if own.strip() in found:
-            raise InputError(f"--columns: {part!r}: {own.strip()} is declared already; expected each once")
-        found[own.strip()] = named.strip()
-    return found
+        if name.strip() in columns:
+            raise InputError(f"--columns: {part!r}: {name.strip()} is declared already; expected each once")
+        columns[name.strip()] = column.strip()
+    return columns
 
 
 def parallel_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--workers``, ``--dask``."""
+    """Add ``--workers`` and ``--dask`` to a command."""
     command = click.option(
-        "--dask", default="", show_default=False, help="Run on a Dask cluster: its scheduler, tcp://HOST:PORT."
+        "--dask",
+        default="",
+        show_default=False,
+        help="Run on a Dask cluster: address of its scheduler, tcp://HOST:PORT.",
     )(command)
     return click.option(
-        "--workers", type=click.IntRange(1, 256), help="Runs side by side here.", show_default="one for each processor"
+        "--workers",
+        type=click.IntRange(1, 256),
+        help="Number of parallel runs on this machine.",
+        show_default="one per processor",
     )(command)
 
 
 def check_study_options(workers: int | None, dask: str) -> None:
-    """Raises InputError where they contradict each other."""
+    """Raises InputError if options contradict each other."""
     from kailab.errors import InputError
 
     if dask and workers is not None:
-        raise InputError("--workers: with --dask the cluster has as many as it has")
+        raise InputError("--workers: can't be used with --dask, because the Dask cluster has its own workers")

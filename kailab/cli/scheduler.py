@@ -1,4 +1,4 @@
-"""``kailab scheduler``: kailab's scheduler as a process of its own, and the manifests that run it in a cluster."""
+"""``kailab scheduler``: run kailab's scheduler as a process, and print manifests that run it in a cluster."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def group() -> None:
     """Run kailab's scheduler on a Kubernetes cluster."""
 
 
-_OF_THE_LEASE = (
+_LEASE_OPTIONS = (
     "lease_namespace", "lease_name", "lease_duration", "renew_deadline", "retry_period", "identity",
 )  # fmt: skip
 
 
-def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
+def _check_lease(is_given: Callable[[str], bool], leader_elect: bool) -> None:
     from kailab.errors import InputError
 
-    names = [f"--{name.replace('_', '-')}" for name in _OF_THE_LEASE if given(name)]
+    names = [f"--{name.replace('_', '-')}" for name in _LEASE_OPTIONS if is_given(name)]
     if names and not leader_elect:
-        raise InputError(f"{', '.join(names)}: without leader election there is no lease; leave out --no-leader-elect")
+        raise InputError(f"{', '.join(names)}: needs leader election; leave out --no-leader-elect")
 
 
 @group.command()
@@ -43,12 +43,10 @@ def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
     type=options.PATH,
     show_envvar=True,
     envvar="KUBECONFIG",
-    help="The cluster's kubeconfig. In a pod: not needed, its service account is used.",
+    help="Kubeconfig of the cluster. Not needed in a pod, which uses its service account.",
 )
-@click.option("--context", show_default="the current one", help="The context of the kubeconfig.")
-@click.option(
-    "--scheduler-config", "config", type=options.PATH, help="Scheduler configuration, a file as KAI reads it."
-)
+@click.option("--context", show_default="the current one", help="Context of the kubeconfig.")
+@click.option("--scheduler-config", "config", type=options.PATH, help="Scheduler configuration file in KAI's format.")
 @click.option(
     "--scheduler-name",
     "names",
@@ -56,8 +54,10 @@ def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
     show_default="kai-scheduler",
     help="Schedule the pods with this schedulerName. May be repeated.",
 )
-@click.option("--node-pool", default="default", help="Only nodes, queues and PodGroups of this pool (a KAI shard).")
-@click.option("--grouping/--no-grouping", default=True, help="Make PodGroups of pods.")
+@click.option(
+    "--node-pool", default="default", help="Schedule only nodes, queues and PodGroups of this pool (a KAI shard)."
+)
+@click.option("--grouping/--no-grouping", default=True, help="Create PodGroups for pods.")
 @click.option("--queue-status/--no-queue-status", default=True, help="Write the status of queues and PodGroups.")
 @click.option(
     "--gpu-reservation/--no-gpu-reservation",
@@ -107,7 +107,7 @@ def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
     "--record-cycles",
     "cycles",
     is_flag=True,
-    help="Keep what each cycle was decided on beside the decisions, for `kailab evidence capture` and `replay`.",
+    help="Also record the input of each cycle, for `kailab evidence capture` and `replay`.",
 )
 def run(
     command: click.Context,
@@ -133,22 +133,22 @@ def run(
     decisions: Path | None,
     cycles: bool,
 ) -> None:
-    """Schedule until SIGTERM or SIGINT.
+    """Schedule pods until SIGTERM or SIGINT.
 
     Of several schedulers that share a Lease, one acts and the others stand by. A scheduler that loses the Lease stops
-    writing at once and stands by, too."""
+    writing at once and becomes a standby."""
     from kailab.scheduler.service import LeaseTerms, ServiceSettings
     from kailab.scheduler.service.process import ServiceProcess, default_identity, read_connection
 
     _check_lease(lambda name: getattr(command.get_parameter_source(name), "name", "") == "COMMANDLINE", leader_elect)
     terminal.log_to_stderr(debug=bool(os.environ.get(DEBUG)))
     connection = read_connection(kubeconfig, context)
-    read = configurations.read_settings(config)
+    scheduler_settings = configurations.read_settings(config)
     if not lease_name:
         lease_name = "kailab-scheduler" if node_pool == "default" else f"kailab-scheduler-{node_pool}"
     settings = ServiceSettings(
-        config=read.engine,
-        usage=read.usage,
+        config=scheduler_settings.engine,
+        usage=scheduler_settings.usage,
         scheduler_names=tuple(names or ("kai-scheduler",)),
         node_pool=node_pool,
         grouping=grouping,
@@ -177,13 +177,13 @@ def _observers(decisions: Path | None, cycles: bool) -> Callable[[Cluster], Iter
     from kailab.evidence.decision_file import DecisionFile
 
     if decisions is None and cycles:
-        raise InputError("--record-cycles keeps cycles beside the decisions: give --decisions FILE too")
+        raise InputError("--record-cycles needs --decisions FILE, because cycles are recorded beside the decisions")
     return lambda cluster: [DecisionFile(decisions, cluster.now(), cycles=cycles)] if decisions is not None else []
 
 
 @group.command()
-@click.option("--image", required=True, help="An image with kailab in it, that the cluster can pull.")
-@click.option("--namespace", "-n", default="kai-scheduler", help="The namespace in which it runs.")
+@click.option("--image", required=True, help="Image with kailab that the cluster can pull.")
+@click.option("--namespace", "-n", default="kai-scheduler", help="Namespace of the scheduler.")
 def manifests(image: str, namespace: str) -> None:
     """Print the manifests that run the scheduler in a cluster: ServiceAccount, exactly the rights it uses, Deployment."""
     from kailab.scheduler.service.manifests import manifests as rendered

@@ -1,4 +1,4 @@
-"""SIGTERM as Ctrl-C: whoever has brought something up takes it down and waits for that, however politely the end was asked for."""
+"""SIGTERM is handled as Ctrl-C, so that a command ends what it has started before it exits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from types import FrameType
 
 
 class Terminated(KeyboardInterrupt):
-    """By SIGTERM, as a service manager, a CI runner and ``timeout`` send it."""
+    """The process received SIGTERM, from a service manager, a CI runner or ``timeout``."""
 
 
 @contextmanager
 def terminate_in_order() -> Iterator[None]:
-    """Within it SIGTERM is raised as ``Terminated`` where Ctrl-C is as KeyboardInterrupt."""
-    # Python has signals for its main thread alone.
+    """Raise ``Terminated`` on SIGTERM, as KeyboardInterrupt is raised on Ctrl-C."""
+    # Python handles signals in the main thread only.
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -29,31 +29,31 @@ def terminate_in_order() -> Iterator[None]:
 
 @contextmanager
 def defer_interrupts() -> Iterator[Callable[[], BaseException | None]]:
-    """Within it the first SIGTERM or Ctrl-C is only noted, for who ends once it is right to; a second one has its way. Yields what tells: what to
-    raise then, None while nobody asked."""
-    asked: list[BaseException] = []
+    """Record the first SIGTERM or Ctrl-C instead of raising it, so that the caller can end at a safe point; a second one acts at once.
+    Yields a function that returns the exception to raise; None if there was no signal."""
+    pending: list[BaseException] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
-    def back() -> None:
+    def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
 
-    def note(number: int, frame: FrameType | None) -> None:
-        asked.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
-        back()
+    def record(number: int, frame: FrameType | None) -> None:
+        pending.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
+        restore()
 
     for number in before:
-        signal.signal(number, note)
+        signal.signal(number, record)
     try:
-        yield lambda: asked[0] if asked else None
+        yield lambda: pending[0] if pending else None
     finally:
-        back()
+        restore()
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    # A second one must not tear the taking down apart.
+    # A second SIGTERM must not interrupt the clean-up.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Terminated

@@ -1,4 +1,4 @@
-"""``snapshot`` writes a cluster's objects to a file; ``open`` loads a snapshot, an archive of KAI's or a state of the evidence as a lab."""
+"""``snapshot`` saves a cluster's objects to a file; ``open`` loads a snapshot, an archive of KAI or a recorded state as a lab."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 @click.command("open")
 @click.argument("path", type=options.PATH)
 @click.argument("test", default="")
-@click.option("--at", default="", show_default=False, help="Of evidence: last, or the number of a cycle.")
+@click.option("--at", default="", show_default=False, help="State in the evidence: last, or the number of a cycle.")
 @click.option(
-    "--assume-runtime", "runtime", default="", show_default=False, help="How long work runs that does not say: 2h."
+    "--assume-runtime", "runtime", default="", show_default=False, help="Run time of work that declares none: 2h."
 )
-@click.option("--fresh", is_flag=True, help="If a lab is up already, replace it.")
+@click.option("--fresh", is_flag=True, help="Replace a lab that is up.")
 @options.state
 def open_lab(path: Path, test: str, at: str, runtime: str, fresh: bool, state: Path) -> None:
-    """Open a cluster as it was, as an embedded lab: a snapshot, the archive of KAI's /get-snapshot, or a TEST within a folder of
-    evidence. Objects keep their uids, times and status; kailab's scheduler decides, set as the one there was."""
+    """Load a recorded cluster as an embedded lab: a snapshot, the archive of KAI's /get-snapshot, or a TEST in a folder of evidence.
+    Objects keep their uids, times and status. kailab's scheduler decides, with the recorded configuration."""
     from kailab.cli.options import parse_seconds
     from kailab.errors import InputError
     from kailab.lab.inert_kinds import sentences_for
@@ -33,42 +33,40 @@ def open_lab(path: Path, test: str, at: str, runtime: str, fresh: bool, state: P
     from kailab.snapshots import opening
 
     assumed = parse_seconds("--assume-runtime", runtime) if runtime else None
-    found = opening.read(path, test, at)
+    recorded = opening.read(path, test, at)
     with labfile.lock_lab(state):
         if state.exists() and not fresh:
-            raise InputError(f"{state}: a lab is up already. End it with `kailab down`, or open with --fresh")
+            raise InputError(f"{state}: a lab is up already. End it with `kailab down`, or replace it with --fresh")
         if state.exists():
             end(state)
-        with opening.begin(state, found.snapshot, assumed) as lab:
+        with opening.begin(state, recorded.snapshot, assumed) as lab:
             facts = lab.facts()
             pods = len(lab.cluster.list("Pod"))
-            held = [kind for kind in lab.cluster.kinds() if lab.cluster.list(kind)]
-    for notice in (*found.notices, *sentences_for(held)):
+            kinds = [kind for kind in lab.cluster.kinds() if lab.cluster.list(kind)]
+    for notice in (*recorded.notices, *sentences_for(kinds)):
         terminal.notice(notice)
     terminal.say(
-        f"{path} is open, {found.what} of {format_time(found.snapshot.taken)}: {facts['nodes']} nodes, {facts['gpus']} GPUs, "
+        f"{path} is open, {recorded.what} of {format_time(recorded.snapshot.taken)}: {facts['nodes']} nodes, {facts['gpus']} GPUs, "
         f"{pods} pods"
     )
-    terminal.notice(
-        "Next: kailab get pods -A, kailab explain KIND NAME; `kailab run` lets the scheduler go on from there"
-    )
+    terminal.notice("Next: kailab get pods -A, kailab explain KIND NAME; `kailab run` lets the scheduler continue")
 
 
 @click.group()
 def group() -> None:
-    """Take a snapshot of a cluster, for `kailab open`."""
+    """Save a cluster's objects to a file for `kailab open`."""
 
 
 @group.command()
 @click.argument("file", type=options.PATH, required=False)
+@click.option("--kubeconfig", type=options.PATH, help="Save the cluster of a kubeconfig instead of the lab.")
+@click.option("--context", help="Context of the kubeconfig instead of the current one.")
 @click.option(
-    "--kubeconfig", type=options.PATH, help="Take it of the cluster of a kubeconfig, not of the lab that is up."
+    "--anonymise", "key", type=options.PATH, metavar="KEYFILE", help="Replace all names, with the key in this file."
 )
-@click.option("--context", help="Take it of the cluster of this context of the kubeconfig, if not the current one.")
-@click.option("--anonymise", "key", type=options.PATH, metavar="KEYFILE", help="Map all names by the key in this file.")
-@click.option("--partial", is_flag=True, help="Leave out what may not be read, and name it.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
-@click.option("--rights", is_flag=True, help="Print the ClusterRole that it needs, and do nothing else.")
+@click.option("--partial", is_flag=True, help="Leave out kinds that may not be read, with a warning for each.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option("--rights", is_flag=True, help="Print the required ClusterRole and exit.")
 @options.state
 def take(
     file: Path | None,
@@ -80,32 +78,32 @@ def take(
     rights: bool,
     state: Path,
 ) -> None:
-    """Write a snapshot of the lab that is up, or of the cluster of a kubeconfig: all objects that decisions need, without what no
-    decision reads. Nothing in the cluster is changed."""
+    """Save the lab, or the cluster of a kubeconfig, to FILE: all objects that scheduling decisions need, without fields that no decision
+    reads. Nothing in the cluster is changed."""
     from kailab.errors import InputError, Where
 
     if rights:
         _print_rights()
         return
     if file is None:
-        raise InputError("say where to write it: `kailab snapshot take FILE`")
+        raise InputError("no file is named; expected `kailab snapshot take FILE`")
     if file.exists() and not force:
-        raise InputError("is there already; give another name, or --force", Where(file=str(file)))
+        raise InputError("exists already; give another name, or --force to overwrite it", Where(file=str(file)))
     from kailab.snapshots import anonymising, snapshot
 
     secret = None if key is None else anonymising.read_key(key)
-    taken = _take(kubeconfig, context, state, partial)
+    saved = _take(kubeconfig, context, state, partial)
     if secret is not None:
-        taken = anonymising.anonymise(taken, secret)
-    snapshot.write(file, taken, force=force)
-    facts = taken.facts
+        saved = anonymising.anonymise(saved, secret)
+    snapshot.write(file, saved, force=force)
+    facts = saved.facts
     terminal.say(
-        f"{file}: {taken.count} objects of {len(taken.objects)} kinds, {facts.nodes} nodes, {facts.gpus} GPUs; "
-        f"{taken.cut} texts were left out"
+        f"{file}: {saved.count} objects of {len(saved.objects)} kinds, {facts.nodes} nodes, {facts.gpus} GPUs; "
+        f"{saved.cut} texts were left out"
     )
-    for notice in taken.notices:
+    for notice in saved.notices:
         terminal.notice(notice)
-    for kind, why in sorted(taken.left_out.items()):
+    for kind, why in sorted(saved.left_out.items()):
         terminal.warn(f"not taken: {kind}: {why}")
     terminal.notice(f"Open it: kailab open {file}")
 

@@ -27,51 +27,61 @@ if TYPE_CHECKING:
     from kailab.studies.sweep import SweptStudy
 
 
-def comparison_data(found: SettingComparison) -> dict[str, Any]:
-    """For programs."""
+def comparison_data(comparison: SettingComparison) -> dict[str, Any]:
     from kailab.studies.confidence import CONFIDENCE
 
     return {
-        "against": found.against,
+        "against": comparison.against,
         "confidence": CONFIDENCE,
         "settings": [
-            {"setting": setting, "differences": [_difference(one) for one in differences]}
-            for setting, differences in found.settings
+            {"setting": setting, "differences": [_difference(difference) for difference in differences]}
+            for setting, differences in comparison.settings
         ],
     }
 
 
-def _difference(one: SettingDifference) -> dict[str, Any]:
-    more = None if one.more is None else {"mean": one.more.mean, "low": one.more.low, "high": one.more.high}
+def _difference(difference: SettingDifference) -> dict[str, Any]:
+    more = (
+        None
+        if difference.more is None
+        else {"mean": difference.more.mean, "low": difference.more.low, "high": difference.more.high}
+    )
     return {
-        "queue": one.queue, "measure": one.measure, "mean": one.mean, "against": one.other, "more": more, "seeds": one.seeds,
-        "seeds_below": one.below, "seeds_above": one.above, "missing": one.missing, "verdict": one.verdict,
+        "queue": difference.queue, "measure": difference.measure, "mean": difference.mean, "against": difference.other, "more": more, "seeds": difference.seeds,
+        "seeds_below": difference.below, "seeds_above": difference.above, "missing": difference.missing, "verdict": difference.verdict,
     }  # fmt: skip
 
 
-def comparison_lines(found: SettingComparison) -> Iterator[str]:
-    """For people."""
+def comparison_lines(comparison: SettingComparison) -> Iterator[str]:
     from kailab.cli.table import render_table
     from kailab.studies.comparison import describe_compare
     from kailab.studies.study import format_value as value
     from kailab.studies.target import amount, subject
 
     yield ""
-    yield f"Against {describe_compare(found.against)}, seed by seed; 95 % confidence in all differences at once:"
+    yield f"Against {describe_compare(comparison.against)}, seed by seed; 95 % confidence in all differences at once:"
     yield ""
     rows = []
-    for setting, differences in found.settings:
-        for one in differences:
-            means = f"{amount(one.measure, one.other)} -> {amount(one.measure, one.mean)}"
-            cells = [subject(one.measure, one.queue), means, _more_interval(one), _seed_counts(one), one.verdict]
-            rows.append([*(value(part) for part in setting.values()), *cells])
-    yield render_table([*(name.upper() for name in found.against), "MEASURE", "MEAN", "MORE BY", "SEEDS", ""], rows)
+    for setting, differences in comparison.settings:
+        for difference in differences:
+            means = f"{amount(difference.measure, difference.other)} -> {amount(difference.measure, difference.mean)}"
+            cells = [
+                subject(difference.measure, difference.queue),
+                means,
+                _more_interval(difference),
+                _seed_counts(difference),
+                difference.verdict,
+            ]
+            rows.append([*(value(item) for item in setting.values()), *cells])
+    yield render_table(
+        [*(name.upper() for name in comparison.against), "MEASURE", "MEAN", "MORE BY", "SEEDS", ""], rows
+    )
 
 
-def _more_interval(one: SettingDifference) -> str:
-    if one.more is None:
+def _more_interval(difference: SettingDifference) -> str:
+    if difference.more is None:
         return "-"
-    return f"{_signed_amount(one.measure, one.more.low)} to {_signed_amount(one.measure, one.more.high)}"
+    return f"{_signed_amount(difference.measure, difference.more.low)} to {_signed_amount(difference.measure, difference.more.high)}"
 
 
 def _signed_amount(measure: str, value: float) -> str:
@@ -80,13 +90,13 @@ def _signed_amount(measure: str, value: float) -> str:
     return f"{'-' if value < 0 else '+'}{amount(measure, abs(value))}"
 
 
-def _seed_counts(one: SettingDifference) -> str:
-    part = f", none in {one.missing}" if one.missing else ""
-    return f"{one.below} less, {one.above} more of {one.seeds}{part}"
+def _seed_counts(difference: SettingDifference) -> str:
+    missing = f", none in {difference.missing}" if difference.missing else ""
+    return f"{difference.below} less, {difference.above} more of {difference.seeds}{missing}"
 
 
-MOST_TOLD = 10
-"""Runs that could not be done, told one by one."""
+MOST_SHOWN = 10
+"""Failed runs and undecided settings in the report."""
 
 
 @click.command()
@@ -97,27 +107,27 @@ MOST_TOLD = 10
     "--target",
     "targets",
     multiple=True,
-    help="What is asked for, instead of the study's own: 'vision p99 wait < 10min'. May be repeated.",
+    help="Target instead of those of the study: 'vision p99 wait < 10min'. May be repeated.",
 )
 @click.option(
     "--least",
     default="",
     show_default=False,
-    help="With --target: what is to be least; gpus, cost, or what the study varies.",
+    help="With --target: the quantity to minimise: gpus, cost, or a setting that the study varies.",
 )
 @click.option(
     "--compare",
     "measures",
     multiple=True,
-    help="Hold each setting against one of them by this measure, seed by seed: 'mean wait', 'vision p99 wait'. May be repeated.",
+    help="Compare each setting with --against by this measure, seed by seed: 'mean wait', 'vision p99 wait'. May be repeated.",
 )
 @click.option(
     "--against",
     default="",
     show_default=False,
-    help="With --compare: that setting, as it is told: 'policies fifo'. Else the first.",
+    help="With --compare: the setting to compare with: 'policies fifo'. Default: the first.",
 )
-@click.option("--table", type=options.PATH, help="Write the results there, too: .csv or .parquet.")
+@click.option("--table", type=options.PATH, help="Also write the results to this file: .csv or .parquet.")
 @options.output
 def sweep(
     study: Path,
@@ -131,8 +141,8 @@ def sweep(
     table: Path | None,
     output: TextOrJson,
 ) -> None:
-    """Replay a trace under each combination of settings in a study's file, several runs at once, and tell which settings keep what is asked
-    for. What was done before an interruption is not done again. Exit code 1 if a run can't be done."""
+    """Replay a trace under each combination of settings in a study file, with several runs in parallel, and report the settings that meet the
+    targets. An interrupted study continues where it stopped. Exit code 1 if a run fails."""
     from kailab.replay import tables
     from kailab.studies.comparison import compare_settings, find_best
     from kailab.studies.study_file import read_study
@@ -142,23 +152,23 @@ def sweep(
     replay_options.check_study_options(workers, dask)
     if table is not None:
         tables.check_target(table)
-    wanted = read_study(study)
-    configurations.print_notices_of_files(wanted.configurations())
-    asked = _read_find(wanted, targets, least)
-    compare = _compare(wanted, measures, against)
-    checked = asked if compare is None else _with_compared(asked or wanted.find, compare)
+    definition = read_study(study)
+    configurations.print_notices_of_files(definition.configurations())
+    question = _read_find(definition, targets, least)
+    compare = _compare(definition, measures, against)
+    checked = question if compare is None else _with_compared(question or definition.find, compare)
     with signals.terminate_in_order(), terminal.progress_bars() as tell:
-        swept = carry_out(wanted, root, workers=workers, dask=dask, progress=tell, find=checked)
+        swept = carry_out(definition, root, workers=workers, dask=dask, progress=tell, find=checked)
     if table is not None:
         write_table(table, swept.study, swept.runs, swept.results)
-    found = find_best(swept, asked)
+    finding = find_best(swept, question)
     differences = None if compare is None else compare_settings(swept, compare)
     if output is TextOrJson.json:
-        terminal.say(json.dumps(_data(swept, found, differences), indent=2))
+        terminal.say(json.dumps(_data(swept, finding, differences), indent=2))
     else:
-        terminal.say("\n".join(_sweep_lines(swept, found, differences)))
-    for run in swept.failed[:MOST_TOLD]:
-        terminal.warn(f"run {run.number} of {swept.study.name} can't be done: {swept.results[run.key].error}")
+        terminal.say("\n".join(_sweep_lines(swept, finding, differences)))
+    for run in swept.failed[:MOST_SHOWN]:
+        terminal.warn(f"run {run.number} of {swept.study.name} failed: {swept.results[run.key].error}")
     if swept.failed:
         raise click.exceptions.Exit(1)
 
@@ -171,11 +181,11 @@ def _read_find(study: Study, targets: tuple[str, ...], least: str) -> StudyQuest
 
     if not targets:
         if least:
-            raise InputError("--least: expected --target beside it")
+            raise InputError("--least: needs --target")
         return None
-    known = (GPUS, COST, *study.grid)
-    if least and least not in known:
-        raise InputError(f"--least: {least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}")
+    quantities = (GPUS, COST, *study.grid)
+    if least and least not in quantities:
+        raise InputError(f"--least: the study does not vary {least!r:.80}; expected one of {', '.join(quantities)}")
     return StudyQuestion(targets=tuple(map(read_target, targets)), least=least or GPUS)
 
 
@@ -185,13 +195,13 @@ def _compare(study: Study, measures: tuple[str, ...], against: str) -> Compare |
 
     if not (measures or study.compare):
         if against:
-            raise InputError("--against: expected --compare beside it, or the field compare of a study")
+            raise InputError("--against: needs --compare, or the field compare of the study")
         return None
     return read_compare(study, measures or study.compare, against or study.against)
 
 
 def _with_compared(find: StudyQuestion | None, compare: Compare) -> StudyQuestion:
-    """So that the queues and prices which it takes are asked for before anything is begun."""
+    """Add the subjects of the comparison to the question, so that missing queues and prices are reported before the first run."""
     from kailab.studies.study import StudyQuestion
     from kailab.studies.target import StudyTarget
 
@@ -201,7 +211,7 @@ def _with_compared(find: StudyQuestion | None, compare: Compare) -> StudyQuestio
     )
 
 
-def _data(swept: SweptStudy, found: StudyFinding | None, differences: SettingComparison | None) -> dict[str, Any]:
+def _data(swept: SweptStudy, finding: StudyFinding | None, differences: SettingComparison | None) -> dict[str, Any]:
     from kailab.studies.comparison import intervals
     from kailab.studies.confidence import CONFIDENCE
 
@@ -214,70 +224,78 @@ def _data(swept: SweptStudy, found: StudyFinding | None, differences: SettingCom
     }
     search, searched = swept.study.search, swept.searched
     if search is not None and searched is not None:
-        place = searched.best(search)
+        best = searched.best(search)
         data["search"] = {
             "for": f"{'largest' if search.largest else 'smallest'} {search.subject}",
             "proposed": searched.proposed,
             "settings": searched.settings,
-            "best": None if place is None else searched.settings[place],
-            "value": None if place is None else searched.values[place],
+            "best": None if best is None else searched.settings[best],
+            "value": None if best is None else searched.values[best],
         }
     if len(swept.study.seeds) > 1:
-        data["intervals"] = [_intervals_data(one) for one in intervals(swept)]
-    if found is not None:
+        data["intervals"] = [_intervals_data(item) for item in intervals(swept)]
+    if finding is not None:
         data["find"] = {
-            "targets": [str(target) for target in found.find.targets],
-            "least": found.find.least,
+            "targets": [str(target) for target in finding.find.targets],
+            "least": finding.find.least,
             "confidence": CONFIDENCE,
-            "settings": [_judged_data(one) for one in found.settings],
-            "best": None if found.best is None else found.best.setting,
-            "undecided": [one.setting for one in found.undecided],
+            "settings": [_judged_data(item) for item in finding.settings],
+            "best": None if finding.best is None else finding.best.setting,
+            "undecided": [item.setting for item in finding.undecided],
         }
     if differences is not None:
         data["compare"] = comparison_data(differences)
     return data
 
 
-def _intervals_data(one: SettingIntervals) -> dict[str, Any]:
+def _intervals_data(intervals: SettingIntervals) -> dict[str, Any]:
     return {
-        "setting": one.setting,
+        "setting": intervals.setting,
         "queues": {
             queue: {
-                name: {"mean": of.mean, "low": of.low, "high": of.high, "seeds": of.seeds, "missing": of.missing}
-                for name, of in measures.items()
+                name: {
+                    "mean": interval.mean,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "seeds": interval.seeds,
+                    "missing": interval.missing,
+                }
+                for name, interval in measures.items()
             }
-            for queue, measures in one.queues.items()
+            for queue, measures in intervals.queues.items()
         },
     }
 
 
-def _judged_data(one: JudgedSetting) -> dict[str, Any]:
+def _judged_data(judged: JudgedSetting) -> dict[str, Any]:
     estimates = [
         {
-            "target": str(part.target), "seeds": len(part.values), "missing": part.missing, "failed": part.failed, "keeping": part.keeping, "part_keeping": part.part,
-            "mean": part.mean, "bound": part.bound, "keeps": str(part.verdict),
+            "target": str(estimate.target), "seeds": len(estimate.values), "missing": estimate.missing, "failed": estimate.failed, "keeping": estimate.keeping, "part_keeping": estimate.part,
+            "mean": estimate.mean, "bound": estimate.bound, "keeps": str(estimate.verdict),
         }
-        for part in one.estimates
+        for estimate in judged.estimates
     ]  # fmt: skip
-    return {"setting": one.setting, "least": one.least, "keeps": str(one.verdict), "targets": estimates}
+    return {"setting": judged.setting, "least": judged.least, "keeps": str(judged.verdict), "targets": estimates}
 
 
-def _sweep_lines(swept: SweptStudy, found: StudyFinding | None, differences: SettingComparison | None) -> Iterator[str]:
+def _sweep_lines(
+    swept: SweptStudy, finding: StudyFinding | None, differences: SettingComparison | None
+) -> Iterator[str]:
     from kailab.cli.table import render_table
     from kailab.lab.wording import count
     from kailab.studies.study import format_value
     from kailab.studies.target import ALL
 
-    done = f", {swept.before} of them done before" if swept.before else ""
-    yield f"{count(len(swept.runs), 'run')} of {swept.study.name}{done}: {swept.table}"
+    done_before = f", {swept.before} of them done before" if swept.before else ""
+    yield f"{count(len(swept.runs), 'run')} of {swept.study.name}{done_before}: {swept.table}"
     if swept.searched is not None:
         yield _best_found(swept)
-    if found is not None:
+    if finding is not None:
         yield ""
-        yield from _finding_lines(found)
+        yield from _finding_lines(finding)
     if differences is not None:
         yield from comparison_lines(differences)
-    if found is not None or differences is not None:
+    if finding is not None or differences is not None:
         return
     heads = [*(name.upper() for name in swept.study.grid), "SEED", "ENDED", "WAITED", "P99", "EVICTED", "ALLOCATED"]
     rows = []
@@ -302,7 +320,7 @@ _OVER_SEEDS = {
 
 
 def _over_seeds(swept: SweptStudy) -> Iterator[str]:
-    """Of all jobs; of each queue and measure with ``-o json``."""
+    """The means of all jobs; ``-o json`` has them for each queue and measure."""
     from kailab.cli.table import render_table
     from kailab.studies.comparison import intervals
     from kailab.studies.study import format_value
@@ -312,21 +330,21 @@ def _over_seeds(swept: SweptStudy) -> Iterator[str]:
     yield f"Means over {len(swept.study.seeds)} seeds, with 95 % confidence intervals:"
     yield ""
     rows = []
-    for one in intervals(swept):
-        found = one.queues.get(ALL)
-        if found is not None:
-            setting = [format_value(one.setting[name]) for name in swept.study.grid]
-            rows.append([*setting, *(_interval(name, found[name]) for name in _OVER_SEEDS.values())])
+    for of_setting in intervals(swept):
+        measures = of_setting.queues.get(ALL)
+        if measures is not None:
+            setting = [format_value(of_setting.setting[name]) for name in swept.study.grid]
+            rows.append([*setting, *(_interval(name, measures[name]) for name in _OVER_SEEDS.values())])
     yield render_table([*(name.upper() for name in swept.study.grid), *_OVER_SEEDS], rows)
 
 
-def _interval(measure: str, found: Interval) -> str:
+def _interval(measure: str, interval: Interval) -> str:
     from kailab.studies.target import amount
 
-    part = f" without {found.missing} of {found.seeds}" if found.missing else ""
-    if found.low is None:
-        return f"{amount(measure, found.mean)}{part}"
-    return f"{amount(measure, found.mean)} ({amount(measure, found.low)} to {amount(measure, found.high)}){part}"
+    missing = f" without {interval.missing} of {interval.seeds}" if interval.missing else ""
+    if interval.low is None:
+        return f"{amount(measure, interval.mean)}{missing}"
+    return f"{amount(measure, interval.mean)} ({amount(measure, interval.low)} to {amount(measure, interval.high)}){missing}"
 
 
 def _best_found(swept: SweptStudy) -> str:
@@ -338,77 +356,81 @@ def _best_found(swept: SweptStudy) -> str:
     assert searched is not None
     side = "largest" if search.largest else "smallest"
     proposed = f"of {len(searched.settings)} settings tried in {searched.proposed} proposals"
-    place = searched.best(search)
-    if place is None:
+    best = searched.best(search)
+    if best is None:
         return f"The search for the {side} {search.subject} found none, {proposed}"
-    setting = ", ".join(f"{name} {format_value(value)}" for name, value in searched.settings[place].items())
-    return f"The {side} {search.subject}, {amount(search.measure, searched.values[place])}, {proposed}: {setting}"
+    setting = ", ".join(f"{name} {format_value(value)}" for name, value in searched.settings[best].items())
+    return f"The {side} {search.subject}, {amount(search.measure, searched.values[best])}, {proposed}: {setting}"
 
 
-def _finding_lines(found: StudyFinding) -> Iterator[str]:
+def _finding_lines(finding: StudyFinding) -> Iterator[str]:
     from kailab.cli.table import render_table
     from kailab.studies.study import format_value
 
-    find = found.find
-    together = f", all {len(found.settings)} settings together" if len(found.settings) > 1 else ""
-    yield f"Asked for: {', '.join(map(str, find.targets))}, with 95 % confidence in the means over the seeds{together}"
-    names = list(found.settings[0].setting)
+    find = finding.find
+    together = f", all {len(finding.settings)} settings together" if len(finding.settings) > 1 else ""
+    yield f"Targets: {', '.join(map(str, find.targets))}, with 95 % confidence in the means over the seeds{together}"
+    names = list(finding.settings[0].setting)
     heads = [name.upper() for name in names]
     for target in find.targets:
         heads += [target.subject.upper(), "AT MOST" if target.upper else "AT LEAST", "SEEDS"]
     rows = []
-    for one in found.settings:
-        cells = [cell for part in one.estimates for cell in _cells(part)]
-        rows.append([*(format_value(one.setting[name]) for name in names), _least(one), *cells, str(one.verdict)])
+    for judged in finding.settings:
+        cells = [cell for estimate in judged.estimates for cell in _cells(estimate)]
+        rows.append(
+            [*(format_value(judged.setting[name]) for name in names), _least(judged), *cells, str(judged.verdict)]
+        )
     yield ""
     yield render_table([*heads[: len(names)], f"LEAST {find.least.upper()}", *heads[len(names) :], "KEEPS"], rows)
     yield ""
-    yield from _recommended(found)
+    yield from _recommended(finding)
 
 
-def _cells(part: Estimate) -> list[str]:
-    """Mean, bound, and in how many of the seeds it is kept."""
+def _cells(estimate: Estimate) -> list[str]:
+    """Mean, bound, and the number of seeds that meet the target."""
     from kailab.studies.target import amount
 
-    measure = part.target.measure
-    seeds = f"{part.keeping} of {len(part.values) + part.missing}"
-    return [amount(measure, part.mean), amount(measure, part.bound), seeds]
+    measure = estimate.target.measure
+    seeds = f"{estimate.keeping} of {len(estimate.values) + estimate.missing}"
+    return [amount(measure, estimate.mean), amount(measure, estimate.bound), seeds]
 
 
-def _recommended(found: StudyFinding) -> Iterator[str]:
+def _recommended(finding: StudyFinding) -> Iterator[str]:
     from kailab.studies.comparison import describe_compare as in_words
 
-    def said(one: JudgedSetting) -> str:
-        setting = in_words(one.setting) or "the only setting"
-        return setting if found.find.least in one.setting else f"{setting} ({found.find.least} {_least(one)})"
+    def describe(judged: JudgedSetting) -> str:
+        setting = in_words(judged.setting) or "the only setting"
+        if finding.find.least in judged.setting:
+            return setting
+        return f"{setting} ({finding.find.least} {_least(judged)})"
 
-    if found.best is None:
-        yield "No setting is known to keep it."
+    if finding.best is None:
+        yield "No setting is known to meet the targets."
     else:
-        kept = "; ".join(_claim(part) for part in found.best.estimates)
-        yield f"Best: {said(found.best)}. With 95 % confidence in the mean over the seeds: {kept}"
-        yield f"Each seed for itself, with the same confidence: {'; '.join(map(_in_parts, found.best.estimates))}"
-    for failed, why in ((False, "more seeds would tell"), (True, "as not all runs could be done")):
-        if settings := [said(one) for one in found.undecided if one.failed is failed]:
-            yield f"Not known, {why}: {'; '.join(settings[:MOST_TOLD])}"
+        claims = "; ".join(_claim(estimate) for estimate in finding.best.estimates)
+        yield f"Best: {describe(finding.best)}. With 95 % confidence in the mean over the seeds: {claims}"
+        yield f"For single seeds, with the same confidence: {'; '.join(map(_in_parts, finding.best.estimates))}"
+    for failed, why in ((False, "more seeds would decide"), (True, "because some runs failed")):
+        if settings := [describe(judged) for judged in finding.undecided if judged.failed is failed]:
+            yield f"Undecided, {why}: {'; '.join(settings[:MOST_SHOWN])}"
 
 
-def _least(one: JudgedSetting) -> str:
+def _least(judged: JudgedSetting) -> str:
     from kailab.studies.study import format_value
 
-    return "-" if one.least is None else format_value(one.least)
+    return "-" if judged.least is None else format_value(judged.least)
 
 
-def _claim(part: Estimate) -> str:
+def _claim(estimate: Estimate) -> str:
     from kailab.studies.target import amount
 
-    edge = "at most" if part.target.upper else "at least"
-    return f"{part.target.subject} {edge} {amount(part.target.measure, part.bound)}"
+    edge = "at most" if estimate.target.upper else "at least"
+    return f"{estimate.target.subject} {edge} {amount(estimate.target.measure, estimate.bound)}"
 
 
-def _in_parts(part: Estimate) -> str:
-    seeds = f"{part.keeping} of {len(part.values) + part.missing} seeds"
-    return f"{part.target} in {seeds}, so in {part.part:.0%} of such traces at least"
+def _in_parts(estimate: Estimate) -> str:
+    seeds = f"{estimate.keeping} of {len(estimate.values) + estimate.missing} seeds"
+    return f"{estimate.target} in {seeds}, so in {estimate.part:.0%} of such traces at least"
 
 
 def _span_or_dash(value: float | None) -> str:

@@ -1,5 +1,5 @@
-"""Tables as kubectl prints them: upper-case headers, columns three spaces apart, colour for important states. On a terminal that is too narrow, sentences are wrapped and
-names are shortened.
+"""Tables in kubectl's form: upper-case headers, columns three spaces apart, colour for important states. On a narrow terminal, sentences are wrapped
+and names are shortened.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from kailab.errors import escaped
 
 GAP = "   "
 NARROW = "  "
-"""Between the columns of a table that would not fit otherwise."""
+"""Gap between the columns of a table that would not fit otherwise."""
 LEAST = 20
-"""Columns are not made narrower than this,"""
+"""Least width to which a column is shortened."""
 LEAST_OF_NAMES = 16
-"""those called NAME, which are shortened last, not than this,"""
+"""Least width of columns named NAME, which are shortened last."""
 LEAST_OF_SENTENCES = 28
-"""and a last column of sentences not than this: it is written beneath the others then."""
+"""Least width of a last column of sentences. If it does not fit, it is written below the other columns."""
 INDENT = "    "
 LABELS = "LABELS"
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _DIGITS = 4
-"""So many of a UID tell objects of one name apart."""
+"""Digits of a UID that are kept to distinguish objects."""
 _GROUP = re.compile(r"([a-z]+)\.[a-z0-9.-]+/")
 
 
 class TableLayout(NamedTuple):
-    """``rows``: cells, of several lines where they are wrapped. ``beneath``: the last column stands below the others."""
+    """``rows``: cells; wrapped ones have several lines. ``beneath``: the last column is written below the others."""
 
     rows: list[list[str]]
     gap: str
@@ -45,7 +45,7 @@ class TableLayout(NamedTuple):
         return [line for row in self.rows for line in self._lines(row[:-1] if self.beneath else row)]
 
     def lines(self) -> Iterator[tuple[list[str], str]]:
-        """(cells, what stands alone on a line instead of them)."""
+        """Yield (cells, "") for a line of cells, and ([], text) for a line of the last column below them."""
         for row in self.rows:
             for cells in self._lines(row[:-1] if self.beneath else row):
                 yield cells, ""
@@ -54,66 +54,68 @@ class TableLayout(NamedTuple):
                     yield [], INDENT + line
 
     def _lines(self, row: Sequence[str]) -> Iterator[list[str]]:
-        parts = [cell.splitlines() or [""] for cell in row]
-        for number in range(max(map(len, parts), default=1)):
-            yield [part[number] if number < len(part) else "" for part in parts]
+        cells = [cell.splitlines() or [""] for cell in row]
+        for number in range(max(map(len, cells), default=1)):
+            yield [lines[number] if number < len(lines) else "" for lines in cells]
 
 
 def column_widths(rows: Iterable[Sequence[str]]) -> list[int]:
-    """How wide each column is."""
+    """The width of each column."""
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
 def fit_table(headers: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> TableLayout:
-    """The rows within ``room`` characters, as far as the least widths allow that. Columns of sentences are those with spaces in a
-    cell that is no header.
+    """Fit the rows into ``room`` characters, as far as the least widths allow. A column of sentences is one with spaces in a cell other than its
+    header.
 
-    >>> fitted(["NAME", "AGE"], [["NAME", "AGE"], ["a-very-long-name-0123456789", "3s"]], 24).rows[1]
+    >>> fit_table(["NAME", "AGE"], [["NAME", "AGE"], ["a-very-long-name-0123456789", "3s"]], 24).rows[1]
     ['a-very-lo…123456789', '3s']
     """
-    whole = TableLayout([list(row) for row in rows], GAP, False)
+    unchanged = TableLayout([list(row) for row in rows], GAP, False)
     if not rows or _width(column_widths(rows), GAP) <= room:
-        return whole
+        return unchanged
     shorter = [[_without_uid(cell) for cell in row] for row in rows]
-    told = [
+    has_sentences = [
         any(" " in row[index].strip() for row in rows if row[index] != headers[index]) for index in range(len(headers))
     ]
     least = column_widths(shorter)
-    for index, sentences in enumerate(told[:-1]):
+    for index, sentences in enumerate(has_sentences[:-1]):
         least[index] = min(least[index], LEAST) if sentences else least[index]
-    left = room - _width(least[:-1], NARROW) - len(NARROW)
-    beneath = told[-1] and len(headers) > 1 and left < min(LEAST_OF_SENTENCES, least[-1])
-    found = _squeezed(headers, column_widths(rows), least, told, room)
-    # What can't fit at all needs a second line: the long cells at its end, rather than whatever stands at the terminal's edge.
-    # Who asks for labels wants to read them.
+    remaining = room - _width(least[:-1], NARROW) - len(NARROW)
+    beneath = has_sentences[-1] and len(headers) > 1 and remaining < min(LEAST_OF_SENTENCES, least[-1])
+    widths = _squeezed(headers, column_widths(rows), least, has_sentences, room)
+    # A table that can't fit needs second lines: the last column goes there, instead of a cut at the terminal's edge. Labels always do, because they
+    # were asked for.
     labels = headers[-1] == LABELS
-    beneath = beneath or labels or (len(headers) > 1 and _width(found, NARROW) > room and least[-1] > LEAST)
+    beneath = beneath or labels or (len(headers) > 1 and _width(widths, NARROW) > room and least[-1] > LEAST)
     if beneath:
-        found = _squeezed(headers[:-1], column_widths(row[:-1] for row in rows), least[:-1], told[:-1], room)
-        found.append(room - len(INDENT))
+        widths = _squeezed(headers[:-1], column_widths(row[:-1] for row in rows), least[:-1], has_sentences[:-1], room)
+        widths.append(room - len(INDENT))
     cut = [
         [
             _wrapped(cell, width) if sentences else _shortened(cell, width)
-            for cell, width, sentences in zip(row, found, told, strict=True)
+            for cell, width, sentences in zip(row, widths, has_sentences, strict=True)
         ]
         for row in rows
     ]
     if labels:
-        cut = [[*cells[:-1], _of_labels(row[-1], room - len(INDENT))] for cells, row in zip(cut, rows, strict=True)]
+        cut = [
+            [*cells[:-1], _wrapped_labels(row[-1], room - len(INDENT))] for cells, row in zip(cut, rows, strict=True)
+        ]
     return TableLayout(cut, NARROW, beneath)
 
 
-def _of_labels(cell: str, width: int) -> str:
-    """Whole labels on lines of a width, a longer one on a line of its own.
+def _wrapped_labels(cell: str, width: int) -> str:
+    """Break a list of labels into lines of a width without breaking a label.
 
-    >>> _of_labels("app=train,kai.scheduler/queue=team-a,tier=gold", 20).splitlines()
+    >>> _wrapped_labels("app=train,kai.scheduler/queue=team-a,tier=gold", 20).splitlines()
     ['app=train,', 'kai.scheduler/queue=team-a,', 'tier=gold']
     """
     lines = [""]
-    for one in cell.replace(",", ",\n").splitlines():
-        if lines[-1] and len(lines[-1]) + len(one) > width:
+    for label in cell.replace(",", ",\n").splitlines():
+        if lines[-1] and len(lines[-1]) + len(label) > width:
             lines.append("")
-        lines[-1] += one
+        lines[-1] += label
     return "\n".join(lines)
 
 
@@ -122,20 +124,20 @@ def _width(columns: Sequence[int], gap: str) -> int:
 
 
 def _squeezed(
-    headers: Sequence[str], now: list[int], uids_cut: Sequence[int], told: Sequence[bool], room: int
+    headers: Sequence[str], now: list[int], uids_cut: Sequence[int], has_sentences: Sequence[bool], room: int
 ) -> list[int]:
-    """Widths of columns, narrower until they fit: first sentences and UIDs, then what is no name, then names."""
+    """Reduce the widths of columns until they fit: first sentences and UIDs, then other cells, then names."""
     over = _width(now, NARROW) - room
     least_told = [
-        min(width, LEAST_OF_SENTENCES if index == len(told) - 1 else LEAST) for index, width in enumerate(now)
+        min(width, LEAST_OF_SENTENCES if index == len(has_sentences) - 1 else LEAST) for index, width in enumerate(now)
     ]
-    first = [least_told[index] if told[index] else uids_cut[index] for index in range(len(now))]
+    first = [least_told[index] if has_sentences[index] else uids_cut[index] for index in range(len(now))]
     then = [min(width, LEAST) for width in first]
     last = [
         min(width, LEAST_OF_NAMES) if header == "NAME" else width for header, width in zip(headers, then, strict=True)
     ]
-    others = {index for index, header in enumerate(headers) if header != "NAME"}
-    for columns, least in ((range(len(now)), first), (others, then), (range(len(now)), last)):
+    not_names = {index for index, header in enumerate(headers) if header != "NAME"}
+    for columns, least in ((range(len(now)), first), (not_names, then), (range(len(now)), last)):
         while over > 0:
             widest = max((index for index in columns if now[index] > least[index]), key=now.__getitem__, default=None)
             if widest is None:
@@ -150,12 +152,13 @@ def _wrapped(text: str, width: int) -> str:
 
 
 def _without_uid(text: str) -> str:
-    found = _UID.search(text)
-    return f"{text[: found.start()].rstrip('-')}…{text[-_DIGITS:]}" if found else text
+    match = _UID.search(text)
+    return f"{text[: match.start()].rstrip('-')}…{text[-_DIGITS:]}" if match else text
 
 
 def _shortened(text: str, width: int) -> str:
-    """What tells names apart often stands at their end; of a UID, a few digits do. The API group before a name goes first."""
+    """Shorten a text in the middle, because names often differ at their end. The API group before a name is dropped first; of a UID, a few digits
+    stay."""
     if len(text) > width:
         text = _GROUP.sub(r"\1/", text)
     if len(text) <= width:
@@ -194,31 +197,30 @@ def render_table(
     at_least: Sequence[int] = (),
     indent: str = "",
 ) -> str:
-    """The table as text; no spaces at the ends of lines. Line breaks in cells become spaces. On a terminal that is too narrow for it
-    it is made to fit. ``at_least``: widths of columns. ``indent``: what stands before each line."""
-    # The spaces at the beginning of a cell draw a tree.
-    shown = [] if no_headers else [list(headers)]
-    shown += [[_flat(cell) for cell in row] for row in rows]
-    laid = TableLayout(shown, GAP, False)
+    """Render a table without spaces at the ends of lines. Line breaks in cells become spaces. On a terminal the table is made to fit.
+    ``at_least``: least widths of columns. ``indent``: prefix of each line."""
+    lines_of_cells = [] if no_headers else [list(headers)]
+    lines_of_cells += [[_flat(cell) for cell in row] for row in rows]
+    laid = TableLayout(lines_of_cells, GAP, False)
     if sys.stdout.isatty():
-        laid = fit_table(headers, shown, shutil.get_terminal_size().columns - len(indent))
-    found = column_widths(laid.abreast)
+        laid = fit_table(headers, lines_of_cells, shutil.get_terminal_size().columns - len(indent))
+    widths = column_widths(laid.abreast)
     if laid.gap == GAP:
-        found = [max(pair) for pair in zip_longest(found, at_least, fillvalue=0)]
+        widths = [max(pair) for pair in zip_longest(widths, at_least, fillvalue=0)]
     coloured = terminal.uses_colour(sys.stdout)
-    lines = (_line(cells, found, laid.gap, coloured) if cells else alone for cells, alone in laid.lines())
+    lines = (_line(cells, widths, laid.gap, coloured) if cells else text for cells, text in laid.lines())
     return "\n".join(f"{indent}{line}".rstrip() for line in lines)
 
 
 def table_widths(headers: Sequence[str], rows: Sequence[Sequence[str]], *, no_headers: bool = False) -> list[int]:
-    """How wide each column is."""
-    shown = rows if no_headers else [headers, *rows]
-    return [max((len(row[index]) for row in shown), default=0) for index in range(len(headers))]
+    """The width of each column of the table that ``render_table`` would print."""
+    lines = rows if no_headers else [headers, *rows]
+    return [max((len(row[index]) for row in lines), default=0) for index in range(len(headers))]
 
 
 def _flat(cell: str) -> str:
+    # Leading spaces draw a tree. Texts are escaped before the widths of columns are computed.
     indent = len(cell) - len(cell.lstrip(" "))
-    # Escaped before the widths of columns are reckoned.
     return cell[:indent] + escaped(" ".join(cell.split()))
 
 
@@ -234,9 +236,9 @@ def _line(row: Sequence[str], widths: Sequence[int], gap: str, coloured: bool) -
 
 
 def format_age(seconds: float) -> str:
-    """A time span as kubectl tells it: two units at most, fewer the longer it is.
+    """Format a time span as kubectl does, with at most two units.
 
-    >>> age(42), age(200), age(7500), age(3 * 86400 + 7200)
+    >>> format_age(42), format_age(200), format_age(7500), format_age(3 * 86400 + 7200)
     ('42s', '3m20s', '125m', '3d2h')
     """
     whole = max(0, int(seconds))
@@ -244,22 +246,22 @@ def format_age(seconds: float) -> str:
     if whole < 120:
         return f"{whole}s"
     if minutes < 10:
-        return _two(minutes, "m", whole % 60, "s")
+        return _two_units(minutes, "m", whole % 60, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
+        return _two_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     if days < 8:
-        return _two(days, "d", hours % 24, "h")
+        return _two_units(days, "d", hours % 24, "h")
     return f"{days}d"
 
 
 def format_span(seconds: float) -> str:
-    """A time that was measured, to the second; from two days on to the minute. Rounded, where ``age`` cuts off up to a tenth.
+    """Format a measured time to the second; from two days on to the minute. It is rounded, where ``format_age`` truncates.
 
-    >>> span(42.4), span(659), span(7500), span(20 * 3600 + 1), span(3 * 86400 + 7200 + 50)
+    >>> format_span(42.4), format_span(659), format_span(7500), format_span(20 * 3600 + 1), format_span(3 * 86400 + 7200 + 50)
     ('42s', '10m59s', '2h5m', '20h0m1s', '3d2h1m')
     """
     whole = max(0, round(seconds))
@@ -277,5 +279,5 @@ def format_span(seconds: float) -> str:
     return "".join(f"{number}{unit}" for number, unit in parts)
 
 
-def _two(first: int, unit: str, second: int, smaller: str) -> str:
+def _two_units(first: int, unit: str, second: int, smaller: str) -> str:
     return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"

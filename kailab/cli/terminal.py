@@ -1,7 +1,7 @@
-"""What goes to the terminal: data on stdout; notices, warnings and errors on stderr; colour only where it is wanted.
+"""Output to the terminal: data on stdout; notices, warnings and errors on stderr; colour if the terminal supports it.
 
-Commands write nowhere else: names and messages of a lab's objects, of files and of other programs can hold sequences that steer a terminal
-(titles, links, the clipboard), so each text is escaped here on its way out. Only kailab's own colours pass.
+All commands write through this module. Names and messages of objects, files and other programs can contain sequences that control a terminal
+(titles, links, the clipboard), so every text is escaped here. Only kailab's own colours pass.
 """
 
 from __future__ import annotations
@@ -24,53 +24,52 @@ if TYPE_CHECKING:
 
 _CODES: Mapping[str, str] = {"bold": "1", "red": "31", "green": "32", "yellow": "33", "dim": "2"}
 
-# A colour of kailab's carries a word that nobody else knows, until it is written.
+# A colour sequence of kailab contains this random word until it is written, so that no other text can pass for one.
 _OWN = secrets.token_hex(8)
 _OWN_COLOUR = re.compile(rf"(\x1b{_OWN}\[\d+m)")
 
 
 def uses_colour(stream: IO[str]) -> bool:
-    """Colour is for terminals, and not with NO_COLOR set or TERM=dumb."""
+    """True for a terminal, unless NO_COLOR is set or TERM is dumb."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def paint(text: str, style: str, stream: IO[str]) -> str:
-    """Text in a style, where the stream takes it."""
+    """Return the text in a style if the stream supports colour."""
     return f"\x1b{_OWN}[{_CODES[style]}m{text}\x1b{_OWN}[0m" if style and uses_colour(stream) else text
 
 
 def _write(text: str, *, err: bool = False, end: bool = True) -> None:
-    """All text that commands write goes through here."""
+    """Escape and write a text. Every text that a command writes passes through here."""
     parts = _OWN_COLOUR.split(text) if _OWN in text else [text]
-    shown = "".join(part.replace(_OWN, "") if _OWN in part else escaped(part) for part in parts)
-    click.echo(shown, err=err, nl=end)
+    safe_text = "".join(part.replace(_OWN, "") if _OWN in part else escaped(part) for part in parts)
+    click.echo(safe_text, err=err, nl=end)
 
 
 def say(text: str, *, end: bool = True) -> None:
-    """Data: what was asked for. ``end``: with the end of a line."""
+    """Write data to stdout. ``end``: add a line end."""
     _write(text, end=end)
 
 
 def notice(text: str) -> None:
-    """Something worth knowing that is not what was asked for."""
+    """Write information that is not the command's result to stderr."""
     _write(text, err=True)
 
 
 def warn(text: str) -> None:
-    """Each line of it is one warning."""
+    """Write one warning per line of the text to stderr."""
     for line in text.splitlines():
         _write(f"{paint('warning:', 'yellow', sys.stderr)} {line}", err=True)
 
 
 def error(text: str) -> None:
-    """Errors: each line of the text is one."""
+    """Write one error per line of the text to stderr."""
     for line in text.splitlines():
         _write(f"{paint('error:', 'red', sys.stderr)} {line}", err=True)
 
 
 def print_traceback(error: BaseException) -> None:
-    """Where an error comes from."""
-    import traceback  # a millisecond that only --debug pays
+    import traceback  # only --debug pays for this import
 
     _write("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
 
@@ -92,38 +91,38 @@ def log_to_stderr(*, debug: bool) -> None:
     logger.setLevel(min(level, logger.level or level))
 
 
-def console(**how: Any) -> Console:
-    """One of rich's, which writes text in the same way."""
+def console(**options: Any) -> Console:
+    """Return a console of rich that escapes text in the same way."""
     from rich.console import Console
     from rich.segment import Segment
 
     class EscapingConsole(Console):
-        def render(self, *given: Any, **how: Any) -> Iterator[Segment]:
-            for segment in super().render(*given, **how):
+        def render(self, *args: Any, **kwargs: Any) -> Iterator[Segment]:
+            for segment in super().render(*args, **kwargs):
                 yield segment if segment.control else segment._replace(text=escaped(segment.text))
 
-    return EscapingConsole(highlight=False, **how)
+    return EscapingConsole(highlight=False, **options)
 
 
 @contextmanager
-def spinner(what: str) -> Iterator[Callable[[str], None]]:
-    """A spinner on stderr while something takes its time. Hands out ``tell``, which says what is being done right now: beside
-    the spinner, or off a terminal as a line of its own."""
+def spinner(activity: str) -> Iterator[Callable[[str], None]]:
+    """Show a spinner on stderr. Yields a function that reports the current step: beside the spinner, or as a line if stderr is no
+    terminal."""
     if not sys.stderr.isatty():
         yield notice
         return
     from rich.text import Text
 
-    with console(stderr=True).status(Text(what)) as status:
-        yield lambda text: status.update(Text(escaped(f"{what}: {text}")))
+    with console(stderr=True).status(Text(activity)) as status:
+        yield lambda text: status.update(Text(escaped(f"{activity}: {text}")))
 
 
 @contextmanager
 def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """Hands out ``tell(what, done, total)``, drawn as a bar (``total`` 0: not known) on stderr; silent off a
-    terminal."""
+    """Yield a function ``(activity, done, total)`` that draws a progress bar on stderr (``total`` 0: unknown). It does nothing if
+    stderr is no terminal."""
     if not sys.stderr.isatty():
-        yield lambda what, done, total: None
+        yield lambda activity, done, total: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -139,7 +138,7 @@ def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _bar(progress: Progress, task: TaskID) -> Callable[[str, int, int], None]:
-    def tell(what: str, done: int, total: int) -> None:
-        progress.update(task, description=escaped(what), completed=done, total=total or None)
+    def update(activity: str, done: int, total: int) -> None:
+        progress.update(task, description=escaped(activity), completed=done, total=total or None)
 
-    return tell
+    return update

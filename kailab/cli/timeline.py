@@ -1,4 +1,4 @@
-"""``timeline``: what happened to something, in the lab or in the evidence of a test."""
+"""``timeline``: the events of a subject, in the lab or in the evidence of a test."""
 
 from __future__ import annotations
 
@@ -18,37 +18,39 @@ LAB = "lab"
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[lab|RUN|RUN/TEST] [KIND NAME]", help="Where, and what.")
+@click.argument("words", nargs=-1, metavar="[lab|RUN|RUN/TEST] [KIND NAME]", help="The lab or a test, and the subject.")
 @options.namespace
 @options.output
 @options.state
 @options.evidence
 def timeline(words: tuple[str, ...], namespace: str, output: TextOrJson, state: Path, evidence: Path) -> None:
-    """Say what happened to a pod, a podgroup, a queue or a workload: created, waited and why, bound, evicted and for whom, ended.
+    """List what happened to a pod, a podgroup, a queue or a workload: created, pending and why, bound, evicted and for whom, ended.
 
-    Of the lab that is up, or of a test from its evidence alone: RUN/TEST, a test of the latest run, or a run with one test. Without
-    KIND NAME of all pods.
+    The source is the lab that is up, or the evidence of a test: RUN/TEST, a test of the latest run, or a run with one test. Without
+    KIND NAME, the timeline covers all pods.
     """
     from kailab.cli.selection import parse_targets
     from kailab.errors import InputError
     from kailab.evidence.subject_timeline import subject_timeline
 
-    where, what = _split(words)
-    found = parse_targets(what) if what else []
-    if len(found) > 1 or any(len(one.names) != 1 for one in found):
-        raise InputError("say one subject: KIND NAME or KIND/NAME")
-    history = _of_lab(state) if where == LAB else _of_evidence(evidence, where)
-    told = (
-        subject_timeline(history, found[0].kind, found[0].names[0], namespace) if found else subject_timeline(history)
+    source, subject = _split(words)
+    targets = parse_targets(subject) if subject else []
+    if len(targets) > 1 or any(len(target.names) != 1 for target in targets):
+        raise InputError("expected one subject: KIND NAME or KIND/NAME")
+    history = _read_lab(state) if source == LAB else _read_evidence(evidence, source)
+    result = (
+        subject_timeline(history, targets[0].kind, targets[0].names[0], namespace)
+        if targets
+        else subject_timeline(history)
     )
     if output is TextOrJson.json:
-        terminal.say(json.dumps(told.data(), indent=2))
+        terminal.say(json.dumps(result.data(), indent=2))
     else:
-        terminal.say("\n".join(told.lines()))
+        terminal.say("\n".join(result.lines()))
 
 
 def _split(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """Where, and what: the first word is a place unless it is a kind."""
+    """Split into source and subject: the first word is the source unless it is a kind."""
     from kailab.errors import InputError
     from kailab.model.kinds import resolve
 
@@ -61,7 +63,7 @@ def _split(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     return LAB, words
 
 
-def _of_lab(state: Path) -> LabHistory:
+def _read_lab(state: Path) -> LabHistory:
     from kailab.evidence.history import LabHistory
     from kailab.evidence.lab_record import LabRecord
     from kailab.lab.capture import make_recorder
@@ -70,8 +72,8 @@ def _of_lab(state: Path) -> LabHistory:
         return LabHistory.of_recording(make_recorder(lab, LabRecord(state).whole()).recording)
 
 
-def _of_evidence(evidence: Path, where: str) -> LabHistory:
+def _read_evidence(evidence: Path, source: str) -> LabHistory:
     from kailab.evidence.history import LabHistory
     from kailab.evidence.store import find_lab
 
-    return LabHistory.of_test(*find_lab(evidence, where))
+    return LabHistory.of_test(*find_lab(evidence, source))

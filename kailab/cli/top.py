@@ -1,4 +1,4 @@
-"""``top``: the lab in a terminal, as it changes."""
+"""``top``: watch the lab in the terminal."""
 
 from __future__ import annotations
 
@@ -20,32 +20,33 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.25
 REAL_SECONDS = 2.0
-"""So often a lab is looked at whose cluster goes on by itself."""
+"""Interval between reads of a lab whose cluster changes by itself."""
 _UP, _DOWN, _PAGE_UP, _PAGE_DOWN = "\x1b[A", "\x1b[B", "\x1b[5~", "\x1b[6~"
-Pressed = Callable[[float], str]
+ReadKey = Callable[[float], str]
+"""Returns the pressed key, or "" after so many seconds."""
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print it once and end, as it is done off a terminal.")
+@click.option("--once", is_flag=True, help="Print it once and exit, as happens if stdout is no terminal.")
 @options.state
 def top(once: bool, state: Path) -> None:
-    """Show the lab in the terminal as it changes: GPUs by queue, queues as a tree, what waits and why, events. 1 to 4 show one part of it, 0
-    all, arrow keys scroll, q ends it."""
-    standing = _look(state)
+    """Watch the lab in the terminal: GPUs by queue, the queue tree, pending work with reasons, events. Keys 1 to 4 show one section, 0
+    shows all, arrow keys scroll, q quits."""
+    overview = _read(state)
     if once or not (sys.stdout.isatty() and sys.stdin.isatty()):
-        _print(standing)
+        _print(overview)
         return
     try:
-        with _keys() as pressed:
-            _follow(state, standing, pressed)
+        with _keyboard() as read_key:
+            _follow(state, overview, read_key)
     except KeyboardInterrupt as interrupt:
         if type(interrupt) is not KeyboardInterrupt:
-            raise  # by SIGTERM
+            raise  # Terminated, by SIGTERM
     if not state.exists():
         terminal.notice(f"{state}: the lab is down")
 
 
-def _look(state: Path) -> LabOverview:
+def _read(state: Path) -> LabOverview:
     from kailab.cli.top_screen import read_overview
     from kailab.lab import lab_files
 
@@ -53,16 +54,16 @@ def _look(state: Path) -> LabOverview:
         return read_overview(lab)
 
 
-def _print(standing: LabOverview) -> None:
+def _print(overview: LabOverview) -> None:
     from kailab.cli.top_screen import OverviewScreen
 
-    # Off a terminal lines are as long as they are: who reads them can cut them.
+    # Lines are not cut if stdout is no terminal.
     console = terminal.console(width=None if sys.stdout.isatty() else 10_000)
-    console.print(OverviewScreen(standing), soft_wrap=True)
+    console.print(OverviewScreen(overview), soft_wrap=True)
 
 
-def _follow(state: Path, standing: LabOverview, pressed: Pressed) -> None:
-    """Until the lab is down or q is pressed."""
+def _follow(state: Path, overview: LabOverview, read_key: ReadKey) -> None:
+    """Update the screen until the lab is down or q is pressed."""
     from rich.live import Live
 
     from kailab.cli.top_screen import OverviewScreen, last_top_line
@@ -70,59 +71,60 @@ def _follow(state: Path, standing: LabOverview, pressed: Pressed) -> None:
     from kailab.lab import lab_files
 
     console = terminal.console()
-    screen = OverviewScreen(standing, console.height)
-    seen, looked, wide = lab_files.stamp(state), time.monotonic(), console.width
+    screen = OverviewScreen(overview, console.height)
+    read_stamp, read_at, width = lab_files.stamp(state), time.monotonic(), console.width
     with Live(screen, console=console, screen=True, auto_refresh=False) as live:
         live.refresh()
         while True:
-            key = pressed(LOOK_SECONDS)
+            key = read_key(LOOK_SECONDS)
             if key == "q":
                 return
             stamp = lab_files.stamp(state)
             if stamp is None:
                 return
             trouble = screen.trouble
-            if stamp != seen or (not standing.virtual and time.monotonic() - looked >= REAL_SECONDS):
+            if stamp != read_stamp or (not overview.virtual and time.monotonic() - read_at >= REAL_SECONDS):
                 try:
-                    standing, trouble = _look(state), ""
-                # It may be mended, and is looked at again when it changes.
+                    overview, trouble = _read(state), ""
+                # The error may be temporary: the lab is read again when its file changes.
                 except KailabError as error:
                     trouble = str(error).splitlines()[0]
-                seen, looked = stamp, time.monotonic()
-            section, first = _moved(key, screen.section, screen.first)
+                read_stamp, read_at = stamp, time.monotonic()
+            section, first = _scroll(key, screen.section, screen.first)
             height = console.height
             if section is not None:
-                first = min(first, last_top_line(standing, section, console.width, height))
-            before, screen = (screen, wide), OverviewScreen(standing, height, section, first, trouble)
-            wide = console.width
-            if before != (screen, wide):
+                first = min(first, last_top_line(overview, section, console.width, height))
+            before, screen = (screen, width), OverviewScreen(overview, height, section, first, trouble)
+            width = console.width
+            if before != (screen, width):
                 live.update(screen, refresh=True)
 
 
-def _moved(key: str, section: int | None, first: int) -> tuple[int | None, int]:
+def _scroll(key: str, section: int | None, first: int) -> tuple[int | None, int]:
+    """Return the section and its first line after a key was pressed."""
     if key in ("1", "2", "3", "4"):
         return int(key) - 1, 0
     if key == "0":
         return None, 0
-    by = {_UP: -1, "k": -1, _DOWN: 1, "j": 1, _PAGE_UP: -10, _PAGE_DOWN: 10}.get(key, 0)
-    return section, max(0, first + by)
+    lines = {_UP: -1, "k": -1, _DOWN: 1, "j": 1, _PAGE_UP: -10, _PAGE_DOWN: 10}.get(key, 0)
+    return section, max(0, first + lines)
 
 
 @contextmanager
-def _keys() -> Iterator[Pressed]:
-    """Keys as they are pressed, without Enter. Ctrl-C stays what it is."""
+def _keyboard() -> Iterator[ReadKey]:
+    """Read keys without Enter. Ctrl-C still raises KeyboardInterrupt."""
     import termios
     import tty
 
-    place = sys.stdin.fileno()
-    before = termios.tcgetattr(place)
+    stdin = sys.stdin.fileno()
+    before = termios.tcgetattr(stdin)
 
-    def pressed(seconds: float) -> str:
-        ready, _, _ = select.select([place], [], [], seconds)
-        return os.read(place, 16).decode(errors="replace") if ready else ""
+    def read_key(seconds: float) -> str:
+        ready, _, _ = select.select([stdin], [], [], seconds)
+        return os.read(stdin, 16).decode(errors="replace") if ready else ""
 
-    tty.setcbreak(place)
+    tty.setcbreak(stdin)
     try:
-        yield pressed
+        yield read_key
     finally:
-        termios.tcsetattr(place, termios.TCSADRAIN, before)
+        termios.tcsetattr(stdin, termios.TCSADRAIN, before)

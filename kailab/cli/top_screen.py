@@ -35,8 +35,8 @@ FREE = "."
 
 
 class NodeOverview(NamedTuple):
-    """``cells``: for each GPU the queue that holds it, ``FREE`` for nobody; ``parts``: how many of them are held in part. ``closed``: why
-    it takes nothing new."""
+    """``cells``: the queue that holds each GPU, or ``FREE``; ``parts``: number of GPUs that are held in part. ``closed``: why the node takes no
+    new pods."""
 
     name: str
     rack: str
@@ -67,7 +67,7 @@ def read_overview(lab: Lab) -> LabOverview:
     racks = RackMap.of_nodes(nodes, lab.get("topologies"))
     parents = {parent_of(queue) for queue in queues}
     used = gpus(sum(picture.used.values())).partition(" ")[0]
-    found = LabOverview(
+    overview = LabOverview(
         title=f"Lab {lab.fleet}, scheduler {lab.scheduler}, backend {lab.backend}; {format_time(lab.now)}, {elapsed(lab.now - lab.opened)} old",
         used=f"{used} of {facts['gpus']} GPUs in use",
         racks_by=racks.by,
@@ -78,11 +78,11 @@ def read_overview(lab: Lab) -> LabOverview:
         events=_events(lab.get("events", namespace=None)),
         virtual=isinstance(lab.cluster, VirtualTime),
     )
-    return LabOverview(**{name: _escape_texts(value) for name, value in vars(found).items()})
+    return LabOverview(**{name: _escape_texts(value) for name, value in vars(overview).items()})
 
 
 def _escape_texts(value: Any) -> Any:
-    """With all texts as a terminal may show them, before the widths of columns are reckoned."""
+    """Escape all texts before the widths of columns are computed."""
     if isinstance(value, str):
         return escaped(value)
     if isinstance(value, NodeOverview):
@@ -92,15 +92,15 @@ def _escape_texts(value: Any) -> Any:
     return value
 
 
-def _read_node(node: Object, racks: RackMap, held: Sequence[PodRow], picture: Picture) -> NodeOverview:
+def _read_node(node: Object, racks: RackMap, pods: Sequence[PodRow], picture: Picture) -> NodeOverview:
     name = node["metadata"]["name"]
     cells: list[str] = []
     parts: Counter[str] = Counter()
-    for row, amount in zip(held, picture.added(held), strict=True):
+    for row, amount in zip(pods, picture.added(pods), strict=True):
         cells += [row.queue] * (amount // GPU)
         parts[row.queue] += amount % GPU
     shared = -(-parts.total() // GPU)
-    # Which pods share a device is not asked here: parts are shown as the devices that they fill together.
+    # It is not known which pods share a device: parts are shown as the number of devices that they fill together.
     cells += [max(parts, key=lambda queue: parts[queue])] * shared if shared else []
     whole = picture.accounts.offered(node) // GPU
     cells += [FREE] * (whole - len(cells))
@@ -109,31 +109,31 @@ def _read_node(node: Object, racks: RackMap, held: Sequence[PodRow], picture: Pi
 
 
 def _waiting(view: TableContext) -> list[list[str]]:
-    """Told once for each queue and reason."""
-    found: dict[tuple[str, str], list[str]] = {}
+    """One row per queue and reason."""
+    rows: dict[tuple[str, str], list[str]] = {}
     counts: Counter[tuple[str, str]] = Counter()
     for entry in view.picture.waiting():
         key = (entry.queue, entry.reason)
         counts[key] += 1
-        found.setdefault(
+        rows.setdefault(
             key, [entry.queue or "none", "", entry.reason or "no reason yet", " ".join(entry.message.split())]
         )
-    for key, row in found.items():
+    for key, row in rows.items():
         row[1] = str(counts[key])
-    return sorted(found.values())
+    return sorted(rows.values())
 
 
 def _events(events: Sequence[Object]) -> list[list[str]]:
-    """The latest first; what happened to several at one time for one reason once, in the words that the first of them has."""
+    """The latest events first. Events of one time, reason and kind become one row with the message of the first."""
     latest = sorted(events, key=lambda event: event.get("lastTimestamp") or "", reverse=True)
-    found: dict[tuple[str, str, str], list[Object]] = {}
+    grouped: dict[tuple[str, str, str], list[Object]] = {}
     for event in latest:
         key = (event.get("lastTimestamp") or "", event.get("reason", ""), event["involvedObject"].get("kind", ""))
-        found.setdefault(key, []).append(event)
+        grouped.setdefault(key, []).append(event)
     rows = []
-    for (at, reason, kind), told in islice(found.items(), MOST_EVENTS):
-        first = told[0]
-        name = f"{kind.lower()}/{first['involvedObject'].get('name', '')}" if len(told) == 1 else count(len(told), kind)
+    for (at, reason, kind), same in islice(grouped.items(), MOST_EVENTS):
+        first = same[0]
+        name = f"{kind.lower()}/{first['involvedObject'].get('name', '')}" if len(same) == 1 else count(len(same), kind)
         rows.append([at[11:19], reason, name, " ".join(first.get("message", "").split())])
     return rows
 
@@ -143,15 +143,15 @@ COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "
 _KEYS = "1 fleet  2 queues  3 waiting  4 events  0 all  up/down scroll  q quit"
 _GAP = "  "
 _WIDEST = 30
-"""Of a column that others stand behind."""
+"""Width limit of all columns but the last."""
 
 
 @dataclass(frozen=True)
 class OverviewScreen:
-    """``section``: place in ``SECTIONS`` of the only one shown, None for all; ``first``: line of it that is at the top. ``height``: lines
-    there are, 0 for as many as it takes."""
+    """``section``: index in ``SECTIONS`` of the only one shown, None for all; ``first``: its line at the top. ``height``: available lines, 0 for
+    no limit."""
 
-    standing: LabOverview
+    overview: LabOverview
     height: int = 0
     section: int | None = None
     first: int = 0
@@ -161,11 +161,11 @@ class OverviewScreen:
         yield from self._lines(options.max_width)
 
     def _lines(self, width: int) -> Iterator[Text]:
-        standing = self.standing
-        yield _cut(Text.assemble((standing.title, "bold"), f"; {standing.used}"), width)
+        overview = self.overview
+        yield _cut(Text.assemble((overview.title, "bold"), f"; {overview.used}"), width)
         if self.trouble:
             yield _cut(Text(self.trouble, "red"), width)
-        sections = [(name, _section(standing, name, width)) for name in SECTIONS]
+        sections = [(name, _section(overview, name, width)) for name in SECTIONS]
         if self.section is not None:
             sections = [sections[self.section]]
         lines = [len(content) + 1 for _, content in sections]
@@ -177,61 +177,61 @@ class OverviewScreen:
 
 
 def share_lines(room: int, wanted: Sequence[int]) -> list[int]:
-    """Lines for each: all that it wants where there is room; else nobody more than it wants, and those who want more the same.
+    """Share the lines among sections: each gets at most what it wants, and sections that want more get equal shares.
 
-    >>> shared(20, [3, 4]), shared(20, [3, 30, 30]), shared(5, [4, 4])
+    >>> share_lines(20, [3, 4]), share_lines(20, [3, 30, 30]), share_lines(5, [4, 4])
     ([3, 4], [3, 8, 9], [2, 3])
     """
-    given = [0] * len(wanted)
-    left = max(0, room)
-    for number, place in enumerate(sorted(range(len(wanted)), key=lambda place: wanted[place])):
-        given[place] = min(wanted[place], left // (len(wanted) - number))
-        left -= given[place]
-    return given
+    shares = [0] * len(wanted)
+    remaining = max(0, room)
+    for number, index in enumerate(sorted(range(len(wanted)), key=lambda index: wanted[index])):
+        shares[index] = min(wanted[index], remaining // (len(wanted) - number))
+        remaining -= shares[index]
+    return shares
 
 
-def last_top_line(standing: LabOverview, section: int, width: int, height: int) -> int:
-    """The last line of a section that can be at the top."""
-    return max(0, len(_section(standing, SECTIONS[section], width)) - max(1, height - 4))
+def last_top_line(overview: LabOverview, section: int, width: int, height: int) -> int:
+    """The last line of a section that may be its first shown line."""
+    return max(0, len(_section(overview, SECTIONS[section], width)) - max(1, height - 4))
 
 
 def _fitted(name: str, content: Sequence[Text], most: int, first: int, width: int) -> Iterator[Text]:
     if most < 1:
         return
     title = Text(name, "bold underline")
-    shown = content[first : first + most - 1]
-    hidden = len(content) - len(shown)
+    visible = content[first : first + most - 1]
+    hidden = len(content) - len(visible)
     if hidden:
-        title.append(f"  lines {first + 1} to {first + len(shown)} of {len(content)}", "dim")
+        title.append(f"  lines {first + 1} to {first + len(visible)} of {len(content)}", "dim")
     yield _cut(title, width)
-    yield from (_cut(line.copy(), width) for line in shown)
+    yield from (_cut(line.copy(), width) for line in visible)
 
 
-def _section(standing: LabOverview, name: str, width: int) -> list[Text]:
+def _section(overview: LabOverview, name: str, width: int) -> list[Text]:
     if name == "Fleet":
-        return list(_fleet(standing, width))
+        return list(_fleet(overview, width))
     if name == "Queues":
-        return _table(QUEUE_TREE_HEADERS, standing.queues, width, "No queues.")
+        return _table(QUEUE_TREE_HEADERS, overview.queues, width, "No queues.")
     if name == "Waiting":
-        return _table(("QUEUE", "PODGROUPS", "REASON", "IN WORDS"), standing.waiting, width, "Nothing waits.")
-    return _table(("TIME", "REASON", "OBJECTS", "MESSAGE"), standing.events, width, "No events.")
+        return _table(("QUEUE", "PODGROUPS", "REASON", "IN WORDS"), overview.waiting, width, "Nothing waits.")
+    return _table(("TIME", "REASON", "OBJECTS", "MESSAGE"), overview.events, width, "No events.")
 
 
-def _fleet(standing: LabOverview, width: int) -> Iterator[Text]:
-    """Nodes beside each other, rack by rack; a letter for each GPU that is held, small where it is held in part."""
-    letters = {queue: _letter(place) for place, queue in enumerate(standing.leaves)}
-    styles = {queue: f"black on {COLOURS[place % len(COLOURS)]}" for place, queue in enumerate(standing.leaves)}
-    used = Counter(queue for node in standing.nodes for queue in node.cells)
-    legend = Text("by " + standing.racks_by + ":")
-    for queue in standing.leaves:
+def _fleet(overview: LabOverview, width: int) -> Iterator[Text]:
+    """The nodes by rack, with one letter per held GPU: upper case if it is held whole, lower case if in part."""
+    letters = {queue: _letter(index) for index, queue in enumerate(overview.leaves)}
+    styles = {queue: f"black on {COLOURS[index % len(COLOURS)]}" for index, queue in enumerate(overview.leaves)}
+    used = Counter(queue for node in overview.nodes for queue in node.cells)
+    legend = Text("by " + overview.racks_by + ":")
+    for queue in overview.leaves:
         if used[queue]:
             legend.append("  ").append(letters[queue], styles[queue]).append(f" {queue} {used[queue]}")
     legend.append(f"  {FREE} free {used[FREE]}")
     yield legend
-    nodes = sorted(standing.nodes, key=lambda node: node.rack)
-    for rack, there in groupby(nodes, key=lambda node: node.rack):
+    nodes = sorted(overview.nodes, key=lambda node: node.rack)
+    for rack, nodes_of_rack in groupby(nodes, key=lambda node: node.rack):
         line = Text().append(f"{rack}:", "dim")
-        for node in there:
+        for node in nodes_of_rack:
             drawn = _draw_node(node, letters, styles)
             if cell_len(line.plain) + cell_len(drawn.plain) + 2 > width:
                 yield line
@@ -243,36 +243,36 @@ def _fleet(standing: LabOverview, width: int) -> Iterator[Text]:
 def _draw_node(node: NodeOverview, letters: dict[str, str], styles: dict[str, str]) -> Text:
     text = Text(f"{node.name} ")
     whole = len([cell for cell in node.cells if cell != FREE]) - node.parts
-    for place, queue in enumerate(node.cells):
+    for index, queue in enumerate(node.cells):
         letter = letters.get(queue, FREE if queue == FREE else "?")
-        part = queue != FREE and place >= whole
+        part = queue != FREE and index >= whole
         text.append(letter.lower() if part else letter, styles.get(queue, "dim"))
     if node.closed:
         text.append(f" ({node.closed})", "yellow")
     return text
 
 
-def _letter(place: int) -> str:
-    return ascii_uppercase[place % 26] if place < 26 else _letter(place // 26 - 1) + ascii_uppercase[place % 26]
+def _letter(index: int) -> str:
+    return ascii_uppercase[index % 26] if index < 26 else _letter(index // 26 - 1) + ascii_uppercase[index % 26]
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, nothing: str) -> list[Text]:
-    """The last column gets what the others leave."""
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, placeholder: str) -> list[Text]:
+    """The last column gets the remaining width."""
     if not rows:
-        return [Text(nothing, "dim")]
-    widths = [min(_WIDEST, max(cell_len(row[place]) for row in (heads, *rows))) for place in range(len(heads))]
+        return [Text(placeholder, "dim")]
+    widths = [min(_WIDEST, max(cell_len(row[index]) for row in (heads, *rows))) for index in range(len(heads))]
     gap = _GAP
     if width < sum(widths) + len(_GAP) * (len(widths) - 1) <= width + len(widths) - 1:
-        gap = " "  # closer together rather than cut
+        gap = " "  # narrow gaps are better than cut cells
     lines = []
     for number, row in enumerate((heads, *rows)):
-        told = Text(style="dim" if not number else "")
+        line = Text(style="dim" if not number else "")
         for cell, wide in zip(row[:-1], widths, strict=False):
-            # set_cell_size would cut without a sign of it.
-            shown = Text(cell)
-            shown.truncate(wide, overflow="ellipsis", pad=True)
-            told.append_text(shown).append(gap)
-        lines.append(told.append(row[-1]))
+            # set_cell_size would cut without an ellipsis.
+            text = Text(cell)
+            text.truncate(wide, overflow="ellipsis", pad=True)
+            line.append_text(text).append(gap)
+        lines.append(line.append(row[-1]))
     return lines
 
 

@@ -1,4 +1,4 @@
-"""``trace``: what a cluster does, recorded as a trace that ``kailab replay`` reads."""
+"""``trace``: record the jobs of a cluster as a trace for ``kailab replay``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PAUSE_SECONDS = 1.0
 WRITE_SECONDS = 30.0
-"""So often is the file written anew, so that whoever is killed loses little."""
+"""Interval between writes of the file, so that a killed recording loses little."""
 
 
 @click.group()
@@ -26,17 +26,17 @@ def group() -> None:
 
 @group.command()
 @click.argument("file", type=options.PATH)
-@click.option("--kubeconfig", type=options.PATH, help="Of the cluster of a kubeconfig, not of the lab that is up.")
-@click.option("--context", help="Of this context of the kubeconfig, if not the current one.")
-@click.option("--for", "duration", default="", help="End after so long, in real time: 10m, 8h. Else at Ctrl-C.")
-@click.option("--once", is_flag=True, help="Look once, at the pods that are there, and end.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--kubeconfig", type=options.PATH, help="Record the cluster of a kubeconfig instead of the lab.")
+@click.option("--context", help="Context of the kubeconfig instead of the current one.")
+@click.option("--for", "duration", default="", help="Duration in real time: 10m, 8h.", show_default="until Ctrl-C")
+@click.option("--once", is_flag=True, help="Record the present pods and exit.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @options.state
 def record(
     file: Path, kubeconfig: Path | None, context: str | None, duration: str, once: bool, force: bool, state: Path
 ) -> None:
-    """Watch the pods of the lab that is up, or of the cluster of a kubeconfig, and write each job that has ended to FILE: when it came, how long it ran,
-    its GPUs, share, models, queue and user. Ends at Ctrl-C, after --for, or when the lab is down. Nothing in the cluster is changed."""
+    """Watch the pods of the lab, or of the cluster of a kubeconfig, and write each ended job to FILE: its submission, run time, GPUs, share,
+    models, queue and user. Recording ends at Ctrl-C, after --for, or when the lab is down. Nothing in the cluster is changed."""
     from kailab.errors import InputError, Where
     from kailab.replay import tables
     from kailab.replay.trace_recorder import TraceRecorder
@@ -44,9 +44,9 @@ def record(
     if once and duration:
         raise click.UsageError("--once and --for can't be used together")
     if file.exists() and not force:
-        raise InputError("is there already; give another name, or --force", Where(file=str(file)))
+        raise InputError("exists already; give another name, or --force to overwrite it", Where(file=str(file)))
     if file.suffix != ".csv":
-        raise InputError(f"{file}: expected a file that ends in .csv")
+        raise InputError(f"{file}: expected a file name that ends in .csv")
     tables.check_target(file)
     seconds = 0 if once else replay_options.whole_seconds("--for", duration)
     recorder = TraceRecorder()
@@ -55,14 +55,14 @@ def record(
         if kubeconfig is not None or context is not None or not state.exists():
             _follow(_cluster(kubeconfig, context), recorder, writing)
         else:
-            _look_at_lab(state, recorder, writing)
+            _poll_lab(state, recorder, writing)
     except KeyboardInterrupt:
         pass
-    found = writing.write()
-    terminal.say(f"{file}: {len(found.rows)} jobs have ended; {found.unfinished} wait or run still, and are not in it")
-    for why, count in sorted(found.left_out.items()):
+    trace = writing.write()
+    terminal.say(f"{file}: {len(trace.rows)} jobs have ended; {trace.unfinished} are pending or running and left out")
+    for why, count in sorted(trace.left_out.items()):
         terminal.warn(f"left out: {count} jobs: {why}")
-    if found.rows:
+    if trace.rows:
         terminal.notice(f"Replay it: kailab replay {file} --fleet FLEET")
 
 
@@ -70,29 +70,29 @@ class _Writing:
     def __init__(self, file: Path, recorder: TraceRecorder, until: float | None) -> None:
         self._file, self._recorder, self._until = file, recorder, until
         self._next = time.monotonic() + WRITE_SECONDS
-        self._told = False
+        self._announced = False
 
-    def over(self) -> bool:
-        """Whether to end; now and then the file is written, too."""
+    def is_over(self) -> bool:
+        """Return True if the recording is to end. Also writes the file every ``WRITE_SECONDS``."""
         now = time.monotonic()
-        if not self._told and (self._until is None or now < self._until):
+        if not self._announced and (self._until is None or now < self._until):
             terminal.notice("Recording; Ctrl-C ends it")
-            self._told = True
+            self._announced = True
         if now >= self._next:
             self.write()
             self._next = now + WRITE_SECONDS
         return self._until is not None and now >= self._until
 
     def write(self) -> RecordedTrace:
-        """All jobs that have ended so far, whole or not at all."""
+        """Write all ended jobs, atomically."""
         from kailab.replay import tables
         from kailab.replay.trace_recorder import COLUMNS
 
-        found = self._recorder.recorded()
+        trace = self._recorder.recorded()
         part = self._file.with_name(f".{self._file.stem}.part.csv")
-        tables.write(part, COLUMNS, found.rows)
+        tables.write(part, COLUMNS, trace.rows)
         part.replace(self._file)
-        return found
+        return trace
 
 
 def _cluster(kubeconfig: Path | None, context: str | None) -> KubernetesCluster:
@@ -107,7 +107,7 @@ def _follow(cluster: KubernetesCluster, recorder: TraceRecorder, writing: _Writi
     try:
         while True:
             recorder.follow(watch.poll(), cluster.now())
-            if writing.over():
+            if writing.is_over():
                 return
             cluster.wait(PAUSE_SECONDS)
     finally:
@@ -115,8 +115,8 @@ def _follow(cluster: KubernetesCluster, recorder: TraceRecorder, writing: _Writi
         cluster.close()
 
 
-def _look_at_lab(state: Path, recorder: TraceRecorder, writing: _Writing) -> None:
-    """Look by look: a lab in a file changes when a command acts on it; one on an API server goes on by itself."""
+def _poll_lab(state: Path, recorder: TraceRecorder, writing: _Writing) -> None:
+    """Read an embedded lab whenever its file changes, and a lab on an API server at every poll."""
     from kailab.lab import lab_files
 
     stamp = None
@@ -126,7 +126,7 @@ def _look_at_lab(state: Path, recorder: TraceRecorder, writing: _Writing) -> Non
             if live or now != stamp:
                 recorder.look(lab.cluster.list("Pod"), lab.now)
         stamp = now
-        if writing.over():
+        if writing.is_over():
             return
         time.sleep(PAUSE_SECONDS)
     terminal.notice(f"{state}: the lab is down")

@@ -1,4 +1,4 @@
-"""``translate``: the policy kinds of documents about KAI, field by field: what of KAI's acts so."""
+"""``translate``: translate the policy kinds of documents about KAI, field by field, into settings that KAI has."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ OUTPUTS = ("text", "yaml", "config", "json")
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="FILE...")
-@click.option("--gpus", type=int, default=None, help="GPUs of the cluster, for weights that are shares of it.")
+@click.option("--gpus", type=int, default=None, help="GPUs of the cluster, for weights that are a share of it.")
 @click.option(
     "--output",
     "-o",
     type=click.Choice(OUTPUTS),
     default="text",
-    help="text: each field; yaml: KAI's objects that act so; config: the scheduler's file, with kailab's own policies.",
+    help="text: each field; yaml: equivalent objects of KAI; config: the scheduler's configuration, with kailab's own policies.",
 )
 def translate(files: tuple[str, ...], gpus: int | None, output: str) -> None:
-    """Say field by field what acts as a policy of the documents about KAI: ResourceQuota, Quota, QueuePolicy, SchedulingPolicy,
-    PreemptionPolicy, QueueMonitor, QueueDrainingPolicy and KAISchedulerConfig of kai.nvidia.com. KAI knows none of these kinds.
+    """Translate policies of documents about KAI, field by field, into settings that KAI has: ResourceQuota, Quota, QueuePolicy,
+    SchedulingPolicy, PreemptionPolicy, QueueMonitor, QueueDrainingPolicy and KAISchedulerConfig of kai.nvidia.com. KAI has none of these kinds.
 
     \b
     kailab translate policies.yaml -o yaml | kailab apply -f -
@@ -39,29 +39,29 @@ def translate(files: tuple[str, ...], gpus: int | None, output: str) -> None:
     from kailab.model.yamltext import write_documents
 
     if not files:
-        raise InputError("say what to translate: FILE, FOLDER or -")
+        raise InputError("there is nothing to translate; expected FILE, FOLDER or -")
     if files.count("-") > 1:
-        raise InputError("stdin (-) can be read once only")
+        raise InputError("stdin (-) can be read only once")
     if gpus is not None and gpus < 1:
         raise InputError(f"--gpus: {gpus}; expected a number of GPUs")
-    found = translated(load(files), None if gpus is None else Fraction(gpus))
+    translation = translated(load(files), None if gpus is None else Fraction(gpus))
     if output == "yaml":
-        terminal.say(write_documents(found.objects).rstrip("\n"))
+        terminal.say(write_documents(translation.objects).rstrip("\n"))
     elif output == "config":
-        terminal.say(write_documents([found.configuration]).rstrip("\n"))
+        terminal.say(write_documents([translation.configuration]).rstrip("\n"))
     elif output == "json":
-        terminal.say(json.dumps(_data(found), indent=2))
+        terminal.say(json.dumps(_data(translation), indent=2))
     else:
-        _say(found)
-    if found.passed_over:
-        names = ", ".join(sorted({str(one.object["kind"]) for one in found.passed_over}))
-        terminal.notice(f"passed over, being no policies of the documents: {names}")
+        _print(translation)
+    if translation.passed_over:
+        names = ", ".join(sorted({str(manifest.object["kind"]) for manifest in translation.passed_over}))
+        terminal.notice(f"skipped, because they are no policies of the documents: {names}")
 
 
-def _say(found: Translation) -> None:
-    for manifest in dict.fromkeys(field.given.manifest.name for field in found.fields):
+def _print(translation: Translation) -> None:
+    for manifest in dict.fromkeys(field.given.manifest.name for field in translation.fields):
         terminal.say(manifest)
-        for field in found.fields:
+        for field in translation.fields:
             if field.given.manifest.name == manifest:
                 terminal.say(f"  {field.given.path}: {_value(field.given.value)}")
                 terminal.say(f"      {field.meaning.verdict}: {field.meaning.text}")
@@ -72,7 +72,7 @@ def _value(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _data(found: Translation) -> dict[str, object]:
+def _data(translation: Translation) -> dict[str, object]:
     fields = [
         {
             "object": field.given.manifest.name,
@@ -83,6 +83,6 @@ def _data(found: Translation) -> dict[str, object]:
             "verdict": field.meaning.verdict.name.lower(),
             "meaning": field.meaning.text,
         }
-        for field in found.fields
+        for field in translation.fields
     ]
-    return {"fields": fields, "objects": found.objects, "configuration": found.configuration}
+    return {"fields": fields, "objects": translation.objects, "configuration": translation.configuration}

@@ -1,5 +1,5 @@
-"""``trial``: run the same exercises under several schedulers, releases and configurations, and compare; ``trial upgrade``: replace one scheduler by another while
-work runs, and roll back.
+"""``trial``: run the same exercises under several schedulers, releases and configurations, and compare them; ``trial upgrade``: replace one
+scheduler by another while work runs, and roll back.
 """
 
 from __future__ import annotations
@@ -23,28 +23,30 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("load", nargs=-1, metavar="[MANIFEST]...")
-@click.option("--from", "before", required=True, help="What runs first, and is rolled back to: kai=DIR, kailab ...")
-@click.option("--to", "after", required=True, help="What it is replaced by.")
+@click.option(
+    "--from", "before", required=True, help="First scheduler, and target of the rollback: kai=DIR, kailab ..."
+)
+@click.option("--to", "after", required=True, help="Scheduler of the upgrade.")
 @click.option(
     "--renew-account",
     "renew",
     is_flag=True,
-    help="Make the scheduler's service account anew before the upgrade, and restart nothing.",
+    help="Recreate the scheduler's service account before the upgrade without restarting anything.",
 )
 @click.option(
     "--patience",
     type=click.FloatRange(min=1),
     default=None,
     show_default="300",
-    help="How many seconds a pod may wait before it counts as not scheduled.",
+    help="Seconds after which a waiting pod counts as not scheduled.",
 )
 @click.option(
     "--rollback-within",
     "promise",
     type=click.FloatRange(min=0, min_open=True),
-    help="In how many seconds a rollback is to schedule again.",
+    help="Longest allowed time in seconds until a rollback schedules again.",
 )
-@click.option("--fleet", default="lesson", help="The fleet of fake nodes.")
+@click.option("--fleet", default="lesson", help="Fleet of fake nodes.")
 @options.output
 def upgrade(
     load: tuple[str, ...],
@@ -56,11 +58,11 @@ def upgrade(
     fleet: str,
     output: TextOrJson,
 ) -> None:
-    """Fill a lab under one scheduler, replace it by another while work runs, and roll back.
+    """Fill a lab under one scheduler, replace the scheduler by another while work runs, and roll back.
 
-    Tells how long until it scheduled again each way, which pods and objects were lost, what was altered, and who was deaf though its
-    process ran. With no MANIFEST it fills the lab itself, and tries reclaim and a gang after each change. Exit code 1 if anything is lost or
-    does not come as it should.
+    The report has the time until scheduling resumed after each change, lost pods and objects, altered objects, and processes that ran without
+    acting. Without a MANIFEST the lab is filled automatically, and reclaim and a gang are tried after each change. Exit code 1 if anything is lost
+    or does not work as expected.
     """
     import msgspec
 
@@ -80,22 +82,22 @@ def upgrade(
         promise,
     )
     with signals.terminate_in_order():
-        came = carry_out(plan, terminal.notice)
+        result = carry_out(plan, terminal.notice)
     if output is TextOrJson.json:
-        told = {**msgspec.to_builtins(came), "sound": came.sound, "kept": came.kept}
-        terminal.say(json.dumps(told, indent=2))
+        data = {**msgspec.to_builtins(result), "sound": result.sound, "kept": result.kept}
+        terminal.say(json.dumps(data, indent=2))
     else:
-        terminal.say("\n".join(lines(came)))
-    if not came.sound:
+        terminal.say("\n".join(lines(result)))
+    if not result.sound:
         raise click.exceptions.Exit(1)
 
 
-MOST_TOLD = 6
-"""Differences of one test in one column where not all are asked for."""
+MOST_SHOWN = 6
+"""Differences that are shown of one test in one column, unless ``--verbose`` is given."""
 
 
 class ResultFormat(StrEnum):
-    """Of a result: for people, for programs, or for a document."""
+    """Output for people, for programs, or for a document."""
 
     text = "text"
     json = "json"
@@ -107,7 +109,7 @@ _output = click.option(
     "-o",
     type=click.Choice(ResultFormat),
     default=ResultFormat.text,
-    help="For people, for programs, or for a document.",
+    help="Output for people, for programs, or for a document.",
 )
 _root = click.option(
     "--trials",
@@ -116,15 +118,13 @@ _root = click.option(
     default=Path("trials"),
     envvar="KAILAB_TRIALS",
     show_envvar=True,
-    help="The folder that trials are kept in.",
+    help="Folder of the trials.",
 )
 _reports = (
-    click.option("--junit", type=options.PATH, help="Write the result there as JUnit XML, too."),
-    click.option("--html", type=options.PATH, help="Write the result there as a page of HTML, too."),
-    click.option(
-        "--baseline", type=options.PATH, help="A file of differences that are accepted, each with its reason."
-    ),
-    click.option("--verbose", "-v", is_flag=True, help="Show every difference, not the first few."),
+    click.option("--junit", type=options.PATH, help="Also write the result to this file as JUnit XML."),
+    click.option("--html", type=options.PATH, help="Also write the result to this file as an HTML page."),
+    click.option("--baseline", type=options.PATH, help="File of accepted differences with their reasons."),
+    click.option("--verbose", "-v", is_flag=True, help="Show every difference instead of the first few."),
 )
 
 
@@ -136,41 +136,48 @@ def _report_options(command: Any) -> Any:
 
 @click.group()
 def group() -> None:
-    """Run the same exercises, scenarios and manifests under several schedulers, and tell what differs. Exit code 1 if anything
-    does."""
+    """Run the same exercises, scenarios and manifests under several schedulers and compare the results. Exit code 1 if they
+    differ."""
 
 
 group.add_command(upgrade)
 
 
 @group.command()
-@click.argument(
-    "on", nargs=-1, metavar="TRIAL.yaml | ON...", help="A file of a trial; or exercises, scenarios, manifests."
+@click.argument("on", nargs=-1, metavar="TRIAL.yaml | ON...", help="A trial file; or exercises, scenarios, manifests.")
+@click.option(
+    "--scheduler", "schedulers", multiple=True, help="Contender: kailab, kai=DIR, NAME@FILE ... May be repeated."
 )
-@click.option("--scheduler", "schedulers", multiple=True, help="A contender: kailab, kai=DIR, NAME@FILE ... Repeat it.")
-@click.option("--config", "configs", type=options.PATH, multiple=True, help="How a contender decides. Repeat it.")
+@click.option(
+    "--config",
+    "configs",
+    type=options.PATH,
+    multiple=True,
+    help="Scheduler configuration of a contender. May be repeated.",
+)
 @click.option(
     "--isolation",
     "isolations",
     multiple=True,
-    help="Where each cell runs: a backend. Repeat it.",
+    help="Backend on which each cell runs. May be repeated.",
     show_default="controlplane",
 )
+@click.option("--reference", default="", help="Contender with which the others are compared.", show_default="the first")
+@click.option("--fleet", default=None, help="Fleet of fake nodes.", show_default="lesson")
 @click.option(
-    "--reference", default="", help="The contender that the others are compared with.", show_default="the first"
+    "--compare",
+    "compared",
+    multiple=True,
+    help="Only these kinds of differences: outcome, placement ... May be repeated.",
 )
-@click.option("--fleet", default=None, help="The fleet of fake nodes.", show_default="lesson")
 @click.option(
-    "--compare", "compared", multiple=True, help="Only these kinds of differences: outcome, placement ... Repeat it."
+    "--time-ratio", type=click.FloatRange(min=1, min_open=True), help="Ratio of durations that counts as a difference."
 )
+@click.option("--jobs", type=click.IntRange(1, 256), help="Cells that run in parallel.", show_default="as many as fit")
 @click.option(
-    "--time-ratio", type=click.FloatRange(min=1, min_open=True), help="So many times as long is a difference, too."
+    "--name", default="", help="Name of the trial and its folder.", show_default="from the file, or generated"
 )
-@click.option("--jobs", type=click.IntRange(1, 256), help="Cells side by side.", show_default="as many as fit")
-@click.option(
-    "--name", default="", help="What the trial is called, and its folder.", show_default="of the file, or made up"
-)
-@click.option("--again", is_flag=True, help="Run all cells anew, those that are done, too.")
+@click.option("--again", is_flag=True, help="Run all cells again, including finished ones.")
 @options.kubeconfig
 @options.context
 @options.components
@@ -179,118 +186,120 @@ group.add_command(upgrade)
 @_report_options
 @_root
 @_output
-def run(on: tuple[str, ...], root: Path, again: bool, output: ResultFormat, **given: Any) -> None:  # fmt: skip
-    """Run a trial, or go on with one that was interrupted."""
+def run(on: tuple[str, ...], root: Path, again: bool, output: ResultFormat, **options: Any) -> None:  # fmt: skip
+    """Run a trial, or continue one that was interrupted."""
     from kailab.trials.definition import config_files
     from kailab.trials.store import TrialFolder
     from kailab.trials.trial import carry_out
 
-    trial = _from_file(Path(on[0]), given) if _is_file(on, given) else _from_options(on, given)
-    configurations.print_notices_of_files(file for one in trial.contenders for file in config_files(one))
+    trial = _from_file(Path(on[0]), options) if _is_file(on, options) else _from_options(on, options)
+    configurations.print_notices_of_files(file for contender in trial.contenders for file in config_files(contender))
     folder = TrialFolder(root / trial.name)
     if len(trial.columns()) == 1:
         terminal.notice(f"{trial.contenders[0].name} is the only contender: nothing is compared")
     with signals.terminate_in_order(), terminal.progress_bars() as tell:
         outcome = carry_out(trial, folder, tell, terminal.notice, again=again)
-    _report(outcome, output, given)
+    _report(outcome, output, options)
 
 
 @group.command()
-@click.argument("trial", required=False, default="", help="Its name, or its folder; default: the one begun last.")
+@click.argument("trial", required=False, default="", help="Name or folder of the trial; default: the latest.")
 @_report_options
 @_root
 @_output
-def show(trial: str, root: Path, output: ResultFormat, **given: Any) -> None:
-    """Show how a trial came out, or how far it is."""
+def show(trial: str, root: Path, output: ResultFormat, **options: Any) -> None:
+    """Show the result of a trial, or its progress."""
     from kailab.trials.store import find_trial
     from kailab.trials.trial import read_outcome
 
-    _report(read_outcome(find_trial(trial, root), given["baseline"]), output, given)
+    _report(read_outcome(find_trial(trial, root), options["baseline"]), output, options)
 
 
 @group.command()
-@click.argument("trial", required=False, default="", help="Its name, or its folder; default: the one begun last.")
-@click.option("--baseline", type=options.PATH, required=True, help="The file that they are added to; made if need be.")
-@click.option("--reason", required=True, help="Why they are accepted.")
-@click.option("--contender", default="*", help="Only those of this column; * stands for any text.", show_default="all")
-@click.option("--test", default="*", help="Only those of this test; * stands for any text.", show_default="all")
+@click.argument("trial", required=False, default="", help="Name or folder of the trial; default: the latest.")
+@click.option("--baseline", type=options.PATH, required=True, help="File to which they are added; created if missing.")
+@click.option("--reason", required=True, help="Reason why they are accepted.")
+@click.option(
+    "--contender", default="*", help="Only differences of this column; * matches any text.", show_default="all"
+)
+@click.option("--test", default="*", help="Only differences of this test; * matches any text.", show_default="all")
 @_root
 def accept(trial: str, baseline: Path, reason: str, contender: str, test: str, root: Path) -> None:
-    """Write the open differences of a trial into a baseline, as accepted for one reason."""
+    """Accept the open differences of a trial: write them to a baseline with a reason."""
     from kailab.errors import InputError
     from kailab.trials.baseline import add_to_baseline, baseline_entries
     from kailab.trials.store import find_trial
     from kailab.trials.trial import read_outcome
 
     if not reason.strip():
-        raise InputError("--reason: is empty; say why these differences are accepted")
+        raise InputError("--reason: is empty; expected the reason why these differences are accepted")
     folder = find_trial(trial, root)
     outcome = read_outcome(folder, baseline if baseline.exists() else None)
-    found = baseline_entries(outcome.differences, reason, contender, test)
-    if not found:
+    entries = baseline_entries(outcome.differences, reason, contender, test)
+    if not entries:
         raise InputError(
-            f"{folder.path.name}: no open difference of contender {contender} in test {test}; nothing is written"
+            f"{folder.path.name}: there is no open difference of contender {contender} in test {test}; nothing was written"
         )
-    add_to_baseline(baseline, found)
-    for one in found:
-        terminal.say(f"accepted: {one}")
+    add_to_baseline(baseline, entries)
+    for entry in entries:
+        terminal.say(f"accepted: {entry}")
 
 
 @group.command()
-@click.argument("trials", nargs=-1, metavar="[TRIAL]...", help="Their names, or their folders; default: all.")
-@click.option("--results", is_flag=True, help="Remove results and evidence, too.")
+@click.argument("trials", nargs=-1, metavar="[TRIAL]...", help="Names or folders of trials; default: all.")
+@click.option("--results", is_flag=True, help="Also remove results and evidence.")
 @_root
 def clean(trials: tuple[str, ...], results: bool, root: Path) -> None:
-    """End what interrupted trials left: processes, control planes, clusters. Results stay."""
+    """Remove the remains of interrupted trials: processes, control planes, clusters. Results stay."""
     from kailab.trials.leftovers import clean as end
     from kailab.trials.store import find_trial, trials_in
 
-    found: list[TrialFolder] = [find_trial(name, root) for name in trials] if trials else trials_in(root)
-    for folder in found:
+    folders: list[TrialFolder] = [find_trial(name, root) for name in trials] if trials else trials_in(root)
+    for folder in folders:
         terminal.say(f"{folder.path.name}: {end(folder, remove=results)}")
-    if not found:
+    if not folders:
         terminal.say(f"no trials in {root}")
 
 
-def _is_file(on: tuple[str, ...], given: dict[str, Any]) -> bool:
-    """A file of a trial says itself who is compared."""
+def _is_file(on: tuple[str, ...], options: dict[str, Any]) -> bool:
+    """True if the argument is a trial file, which names the contenders itself."""
     from kailab.errors import InputError
 
-    if given["schedulers"]:
+    if options["schedulers"]:
         return False
     if len(on) == 1 and Path(on[0]).suffix in (".yaml", ".yml"):
         return True
-    raise InputError("say what is compared: a file of a trial, or --scheduler A --scheduler B and what they run")
+    raise InputError("there is nothing to compare; expected a trial file, or --scheduler A --scheduler B and exercises")
 
 
-def _from_file(path: Path, given: dict[str, Any]) -> Trial:
+def _from_file(path: Path, options: dict[str, Any]) -> Trial:
     from msgspec import structs
 
     from kailab.errors import InputError
     from kailab.trials.trial_file import read_trial
 
-    said = {"configs": "--config", "isolations": "--isolation", "fleet": "--fleet", "kubeconfig": "--kubeconfig",
+    flags = {"configs": "--config", "isolations": "--isolation", "fleet": "--fleet", "kubeconfig": "--kubeconfig",
             "context": "--context", "components": "--components", "kubernetes": "--kubernetes", "operators": "--with",
             "compared": "--compare", "reference": "--reference", "time_ratio": "--time-ratio"}  # fmt: skip
-    both = [flag for name, flag in said.items() if given[name]]
-    if both:
-        raise InputError(f"{' and '.join(both)}: the file {path} says that; write it there")
+    conflicts = [flag for name, flag in flags.items() if options[name]]
+    if conflicts:
+        raise InputError(f"{' and '.join(conflicts)}: can't be used with a trial file; set it in {path} instead")
     trial = read_trial(path)
-    changes = {"name": given["name"], "jobs": given["jobs"], "baseline": str(given["baseline"] or "")}
+    changes = {"name": options["name"], "jobs": options["jobs"], "baseline": str(options["baseline"] or "")}
     return structs.replace(trial, **{key: value for key, value in changes.items() if value})
 
 
 def _from_options(on: tuple[str, ...], given: dict[str, Any]) -> Trial:
     from kailab.trials.definition import contenders, make_trial, subjects_of, trial_name
 
-    known = ("kubeconfig", "context", "components", "kubernetes")
-    found = contenders(given["schedulers"], given["configs"])
+    cluster_options = ("kubeconfig", "context", "components", "kubernetes")
+    compared = contenders(given["schedulers"], given["configs"])
     subjects = [subject for text in on for subject in subjects_of(text)]
     return make_trial(
-        found,
+        compared,
         subjects,
         given["isolations"],
-        name=given["name"] or trial_name(found, subjects, given["isolations"]),
+        name=given["name"] or trial_name(compared, subjects, given["isolations"]),
         reference=given["reference"],
         fleet=given["fleet"] or "lesson",
         compared=given["compared"],
@@ -299,7 +308,7 @@ def _from_options(on: tuple[str, ...], given: dict[str, Any]) -> Trial:
         baseline=str(given["baseline"] or ""),
         options={
             name: str(value.absolute()) if isinstance(value := given[name], Path) else value
-            for name in known
+            for name in cluster_options
             if given[name] is not None
         }
         | ({"operators": ",".join(given["operators"])} if given["operators"] else {}),
@@ -309,23 +318,23 @@ def _from_options(on: tuple[str, ...], given: dict[str, Any]) -> Trial:
 def _report(outcome: TrialOutcome, output: ResultFormat, given: dict[str, Any]) -> None:
     from kailab.trials import report
 
-    told = report.report_data(outcome)
+    data = report.report_data(outcome)
     if given["junit"]:
         from kailab.trials import report
 
-        _write(given["junit"], report.render_junit(told))
+        _write(given["junit"], report.render_junit(data))
     if given["html"]:
         from kailab.trials import report
 
-        _write(given["html"], report.render_html(told).encode())
+        _write(given["html"], report.render_html(data).encode())
     if output is ResultFormat.json:
-        terminal.say(json.dumps(told, indent=2))
+        terminal.say(json.dumps(data, indent=2))
     elif output is ResultFormat.markdown:
         from kailab.trials import report
 
         terminal.say(report.render_markdown(outcome))
     else:
-        terminal.say("\n".join(_lines(outcome, told, given["verbose"])))
+        terminal.say("\n".join(_lines(outcome, data, given["verbose"])))
     if not outcome.same:
         raise click.exceptions.Exit(1)
 
@@ -351,7 +360,7 @@ def _lines(outcome: TrialOutcome, told: dict[str, Any], verbose: bool) -> Iterat
             continue
         yield ""
         yield f"{one['test']}: {one['column']} against {one['reference']}"
-        shown = one["differences"] if verbose else open_ones[:MOST_TOLD]
+        shown = one["differences"] if verbose else open_ones[:MOST_SHOWN]
         for each in shown:
             yield f"  {each['text']}" + (f" (accepted: {each['accepted']})" if each["accepted"] else "")
         if not verbose and len(open_ones) > len(shown):

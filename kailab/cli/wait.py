@@ -1,4 +1,4 @@
-"""``wait``: let the lab go on until objects are as they are wanted."""
+"""``wait``: advance the lab's clock until a condition of objects is met."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kailab.model.objects import Object
 if TYPE_CHECKING:
     from kailab.lab import Lab
 
-State = Callable[[Object | None], str]
-"""(the object, None if it is not there) -> what it lacks; "" where it is as it is wanted."""
+Condition = Callable[[Object | None], str]
+"""(the object, None if it does not exist) -> why the condition is not met; "" if it is met."""
 
 
 @click.command()
@@ -29,7 +29,7 @@ State = Callable[[Object | None], str]
     shell_complete=completion.states,
     help="condition=NAME, condition=NAME=False, delete, create, or jsonpath={.status.phase}=Running.",
 )
-@click.option("--timeout", default="30s", help="At most so long, in time of the lab: 30s, 5m, 1h30m, 2d.")
+@click.option("--timeout", default="30s", help="Longest wait, in lab time: 30s, 5m, 1h30m, 2d.")
 @options.namespace
 @options.selector
 @selection.all_option
@@ -43,113 +43,113 @@ def wait(
     everything: bool,
     state: Path,
 ) -> None:
-    """Let time pass in the lab until objects are as wanted. Exit code 1 if they are not when the time is up; the time has passed then,
-    too."""
+    """Advance the lab's clock until a condition of objects is met. Exit code 1 if it is not met within the timeout; the lab's clock has advanced
+    in that case, too."""
     from kailab.cli.options import parse_seconds
     from kailab.cli.selection import full_name
     from kailab.errors import InputError
     from kailab.lab.wording import elapsed
 
-    lacking, done = reading(wanted)
+    condition, outcome = parse_condition(wanted)
     seconds = parse_seconds("--timeout", timeout)
     with labfile.change_lab(state) as lab:
         objects = select_objects(lab, what, namespace, selector, everything)
         if not objects:
             raise InputError("no objects to wait for")
-        # What is gone already is what was waited for.
+        # With create and delete, objects need not exist.
         if wanted not in ("create", "delete"):
             fetch_objects(lab, objects)
-        left = _waited(lab, objects, lacking, seconds)
-    for one in objects:
-        if one not in left:
-            terminal.say(f"{full_name(one.kind, one.name)} {done}")
-    for one, lack in left.items():
-        terminal.error(f"{full_name(one.kind, one.name)}: {lack}, after {elapsed(seconds)} of lab time")
-    if left:
+        unmet = _wait(lab, objects, condition, seconds)
+    for key in objects:
+        if key not in unmet:
+            terminal.say(f"{full_name(key.kind, key.name)} {outcome}")
+    for key, reason in unmet.items():
+        terminal.error(f"{full_name(key.kind, key.name)}: {reason}, after {elapsed(seconds)} of lab time")
+    if unmet:
         raise SystemExit(1)
 
 
-def reading(wanted: str) -> tuple[State, str]:
-    """What an object lacks, and what is said of one that lacks nothing. Raises InputError."""
+def parse_condition(wanted: str) -> tuple[Condition, str]:
+    """Parse ``--for``. Returns the condition, and the report for an object that meets it. Raises InputError."""
     from kailab.errors import InputError
 
-    form, _, rest = wanted.partition("=")
+    form, _, argument = wanted.partition("=")
     if wanted == "delete":
-        return lambda obj: "" if obj is None else "is still there", "deleted"
+        return lambda obj: "" if obj is None else "still exists", "deleted"
     if wanted == "create":
-        return lambda obj: "is not there" if obj is None else "", "created"
-    if form == "condition" and rest:
-        name, _, value = rest.partition("=")
-        return _condition(name, value or "True"), "condition met"
-    if form == "jsonpath" and rest:
-        return _path(rest), "condition met"
+        return lambda obj: "does not exist" if obj is None else "", "created"
+    if form == "condition" and argument:
+        name, _, value = argument.partition("=")
+        return _status_condition(name, value or "True"), "condition met"
+    if form == "jsonpath" and argument:
+        return _path_condition(argument), "condition met"
     raise InputError(
         f"--for {wanted!r}: expected condition=NAME, condition=NAME=VALUE, delete, create, or jsonpath={{PATH}}=VALUE"
     )
 
 
-def _condition(name: str, value: str) -> State:
-    def lacking(obj: Object | None) -> str:
+def _status_condition(name: str, value: str) -> Condition:
+    def unmet(obj: Object | None) -> str:
         if obj is None:
-            return "is not there"
-        conditions = {str(one.get("type")).lower(): one for one in (obj.get("status") or {}).get("conditions") or ()}
-        found = conditions.get(name.lower())
-        if found is None:
-            told = ", ".join(sorted(str(one.get("type")) for one in conditions.values())) or "none"
-            return f"has no condition {name} (it has: {told})"
-        if str(found.get("status")).lower() == value.lower():
+            return "does not exist"
+        conditions = {str(item.get("type")).lower(): item for item in (obj.get("status") or {}).get("conditions") or ()}
+        condition = conditions.get(name.lower())
+        if condition is None:
+            types = ", ".join(sorted(str(item.get("type")) for item in conditions.values())) or "none"
+            return f"has no condition {name} (it has: {types})"
+        if str(condition.get("status")).lower() == value.lower():
             return ""
-        why = ": ".join(str(found[key]) for key in ("reason", "message") if found.get(key))
-        return f"its condition {found['type']} is {found.get('status')}{f' ({why})' if why else ''}, not {value}"
+        why = ": ".join(str(condition[key]) for key in ("reason", "message") if condition.get(key))
+        return (
+            f"its condition {condition['type']} is {condition.get('status')}{f' ({why})' if why else ''}, not {value}"
+        )
 
-    return lacking
+    return unmet
 
 
-def _path(text: str) -> State:
+def _path_condition(text: str) -> Condition:
     from kailab.cli.jsonpath import format_values, parse_relaxed_path
 
-    # In braces there may be an equals sign, too.
+    # The path in braces may contain an equals sign.
     end = text.rfind("}") + 1
     path, equals, value = (text[:end], text[end : end + 1], text[end + 1 :]) if end else text.partition("=")
     query = parse_relaxed_path(path)
 
-    def lacking(obj: Object | None) -> str:
+    def unmet(obj: Object | None) -> str:
         if obj is None:
-            return "is not there"
+            return "does not exist"
         values = query.values(obj)
         if not values:
             return f"has no {query.text}"
-        if equals and any(format_values([one]) != value for one in values):
+        if equals and any(format_values([item]) != value for item in values):
             return f"its {query.text} is {format_values(values)}, not {value}"
         return ""
 
-    return lacking
+    return unmet
 
 
-def _look(lab: Lab, one: ObjectKey) -> Object | None:
+def _get(lab: Lab, key: ObjectKey) -> Object | None:
     from kailab.errors import NotFound
 
     try:
-        found: Object = lab.cluster.get(one.kind, one.name, one.space)
+        obj: Object = lab.cluster.get(key.kind, key.name, key.space)
     except NotFound:
         return None
-    return found
+    return obj
 
 
-def _waited(lab: Lab, objects: list[ObjectKey], lacking: State, seconds: float) -> dict[ObjectKey, str]:
-    """What still lacks what, when all is well or the time is up."""
+def _wait(lab: Lab, objects: list[ObjectKey], condition: Condition, seconds: float) -> dict[ObjectKey, str]:
+    """Advance the lab's clock until all objects meet the condition or the time is up. Returns the others with the reasons."""
 
-    def left() -> dict[ObjectKey, str]:
-        return {one: lack for one in objects if (lack := lacking(_look(lab, one)))}
+    def unmet() -> dict[ObjectKey, str]:
+        return {key: reason for key in objects if (reason := condition(_get(lab, key)))}
 
     with terminal.spinner("waiting"):
-        found = left()
-        if not found:
+        if not unmet():
             return {}
         begun = lab.now
         lab.settle_if_changed()
         for _ in lab.moments(max(0.0, seconds - (lab.now - begun))):
-            found = left()
-            if not found:
+            if not unmet():
                 break
-    return left()
+    return unmet()

@@ -112,12 +112,12 @@ class RowCache:
 
     def of_groups(self, groups: Sequence[Object]) -> tuple[PodGroupRow, ...]:
         """The rows of PodGroups."""
-        self._groups, rows = _kept(self._groups, groups, _podgroup_row)
+        self._groups, rows = _reuse_rows(self._groups, groups, _podgroup_row)
         return rows
 
     def of_queues(self, queues: Sequence[Object]) -> tuple[QueueRow, ...]:
         """The rows of queues."""
-        self._queues, rows = _kept(self._queues, queues, _queue_row)
+        self._queues, rows = _reuse_rows(self._queues, queues, _queue_row)
         return rows
 
     def of_nodes(
@@ -140,7 +140,7 @@ class RowCache:
         return tuple(rows.values())
 
 
-def _kept(
+def _reuse_rows(
     before: dict[int, tuple[Object, Row]], objects: Sequence[Object], make: Callable[[Object], Row]
 ) -> tuple[dict[int, tuple[Object, Row]], tuple[Row, ...]]:
     """Rows of objects; the rows of unchanged objects are reused."""
@@ -157,8 +157,8 @@ def read_cluster_state(cluster: Cluster, rows: RowCache | None = None) -> Cluste
     pods = cluster.list("Pod")
     # For all pods at once, because a claim that pods of a node share counts once.
     accounts = GpuAccounts(cluster, pods, nodes)
-    told = rows.of(pods, by_name, nodes, accounts)
-    return state_of_rows(cluster, rows, nodes, told, accounts, accounts.used_by(told), groups)
+    pod_rows = rows.of(pods, by_name, nodes, accounts)
+    return state_of_rows(cluster, rows, nodes, pod_rows, accounts, accounts.used_by(pod_rows), groups)
 
 
 def state_of_rows(

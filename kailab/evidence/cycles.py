@@ -175,25 +175,25 @@ def _carried_over(before: Sequence[Listed], now: Sequence[Listed], identity: str
         yield start, count
 
 
-def _put_back(before: Sequence[Listed], told: Iterable[Listed | CarriedRange], number: int) -> tuple[Listed, ...]:
-    found: list[Listed] = []
-    for one in told:
+def _put_back(before: Sequence[Listed], listed: Iterable[Listed | CarriedRange], number: int) -> tuple[Listed, ...]:
+    result: list[Listed] = []
+    for item in listed:
         # Only a range is a tuple; entries are structs.
-        if not isinstance(one, tuple):
-            found.append(one)
+        if not isinstance(item, tuple):
+            result.append(item)
             continue
-        start, count = one
+        start, count = item
         # Python's slices would accept both silently, and a shorter list would be replayed.
         if start < 0 or start + count > len(before):
             raise InputError(f"cycle {number} refers to what the one before does not have")
-        found += before[start : start + count]
-    return tuple(found)
+        result += before[start : start + count]
+    return tuple(result)
 
 
 def write_cycles_file(folder: Path, opened: float, cut: int, cycles: Sequence[RecordedCycle]) -> None:
     """Write the file. ``opened``, ``cut``: as in the head. Raises OSError."""
     head = CycleHead(format=FORMAT, kailab=__version__, opened=opened, cycles=len(cycles), cut=cut)
-    content = b"".join(jsonform.encode(one) + b"\n" for one in (head, *cycles))
+    content = b"".join(jsonform.encode(record) + b"\n" for record in (head, *cycles))
     if len(content) < LARGE:
         write_bytes(folder / NAME, content)
     else:

@@ -33,8 +33,8 @@ from kailab.scheduler.observers import DecidingScheduler, Observer
 class NamedCycles:
     """Turns recorded cycles into decision entries with names. ``others``: knows labels and owners of pods, which the records do not have."""
 
-    def __init__(self, opened: float, others: NameLookup | None = None) -> None:
-        self.names = _RecordNames(others)
+    def __init__(self, opened: float, lookup: NameLookup | None = None) -> None:
+        self.names = _RecordNames(lookup)
         self._log = DecisionLog(self.names, opened, keep_all=True)
 
     def entries(self, cycle: RecordedCycle, decisions: Decisions) -> list[Decision]:
@@ -51,9 +51,9 @@ class NamedCycles:
 
 
 class _RecordNames:
-    def __init__(self, others: NameLookup | None) -> None:
+    def __init__(self, lookup: NameLookup | None) -> None:
         self._known: dict[str, ObjectName] = {}
-        self._others = others
+        self._others = lookup
 
     def take(self, changes: Changes) -> None:
         self._known |= {task.uid: ObjectName(f"{task.namespace}/{task.name}") for task in changes.set.tasks}

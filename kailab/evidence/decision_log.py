@@ -160,7 +160,7 @@ class DecisionLog(Observer):
 
     def go_on_from(self, pending: Iterable[Pending]) -> None:
         """Take these reasons as logged already."""
-        self._pending = {one.podgroup: _reason_key(one) for one in pending}
+        self._pending = {reason.podgroup: _reason_key(reason) for reason in pending}
 
     def observe(self, entries: Sequence[Decision]) -> None:
         """Log entries, also those observed of a scheduler that reports none (``observed_decisions``)."""
@@ -224,12 +224,12 @@ class DecisionLog(Observer):
 
     def _waiting(self, pending: tuple[Pending, ...], moment: CycleMoment) -> Iterable[GroupWaits]:
         now: dict[str, tuple[str, str]] = {}
-        for one in pending:
-            now[one.podgroup] = said = _reason_key(one)
-            if self._pending.get(one.podgroup) != said:
+        for group in pending:
+            now[group.podgroup] = key = _reason_key(group)
+            if self._pending.get(group.podgroup) != key:
                 # The last action that tried gave up. Without one, allocate left the PodGroup pending.
-                action = one.tried[-1][0] if one.tried else "allocate"
-                yield GroupWaits(**moment._asdict(), action=action, **structs.asdict(self.reason(one)))
+                action = group.tried[-1][0] if group.tried else "allocate"
+                yield GroupWaits(**moment._asdict(), action=action, **structs.asdict(self.reason(group)))
         self._pending = now
 
     def reason(self, pending: Pending) -> PendingReason:
@@ -255,7 +255,7 @@ class DecisionLog(Observer):
         if self.last is None:
             return []
         self.names.refresh()
-        return [self.reason(one) for one in self.last.pending]
+        return [self.reason(group) for group in self.last.pending]
 
 
 def _reason_key(pending: Pending) -> tuple[str, str]:

@@ -109,65 +109,69 @@ class WorkloadEndedElsewhere:
 
 def moved_workloads(first: LabHistory, second: LabHistory) -> Iterator[WorkloadEndedElsewhere]:
     """Yield the workloads that ended elsewhere, in the order of their first appearance."""
-    one, two = _endings(first), _endings(second)
-    left, right = _about(first), _about(second)
+    endings_first, endings_second = _endings(first), _endings(second)
+    left, right = _decisions_by_workload(first), _decisions_by_workload(second)
     # Only binds and evictions are known of a scheduler that reports no decisions, and not their actions.
     observed = any(entry.action == ACTION for history in (first, second) for entry in history.decisions)
-    other = _first_other_seen if observed else _first_other
-    for workload in dict.fromkeys((*one, *two, *left, *right)):
-        before, after = one.get(workload, {}), two.get(workload, {})
+    first_difference = _first_observed_difference if observed else _first_difference
+    for workload in dict.fromkeys((*endings_first, *endings_second, *left, *right)):
+        before, after = endings_first.get(workload, {}), endings_second.get(workload, {})
         if before == after:
             continue
-        pair = other(left.get(workload, []), right.get(workload, []))
+        pair = first_difference(left.get(workload, []), right.get(workload, []))
         yield WorkloadEndedElsewhere(
             workload, before, after, pair, (_decision_words(pair[0]), _decision_words(pair[1]))
         )
 
 
 def _endings(history: LabHistory) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    by_workload: dict[str, dict[str, int]] = {}
     for pod in history.after.get("pods", ()):
         metadata = pod["metadata"]
         # The history contains every pod of this look.
         past = history.pods[f"{metadata.get('namespace', '')}/{metadata['name']}"]
         phase = (pod.get("status") or {}).get("phase") or "Pending"
         node = (pod.get("spec") or {}).get("nodeName")
-        how = f"{phase} on {node}" if node else phase
-        of = found.setdefault(past.workload, {})
-        of[how] = of.get(how, 0) + 1
+        ending = f"{phase} on {node}" if node else phase
+        counts = by_workload.setdefault(past.workload, {})
+        counts[ending] = counts.get(ending, 0) + 1
     # Sorted, because the order of pods depends on their names.
-    return {workload: dict(sorted(counts.items())) for workload, counts in found.items()}
+    return {workload: dict(sorted(counts.items())) for workload, counts in by_workload.items()}
 
 
-def _about(history: LabHistory) -> dict[str, list[Decision]]:
-    found: dict[str, list[Decision]] = {}
+def _decisions_by_workload(history: LabHistory) -> dict[str, list[Decision]]:
+    by_workload: dict[str, list[Decision]] = {}
     for entry in history.decisions:
         if isinstance(entry, GroupWaits) or (not isinstance(entry, WriteRefused) and entry.podgroup):
             workload = history.workloads.get(entry.podgroup, entry.podgroup)
         else:
             workload = history.pods[entry.pod].workload if entry.pod in history.pods else f"Pod {entry.pod}"
-        found.setdefault(workload, []).append(entry)
-    return found
+        by_workload.setdefault(workload, []).append(entry)
+    return by_workload
 
 
-def _first_other(one: list[Decision], two: list[Decision]) -> tuple[Decision | None, Decision | None]:
-    for left, right in zip_longest(one, two):
+def _first_difference(first: list[Decision], second: list[Decision]) -> tuple[Decision | None, Decision | None]:
+    for left, right in zip_longest(first, second):
         # Compared in words: cycle, time and pod names may differ for the same decision.
         if _decision_words(left) != _decision_words(right):
             return left, right
     return None, None
 
 
-def _first_other_seen(one: list[Decision], two: list[Decision]) -> tuple[Decision | None, Decision | None]:
+def _first_observed_difference(
+    first: list[Decision], second: list[Decision]
+) -> tuple[Decision | None, Decision | None]:
     """The first difference in binds and evictions. If one side made no further decision, its last reason to wait, if known."""
-    pairs = zip_longest(*([entry for entry in side if isinstance(entry, PodBound | PodEvicted)] for side in (one, two)))
+    pairs = zip_longest(
+        *([entry for entry in side if isinstance(entry, PodBound | PodEvicted)] for side in (first, second))
+    )
     for left, right in pairs:
-        if _seen(left) != _seen(right):
-            return left or _last_wait(one), right or _last_wait(two)
+        if _observed_key(left) != _observed_key(right):
+            return left or _last_wait(first), right or _last_wait(second)
     return None, None
 
 
-def _seen(entry: PodBound | PodEvicted | None) -> tuple[str, str]:
+def _observed_key(entry: PodBound | PodEvicted | None) -> tuple[str, str]:
     return ("", "") if entry is None else (str(entry.__struct_config__.tag), entry.node)
 
 
@@ -185,8 +189,8 @@ def _decision_words(entry: Decision | None) -> str:
         case WriteRefused():
             return f"{entry.verb} refused ({' '.join(entry.reason.split())})"
         case PodEvicted():
-            whom = f" for queue {entry.beneficiary_queue}" if entry.beneficiary_queue else ""
-            return f"{'moved' if entry.is_move else 'evicted'} from {entry.node} by {entry.action}{whom}"
+            beneficiary = f" for queue {entry.beneficiary_queue}" if entry.beneficiary_queue else ""
+            return f"{'moved' if entry.is_move else 'evicted'} from {entry.node} by {entry.action}{beneficiary}"
         case PodPromised():
             return f"promised {entry.node} by {entry.action}"
         case PodBound():
@@ -194,7 +198,7 @@ def _decision_words(entry: Decision | None) -> str:
 
 
 def _ending_words(counts: dict[str, int]) -> str:
-    return ", ".join(f"{number} {how}" for how, number in counts.items()) or "no pods"
+    return ", ".join(f"{number} {ending}" for ending, number in counts.items()) or "no pods"
 
 
 What = Literal[
@@ -263,48 +267,48 @@ class RunComparison:
 
 def diff(first: Path, second: Path) -> RunComparison:
     """Compare two run folders. The times at which they ran do not count. Raises EvidenceError."""
-    one = {test.name: test for test in store.read_run(first)[1]}
-    two = {test.name: test for test in store.read_run(second)[1]}
+    tests_first = {test.name: test for test in store.read_run(first)[1]}
+    tests_second = {test.name: test for test in store.read_run(second)[1]}
     differences: list[RunDifference] = []
-    for name in sorted(one.keys() | two.keys()):
-        if name not in two:
+    for name in sorted(tests_first.keys() | tests_second.keys()):
+        if name not in tests_second:
             differences.append(RunDifference("only_in_first", name))
-        elif name not in one:
+        elif name not in tests_first:
             differences.append(RunDifference("only_in_second", name))
         else:
-            differences += _tests(one[name], two[name])
+            differences += _compare_tests(tests_first[name], tests_second[name])
     return RunComparison(first.name, second.name, differences)
 
 
-def _tests(one: TestEvidence, two: TestEvidence) -> list[RunDifference]:
-    name = one.name
-    found: list[RunDifference] = []
-    if list(one.labs) != list(two.labs):
-        found.append(RunDifference("labs", name, "", list(one.labs), list(two.labs), "labs"))
-    shared = [lab for lab in one.labs if lab in two.labs]
+def _compare_tests(first: TestEvidence, second: TestEvidence) -> list[RunDifference]:
+    name = first.name
+    differences: list[RunDifference] = []
+    if list(first.labs) != list(second.labs):
+        differences.append(RunDifference("labs", name, "", list(first.labs), list(second.labs), "labs"))
+    shared = [lab for lab in first.labs if lab in second.labs]
     for lab in shared:
         # Causes of all labs first, then the outcome, then the effects.
-        found += _causes(one, two, lab)
-    if one.outcome != two.outcome:
-        found.append(RunDifference("outcome", name, "", one.outcome, two.outcome, "outcome"))
+        differences += _causes(first, second, lab)
+    if first.outcome != second.outcome:
+        differences.append(RunDifference("outcome", name, "", first.outcome, second.outcome, "outcome"))
     for lab in shared:
-        found += _effects(one, two, lab)
+        differences += _effects(first, second, lab)
     # Files are compared only if nothing else differs, because each cause changes many files.
-    return found or _files(one, two)
+    return differences or _files(first, second)
 
 
 # --- causes ----------------------------------------------------------------------------------------------------------
 
 
-def _causes(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDifference]:
-    for change in field_changes(as_plain_json(one.labs[lab]), as_plain_json(two.labs[lab])):
+def _causes(first: TestEvidence, second: TestEvidence, lab: str) -> Iterator[RunDifference]:
+    for change in field_changes(as_plain_json(first.labs[lab]), as_plain_json(second.labs[lab])):
         if change.path not in _COUNTS:
-            yield RunDifference("facts", one.name, lab, change.first, change.second, change.path)
-    for change in field_changes(_fleet(one, lab), _fleet(two, lab)):
+            yield RunDifference("facts", first.name, lab, change.first, change.second, change.path)
+    for change in field_changes(_fleet(first, lab), _fleet(second, lab)):
         if change.path != "name":  # the facts have it
-            yield RunDifference("fleet", one.name, lab, change.first, change.second, f"fleet: {change.path}")
-    yield from _objects(one, two, lab)
-    yield from _steps(one, two, lab)
+            yield RunDifference("fleet", first.name, lab, change.first, change.second, f"fleet: {change.path}")
+    yield from _objects(first, second, lab)
+    yield from _steps(first, second, lab)
 
 
 def _fleet(test: TestEvidence, lab: str) -> Any:
@@ -315,22 +319,22 @@ def _fleet(test: TestEvidence, lab: str) -> Any:
     return {**definition, "pools": {pool["name"]: pool for pool in definition["pools"]}}
 
 
-def _objects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDifference]:
-    left, right = _applied(one, lab), _applied(two, lab)
+def _objects(first: TestEvidence, second: TestEvidence, lab: str) -> Iterator[RunDifference]:
+    left, right = _applied(first, lab), _applied(second, lab)
     for key in [*left, *(key for key in right if key not in left)]:
         name, again = key
         label = f"{name}, applied again ({again})" if again else name
         if key not in right or key not in left:
-            there, here = ("applied" if key in side else NOTHING for side in (left, right))
-            yield RunDifference("object", one.name, lab, there, here, label)
+            in_first, in_second = ("applied" if key in side else NOTHING for side in (left, right))
+            yield RunDifference("object", first.name, lab, in_first, in_second, label)
             continue
         for change in list(object_changes(left[key], right[key]))[:_FEW]:
-            yield RunDifference("object", one.name, lab, change.first, change.second, f"{label}: {change.path}")
+            yield RunDifference("object", first.name, lab, change.first, change.second, f"{label}: {change.path}")
 
 
 def _applied(test: TestEvidence, lab: str) -> dict[tuple[str, int], dict[str, Any]]:
     """(``queue team-a``, how often it was applied before) -> the applied object."""
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    applied: dict[tuple[str, int], dict[str, Any]] = {}
     counts: dict[str, int] = {}
     for file in sorted((test.path / lab / "manifests").glob("*")):
         for obj in _documents(test, lab, f"manifests/{file.name}"):
@@ -338,21 +342,21 @@ def _applied(test: TestEvidence, lab: str) -> dict[tuple[str, int], dict[str, An
             space = f"{meta['namespace']}/" if meta.get("namespace") not in (None, "default") else ""
             name = f"{obj['kind'].lower()} {space}{meta.get('name') or meta.get('generateName')}"
             # An object may be applied several times: the first application is compared with the first, and so on.
-            found[name, counts.get(name, 0)] = obj
+            applied[name, counts.get(name, 0)] = obj
             counts[name] = counts.get(name, 0) + 1
-    return found
+    return applied
 
 
 def _documents(test: TestEvidence, lab: str, file: str) -> list[Any]:
     return [value for value, _ in yamltext.read_documents(test.text(lab, file), str(test.path / lab / file))]
 
 
-def _steps(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDifference]:
+def _steps(first: TestEvidence, second: TestEvidence, lab: str) -> Iterator[RunDifference]:
     """Yield the first step that differs."""
-    for number, (left, right) in enumerate(zip_longest(one.steps(lab), two.steps(lab)), 1):
+    for number, (left, right) in enumerate(zip_longest(first.steps(lab), second.steps(lab)), 1):
         # Times do not count: a step is the same if it happens later because something took longer.
         if _done(left) != _done(right):
-            yield RunDifference("step", one.name, lab, _done(left), _done(right), f"step {number}:")
+            yield RunDifference("step", first.name, lab, _done(left), _done(right), f"step {number}:")
             return
 
 
@@ -366,18 +370,20 @@ def _done(step: RecordedStep | None) -> str | None:
 # --- effects ----------------------------------------------------------------------------------------------------------
 
 
-def _effects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[RunDifference]:
-    for number, (left, right) in enumerate(zip_longest(one.decisions(lab), two.decisions(lab)), 1):
+def _effects(first: TestEvidence, second: TestEvidence, lab: str) -> Iterator[RunDifference]:
+    for number, (left, right) in enumerate(zip_longest(first.decisions(lab), second.decisions(lab)), 1):
         if left != right:
-            yield RunDifference("decision", one.name, lab, left, right, f"decision {number} is the first that differs")
+            yield RunDifference(
+                "decision", first.name, lab, left, right, f"decision {number} is the first that differs"
+            )
             break
     # Later differences are mostly consequences of the first one, so only the first is listed.
-    for one_moved in moved_workloads(LabHistory.of_test(one, lab), LabHistory.of_test(two, lab)):
-        yield RunDifference("workload", one.name, lab, *one_moved.data(), str(one_moved))
-    first, second = _ending(one, lab), _ending(two, lab)
-    for app in sorted(first.keys() | second.keys()):
-        if first.get(app) != second.get(app):
-            yield RunDifference("ending", one.name, lab, first.get(app), second.get(app), f"pods of {app} at the end")
+    for moved in moved_workloads(LabHistory.of_test(first, lab), LabHistory.of_test(second, lab)):
+        yield RunDifference("workload", first.name, lab, *moved.data(), str(moved))
+    before, after = _ending(first, lab), _ending(second, lab)
+    for app in sorted(before.keys() | after.keys()):
+        if before.get(app) != after.get(app):
+            yield RunDifference("ending", first.name, lab, before.get(app), after.get(app), f"pods of {app} at the end")
 
 
 def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
@@ -402,17 +408,17 @@ def describe_decisions(first: Decision | None, second: Decision | None) -> str:
 def _decision_line(entry: Decision | None) -> str:
     if entry is None:
         return "nothing"
-    what = entry.podgroup if isinstance(entry, GroupWaits) else entry.pod
+    subject = entry.podgroup if isinstance(entry, GroupWaits) else entry.pod
     where = entry.reason if isinstance(entry, GroupWaits | WriteRefused) else entry.node
-    return f"cycle {entry.cycle}: {entry.__struct_config__.tag} {what} {where}".rstrip()
+    return f"cycle {entry.cycle}: {entry.__struct_config__.tag} {subject} {where}".rstrip()
 
 
-def _files(one: TestEvidence, two: TestEvidence) -> list[RunDifference]:
+def _files(first: TestEvidence, second: TestEvidence) -> list[RunDifference]:
     """The files that differ, if no cause or effect does."""
-    left = {name: _digest(one.path / name) for name in run.files_in(one.path)}
-    right = {name: _digest(two.path / name) for name in run.files_in(two.path)}
+    left = {name: _digest(first.path / name) for name in run.files_in(first.path)}
+    right = {name: _digest(second.path / name) for name in run.files_in(second.path)}
     return [
-        RunDifference("file", one.name, "", left.get(name), right.get(name), name)
+        RunDifference("file", first.name, "", left.get(name), right.get(name), name)
         for name in sorted(left.keys() | right.keys())
         if name != RUN and left.get(name) != right.get(name)  # run.json has wall times
     ]
@@ -429,7 +435,7 @@ def _digest(path: Path) -> str:
         # A damaged file is compared byte for byte.
         with suppress(msgspec.MsgspecError, AttributeError):
             content = canonical.json_lines(
-                {key: value for key, value in one.items() if key != "source"} for one in decode(content)
+                {key: value for key, value in entry.items() if key != "source"} for entry in decode(content)
             )
     return run.digest(content)
 

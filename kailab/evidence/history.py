@@ -30,7 +30,7 @@ from kailab.evidence.entries import (
 from kailab.evidence.recording import Recording
 from kailab.grouping.default import TOP_OWNER_METADATA
 from kailab.model import labels
-from kailab.model.objects import controller_name, parent_of
+from kailab.model.objects import controller_name
 from kailab.model.times import parse_time
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ _TOP = re.compile(r"""^(name|kind): (["']?)(.*)\2$""", re.MULTILINE)
 _REPLICA_SET = re.compile(r"ReplicaSet/(.+)-[0-9a-z]{6,10}")
 
 
-def add_owner(owners: list[str], told: str) -> None:
+def add_owner(owners: list[str], owner: str) -> None:
     """Add an owner; a ReplicaSet whose name ends in a hash also adds its Deployment."""
-    if not told or told in owners:
+    if not owner or owner in owners:
         return
-    owners.append(told)
-    if made := _REPLICA_SET.fullmatch(told):
-        owners.append(f"Deployment/{made.group(1)}")
+    owners.append(owner)
+    if match := _REPLICA_SET.fullmatch(owner):
+        owners.append(f"Deployment/{match.group(1)}")
 
 
 def group_workload(group: Object) -> str:
@@ -56,8 +56,8 @@ def group_workload(group: Object) -> str:
     # Grouping writes five lines of YAML; a regular expression reads them without a parser.
     lines = _TOP.findall((group["metadata"].get("annotations") or {}).get(TOP_OWNER_METADATA, ""))
     # Quotes surround values that YAML would not read as a string, for example digits.
-    told = {key: text for key, _, text in lines}
-    return f"{told['kind']}/{told['name']}" if told.get("kind") and told.get("name") else ""
+    owner = {key: text for key, _, text in lines}
+    return f"{owner['kind']}/{owner['name']}" if owner.get("kind") and owner.get("name") else ""
 
 
 class WorkloadIndex:
@@ -99,22 +99,22 @@ class WorkloadIndex:
         for pod in pods:
             metadata = pod["metadata"]
             space = metadata.get("namespace", "")
-            group = (metadata.get("annotations") or {}).get(labels.POD_GROUP)
-            self._take(f"{space}/{metadata['name']}", f"{space}/{group}" if group else "", controller_name(pod))
-        for one in gone:
-            self._tell(_full(one), "")
-        for one in groups:
-            self._tell(_full(one), group_workload(one))
+            name = (metadata.get("annotations") or {}).get(labels.POD_GROUP)
+            self._take(f"{space}/{metadata['name']}", f"{space}/{name}" if name else "", controller_name(pod))
+        for group in gone:
+            self._tell(_full(group), "")
+        for group in groups:
+            self._tell(_full(group), group_workload(group))
 
     def stood(self, rows: Sequence[PodRow]) -> None:
         """Read the rows of a state."""
         for row in rows:
             self._take(row.name, f"{_space(row.name)}/{row.podgroup}" if row.podgroup else "", row.owner)
 
-    def _take(self, pod: str, podgroup: str, told: str) -> None:
+    def _take(self, pod: str, podgroup: str, owner: str) -> None:
         owners = self._owners.setdefault(pod, [])
         count = len(owners)
-        add_owner(owners, told)
+        add_owner(owners, owner)
         before = self._group.get(pod, "")
         group = podgroup or before
         if not group and len(owners) != count:
@@ -142,16 +142,16 @@ class WorkloadIndex:
         self.changed.add(podgroup)
         # A PodGroup without the annotation gets the workload of others with the same owner.
         for key in {key for pod in self._pods.get(podgroup, ()) if (key := self._key(pod))}:
-            self.changed |= {one for one in self._of_owner[key] if one not in self._tops}
+            self.changed |= {group for group in self._of_owner[key] if group not in self._tops}
 
     def _top(self, podgroup: str) -> str:
-        found = self._tops.get(podgroup, "")
-        for pod in () if found else self._pods[podgroup]:
+        workload = self._tops.get(podgroup, "")
+        for pod in () if workload else self._pods[podgroup]:
             key = self._key(pod)
-            for other in reversed(self._of_owner[key]) if key else ():
-                if other in self._tops:
-                    return self._tops[other]
-        return found
+            for group in reversed(self._of_owner[key]) if key else ():
+                if group in self._tops:
+                    return self._tops[group]
+        return workload
 
     def _key(self, pod: str) -> tuple[str, str] | None:
         owners = self._owners[pod]
@@ -229,16 +229,18 @@ class LabHistory:
         if cycle_files.has_cycles(folder):
             head, cycles = cycle_files.read_cycles_file(folder)
             opened = head.opened
-        looks = {
-            look: {kind: test.objects(lab, look, kind) for kind in ("pods", "podgroups", "queues", "priorityclasses")}
-            for look in ("before", "after")
+        objects = {
+            moment: {
+                kind: test.objects(lab, moment, kind) for kind in ("pods", "podgroups", "queues", "priorityclasses")
+            }
+            for moment in ("before", "after")
         }
         decisions = test.decisions(lab)
         # A lab with another scheduler has no cycles. Each decision has both clocks.
         if opened is None:
             opened = _opened(decisions, folder)
         states = time_states(list(test.states(lab).items()), steps)
-        return cls(opened, steps, decisions, states, cycles, looks["before"], looks["after"], test.pending(lab))
+        return cls(opened, steps, decisions, states, cycles, objects["before"], objects["after"], test.pending(lab))
 
     @classmethod
     def of_recording(cls, recording: Recording) -> LabHistory:
@@ -252,57 +254,57 @@ class LabHistory:
     @cached_property
     def pods(self) -> dict[str, PodPast]:
         """All pods by full name, in the order of their first appearance."""
-        found: dict[str, PodPast] = {}
+        by_name: dict[str, PodPast] = {}
         for entry in self.decisions:
             if isinstance(entry, PodBound | PodPromised | PodEvicted):
-                self._take_decision(found, entry)
+                self._take_decision(by_name, entry)
         # Before the objects, so that a creation known from a record is not counted twice.
-        uids = self._take_cycles(found)
+        uids = self._take_cycles(by_name)
         for look in (self.before, self.after):
             for pod in look.get("pods", ()):
-                self._take_object(found, pod, uids)
+                self._take_object(by_name, pod, uids)
         # States last: they exist only after steps, so their times count only if there is no better one.
         for t, state in self.states:
-            self._take_rows(found, t, state.pods)
-        tops = self._tops(found)
-        for past in found.values():
+            self._take_rows(by_name, t, state.pods)
+        tops = self._tops(by_name)
+        for past in by_name.values():
             if past.podgroup in tops and tops[past.podgroup] not in past.owners:
                 past.owners.append(tops[past.podgroup])
-        return found
+        return by_name
 
     @cached_property
     def queue_parents(self) -> dict[str, str]:
         """Queue -> its parent (empty for a root), for all queues of the history."""
-        found = {row.name: row.parent for _, state in self.states for row in state.queues}
+        parents = {row.name: row.parent for _, state in self.states for row in state.queues}
         for look in (self.before, self.after):
             for queue in look.get("queues", ()):
-                found[queue["metadata"]["name"]] = parent_of(queue)
-        return found
+                parents[queue["metadata"]["name"]] = (queue.get("spec") or {}).get("parentQueue") or ""
+        return parents
 
     @cached_property
     def workloads(self) -> WorkloadIndex:
         """PodGroup (full name) -> the workload of its pods."""
-        found = WorkloadIndex()
-        found.decided(self.decisions)
+        index = WorkloadIndex()
+        index.decided(self.decisions)
         for look in (self.before, self.after):
-            found.looked(look.get("pods", ()), look.get("podgroups", ()))
+            index.looked(look.get("pods", ()), look.get("podgroups", ()))
         for _, state in self.states:
-            found.stood(state.pods)
-        return found
+            index.stood(state.pods)
+        return index
 
     # --- sources of pods ------------------------------------------------------------------------------------------
 
-    def _take_decision(self, found: dict[str, PodPast], entry: PodBound | PodPromised | PodEvicted) -> None:
-        pod = found.setdefault(entry.pod, PodPast(entry.pod))
+    def _take_decision(self, by_name: dict[str, PodPast], entry: PodBound | PodPromised | PodEvicted) -> None:
+        pod = by_name.setdefault(entry.pod, PodPast(entry.pod))
         pod.app, pod.podgroup, pod.queue = entry.app or pod.app, entry.podgroup, entry.queue
         # A promise does not have the pod's owner.
         if not isinstance(entry, PodPromised):
             add_owner(pod.owners, entry.owner)
 
-    def _take_object(self, found: dict[str, PodPast], obj: Object, uids: set[str]) -> None:
+    def _take_object(self, by_name: dict[str, PodPast], obj: Object, uids: set[str]) -> None:
         metadata = obj["metadata"]
         space = metadata.get("namespace", "")
-        pod = found.setdefault(f"{space}/{metadata['name']}", PodPast(f"{space}/{metadata['name']}"))
+        pod = by_name.setdefault(f"{space}/{metadata['name']}", PodPast(f"{space}/{metadata['name']}"))
         pod.app = (metadata.get("labels") or {}).get("app", "") or pod.app
         add_owner(pod.owners, controller_name(obj))
         if group := (metadata.get("annotations") or {}).get(labels.POD_GROUP):
@@ -316,9 +318,9 @@ class LabHistory:
             if pod.phase in ("Succeeded", "Failed") and over.get("finishedAt"):
                 pod.ended = self._since(over["finishedAt"])
 
-    def _take_rows(self, found: dict[str, PodPast], t: float, rows: Sequence[PodRow]) -> None:
+    def _take_rows(self, by_name: dict[str, PodPast], t: float, rows: Sequence[PodRow]) -> None:
         for row in rows:
-            pod = found.setdefault(row.name, PodPast(row.name))
+            pod = by_name.setdefault(row.name, PodPast(row.name))
             pod.app, pod.queue = row.app or pod.app, row.queue or pod.queue
             add_owner(pod.owners, row.owner)
             if row.podgroup:
@@ -331,12 +333,12 @@ class LabHistory:
         # Cycles have the exact time of a deletion; states would add it again, later.
         if self.cycles:
             return
-        there = {row.name for row in rows}
-        for pod in found.values():
-            if pod.created and pod.created[0] <= t and not pod.gone and pod.name not in there:
+        present = {row.name for row in rows}
+        for pod in by_name.values():
+            if pod.created and pod.created[0] <= t and not pod.gone and pod.name not in present:
                 pod.gone.append(t)
 
-    def _take_cycles(self, found: dict[str, PodPast]) -> set[str]:
+    def _take_cycles(self, by_name: dict[str, PodPast]) -> set[str]:
         """Read exact times of creation and deletion from the scheduler's records. Return the UIDs of the pods."""
         names: dict[str, PodPast] = {}
         for cycle in self.cycles:
@@ -344,7 +346,7 @@ class LabHistory:
             for task in cycle.changes.set.tasks:
                 full = f"{task.namespace}/{task.name}"
                 if task.uid not in names:
-                    names[task.uid] = found.setdefault(full, PodPast(full))
+                    names[task.uid] = by_name.setdefault(full, PodPast(full))
                     names[task.uid].created.append(round(task.created - self.opened, 6) if task.created else t)
                 # Objects at the end have the exact time of pods that still exist.
                 if task.status in _ENDED and names[task.uid].ended is None:

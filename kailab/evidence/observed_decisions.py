@@ -67,7 +67,7 @@ class DecisionObserver:
     def entries(self, cycle: int) -> list[Decision]:
         """The binds and evictions since the last call, as entries of a cycle."""
         now = self._cluster.now()
-        found: list[Decision] = []
+        decisions: list[Decision] = []
         events = self._watch.poll()
         stopped = self._reasons_elsewhere(events)
         moment: dict[str, Any] = {"cycle": cycle, "t": round(now - self._opened, 6), "time": format_rfc3339(now)}
@@ -79,20 +79,20 @@ class DecisionObserver:
             # Only the first event with a node is the bind.
             if pod["spec"].get("nodeName") and uid not in self._bound:
                 self._bound.add(uid)
-                found.append(PodBound(**moment, action=ACTION, **self._pod(pod)))
+                decisions.append(PodBound(**moment, action=ACTION, **self._pod(pod)))
             # KAI's default evictor and kube-scheduler's preemption set DisruptionTarget before they delete a pod; controllers of workloads
             # do not.
             stop = None if uid in self._evicted else _evicted_because(pod) or stopped.get(uid)
             if stop is not None:
                 self._evicted.add(uid)
                 self._unexplained.pop(uid, None)
-                found.append(self._evicted_entry(moment, pod, stop))
+                decisions.append(self._evicted_entry(moment, pod, stop))
             elif "deletionTimestamp" in pod["metadata"] and uid in self._bound and uid not in self._evicted:
                 self._unexplained.setdefault(uid, (pod, now))
             if event.type == "DELETED":
                 self._bound.discard(uid)
                 self._evicted.discard(uid)
-        return [*found, *(self._evicted_entry(moment, pod, stop) for pod, stop in self._late_reasons(now))]
+        return [*decisions, *(self._evicted_entry(moment, pod, stop) for pod, stop in self._late_reasons(now))]
 
     def close(self) -> None:
         self._watch.close()
@@ -102,8 +102,8 @@ class DecisionObserver:
 
     def _reasons_elsewhere(self, events: Sequence[WatchEvent]) -> Mapping[str, EvictionReason]:
         pods = {event.object["metadata"]["uid"]: event.object for event in events if event.kind == "Pod"}
-        asked = [pod for uid, pod in pods.items() if uid not in self._evicted]
-        return self._stopped(asked) if asked and self._stopped is not None else {}
+        unexplained = [pod for uid, pod in pods.items() if uid not in self._evicted]
+        return self._stopped(unexplained) if unexplained and self._stopped is not None else {}
 
     def _late_reasons(self, now: float) -> list[tuple[Object, EvictionReason]]:
         """Evictions whose reason was not known when the deletion started."""
@@ -112,23 +112,23 @@ class DecisionObserver:
         if self._stopped is None or not self._unexplained or now - self._asked_at < _AGAIN_SECONDS:
             return []
         self._asked_at = now
-        told = self._stopped([pod for pod, _ in self._unexplained.values()])
-        late = [(self._unexplained.pop(uid)[0], told[uid]) for uid in [*self._unexplained] if uid in told]
+        reasons = self._stopped([pod for pod, _ in self._unexplained.values()])
+        late = [(self._unexplained.pop(uid)[0], reasons[uid]) for uid in [*self._unexplained] if uid in reasons]
         # Pods that still exist must not be reported twice.
         self._evicted |= {pod["metadata"]["uid"] for pod, _ in late} & self._bound
         return late
 
     def _evicted_entry(self, moment: Mapping[str, Any], pod: Object, stop: EvictionReason) -> PodEvicted:
-        return PodEvicted(**moment, **self._told(stop)._asdict(), **self._pod(pod), reason=stop.message)
+        return PodEvicted(**moment, **self._cause(stop)._asdict(), **self._pod(pod), reason=stop.message)
 
-    def _told(self, stop: EvictionReason) -> _Cause:
-        told = stop.told or self._eviction(stop.message)
-        if told is None:
+    def _cause(self, stop: EvictionReason) -> _Cause:
+        condition = stop.told or self._eviction(stop.message)
+        if condition is None:
             return _Cause(ACTION, "", "")
-        namespace, _, name = told.beneficiary.partition("/")
+        namespace, _, name = condition.beneficiary.partition("/")
         group = self._groups.get((namespace, name))
-        queue = group["spec"].get("queue", "") if group is not None else told.queue
-        return _Cause(told.action, told.beneficiary, queue)
+        queue = group["spec"].get("queue", "") if group is not None else condition.queue
+        return _Cause(condition.action, condition.beneficiary, queue)
 
     def _pod(self, pod: Object) -> dict[str, Any]:
         metadata = pod["metadata"]

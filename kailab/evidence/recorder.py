@@ -150,11 +150,11 @@ class Recorder(Observer):
         recording = self.recording
         # The count continues from command to command, so that no file name is used twice.
         number = recording.manifests_before + len(recording.manifests) + 1
-        kept = f"{number:02d}-{canonical.safe_name(f'{plain}.yaml')}"
+        file_name = f"{number:02d}-{canonical.safe_name(f'{plain}.yaml')}"
         recording.manifests.append(
-            (kept, msgspec.Raw(msgspec.json.encode(objects)))
+            (file_name, msgspec.Raw(msgspec.json.encode(objects)))
         )  # encoded now, because the caller may change the objects
-        return kept
+        return file_name
 
     def on_refusal(self, sources: Sequence[str | Object]) -> None:
         """Keep refused texts and objects, because errors may quote them."""
@@ -233,7 +233,7 @@ class Recorder(Observer):
         make_folder(folder, new=True)
         keeping = self._sanitizer()
         recording, text = self.recording, keeping.text
-        told = text.entries(timeline_entries(self.recording.moments()))
+        timeline = text.entries(timeline_entries(self.recording.moments()))
         files = {
             "lab.json": canonical.pretty_json(self.facts),
             "steps.json": canonical.pretty_json(text.entries([keeping.step(step) for step in self.steps])),
@@ -241,14 +241,14 @@ class Recorder(Observer):
             "expectations.jsonl": canonical.json_lines(text.entries(self.expectations)),
             "pending.json": canonical.pretty_json(text.entries(recording.pending)),
             "events.json": canonical.pretty_json(text.entries([read_event(event) for event in recording.events])),
-            "timeline.json": canonical.pretty_json(told),
-            "timeline.txt": render_timeline(told).encode(),
+            "timeline.json": canonical.pretty_json(timeline),
+            "timeline.txt": render_timeline(timeline).encode(),
         }
         if self.cycles:
             cutter = RecordCutter(keeping.keeps_label, text.text)
             # A list, because ``cutter.cut`` is complete only after all cycles.
-            kept = list(cutter.cycles(self.cycles))
-            cycles.write_cycles_file(folder, recording.opened, len(cutter.cut), kept)
+            cut_cycles = list(cutter.cycles(self.cycles))
+            cycles.write_cycles_file(folder, recording.opened, len(cutter.cut), cut_cycles)
         # Imported here because it needs numpy, and tests without evidence do not.
         from kailab.evidence.metrics.over_time import encode_series
 
@@ -261,8 +261,8 @@ class Recorder(Observer):
         states = {f"{name}.json": canonical.pretty_json(text.entry(state)) for name, state in recording.states}
         _write_all(folder / "states", states)
         for name, objects in (("before", keeping.before), ("after", keeping.after)):
-            looks = {f"{kind}.json": canonical.pretty_json(found) for kind, found in objects.items()}
-            _write_all(folder / name, looks)
+            by_file = {f"{kind}.json": canonical.pretty_json(listed) for kind, listed in objects.items()}
+            _write_all(folder / name, by_file)
 
     def keeping(self, cuts: CutCache) -> Sanitizer:
         """The sanitizer for all that is recorded now. ``cuts``: the cache of earlier looks."""
@@ -348,8 +348,8 @@ def write_test(
     )
     # A message or docstring may quote objects of any of the labs, so the rules of each lab apply. Without a lab, only texts in the form of a credential are cut.
     for text in [recorder.text for recorder in opened] or [Scrubber((), ())]:
-        kept = text.entry(result)
-        result = structs.replace(kept, test=result.test, outcome=result.outcome, labs=result.labs)
+        scrubbed = text.entry(result)
+        result = structs.replace(scrubbed, test=result.test, outcome=result.outcome, labs=result.labs)
     write_bytes(folder / RESULT, canonical.pretty_json(result))
 
 
@@ -360,11 +360,11 @@ class ResultHead(msgspec.Struct):
     outcome: str = "unknown"
 
 
-def check_format(found: int, place: Path) -> None:
+def check_format(format: int, place: Path) -> None:
     """Raise EvidenceError if evidence has another format than this version writes."""
-    if found != FORMAT:
-        whose = "a newer" if found > FORMAT else "an older"
+    if format != FORMAT:
+        whose = "a newer" if format > FORMAT else "an older"
         raise EvidenceError(
-            f"{place}: evidence of {whose} kailab (format {found}; this one reads format {FORMAT}); `kailab evidence verify` "
+            f"{place}: evidence of {whose} kailab (format {format}; this one reads format {FORMAT}); `kailab evidence verify` "
             "still checks it, and the tests can be run again"
         )

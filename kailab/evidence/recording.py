@@ -138,15 +138,15 @@ class Recording(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Yield steps, expectations and the decisions of each cycle, in order."""
         steps, expectations = iter(self.steps), iter(self.expectations)
         decided = 0
-        for what in self.order:
-            if what == STEP:
+        for entry in self.order:
+            if entry == STEP:
                 yield next(steps)
-            elif what == EXPECTATION:
+            elif entry == EXPECTATION:
                 yield next(expectations)
             else:
                 # The decisions of all cycles are in one list; ``order`` has their number for each cycle.
-                yield self.decisions[decided : decided + what]
-                decided += what
+                yield self.decisions[decided : decided + entry]
+                decided += entry
 
 
 _JOINED = ("manifests", "refused", "steps", "states", "decisions", "expectations", "order", "cycles")

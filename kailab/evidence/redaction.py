@@ -220,14 +220,16 @@ class Redaction:
             if key not in head and key != "metadata":
                 self._drop(value, key)
         # All metadata is read, so that its texts are remembered as cut; only names are kept.
-        known = self._metadata(obj.get("metadata") or {})
-        named = {key: known[key] for key in ("name", "namespace", "generateName") if key in known} if known else {}
-        return {**head, "metadata": named}
+        metadata = self._metadata(obj.get("metadata") or {})
+        names = (
+            {key: metadata[key] for key in ("name", "namespace", "generateName") if key in metadata} if metadata else {}
+        )
+        return {**head, "metadata": names}
 
     def notes(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """The annotations that are kept."""
-        found: dict[str, str] = self._annotations(annotations)
-        return found
+        kept: dict[str, str] = self._annotations(annotations)
+        return kept
 
     def keeps_label(self, key: str) -> bool:
         """True if a label is kept by its key or because a selector of the lab names it."""
@@ -236,12 +238,12 @@ class Redaction:
     # --- any structure ------------------------------------------------------------------------------------------------
 
     def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
         for key, inside in value.items():
             cut = self._field(key, inside)
             if cut is not _ABSENT:
-                found[key] = cut
-        return found
+                kept[key] = cut
+        return kept
 
     def _field(self, key: str, value: Any) -> Any:
         """The kept content of a field, or _ABSENT."""
@@ -264,7 +266,7 @@ class Redaction:
             # A mapping that was empty stays, because an empty selector has a meaning. One that became empty is dropped.
             return _ABSENT if value and not cut else cut
         if isinstance(value, list):
-            items = [one for item in value if (one := self._inside(key, item)) is not _ABSENT]
+            items = [cut_item for item in value if (cut_item := self._inside(key, item)) is not _ABSENT]
             return _ABSENT if value and not items else items
         if isinstance(value, str):
             if self._keeps(key, value):
@@ -314,15 +316,15 @@ class Redaction:
     def _metadata(self, value: Any) -> Any:
         if not isinstance(value, dict):
             return self._drop(value, "metadata")
-        found: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
         for key, inside in value.items():
             if key in _METADATA:
-                found[key] = inside
+                kept[key] = inside
             elif key in ("labels", "annotations"):
-                found[key] = self._labels(inside) if key == "labels" else self._annotations(inside)
+                kept[key] = self._labels(inside) if key == "labels" else self._annotations(inside)
             else:
                 self._drop(inside, key)
-        return found
+        return kept
 
     def _labels(self, value: Any) -> Any:
         return self._notes(value, "labels", lambda key, _: self.keeps_label(key))
@@ -333,15 +335,15 @@ class Redaction:
     def _notes(self, value: Any, field: str, keeps: Any) -> Any:
         if not isinstance(value, dict):
             return self._drop(value, field)
-        found: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
         for key, text in value.items():
             if keeps(key, text):
-                found[key] = text
+                kept[key] = text
             elif key == _LAST_APPLIED:
                 self._applied(text)
             else:
                 self._drop(text, field)
-        return found
+        return kept
 
     def _applied(self, text: Any) -> None:
         """Cut the earlier state of an object in kubectl's annotation."""
@@ -358,45 +360,45 @@ class Redaction:
 
     def _pod(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         """A pod spec at any place of an object."""
-        found: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
         for key, value in spec.items():
             if key in ("containers", "initContainers") and isinstance(value, list):
-                found[key] = [self._container(one) if isinstance(one, dict) else {} for one in value]
+                kept[key] = [self._container(container) if isinstance(container, dict) else {} for container in value]
             elif key == "volumes":
-                found[key] = self._volumes(value)
+                kept[key] = self._volumes(value)
             elif key == "resources":
-                found[key] = self._mapping(value or {})
+                kept[key] = self._mapping(value or {})
             elif key in _POD_FIELDS:
-                found[key] = value
+                kept[key] = value
             else:
                 self._drop(value, key)
-        return found
+        return kept
 
     def _container(self, container: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
         for key, value in container.items():
             if key in _CONTAINER_FIELDS:
-                found[key] = value
+                kept[key] = value
             elif key == "image":
-                found[key] = self._image(value)
+                kept[key] = self._image(value)
             elif key == "resources":
-                found[key] = self._mapping(value or {})
+                kept[key] = self._mapping(value or {})
             elif key == "ports":
-                found[key] = [{name: port[name] for name in _PORT_FIELDS if name in port} for port in _items(value)]
+                kept[key] = [{name: port[name] for name in _PORT_FIELDS if name in port} for port in _items(value)]
             elif key == "volumeMounts":
                 # The mounted volumes show which ConfigMaps a pod needs; the mount paths are not needed.
-                found[key] = [
-                    {"name": one.get("name", ""), "mountPath": f"/{n}"} for n, one in enumerate(_items(value))
+                kept[key] = [
+                    {"name": mount.get("name", ""), "mountPath": f"/{n}"} for n, mount in enumerate(_items(value))
                 ]
-                self._drop([one.get("mountPath") for one in value or ()], key)
+                self._drop([mount.get("mountPath") for mount in value or ()], key)
             elif key == "lifecycle":
                 if hook := self._pre_stop(value):
-                    found[key] = {"preStop": hook}
+                    kept[key] = {"preStop": hook}
             else:
                 self._drop(value, key)
         if maps := _config_maps(container):
-            found["envFrom"] = maps
-        return found
+            kept["envFrom"] = maps
+        return kept
 
     def _pre_stop(self, lifecycle: Any) -> dict[str, Any]:
         """The existence and duration of a preStop hook, without its command."""
@@ -418,10 +420,10 @@ class Redaction:
         if not isinstance(value, str):
             return self._drop(value, "image")
         plain = _SCHEME.sub("", value)
-        host, slash, rest = plain.partition("/")
+        host, slash, path = plain.partition("/")
         if slash and "@" in host:
             host = host.rpartition("@")[2]
-        plain = re.split(r"[?#]", f"{host}{slash}{rest}")[0]
+        plain = re.split(r"[?#]", f"{host}{slash}{path}")[0]
         if plain == value:
             if _IMAGE.fullmatch(value) or not value:
                 return value
@@ -438,25 +440,25 @@ class Redaction:
     def _volumes(self, value: Any) -> Any:
         if not isinstance(value, list):
             return self._drop(value, "volumes")
-        return [self._volume(one) for one in value if isinstance(one, dict)]
+        return [self._volume(volume) for volume in value if isinstance(volume, dict)]
 
     def _volume(self, volume: Mapping[str, Any]) -> dict[str, Any]:
         """Keep claims and names of ConfigMaps, which must exist before a pod can run. Other volumes become an emptyDir."""
         name = {"name": volume.get("name", "")}
-        claim, made = volume.get("persistentVolumeClaim"), volume.get("ephemeral")
+        claim, ephemeral = volume.get("persistentVolumeClaim"), volume.get("ephemeral")
         if claim:
             return {**name, "persistentVolumeClaim": {"claimName": claim.get("claimName", "")}}
-        if made:
-            return {**name, "ephemeral": self._mapping(made)}
+        if ephemeral:
+            return {**name, "ephemeral": self._mapping(ephemeral)}
         # Also for ConfigMaps, whose names are added again below, without keys and paths.
         self._drop({key: inside for key, inside in volume.items() if key != "name"}, "volumes")
         maps = [volume["configMap"]] if volume.get("configMap") else []
         maps += [s["configMap"] for s in (volume.get("projected") or {}).get("sources") or () if s.get("configMap")]
-        named = [{"name": one.get("name", ""), **_optional(one)} for one in maps]
+        references = [{"name": config_map.get("name", ""), **_optional(config_map)} for config_map in maps]
         if volume.get("configMap"):
-            return {**name, "configMap": named[0]}
-        if named:
-            return {**name, "projected": {"sources": [{"configMap": one} for one in named]}}
+            return {**name, "configMap": references[0]}
+        if references:
+            return {**name, "projected": {"sources": [{"configMap": config_map} for config_map in references]}}
         return {**name, "emptyDir": {}}
 
 
@@ -476,7 +478,7 @@ def _items(value: Any) -> list[dict[str, Any]]:
     """The items of a list of mappings. Raises TypeError for another value."""
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
         raise TypeError("expected a list of mappings")
     return value
 
@@ -484,22 +486,22 @@ def _items(value: Any) -> list[dict[str, Any]]:
 def _config_maps(container: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The ConfigMaps that a container's environment needs; a scheduler checks that they exist."""
     # Without Secrets: KAI's predicate only checks ConfigMaps.
-    found = [one["configMapRef"] for one in container.get("envFrom") or () if one.get("configMapRef")]
+    references = [source["configMapRef"] for source in container.get("envFrom") or () if source.get("configMapRef")]
     for entry in container.get("env") or ():
-        if named := (entry.get("valueFrom") or {}).get("configMapKeyRef"):
-            found.append(named)
-    return [{"configMapRef": {"name": one.get("name", ""), **_optional(one)}} for one in found]
+        if reference := (entry.get("valueFrom") or {}).get("configMapKeyRef"):
+            references.append(reference)
+    return [{"configMapRef": {"name": source.get("name", ""), **_optional(source)}} for source in references]
 
 
 def _optional(reference: Mapping[str, Any]) -> dict[str, bool]:
     return {"optional": bool(reference["optional"])} if "optional" in reference else {}
 
 
-def _selected(value: Any, found: set[str]) -> None:
+def _selected(value: Any, keys: set[str]) -> None:
     """Collect label keys that selectors name, at any place in a structure."""
     if isinstance(value, list):
         for item in value:
-            _selected(item, found)
+            _selected(item, keys)
         return
     if not isinstance(value, dict):
         return
@@ -507,12 +509,12 @@ def _selected(value: Any, found: set[str]) -> None:
         if (key in ("matchLabels", "nodeSelector") and isinstance(inside, dict)) or (
             key == "selector" and isinstance(inside, dict) and all(isinstance(text, str) for text in inside.values())
         ):
-            found.update(inside)
+            keys.update(inside)
         elif key == "matchExpressions" and isinstance(inside, list):
-            found.update(one["key"] for one in inside if isinstance(one, dict) and isinstance(one.get("key"), str))
+            keys.update(item["key"] for item in inside if isinstance(item, dict) and isinstance(item.get("key"), str))
         elif key in ("topologyKey", "nodeLabel") and isinstance(inside, str):
-            found.add(inside)
+            keys.add(inside)
         elif key in ("matchLabelKeys", "mismatchLabelKeys") and isinstance(inside, list):
-            found.update(one for one in inside if isinstance(one, str))
+            keys.update(item for item in inside if isinstance(item, str))
         elif isinstance(inside, dict | list):
-            _selected(inside, found)
+            _selected(inside, keys)

@@ -146,15 +146,18 @@ def _lab(test: store.TestEvidence, lab: str) -> _Lab:
     for entry in test.decisions(lab):
         if not isinstance(entry, WriteRefused):  # a refusal of the cluster is not a decision
             entries_of.setdefault(entry.cycle, []).append(entry)
-    teller = NamedCycles(head.opened)
+    named_cycles = NamedCycles(head.opened)
     count = decisions = 0
     for cycle, recorded, again in _decided_again(cycles, folder):
         count += 1
-        decisions += sum(len(one) for one in (recorded.binds, recorded.pipelines, recorded.evictions, recorded.pending))
-        entries = teller.entries(cycle, again)
+        decisions += sum(
+            len(decisions_of_kind)
+            for decisions_of_kind in (recorded.binds, recorded.pipelines, recorded.evictions, recorded.pending)
+        )
+        entries = named_cycles.entries(cycle, again)
         place = _Place(test.name, lab, cycle.number, cycle.now, head)
         # Names are compared last: if the engine decides the same, only the file with names can differ.
-        difference = _engines(place, teller, recorded, again) or _entries(
+        difference = _engines(place, named_cycles, recorded, again) or _entries(
             place, entries_of.pop(cycle.number, []), entries
         )
         if difference is not None:
@@ -196,9 +199,9 @@ class _Place(NamedTuple):
 
     def difference(self, file: str, what: list[str], recorded: Any, again: Any) -> ReplayDifference:
         more = len(what) - _FEW
-        told = (*map(format_value, what[:_FEW]), *([f"and {more} more"] if more > 0 else []))
+        fields = (*map(format_value, what[:_FEW]), *([f"and {more} more"] if more > 0 else []))
         return ReplayDifference(
-            test=self.test, lab=self.lab, cycle=self.cycle, time=self.time, file=file, what=told, recorded=recorded, again=again,
+            test=self.test, lab=self.lab, cycle=self.cycle, time=self.time, file=file, what=fields, recorded=recorded, again=again,
             because=_possible_reasons(self.head),
         )  # fmt: skip
 
@@ -224,7 +227,7 @@ def _entries(place: _Place, recorded: list[Decision], again: list[Decision]) -> 
 def _pairs(recorded: list[Decision], again: list[Decision]) -> list[str]:
     """Describe each pair of entries that differ."""
     pairs = zip_longest(map(_without_labels, recorded), map(_without_labels, again))
-    return [describe_decisions(one, other) for one, other in pairs if one != other]
+    return [describe_decisions(before, after) for before, after in pairs if before != after]
 
 
 def _without_labels(entry: Decision) -> Decision:

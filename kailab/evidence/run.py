@@ -52,8 +52,8 @@ def digest(content: bytes) -> str:
 def files_in(folder: Path) -> list[str]:
     """All files and links below a folder, relative and sorted, without its own SHA256SUMS."""
     # Links to folders are listed but not followed, because their targets are not part of the evidence.
-    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return sorted(name for path in found if (name := path.relative_to(folder).as_posix()) != SUMS_FILE)
+    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(name for path in paths if (name := path.relative_to(folder).as_posix()) != SUMS_FILE)
 
 
 def render_sums(sums: Iterable[tuple[str, str]]) -> bytes:
@@ -63,9 +63,11 @@ def render_sums(sums: Iterable[tuple[str, str]]) -> bytes:
 
 def empty_folders(folder: Path) -> list[str]:
     """All folders below a folder that contain no file, relative and sorted. Evidence has none, and checksums do not cover them."""
-    found = [path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink()]
+    folders = [path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink()]
     return sorted(
-        path.relative_to(folder).as_posix() for path in found if not files_in(path) and not (path / SUMS_FILE).exists()
+        path.relative_to(folder).as_posix()
+        for path in folders
+        if not files_in(path) and not (path / SUMS_FILE).exists()
     )
 
 
@@ -243,11 +245,11 @@ def _lab_combinations(run: Path, tests: list[str]) -> list[RanOn]:
     counts: dict[bytes, int] = {}
     for path in (lab for test in tests for lab in sorted((run / test).glob("*/lab.json"))):
         facts = decoding.decode_json(file_bytes(path), LabFacts)
-        one = RanOn(
+        combination = RanOn(
             backend=facts.backend, scheduler=facts.scheduler, fleet=facts.fleet, versions=facts.versions, labs=0
         )
         # Structs with dicts are not hashable; their canonical JSON is, and it sorts.
-        key = canonical.compact_json(one)
+        key = canonical.compact_json(combination)
         counts[key] = counts.get(key, 0) + 1
     return [structs.replace(decoding.decode_json(key, RanOn), labs=count) for key, count in sorted(counts.items())]
 

@@ -33,19 +33,19 @@ Mapped = TypeVar("Mapped")
 
 def record_names(cycles: Iterable[RecordedCycle]) -> set[str]:
     """Names and UIDs of all records and shared GPUs. They are kept in all texts."""
-    found: set[str] = set()
+    names: set[str] = set()
     for cycle in cycles:
         records = cycle.changes.set
-        found.update(group for bind in cycle.decisions.binds for group in bind.gpu_groups)
-        found.update(group for promise in cycle.decisions.pipelines for group in promise.gpu_groups)
+        names.update(group for bind in cycle.decisions.binds for group in bind.gpu_groups)
+        names.update(group for promise in cycle.decisions.pipelines for group in promise.gpu_groups)
         for task in records.tasks:
-            found.update((task.uid, task.name, task.namespace, *task.gpu_groups))
+            names.update((task.uid, task.name, task.namespace, *task.gpu_groups))
         for group in records.podgroups:
-            found.update((group.uid, group.name, group.namespace, group.queue))
-        found.update(node.name for node in records.nodes)
-        found.update(queue.name for queue in records.queues)
-        found.update(topology.name for topology in records.topologies)
-    return found
+            names.update((group.uid, group.name, group.namespace, group.queue))
+        names.update(node.name for node in records.nodes)
+        names.update(queue.name for queue in records.queues)
+        names.update(topology.name for topology in records.topologies)
+    return names
 
 
 class RecordCutter:
@@ -81,7 +81,7 @@ class RecordCutter:
     def decisions(self, decisions: Decisions) -> Decisions:
         """Cut the decisions of a cycle, except its pending entries."""
         # Only evictions and pending reasons have sentences; binds and promises have names, amounts and codes.
-        return structs.replace(decisions, evictions=_mapped(decisions.evictions, self._text))
+        return structs.replace(decisions, evictions=_map_texts(decisions.evictions, self._text))
 
     def _see(self) -> None:
         # Done only when something is cut, because there may be many records.
@@ -94,7 +94,7 @@ class RecordCutter:
             cycle,
             changes=self._changes(cycle.changes),
             decisions=self.decisions(cycle.decisions),
-            pending=_mapped(cycle.pending, self._text),
+            pending=_map_texts(cycle.pending, self._text),
         )
 
     def _changes(self, changes: Changes) -> Changes:
@@ -102,24 +102,24 @@ class RecordCutter:
         # Queues, PodGroups and topologies only have names and amounts.
         if not (records.nodes or records.tasks or records.claims):
             return changes
-        kept = Snapshot(
+        cut = Snapshot(
             nodes=tuple(self._node(node) for node in records.nodes),
             queues=records.queues,
             podgroups=records.podgroups,
             tasks=tuple(self._task(task) for task in records.tasks),
             topologies=records.topologies,
-            claims=_mapped(records.claims, self._record_text),
+            claims=_map_texts(records.claims, self._record_text),
         )
-        return structs.replace(changes, set=kept)
+        return structs.replace(changes, set=cut)
 
     def _node(self, node: Node) -> Node:
         labels = tuple(pair for pair in node.labels if pair[0] in self._read or self._keeps_label(pair[0]))
-        return _mapped(structs.replace(node, labels=labels), self._record_text)
+        return _map_texts(structs.replace(node, labels=labels), self._record_text)
 
     def _task(self, task: Task) -> Task:
         shape = self._shapes.get(id(task.shape))
         if shape is None:
-            shape = self._shapes[id(task.shape)] = _mapped(task.shape, self._record_text)
+            shape = self._shapes[id(task.shape)] = _map_texts(task.shape, self._record_text)
         return task if shape is task.shape else structs.replace(task, shape=shape)
 
     def _record_text(self, text: str) -> str:
@@ -157,7 +157,7 @@ def _selecting(records: Snapshot, keys: set[str]) -> None:
         keys.update(term.topology_key for term in (*shape.affinity, *shape.anti_affinity))
 
 
-def _mapped(value: Mapped, text: Callable[[str], str]) -> Mapped:
+def _map_texts(value: Mapped, text: Callable[[str], str]) -> Mapped:
     """Replace every string in a value, except keys. Returns the value itself if nothing changed."""
     new: Any = value
     if isinstance(value, str):
@@ -166,22 +166,22 @@ def _mapped(value: Mapped, text: Callable[[str], str]) -> Mapped:
         changed = {}
         for name in value.__struct_fields__:
             before = getattr(value, name)
-            after = _mapped(before, text)
+            after = _map_texts(before, text)
             if after is not before:
                 changed[name] = after
         new = structs.replace(value, **changed) if changed else value
     elif isinstance(value, tuple):
-        items = [_mapped(one, text) for one in value]
+        items = [_map_texts(item, text) for item in value]
         if any(a is not b for a, b in zip(items, value)):
             # Named tuples are built with _make, plain ones from a list.
             make: Any = getattr(type(value), "_make", tuple)
             new = make(items)
     elif isinstance(value, list):
-        items = [_mapped(one, text) for one in value]
+        items = [_map_texts(item, text) for item in value]
         new = items if any(a is not b for a, b in zip(items, value)) else value
     elif isinstance(value, Mapping):
-        kept = {key: _mapped(one, text) for key, one in value.items()}
-        new = kept if any(kept[key] is not one for key, one in value.items()) else value
+        mapped = {key: _map_texts(item, text) for key, item in value.items()}
+        new = mapped if any(mapped[key] is not item for key, item in value.items()) else value
     return new
 
 
@@ -229,9 +229,9 @@ class CutCache:
         """As ``Redaction.learn``, for a list that does not change."""
         known = self._learned.get(id(objects))
         if known is None:
-            one = Redaction()
-            one.learn(objects)
-            known = self._learned[id(objects)] = (objects, frozenset(one.selected))
+            single = Redaction()
+            single.learn(objects)
+            known = self._learned[id(objects)] = (objects, frozenset(single.selected))
         redaction.selected |= known[1]
 
     def cut(self, redaction: Redaction, obj: Any, words: Callable[[Any], set[str]]) -> Any:
@@ -253,12 +253,12 @@ class CutCache:
         same, self._given[name] = self._given.get(name) is look, look
         for kind, objects in () if same else look.items():
             before = looks.get(kind, {})
-            here = looks[kind] = {id(obj): before.get(id(obj)) or self._cut(obj, words) for obj in objects}
-            fresh.new[kind] = [cut.kept for key, cut in here.items() if key not in before]
-            gone = [cut for key, cut in before.items() if key not in here]
-            fresh.gone[kind] = [cut.kept for cut in gone]
-            self._held.update(text for key, cut in here.items() if key not in before for text in cut.left_out)
-            self._held.subtract(text for cut in gone for text in cut.left_out)
+            present = looks[kind] = {id(obj): before.get(id(obj)) or self._cut(obj, words) for obj in objects}
+            fresh.new[kind] = [cut.kept for key, cut in present.items() if key not in before]
+            deleted = [cut for key, cut in before.items() if key not in present]
+            fresh.gone[kind] = [cut.kept for cut in deleted]
+            self._held.update(text for key, cut in present.items() if key not in before for text in cut.left_out)
+            self._held.subtract(text for cut in deleted for text in cut.left_out)
         redaction.left_out |= {text for text, count in self._held.items() if count > 0}
         return fresh
 
@@ -277,13 +277,13 @@ class CutCache:
             self.generation += 1
 
     def _cut(self, obj: Any, words: Callable[[Any], set[str]], applied: bool = False) -> _CutObject:
-        one = Redaction()
-        one.applied = applied
-        one.selected = self._selected
-        kept = one.object(obj)
-        found = frozenset(words(kept))
-        self._new_words |= found - self._words
-        return _CutObject(obj, kept, frozenset(one.left_out), frozenset(one.fields), found)
+        single = Redaction()
+        single.applied = applied
+        single.selected = self._selected
+        kept = single.object(obj)
+        kept_words = frozenset(words(kept))
+        self._new_words |= kept_words - self._words
+        return _CutObject(obj, kept, frozenset(single.left_out), frozenset(single.fields), kept_words)
 
     def decoded(self, manifest: msgspec.Raw) -> Any:
         """The objects of a manifest, decoded once."""
@@ -307,10 +307,10 @@ class CutCache:
             self._scrubber = Scrubber(self._left_out, self._words)
             self.generation += 1
             return self._scrubber
-        otherwise = bool(spared) and self._scrubber.spare(spared)
+        changed = bool(spared) and self._scrubber.spare(spared)
         if more:
-            otherwise |= self._scrubber.leave_out(more, self._words)
-        self.generation += otherwise
+            changed |= self._scrubber.leave_out(more, self._words)
+        self.generation += changed
         return self._scrubber
 
 
@@ -360,20 +360,20 @@ class Sanitizer:
             cut = {key: redaction.object(obj) for key, obj in _by_identity(before, after).items()}
             self._before, self._after = _replaced(before, cut), _replaced(after, cut)
         else:
-            cuts.look(redaction, BEFORE, before, _named)
-            self.fresh = cuts.look(redaction, AFTER, after, _named)
+            cuts.look(redaction, BEFORE, before, _metadata_texts)
+            self.fresh = cuts.look(redaction, AFTER, after, _metadata_texts)
         self._patches = [self._patch(kind, patch) for kind, patch in patches]
-        for one in refused:
-            self._refused(one)
+        for item in refused:
+            self._refused(item)
 
     @cached_property
     def manifests(self) -> dict[str, bytes]:
         """File -> YAML text, in the order of application."""
-        found = {}
+        texts = {}
         for name, objects, fields in self._applied:
-            told = ", ".join(["comments", *sorted(fields)])
-            found[name] = (HEADER.format(name=name, fields=told) + dump(self.text.value(objects))).encode()
-        return found
+            left_out = ", ".join(["comments", *sorted(fields)])
+            texts[name] = (HEADER.format(name=name, fields=left_out) + dump(self.text.value(objects))).encode()
+        return texts
 
     @cached_property
     def _looks(self) -> tuple[ObjectsByFile, ObjectsByFile]:
@@ -426,7 +426,7 @@ class Sanitizer:
     def _cut(self, objects: Iterable[Object]) -> tuple[list[Object], set[str]]:
         fields: set[str] = set()
         self._redaction.fields = fields
-        return [self._object(obj, _told) for obj in objects], fields
+        return [self._object(obj, _all_texts) for obj in objects], fields
 
     def _learn(self, objects: Sequence[Object]) -> None:
         if self._cuts is None:
@@ -447,18 +447,18 @@ class Sanitizer:
         self._redaction.applied = False
         return kept if "kind" in patch else {key: value for key, value in kept.items() if key != "kind"}
 
-    def _refused(self, one: str | Object) -> None:
+    def _refused(self, refused: str | Object) -> None:
         """Collect what is left out of a refused text or object."""
-        if isinstance(one, str):
+        if isinstance(refused, str):
             try:
-                found = [value for value, _ in yamltext.read_documents(one)]
+                documents = [value for value, _ in yamltext.read_documents(refused)]
             except InputError:
                 # A text that is not YAML has no fields, so all its lines count as cut.
-                self._redaction.left_out.update(one.splitlines())
+                self._redaction.left_out.update(refused.splitlines())
                 return
         else:
-            found = [one]
-        for value in found:
+            documents = [refused]
+        for value in documents:
             if isinstance(value, dict):
                 self._redaction.object(value)
             else:
@@ -466,15 +466,15 @@ class Sanitizer:
 
     def _words(self) -> set[str]:
         """Words that are kept (names, labels, queues, but not messages). They also stay in free text."""
-        found: set[str] = set(self._names)
+        words: set[str] = set(self._names)
         for _, objects, _ in self._applied:
             for obj in objects:
-                found |= _told(obj)
+                words |= _all_texts(obj)
         for looks in (self._before, self._after):
             for objects in looks.values():
                 for obj in objects:
-                    found |= _named(obj)
-        return found
+                    words |= _metadata_texts(obj)
+        return words
 
 
 def _by_identity(*looks: ObjectsByFile) -> dict[int, Object]:
@@ -486,24 +486,24 @@ def _replaced(looks: ObjectsByFile, by: Mapping[int, Object]) -> dict[str, list[
     return {name: [by[id(obj)] for obj in objects] for name, objects in looks.items()}
 
 
-def _told(obj: Object) -> set[str]:
-    found: set[str] = set()
-    _texts(obj, found)
-    return found
+def _all_texts(obj: Object) -> set[str]:
+    texts: set[str] = set()
+    _texts(obj, texts)
+    return texts
 
 
-def _named(obj: Object) -> set[str]:
+def _metadata_texts(obj: Object) -> set[str]:
     """The texts of an object's metadata, which has its names and labels."""
-    return _told(obj.get("metadata") or {})
+    return _all_texts(obj.get("metadata") or {})
 
 
-def _texts(value: Any, found: set[str]) -> None:
+def _texts(value: Any, texts: set[str]) -> None:
     if isinstance(value, str):
-        found.add(value)
+        texts.add(value)
     elif isinstance(value, dict):
         for key, inside in value.items():
             if key != "message":
-                _texts(inside, found)
+                _texts(inside, texts)
     elif isinstance(value, list):
         for inside in value:
-            _texts(inside, found)
+            _texts(inside, texts)

@@ -58,9 +58,9 @@ class Scrubber:
                     texts.add(form)
                 words.update(word for word in _WORD.findall(form) if _is_telling(word) and not is_kept(word))
         texts |= {form for text in texts if len(text) <= _LONGEST_TOLD for form in _written(text)}
-        for one in texts:
-            if one not in (known := self._by_start.setdefault(one[:_SHORTEST], [])):
-                known.append(one)
+        for secret in texts:
+            if secret not in (known := self._by_start.setdefault(secret[:_SHORTEST], [])):
+                known.append(secret)
         self._words |= words
         return texts, words
 
@@ -68,7 +68,7 @@ class Scrubber:
         """Add texts to cut. ``kept``: as in the constructor. Return True if this changes texts that were scrubbed before."""
         texts, words = self._leave_out(left_out, lambda form: any(form in word for word in kept))
         new = texts | words
-        if not new or not any(one in text for text in self._memo for one in new):
+        if not new or not any(new_text in text for text in self._memo for new_text in new):
             return False
         self._memo.clear()
         return True
@@ -90,10 +90,10 @@ class Scrubber:
         """Scrub a text; a mark replaces what is cut."""
         if len(text) < _SHORTEST:
             return text
-        found = self._memo.get(text)
-        if found is None:
-            found = self._memo[text] = self._scrubbed(text)
-        return found
+        scrubbed = self._memo.get(text)
+        if scrubbed is None:
+            scrubbed = self._memo[text] = self._scrubbed(text)
+        return scrubbed
 
     def value(self, value: Any) -> Any:
         """Scrub all strings of a JSON value. Returns the value itself if nothing was cut."""
@@ -115,15 +115,17 @@ class Scrubber:
 
     def entries(self, entries: Iterable[EntryType]) -> list[EntryType]:
         """Scrub several entries."""
-        return [self.entry(one) for one in entries]
+        return [self.entry(entry) for entry in entries]
 
     def _scrubbed(self, text: str) -> str:
         new = text
         starts = self._by_start
         ends = len(text) - _SHORTEST + 1
-        quoted = {one for at in range(ends) for one in starts.get(text[at : at + _SHORTEST], ())} if starts else set()
+        quoted = (
+            {secret for at in range(ends) for secret in starts.get(text[at : at + _SHORTEST], ())} if starts else set()
+        )
         # Longest first, because a text that is part of another would leave its rest.
-        for secret in sorted(quoted, key=lambda one: (-len(one), one)):
+        for secret in sorted(quoted, key=lambda secret: (-len(secret), secret)):
             new = new.replace(secret, LEFT_OUT)
         # After whole texts, which may consist of ordinary words.
         if self._words:

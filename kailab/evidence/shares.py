@@ -97,14 +97,14 @@ class QueueTreeShares:
     def observed(cls, queues: Iterable[Object], pods: Iterable[PodRow]) -> QueueTreeShares:
         """The amounts from Queue objects and pod rows, for schedulers without queues: pods count for the queue that they name."""
         by_name = {name_of(queue): queue for queue in queues}
-        held, asked = dict.fromkeys(by_name, 0), dict.fromkeys(by_name, 0)
+        held, requested = dict.fromkeys(by_name, 0), dict.fromkeys(by_name, 0)
         parents = {name: parent_of(queue) for name, queue in by_name.items()}
         for pod in pods:
             if pod.phase not in ("Pending", "Running"):
                 continue
             # A queue's amount includes the queues below it.
             for name in queue_ancestry(pod.queue, parents):
-                asked[name] += pod.milli_gpus
+                requested[name] += pod.milli_gpus
                 held[name] += pod.milli_gpus if pod.holds else 0
         standings = {}
         for name, queue in by_name.items():
@@ -116,7 +116,7 @@ class QueueTreeShares:
                 quota=queue_gpu(gpu.get("quota", 0)),
                 limit=queue_gpu(gpu.get("limit", 0)),
                 allocated=held[name],
-                requested=asked[name],
+                requested=requested[name],
             )
         return cls(standings)
 
@@ -144,16 +144,16 @@ class QueueTreeShares:
     def unused_beside(self, name: str) -> list[tuple[str, int]]:
         """Queues whose unused quota a borrowing queue can use: its siblings, then the siblings of its ancestors as far as needed; most unused first, as (queue,
         unused milli-GPU). The scheduler decides who can reclaim what."""
-        found: list[tuple[str, int]] = []
+        result: list[tuple[str, int]] = []
         need = self.queues[name].borrowed if name in self.queues else 0
         for level in queue_ancestry(name, {queue.name: queue.parent for queue in self.queues.values()}):
             if need <= 0:
                 break
-            beside = [queue for queue in self.children(self._level(self.queues[level])) if queue.name != level]
-            unused = [(queue.name, queue.unused) for queue in beside if queue.unused]
-            found += sorted(unused, key=lambda one: (-one[1], one[0]))
+            siblings = [queue for queue in self.children(self._level(self.queues[level])) if queue.name != level]
+            unused = [(queue.name, queue.unused) for queue in siblings if queue.unused]
+            result += sorted(unused, key=lambda item: (-item[1], item[0]))
             need -= sum(amount for _, amount in unused)
-        return found
+        return result
 
     def borrowers(self, name: str) -> list[tuple[str, int]]:
         """The siblings that borrow a queue's unused quota: (queue, milli-GPU)."""

@@ -49,9 +49,9 @@ def generate_key(path: Path) -> Path:
     """Write a new private key (PEM, PKCS #8, readable only by its owner) and its public key; return the path of the public key. Raises InputError if a file
     exists or can't be written."""
     public = path.with_name(f"{path.name}.pub")
-    for there in (path, public):
-        if there.exists() or there.is_symlink():
-            raise InputError(f"{there} exists already; keys are not overwritten")
+    for existing in (path, public):
+        if existing.exists() or existing.is_symlink():
+            raise InputError(f"{existing} exists already; keys are not overwritten")
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     try:
@@ -102,8 +102,8 @@ def check_signature(run: Path, key: Path) -> list[FileProblem]:
     identity = fingerprint(public)
     name = f"{SIGNATURES}{identity[:16]}.json"
     if not (run / name).exists():
-        others = [told.key for _, told in read_signatures(run) if told is not None]
-        by = f"it is signed by {', '.join(others)}" if others else "it is not signed"
+        keys = [signature.key for _, signature in read_signatures(run) if signature is not None]
+        by = f"it is signed by {', '.join(keys)}" if keys else "it is not signed"
         return [FileProblem("missing", name, f"no signature by {identity}; {by}")]
     signed = _read(run / name)
     if signed is None:
@@ -172,8 +172,8 @@ def _content(path: Path) -> bytes:
 def _read(path: Path) -> Signature | None:
     try:
         content = file_bytes(path)
-        found = decoding.decode_json(content, Signature)
+        signature = decoding.decode_json(content, Signature)
         # Only the canonical text is accepted: in another one, a JSON key may appear twice.
-        return found if content == canonical.pretty_json(found) else None
+        return signature if content == canonical.pretty_json(signature) else None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         return None

@@ -124,16 +124,16 @@ def find_run(root: Path | str, run: str = LATEST) -> Path:
     if run != LATEST:
         for path in (Path(root) / run, Path(run)):
             if path.is_dir():
-                if not is_run(path) and (kept := [one.run for one in list_runs(path)]):
+                if not is_run(path) and (runs := [summary.run for summary in list_runs(path)]):
                     raise EvidenceError(
-                        f"{path}: contains runs and is not a run itself; expected one of them, such as {path / kept[-1]}"
+                        f"{path}: contains runs and is not a run itself; expected one of them, such as {path / runs[-1]}"
                     )
                 return path
         raise EvidenceError(f"{root}: there is no run {run!r}")
-    found = list_runs(root)
-    if not found:
+    all_runs = list_runs(root)
+    if not all_runs:
         raise EvidenceError(f"{root}: there are no runs")
-    return found[-1].path
+    return all_runs[-1].path
 
 
 def find_test(run: Path, text: str) -> str:
@@ -166,9 +166,9 @@ def find_run_or_test(root: Path | str, text: str) -> tuple[Path, str]:
     tests = test_folders(latest)
     if text in tests or any(name.rpartition("/")[2] == text for name in tests):
         return latest, find_test(latest, text)
-    known = [*(one.run for one in list_runs(root)), *tests]
+    names = [*(summary.run for summary in list_runs(root)), *tests]
     raise InputError(
-        f"there is no run {text!r} in {root}, and the latest run ({latest.name}) has no such test; {_near(text, known)}"
+        f"there is no run {text!r} in {root}, and the latest run ({latest.name}) has no such test; {_near(text, names)}"
         "`kailab evidence list` lists the runs, `kailab evidence show` the tests of the latest"
     )
 
@@ -195,10 +195,10 @@ def find_lab(root: Path | str, text: str) -> tuple[TestEvidence, str]:
 def _one_lab(test: TestEvidence, lab: str) -> tuple[TestEvidence, str]:
     if lab in test.labs or (not lab and len(test.labs) == 1):
         return test, lab or next(iter(test.labs))
-    there = ", ".join(test.labs) or "none"
+    labs = ", ".join(test.labs) or "none"
     if lab:
-        raise InputError(f"{test.name} has no lab {lab!r}; there are: {there}")
-    raise InputError(f"{test.name} has {len(test.labs)} labs; say which, {test.name}/LAB, of: {there}")
+        raise InputError(f"{test.name} has no lab {lab!r}; there are: {labs}")
+    raise InputError(f"{test.name} has {len(test.labs)} labs; say which, {test.name}/LAB, of: {labs}")
 
 
 def _near(text: str, known: list[str]) -> str:
@@ -206,16 +206,16 @@ def _near(text: str, known: list[str]) -> str:
     close = [name for name in known if name.startswith(text)]
     close += closest_names(text, known, 3)
     close += [by_last[last] for last in closest_names(text.rpartition("/")[2], by_last, 3)]
-    named = list(dict.fromkeys(close))[:3]
-    return f"did you mean {' or '.join(named)}? " if named else ""
+    suggestions = list(dict.fromkeys(close))[:3]
+    return f"did you mean {' or '.join(suggestions)}? " if suggestions else ""
 
 
 def prune_runs(root: Path | str, keep: int) -> list[RunSummary]:
     """Remove all but the newest ``keep`` runs directly below a folder, and older runs that were killed before their first test; return the removed runs. Other
     files and folders (a README, a folder of reference runs) stay. Raises EvidenceError."""
-    found = list_runs(root)
-    doomed = found[: len(found) - keep] if keep < len(found) else []
-    newest = found[-1].run if keep and found else None
+    runs = list_runs(root)
+    doomed = runs[: len(runs) - keep] if keep < len(runs) else []
+    newest = runs[-1].run if keep and runs else None
     # A newer one may still be written.
     begun = [path for path in Path(root).iterdir() if path.is_dir() and not is_run(path) and _was_begun(path)]
     doomed += [RunSummary(path.name, path) for path in sorted(begun) if newest is None or path.name < newest]
@@ -283,9 +283,9 @@ def _check_run(path: Path, tests: set[str]) -> list[FileProblem]:
         and f"{folder.relative_to(path).as_posix()}" not in tests
     )
     problems += (
-        FileProblem("damaged", one.name, "not a signature as kailab writes it")
-        for one in sorted(path.glob(f"{SIGNATURES}*"))
-        if not one.is_dir() and not _as_written(one)
+        FileProblem("damaged", signature.name, "not a signature as kailab writes it")
+        for signature in sorted(path.glob(f"{SIGNATURES}*"))
+        if not signature.is_dir() and not _as_written(signature)
     )
     if not (path / RUN).exists():
         return [*problems, FileProblem("missing", RUN, "the run did not finish")]

@@ -54,7 +54,9 @@ class SubjectTimeline:
             "namespace": self.namespace,
             "name": self.name,
             "opened": format_rfc3339(self.opened),
-            "happenings": [{**asdict(one), "time": format_rfc3339(self.opened + one.t)} for one in self.happenings],
+            "happenings": [
+                {**asdict(event), "time": format_rfc3339(self.opened + event.t)} for event in self.happenings
+            ],
         }
 
 
@@ -67,10 +69,10 @@ def subject_timeline(
     pods = {pod.name: pod for pod in history.pods.values() if belongs(pod)}
     if kind and not pods:
         raise InputError(f"no {kind} {name!r} with pods in this history{_near(history, kind, namespace)}")
-    found = [*_pod_lifetimes(pods.values()), *_decided(history, pods)]
+    events = [*_pod_lifetimes(pods.values()), *_decided(history, pods)]
     spaced = "" if not kind or kind == "Queue" else namespace
     return SubjectTimeline(
-        kind, spaced, name, history.opened, tuple(sorted(found, key=lambda one: (one.t, _ORDER[one.what])))
+        kind, spaced, name, history.opened, tuple(sorted(events, key=lambda event: (event.t, _ORDER[event.what])))
     )
 
 
@@ -112,7 +114,7 @@ def _near(history: LabHistory, kind: str, namespace: str) -> str:
             if owner.startswith(f"{kind}/")
         }
     )
-    return f"; there are: {_some(sorted(names), 8)}" if names else ""
+    return f"; there are: {_join_names(sorted(names), 8)}" if names else ""
 
 
 def _pod_lifetimes(pods: Iterable[PodPast]) -> Iterator[TimelineEvent]:
@@ -126,8 +128,8 @@ def _pod_lifetimes(pods: Iterable[PodPast]) -> Iterator[TimelineEvent]:
             moments.setdefault((t, "gone", "deleted"), []).append(pod.name)
         if pod.ended is not None:
             moments.setdefault((pod.ended, "ended", f"ended ({pod.phase})"), []).append(pod.name)
-    for (t, what, said), names in moments.items():
-        yield TimelineEvent(t, what, f"{_pods(names)} {said}", tuple(names))
+    for (t, what, description), names in moments.items():
+        yield TimelineEvent(t, what, f"{_pods(names)} {description}", tuple(names))
 
 
 def _decided(history: LabHistory, pods: dict[str, PodPast]) -> Iterator[TimelineEvent]:
@@ -137,15 +139,15 @@ def _decided(history: LabHistory, pods: dict[str, PodPast]) -> Iterator[Timeline
     for entry in history.decisions:
         if isinstance(entry, GroupWaits):
             # Also by pods, because the PodGroup of a pod known only from records is not known.
-            own = entry.podgroup in groups or any(pod in pods for pod in entry.pods)
+            concerned = entry.podgroup in groups or any(pod in pods for pod in entry.pods)
         else:
-            own = entry.pod in pods
-        if own:
+            concerned = entry.pod in pods
+        if concerned:
             what = _WHAT[type(entry)]
             together.setdefault((entry.cycle, entry.t, what, _why(history, entry)), []).append(entry)
     for (cycle, t, what, why), entries in together.items():
-        names = [name for one in entries for name in (one.pods if isinstance(one, GroupWaits) else (one.pod,))]
-        text = _said(what, _pods(list(dict.fromkeys(names))), _nodes(entries), why) + _amounts(entries)
+        names = [name for entry in entries for name in (entry.pods if isinstance(entry, GroupWaits) else (entry.pod,))]
+        text = _describe(what, _pods(list(dict.fromkeys(names))), _nodes(entries), why) + _amounts(entries)
         yield TimelineEvent(t, what, text, tuple(dict.fromkeys(names)), cycle, as_plain_json(entries[0]))
 
 
@@ -166,8 +168,8 @@ def _why(history: LabHistory, entry: Decision) -> str:
         return "" if entry.action == "allocate" else by
     if not entry.beneficiary:
         return f"{by}: {' '.join(entry.reason.split())}"
-    whom = history.workloads.get(entry.beneficiary, f"PodGroup {entry.beneficiary}")
-    return f"{by} for {whom} of queue {entry.beneficiary_queue}{_ground(entry.ground)}"
+    beneficiary = history.workloads.get(entry.beneficiary, f"PodGroup {entry.beneficiary}")
+    return f"{by} for {beneficiary} of queue {entry.beneficiary_queue}{_ground(entry.ground)}"
 
 
 def message_without_names(entry: GroupWaits) -> str:
@@ -202,7 +204,7 @@ def _amounts(entries: list[Decision]) -> str:
     return f": {first.queue} held {held}, beyond its {first.rule} of {bound}; {left} without what was taken"
 
 
-def _said(what: str, many: str, nodes: str, why: str) -> str:
+def _describe(what: str, many: str, nodes: str, why: str) -> str:
     if what == "waits":
         return f"{many} waiting: {why}"
     if what == "refused":
@@ -216,14 +218,14 @@ def _nodes(entries: list[Decision]) -> str:
     for entry in entries:
         if isinstance(entry, PodBound | PodPromised | PodEvicted):
             counts[entry.node] = counts.get(entry.node, 0) + 1
-    return _some([node if count == 1 else f"{node} ({count})" for node, count in counts.items()])
+    return _join_names([node if count == 1 else f"{node} ({count})" for node, count in counts.items()])
 
 
 def _pods(names: list[str]) -> str:
     bare = [name.partition("/")[2] or name for name in names]
-    return f"pod {bare[0]}" if len(bare) == 1 else f"{len(bare)} pods ({_some(bare)})"
+    return f"pod {bare[0]}" if len(bare) == 1 else f"{len(bare)} pods ({_join_names(bare)})"
 
 
-def _some(names: list[str], most: int = FEW) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+def _join_names(names: list[str], most: int = FEW) -> str:
+    text = ", ".join(names[:most])
+    return f"{text} and {len(names) - most} more" if len(names) > most else text

@@ -1,7 +1,6 @@
-"""What allure's report has of a test with labs: where it belongs, what was done and expected step by step, and its evidence.
+"""Tests with labs in allure's report: labels, a step for each operation and expectation, and the evidence as attachments.
 
-allure's own calls are used as it documents them. It is taken from ``sys.modules``: loading it takes longer than a whole lab, and where
-nobody else has loaded it there is no report.
+allure is taken from ``sys.modules``: importing it takes longer than a whole lab, and if no other plugin has imported it there is no report.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ SHOWN = {
     "pending.json": "application/json",
     "events.json": "application/json",
 }
-"""What a reader of the report looks at first, beside the manifests."""
+"""The evidence files that are attached, beside the manifests."""
 
 UNREPORTED = frozenset({"settle"})
-"""Operations without a step: an expectation settles its lab by itself."""
+"""Operations without a step, because every expectation settles its lab."""
 
 
 class AllureSteps(Observer):
-    """Tells allure each thing that is done to a lab or expected of it, as it happens: inside of a step of the test's own it is a part of
-    that. ``recorder``: of the same lab, told before this; it knows what has to be left out of texts."""
+    """Reports each operation and expectation of a lab to allure as a step, nested in the test's own steps. ``recorder``: the recorder of the same lab,
+    which is called before this observer and scrubs texts."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -50,69 +49,69 @@ class AllureSteps(Observer):
         if operation in UNREPORTED:
             return
         space = {"namespace": detail["namespace"]} if detail.get("namespace") else {}
-        self._tell(f"{operation} {text}".rstrip(), space)
+        self._report(f"{operation} {text}".rstrip(), space)
 
     def on_refusal(self, sources: Sequence[str | Object]) -> None:
-        # Why is told by the error; the texts themselves may be anything.
-        self._tell("refused", {}, InputError("the lab did not take what it was given"))
+        # Without the texts, which may contain anything. The raised error has the reason.
+        self._report("refused", {}, InputError("the lab refused its input"))
 
     def on_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
         seen = self._recorder.scrub(seen)
-        self._tell(f"expect {expected}", {"seen": seen}, None if held else ExpectationFailed(f"seen: {seen}"))
+        self._report(f"expect {expected}", {"seen": seen}, None if held else ExpectationFailed(f"seen: {seen}"))
 
     def on_closing(self, waiting: Any) -> None:
         self._cluster = None
 
-    def _tell(self, title: str, told: Mapping[str, str], error: Exception | None = None) -> None:
-        # Nothing happens to a lab that is closed; what is said of it then belongs to no test.
+    def _report(self, title: str, params: Mapping[str, str], error: Exception | None = None) -> None:
+        # A step of a closed lab would belong to no test.
         if self._cluster is None:
             return
         hook = sys.modules["allure_commons"].plugin_manager.hook
-        one = str(uuid4())
+        step = str(uuid4())
         at = f"{self._cluster.now() - self._opened:g} s"
         hook.start_step(
-            uuid=one, title=self._recorder.scrub(title), params={"lab": self._recorder.lab, "at": at, **told}
+            uuid=step, title=self._recorder.scrub(title), params={"lab": self._recorder.lab, "at": at, **params}
         )
-        hook.stop_step(uuid=one, exc_type=error and type(error), exc_val=error, exc_tb=None)
+        hook.stop_step(uuid=step, exc_type=error and type(error), exc_val=error, exc_tb=None)
 
 
 def attach_evidence(folder: Path) -> None:
-    """Attach what is shown of a test's evidence folder, to whatever allure has open: the test itself, once its fixtures are gone."""
+    """Attach files of a test's evidence folder to the test, which is allure's current item after its fixtures were torn down."""
     allure = sys.modules["allure"]
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and _shown(path)):
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and _is_attached(path)):
         kind = SHOWN.get(path.name, "application/yaml")
         name = path.relative_to(folder).as_posix()
         allure.attach(path.read_bytes(), name=name, attachment_type=kind, extension=path.suffix.lstrip("."))
 
 
 def label_test(item: pytest.Item, exercise: str, sentence: str) -> None:
-    """Epic, feature and story of a test: its exercise, what the exercise's module teaches, what the test itself says. What the test, its
-    class or module has said by allure's decorators stays."""
+    """Set epic, feature and story of a test to its exercise, the first sentence of its module, and its own sentence. Labels that were set by allure's
+    decorators stay."""
     dynamic = sys.modules["allure"].dynamic
-    own = {marker.kwargs.get("label_type") for marker in item.iter_markers("allure_label")}
+    existing = {marker.kwargs.get("label_type") for marker in item.iter_markers("allure_label")}
     module = _first_sentence(getattr(getattr(item, "module", None), "__doc__", None))
     for kind, text in (
         ("epic", _title(item.path.parent) or exercise),
         ("feature", module or exercise),
         ("story", sentence or getattr(item, "originalname", item.name).removeprefix("test_").replace("_", " ")),
     ):
-        if kind not in own:
+        if kind not in existing:
             getattr(dynamic, kind)(text)
 
 
 def write_environment(config: pytest.Config, facts: Mapping[str, str]) -> None:
-    """What the report says about where the tests ran. A file that is there already is somebody's own."""
+    """Write the report's environment.properties; an existing file is kept."""
     path = Path(config.getoption("allure_report_dir")) / "environment.properties"
     if path.parent.is_dir() and not path.exists():
         path.write_text("".join(f"{name}={text}\n" for name, text in facts.items()), encoding="utf-8")
 
 
-def _shown(path: Path) -> bool:
+def _is_attached(path: Path) -> bool:
     return path.name in SHOWN or path.parent.name == "manifests"
 
 
 def _title(folder: Path) -> str:
-    """Of the lesson's text beside a test; empty where there is none."""
+    """The title of the README beside a test; empty without one."""
     try:
         lines: Iterable[str] = (folder / "README.md").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

@@ -29,8 +29,8 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 class RunEvidence:
-    """``run_id`` None on a run's main process until the first need; workers are given it. ``root``: pytest's rootdir. ``owed``: a test that
-    asks for a lab and is not written up yet."""
+    """``run_id``: None in the main process, which starts the run at the first use; workers get the main process's. ``root``: pytest's rootdir.
+    ``owed``: a test that uses a lab and whose evidence is not written yet."""
 
     def __init__(self, settings: PluginSettings, run_id: str | None, root: Path) -> None:
         self._settings = settings
@@ -38,7 +38,7 @@ class RunEvidence:
         self._root = root
         self.owed: pytest.Item | None = None
         self._run: RunFolder | None = None
-        self.written: list[str] = []  # seen from the main process: folders, relative to the run
+        self.written: list[str] = []  # in the main process: folders of tests, relative to the run
 
     @property
     def on(self) -> bool:
@@ -46,14 +46,14 @@ class RunEvidence:
 
     @cached_property
     def sources(self) -> SourceFinder:
-        """Tells lines of tests."""
+        """Finds lines of tests."""
         from kailab.pytest_plugin.source_lines import SourceFinder
 
         return SourceFinder(self._root)
 
     @property
     def run(self) -> RunFolder:
-        """Raises EvidenceError where no evidence can be written."""
+        """The run's folder. Raises EvidenceError if no evidence can be written."""
         if self._run is None:
             from kailab.evidence.run import RunFolder
 
@@ -65,82 +65,81 @@ class RunEvidence:
         return self._run
 
     def write(self, item: pytest.Item, recorders: list[Recorder], broken: BaseException | None) -> Path:
-        """Write what a test's labs recorded, if it opened any, whatever became of the test. ``broken``: what its fixtures raised when they
-        were torn down."""
+        """Write the evidence of a test, whatever its outcome. ``broken``: the exception that the teardown of its fixtures raised."""
         from kailab.evidence.recorder import write_test
 
         self.owed = None
         exercise, test = names_of(item)
         outcome = outcome_of(item, broken)
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "message": message_of(item),
             "sentence": sentence_of(item),
             "reason": reason_of(item),
             "source": item.stash.get(FAILED_AT, None),
         }
         if broken is not None and outcome == "error" and CAUSE not in item.stash:
-            told |= {"message": failure_cause(broken), "source": self.sources.of_failure(broken.__traceback__)}
+            facts |= {"message": failure_cause(broken), "source": self.sources.of_failure(broken.__traceback__)}
         folder = self.run.write(
             exercise,
             test,
-            lambda partial: write_test(partial, f"{exercise}/{test}", recorders, outcome, **told),
+            lambda partial: write_test(partial, f"{exercise}/{test}", recorders, outcome, **facts),
         )
         item.user_properties.append((PROPERTY, folder.relative_to(self.run.path).as_posix()))
         item.stash[FOLDER] = folder
         return folder
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A hook (this object is registered): on the main process it sees the reports of all workers."""
+        """A hook, because this object is registered as a plugin. The main process sees the reports of all workers."""
         if report.when == "teardown":
             self.written += (str(value) for name, value in report.user_properties if name == PROPERTY)
 
     def finish(self) -> None:
-        """Main process, at the end of the run."""
+        """Finish the run. Called by the main process."""
         if self.on and self.written:
             self.run.finish(versions(), self.facts())
 
     def facts(self) -> dict[str, Any]:
-        """What labs have that say nothing else."""
+        """The default settings of labs."""
         settings = self._settings
         return {"backend": settings.backend, "scheduler": settings.scheduler, "fleet": settings.fleet}
 
 
 def in_allure(config: pytest.Config) -> bool:
-    """Whether this run writes results of allure. Whoever writes them has loaded it."""
+    """True if this run writes results of allure, whose plugin has then imported it."""
     return bool(config.getoption("allure_report_dir", None)) and "allure" in sys.modules
 
 
 def versions() -> dict[str, str]:
-    """What all tests of a run share; what each lab ran on is in its own folder."""
+    """Versions common to all tests of a run; each lab's folder has the versions of its programs."""
     return {"kailab": __version__, "python": platform.python_version(), "pytest": pytest.__version__}
 
 
 def names_of(item: pytest.Item) -> tuple[str, str]:
-    """(exercise, test) under which a test's evidence is kept.
+    """Return (exercise, test), the names under which a test's evidence is stored.
 
-    The exercise is the marker's name, else the test's folder below ``exercises``, else its folder from the root
-    joined by dashes. The test goes without its module's name where that says no more than the exercise's."""
+    The exercise is the marker's name, else the test's folder below ``exercises``, else its path from the root joined by
+    dashes. The test's name includes its module unless the module is named like the exercise."""
     marker = item.get_closest_marker("exercise")
     try:
-        parts = list(item.path.parent.relative_to(item.config.rootpath).parts)
+        folders = list(item.path.parent.relative_to(item.config.rootpath).parts)
     except ValueError:
-        parts = [item.path.parent.name]
-    below = parts[parts.index("exercises") + 1 :] if "exercises" in parts else parts
-    exercise = str(marker.args[0]) if marker and marker.args else "-".join(below or parts) or "tests"
+        folders = [item.path.parent.name]
+    below = folders[folders.index("exercises") + 1 :] if "exercises" in folders else folders
+    exercise = str(marker.args[0]) if marker and marker.args else "-".join(below or folders) or "tests"
     inside = item.nodeid.split("::")[1:] or [item.name]
     module = item.path.stem
-    own = module if module.removeprefix("test_") != exercise.rpartition("-")[2] else ""
-    return exercise, ".".join(part for part in (own, *inside) if part)
+    module_name = module if module.removeprefix("test_") != exercise.rpartition("-")[2] else ""
+    return exercise, ".".join(part for part in (module_name, *inside) if part)
 
 
 def sentence_of(item: pytest.Item) -> str:
-    """A test's docstring, in one line; empty where it has none."""
+    """A test's docstring on one line; empty without one."""
     docstring = getattr(getattr(item, "function", None), "__doc__", None) or ""
     return " ".join(docstring.split())
 
 
 def outcome_of(item: pytest.Item, broken: BaseException | None = None) -> str:
-    """Of a test whose call is over or never came. A fixture that fails is an error, before the test or (``broken``) after it."""
+    """The outcome of a test. A fixture that fails before the test, or after it (``broken``), is an error."""
     report = _decisive(item)
     if report is None:
         return "interrupted"
@@ -156,7 +155,7 @@ def outcome_of(item: pytest.Item, broken: BaseException | None = None) -> str:
 def message_of(item: pytest.Item) -> str:
     """Why a test failed."""
     report = _decisive(item)
-    # Nothing was raised where one passed that must not.
+    # A strict xfail that passes has no exception.
     return item.stash.get(CAUSE, "") or (report.longreprtext if report is not None and report.failed else "")
 
 
@@ -169,27 +168,27 @@ def reason_of(item: pytest.Item) -> str:
         return str(report.wasxfail).removeprefix("reason: ").removeprefix("[NOTRUN] ")
     if not report.skipped:
         return ""
-    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
-    return str(told).removeprefix("Skipped: ")
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+    return str(reason).removeprefix("Skipped: ")
 
 
 def _decisive(item: pytest.Item) -> pytest.TestReport | None:
-    """The report of the phase at which a test ended; None where it came to neither. Marks are applied after ``pytest_runtest_makereport``
-    of this plugin, so it is read once all of them are through."""
+    """The report of the phase at which a test ended; None if it never ran. It must be read after all hooks, because pytest applies xfail marks
+    after this plugin's ``pytest_runtest_makereport``."""
     reports = item.stash.get(REPORTS, {})
     setup = reports.get("setup")
     return setup if setup is not None and not setup.passed else reports.get("call")
 
 
 def note_failure(item: pytest.Item, error: BaseException, sources: SourceFinder) -> None:
-    """Keep why a test failed, and where."""
+    """Remember why and where a test failed."""
     if not isinstance(error, pytest.skip.Exception | pytest.xfail.Exception):
         item.stash[CAUSE] = failure_cause(error)
         item.stash[FAILED_AT] = sources.of_failure(error.__traceback__)
 
 
 def failure_cause(error: BaseException) -> str:
-    """Why a test failed, in words that are the same in every run: an expectation's own, else the first line."""
+    """Why a test failed, in a text that is the same in every run: an expectation's text, else the first line of the error."""
     from kailab.errors import ExpectationFailed
 
     if isinstance(error, pytest.FixtureLookupError):
@@ -202,7 +201,7 @@ def failure_cause(error: BaseException) -> str:
 
 
 def scrub_failure(report: pytest.TestReport, error: BaseException, recorders: list[Recorder]) -> None:
-    """Take out of a failure's texts what evidence leaves out; one that quotes nothing of it stays as pytest made it."""
+    """Remove from a failure's texts what evidence leaves out. Texts without it stay unchanged."""
 
     def scrubbed(text: str) -> str:
         for recorder in recorders:
@@ -210,9 +209,9 @@ def scrub_failure(report: pytest.TestReport, error: BaseException, recorders: li
         return text
 
     text = report.longreprtext
-    if text and (left := scrubbed(text)) != text:
-        report.longrepr = left
-    told = str(error)
-    if (left := scrubbed(told)) != told:
-        error.args = (left,)
+    if text and (remaining := scrubbed(text)) != text:
+        report.longrepr = remaining
+    message = str(error)
+    if (remaining := scrubbed(message)) != message:
+        error.args = (remaining,)
     report.sections = [(title, scrubbed(content)) for title, content in report.sections]

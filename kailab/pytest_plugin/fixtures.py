@@ -1,5 +1,5 @@
-"""The fixtures: each test gets new labs, which are closed and written up after it; and the clusters (venues) of a session on real backends. One venue is enough for most
-sessions, because labs come one after the other; a test with two labs at once gets a second.
+"""The fixtures, and the clusters (venues) of a session on real backends. Each test gets new labs, which are closed after it. One venue is enough for
+most sessions, because labs use it one after the other; a test with two labs at once gets a second venue.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 class VenuePool:
-    """Of one session (with pytest-xdist: of one worker)."""
+    """The venues of one session; with pytest-xdist, of one worker."""
 
     def __init__(self, settings: PluginSettings) -> None:
         self._settings = settings
         self._free: list[Venue] = []
-        self._taken: list[Venue] = []
+        self._used: list[Venue] = []
         self._failed: KailabError | None = None
 
     def take(self, scheduler: str) -> Venue:
-        """A venue that no lab lives in. Raises KailabError, at once if that failed before."""
+        """Return a venue without a lab. Raises KailabError; after a failure, at once."""
         from kailab.errors import KailabError
 
         if self._failed is not None:
@@ -44,22 +44,22 @@ class VenuePool:
             venue = self._free.pop()
         else:
             try:
-                venue = self._opened(scheduler)
+                venue = self._open(scheduler)
             except KailabError as error:
                 self._failed = error
                 raise
-        self._taken.append(venue)
+        self._used.append(venue)
         return venue
 
-    def _opened(self, scheduler: str) -> Venue:
+    def _open(self, scheduler: str) -> Venue:
         from kailab.cluster.backends import BACKENDS
         from kailab.errors import InputError
         from kailab.lab.venues import open_venue
 
-        _end_by_sigterm_too()
+        _interrupt_by_sigterm()
         settings = self._settings
-        if self._taken and not BACKENDS[settings.backend].own:
-            raise InputError(f"the cluster of the backend {settings.backend} has room for one lab at a time")
+        if self._used and not BACKENDS[settings.backend].own:
+            raise InputError(f"the cluster of the backend {settings.backend} can have only one lab at a time")
         return open_venue(
             settings.backend,
             kubeconfig=settings.kubeconfig,
@@ -74,29 +74,28 @@ class VenuePool:
         )
 
     def give_back(self, venue: Venue) -> None:
-        """Its lab has moved out."""
-        self._taken.remove(venue)
+        """Return a venue after its lab was closed."""
+        self._used.remove(venue)
         self._free.append(venue)
 
     def drop(self, venue: Venue) -> None:
-        """It was not left as it should be: no other lab is to live there."""
+        """Close a venue that no other lab may use, because closing its lab failed."""
         from kailab.errors import KailabError
 
-        if venue in self._taken:
-            self._taken.remove(venue)
+        if venue in self._used:
+            self._used.remove(venue)
             with suppress(KailabError):
                 venue.close()
 
     def close(self) -> None:
-        """End all."""
-        venues, self._free, self._taken = [*self._free, *self._taken], [], []
+        """Close all venues."""
+        venues, self._free, self._used = [*self._free, *self._used], [], []
         for venue in venues:
             venue.close()
 
 
-def _end_by_sigterm_too() -> None:
-    """Let SIGTERM end the session as Ctrl-C does: what the labs brought into a cluster is taken out. Whoever has a handler keeps
-    it."""
+def _interrupt_by_sigterm() -> None:
+    """Let SIGTERM end the session as Ctrl-C does, so that objects of labs are removed from clusters. An existing handler is kept."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _interrupted)
 
@@ -117,13 +116,13 @@ class LabFactory:
     def __init__(
         self, request: pytest.FixtureRequest, settings: PluginSettings | None = None, venues: VenuePool | None = None
     ) -> None:
-        """``settings``, ``venues``: the session's, if none are given."""
+        """``settings``, ``venues``: default to those of the session."""
         self._item: pytest.Item = request.node
         self._settings = settings or request.config.stash[SETTINGS]
         self._venues = venues or request.config.stash[VENUES]
         self._evidence = request.config.stash[EVIDENCE]
         self._opened: list[Lab] = []
-        self._taken: list[Venue] = []
+        self._used: list[Venue] = []
         self.recorders: list[Recorder] = []
 
     def __call__(
@@ -133,33 +132,33 @@ class LabFactory:
         config: Any = None,
         name: str | None = None,
     ) -> Lab:
-        """A new lab. What is not said comes from the test's markers, then from the command line and ini file."""
+        """Open a new lab. Defaults come from the test's markers, then from the command line and the ini file."""
         from kailab.evidence.recorder import Recorder
 
         chosen = scheduler is not None
         scheduler = scheduler or self._marked("kailab_scheduler", self._settings.scheduler)
-        self._skip_what_cannot_run(scheduler)
+        self._skip_if_unsupported(scheduler)
         if config is None:
             config = self._marked_config(scheduler, chosen)
         number = len(self._opened) + 1
         self._skip_without_operators()
         venue = self._venue(scheduler)
-        self._skip_without_their_kinds(venue)
-        called = name or ("lab" if number == 1 else f"lab-{number}")
+        self._skip_without_operator_kinds(venue)
+        lab_name = name or ("lab" if number == 1 else f"lab-{number}")
         for_allure = in_allure(self._item.config)
-        recorder = Recorder(called, source=self._evidence.sources.here) if self._evidence.on or for_allure else None
-        own: list[Observer] = [] if recorder is None else [recorder]
+        recorder = Recorder(lab_name, source=self._evidence.sources.here) if self._evidence.on or for_allure else None
+        observers: list[Observer] = [] if recorder is None else [recorder]
         if recorder is not None and for_allure:
             from kailab.pytest_plugin.allure_results import AllureSteps
 
-            own.append(AllureSteps(recorder))
-        told = self._item.ihook.pytest_kailab_observers(item=self._item, lab=called)
+            observers.append(AllureSteps(recorder))
+        others = self._item.ihook.pytest_kailab_observers(item=self._item, lab=lab_name)
         lab = self._open(
             fleet=fleet or self._marked("kailab_fleet", self._settings.fleet),
             backend=self._settings.backend,
             scheduler=scheduler,
             config=config,
-            observers=[*own, *(one for several in told for one in several)],
+            observers=[*observers, *(observer for result in others for observer in result)],
             venue=venue,
             devices=self._wants_devices,
         )
@@ -170,14 +169,12 @@ class LabFactory:
         return lab
 
     def _venue(self, scheduler: str) -> Venue | None:
-        """Where the lab is to live, if its backend is a real one. Skips, or fails where that was asked for, if there can be
-        none."""
+        """Return the lab's venue; None for the embedded backend. If there can be none, the test is skipped, or fails with --kailab-required."""
         from kailab.cluster.backends import BACKENDS
         from kailab.errors import KailabError
 
         if "venue" not in BACKENDS[self._settings.backend].options:
             return None
-
         try:
             venue = self._venues.take(scheduler)
         except KailabError as error:
@@ -185,15 +182,15 @@ class LabFactory:
             if self._settings.required:
                 pytest.fail(text, pytrace=False)
             pytest.skip(text)
-        self._taken.append(venue)
+        self._used.append(venue)
         return venue
 
-    def _open(self, **how: Any) -> Lab:
+    def _open(self, **options: Any) -> Lab:
         from kailab.lab import Lab
         from kailab.undertest.contract import Unsupported
 
         try:
-            return Lab.open(**how)
+            return Lab.open(**options)
         except Unsupported as error:
             pytest.skip(str(error))
 
@@ -203,11 +200,11 @@ class LabFactory:
             for lab in self._opened:
                 lab.close()
         except BaseException:
-            for venue in self._taken:
+            for venue in self._used:
                 self._venues.drop(venue)
             raise
         else:
-            for venue in self._taken:
+            for venue in self._used:
                 self._venues.give_back(venue)
 
     @property
@@ -215,16 +212,16 @@ class LabFactory:
         return self._item.get_closest_marker("kailab_devices") is not None
 
     def _marked(self, marker: str, default: str) -> str:
-        found = self._item.get_closest_marker(marker)
-        if found is None:
+        mark = self._item.get_closest_marker(marker)
+        if mark is None:
             return default
-        if not found.args:
+        if not mark.args:
             raise pytest.UsageError(f"{self._item.nodeid}: marker {marker} needs a name")
-        return str(found.args[0])
+        return str(mark.args[0])
 
     def _marked_config(self, scheduler: str, chosen: bool) -> Any:
-        """``chosen``: the test itself named the scheduler of this lab, as ``baseline_lab`` does; then the marker is for its
-        others."""
+        """``chosen``: the test named the scheduler of this lab itself, as ``baseline_lab`` does; then the marker applies to its other
+        labs."""
         marker = self._item.get_closest_marker("kailab_config")
         if marker is None:
             return None
@@ -244,7 +241,7 @@ class LabFactory:
         settings = settings_of(marker.args[0] if marker.args else None, self._item.path.parent)
         return replace(settings, engine=replace(settings.engine, **marker.kwargs))
 
-    def _skip_what_cannot_run(self, scheduler: str) -> None:
+    def _skip_if_unsupported(self, scheduler: str) -> None:
         from kailab.undertest.selection import find_conflicts, read_name
 
         backend = self._settings.backend
@@ -260,7 +257,7 @@ class LabFactory:
             pytest.skip(f"this test runs on {', '.join(marker.args)} only, not on {backend}")
 
     def _operators(self) -> tuple[str, ...]:
-        """Those that the work of this test needs, where kailab's own controllers do not stand in for them."""
+        """The operators that the work of this test needs on a real API server."""
         marker = self._item.get_closest_marker("kailab_operator")
         if marker is None:
             return ()
@@ -283,10 +280,10 @@ class LabFactory:
             return
         given = choose_operators(self._settings.operators) if self._settings.operators else ()
         if missing := [name for name in needed if name not in given]:
-            pytest.skip(f"nothing makes the pods of this test's work: it needs --kailab-with {','.join(missing)}")
+            pytest.skip(f"no operator creates the pods of this test's work; it needs --kailab-with {','.join(missing)}")
 
-    def _skip_without_their_kinds(self, venue: Venue | None) -> None:
-        """In a cluster of somebody else's the operators are theirs."""
+    def _skip_without_operator_kinds(self, venue: Venue | None) -> None:
+        """Skip if a user's cluster does not have the kinds of an operator, which kailab does not install there."""
         from kailab.errors import NotFound
         from kailab.operators.registry import OPERATORS
 
@@ -301,15 +298,15 @@ class LabFactory:
 
 
 def uses_fixture(item: pytest.Item, fixture: str, module: str) -> bool:
-    """Whether a test takes the fixture that this module of kailab's defines: a project may have one of its own of that name."""
-    found = getattr(item, "_fixtureinfo", None)
-    definitions: Sequence[Any] = () if found is None else found.name2fixturedefs.get(fixture, ())
-    # The last one is what the test gets.
+    """True if a test uses the fixture that this module defines; a project may define another one of this name."""
+    info = getattr(item, "_fixtureinfo", None)
+    definitions: Sequence[Any] = () if info is None else info.name2fixturedefs.get(fixture, ())
+    # The last definition is the one that the test gets.
     return bool(definitions) and definitions[-1].func.__module__ == module
 
 
 def asks_for_lab(item: pytest.Item) -> bool:
-    """Whether a test has labs, or would have if it came to that."""
+    """True if a test has labs or uses the fixture for them."""
     return LABS in item.stash or uses_fixture(item, "lab_factory", __name__)
 
 
@@ -326,13 +323,13 @@ def lab_factory(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
 
 @pytest.fixture
 def lab(lab_factory: LabFactory) -> Lab:
-    """A fresh lab with the requested fleet and scheduler. Manifest paths are relative to the test's folder."""
+    """A new lab with the fleet and scheduler of the test. Paths of manifests are relative to the test's folder."""
     return lab_factory(name="lab")
 
 
 @pytest.fixture
 def baseline_lab(lab_factory: LabFactory) -> Lab:
-    """A fresh lab in which kube-scheduler decides, for contrast on the same manifests."""
+    """A new lab in which kube-scheduler decides, for comparison on the same manifests."""
     return lab_factory(scheduler="kube-scheduler", name="baseline")
 
 

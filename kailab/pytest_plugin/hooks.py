@@ -1,4 +1,4 @@
-"""Hooks that kailab's plugin calls, for other plugins and for conftest.py."""
+"""Hooks that other plugins and conftest.py can implement."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 @pytest.hookspec
 def pytest_kailab_observers(item: pytest.Item, lab: str) -> Sequence[Observer]:  # type: ignore[empty-body]
-    """Who else is to be told what happens in a test's lab that is about to be opened under this name."""
+    """Return further observers of a test's lab, which is about to be opened under this name."""

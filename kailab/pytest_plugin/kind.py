@@ -1,7 +1,7 @@
 """The fixture ``kailab``: labs in the cluster of pytest-kind's own fixture ``kind_cluster``.
 
-That fixture makes one cluster for the session and deletes it. What it is made with is filled in where its options don't say it, so that
-it downloads nothing; and what is missing is said before it makes anything.
+That fixture creates one cluster for the session and deletes it. Its options are completed here, so that it downloads nothing, and missing
+requirements are reported before it creates anything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMPLETED = pytest.StashKey[bool]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before pytest-kind's fixture makes anything. Where no test wants labs in its cluster, it does what it always does."""
+    """Complete the options of pytest-kind's fixture before it runs. Sessions without tests that want labs in its cluster are left alone."""
     if not _wants_lab(item) and THEIRS not in getattr(item, "fixturenames", ()):
         return
     if not item.config.stash.get(_COMPLETED, False) and any(map(_wants_lab, item.session.items)):
@@ -63,7 +63,7 @@ def _complete(config: pytest.Config) -> None:
 
 
 def _give_up(settings: PluginSettings, reason: str) -> NoReturn:
-    text = f"no kind cluster can be made here: {reason}"
+    text = f"no kind cluster can be created: {reason}"
     if settings.required:
         pytest.fail(text, pytrace=False)
     pytest.skip(text)
@@ -71,26 +71,26 @@ def _give_up(settings: PluginSettings, reason: str) -> NoReturn:
 
 @pytest.fixture(scope="session")
 def _kind_venues(request: pytest.FixtureRequest) -> Iterator[tuple[PluginSettings, VenuePool]]:
-    """pytest-kind's cluster with KWOK beside it, as a place for labs."""
+    """pytest-kind's cluster with KWOK, as a pool of venues."""
     from kailab.cluster.kind import with_fake_nodes
     from kailab.components import find_components
 
     settings = request.config.stash[SETTINGS]
     kubeconfig = Path(request.getfixturevalue(THEIRS).kubeconfig_path).resolve()
-    there = replace(settings, backend="kubeconfig", kubeconfig=kubeconfig, context=None)
+    kind_settings = replace(settings, backend="kubeconfig", kubeconfig=kubeconfig, context=None)
     with with_fake_nodes(kubeconfig, find_components(settings.kubernetes, settings.components)):
-        venues = VenuePool(there)
+        venues = VenuePool(kind_settings)
         try:
-            yield there, venues
+            yield kind_settings, venues
         finally:
             venues.close()
 
 
 @pytest.fixture(name=NAME)
 def lab_on_kind(request: pytest.FixtureRequest, _kind_venues: tuple[PluginSettings, VenuePool]) -> Iterator[Lab]:
-    """A fresh lab, as ``lab`` gives one, in the cluster of pytest-kind's ``kind_cluster``."""
+    """A new lab, like that of the fixture ``lab``, in the cluster of pytest-kind's ``kind_cluster``."""
     if LABS in request.node.stash:
-        raise pytest.UsageError(f"{request.node.nodeid}: a test has labs by `lab` or by `{NAME}`, not by both")
+        raise pytest.UsageError(f"{request.node.nodeid}: a test can use the fixtures `lab` or `{NAME}`, but not both")
     settings, venues = _kind_venues
     labs = LabFactory(request, settings, venues)
     request.node.stash[LABS] = labs

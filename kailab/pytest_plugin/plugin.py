@@ -1,4 +1,4 @@
-"""The plugin that pytest loads by entry point: hooks only. What costs time to import is imported when a lab is used."""
+"""The plugin that pytest loads by its entry point: only hooks. Modules that are slow to import are imported when a lab is used."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """The default folder is looked at only where something will be written into it."""
+    """Check the default folder of evidence only if a test will write into it."""
     config = session.config
     settings = config.stash[SETTINGS]
     if settings.evidence_given or hasattr(config, "workerinput") or config.option.collectonly:
@@ -94,7 +94,7 @@ def _check_evidence(settings: PluginSettings) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """pytest-xdist: all workers write into the run that the main process began."""
+    """pytest-xdist: all workers write into the run that the main process started."""
     evidence = node.config.stash[EVIDENCE]
     node.workerinput[RUN_ID] = evidence.run.run_id if evidence.on else ""
 
@@ -103,7 +103,7 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Innermost, so that whoever reports (allure, JUnit) sees what is left of a failure's text."""
+    """Runs innermost, so that other reporters (allure, JUnit) see the scrubbed text of a failure."""
     report = yield
     item.stash.setdefault(REPORTS, {})[report.when] = report
     labs = item.stash.get(LABS, None)
@@ -117,8 +117,8 @@ def pytest_runtest_makereport(
         from kailab.evidence.recording import render_timeline
 
         for recorder in recorders:
-            if told := recorder.timeline():
-                report.sections.append((f"kailab: what happened in {recorder.lab}", render_timeline(told)))
+            if timeline := recorder.timeline():
+                report.sections.append((f"kailab: what happened in {recorder.lab}", render_timeline(timeline)))
     return report
 
 
@@ -130,8 +130,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """Once the labs are closed: only then it is known whether closing anything went wrong. What is attached now is the test's, and no
-    fixture's."""
+    """Write the evidence after the labs are closed, because closing one may fail. Attachments made now belong to the test instead of a
+    fixture."""
     broken: BaseException | None = None
     try:
         return (yield)
@@ -149,7 +149,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
 
 
 def _is_kept(item: pytest.Item) -> bool:
-    """Whether what becomes of a test goes into the evidence. With pytest's --setup-only nothing does."""
+    """True if a test is written to the evidence. With pytest's --setup-only no test is."""
     return item.config.stash[EVIDENCE].on and asks_for_lab(item) and not item.config.getoption("setuponly", False)
 
 
@@ -199,6 +199,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _relative(config: pytest.Config, path: str) -> str:
-    """As seen from where pytest was called, unless that is further away."""
+    """The path relative to the folder of the call, unless it is outside of it."""
     relative = os.path.relpath(path, config.invocation_params.dir)
     return path if relative.startswith("..") else relative

@@ -1,4 +1,5 @@
-"""What was asked for: command line first, then ini, then the defaults. Cheap to import: it loads in every run."""
+"""The plugin's settings: from the command line, else from the ini file, else defaults. This module is imported in every run of pytest, so it imports
+little."""
 
 from __future__ import annotations
 
@@ -14,20 +15,20 @@ from kailab.undertest.registry import SCHEDULERS
 OFF = "off"
 
 _OPTIONS = {
-    "backend": ("embedded", "where the labs' clusters live: " + ", ".join(BACKENDS)),
+    "backend": ("embedded", "backend of the labs' clusters: " + ", ".join(BACKENDS)),
     "scheduler": (
         "kailab",
         "the scheduler under test: " + ", ".join(SCHEDULERS) + ", kai=DIR, kai@RELEASE, or NAME@FILE",
     ),
-    "fleet": ("lesson", "the fleet of fake nodes that labs start with: a name or a file"),
-    "evidence": ("evidence", f"folder that evidence is written below ('{OFF}': none is written)"),
-    "kubeconfig": ("", "backends kubeconfig and vcluster: the file, if not $KUBECONFIG or ~/.kube/config"),
-    "context": ("", "backends kubeconfig and vcluster: the context to use, if not the current one"),
-    "components": ("", "backends controlplane, kind and vcluster: folder of etcd, kube-apiserver ... to use"),
-    "kubernetes": ("", "backends controlplane, kind and vcluster: version of Kubernetes, if not the default one"),
-    "with": ("", "backend controlplane: operators that run beside it, as jobset,kuberay"),
+    "fleet": ("lesson", "the labs' fleet of fake nodes: a name or a file"),
+    "evidence": ("evidence", f"folder of the evidence ('{OFF}': write none)"),
+    "kubeconfig": ("", "backends kubeconfig and vcluster: kubeconfig file instead of $KUBECONFIG or ~/.kube/config"),
+    "context": ("", "backends kubeconfig and vcluster: context instead of the current one"),
+    "components": ("", "backends controlplane, kind and vcluster: folder of etcd, kube-apiserver ..."),
+    "kubernetes": ("", "backends controlplane, kind and vcluster: Kubernetes version instead of the default"),
+    "with": ("", "backend controlplane: run these operators, for example jobset,kuberay"),
     "kai-bin": ("", "scheduler kai: folder of its binaries (or KAILAB_KAI_BIN)"),
-    "kai-crds": ("", "scheduler kai: its CRDs, a file or folder (or KAILAB_KAI_CRDS)"),
+    "kai-crds": ("", "scheduler kai: file or folder of its CRDs (or KAILAB_KAI_CRDS)"),
     "kai-chart": ("", "scheduler kai@RELEASE: folder with its chart and images (or KAILAB_KAI_CHART)"),
 }
 
@@ -41,27 +42,27 @@ _CHOICES = {
     "kai-crds": "kai_crds",
     "kai-chart": "kai_chart",
 }
-"""Options that not every backend takes -> their names in ``kailab.cluster.registry``."""
+"""Options that not every backend understands -> their names in ``kailab.cluster.registry``."""
 
 _FOLDERS = ("evidence", "components", "kai-bin", "kai-chart")
 
 MARKERS = (
-    "kailab_fleet(name): the fleet that this test's labs start with",
+    "kailab_fleet(name): the fleet of this test's labs",
     "kailab_scheduler(name): the scheduler under test for this test's lab",
-    "kailab_backend(*names): the backends that this test can run on",
-    "kailab_operator(*names): the operators that create the pods of this test's work, such as jobset or kuberay. An embedded lab needs none; "
-    "a control plane gets them by --kailab-with, and the test is skipped if they are missing",
-    "kailab_only(reason): a test of behaviour that only kailab's scheduler has; skipped under others",
-    "kailab_config(file_or_mapping, **fields): the scheduler configuration of this test's labs (a file beside the "
-    "test, or its content), and fields of EngineConfig",
-    "kailab_devices: the GPUs of this test's labs are for resource claims (DRA), not for nvidia.com/gpu",
-    "exercise(name): a test that proves a lesson; its evidence is kept under this name",
+    "kailab_backend(*names): the backends on which this test can run",
+    "kailab_operator(*names): the operators that create the pods of this test's work, for example jobset or kuberay; an embedded lab needs none, a "
+    "control plane gets them by --kailab-with, and the test is skipped if one is missing",
+    "kailab_only(reason): this test needs kailab's scheduler and is skipped with any other",
+    "kailab_config(file_or_mapping, **fields): the scheduler configuration of this test's lab (a file beside the test, or its "
+    "content), and fields of EngineConfig",
+    "kailab_devices: publish the GPUs of this test's labs for resource claims (DRA) instead of as nvidia.com/gpu",
+    "exercise(name): this test proves a lesson; its evidence is stored under this name",
 )
 
 
 @dataclass(frozen=True)
 class PluginSettings:
-    """``evidence`` None: none is written. ``evidence_given``: asked for on the command line or in the ini file."""
+    """``evidence``: None if none is written. ``evidence_given``: it is set on the command line or in the ini file."""
 
     backend: str
     scheduler: str
@@ -86,8 +87,8 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("kailab", "GPU scheduling lab")
     for name, (default, help) in _OPTIONS.items():
         metavar = "DIR" if name in _FOLDERS else name.upper()
-        told = f"{help} (default: {default})" if default else help
-        group.addoption(f"--kailab-{name}", metavar=metavar, default=None, help=told)
+        text = f"{help} (default: {default})" if default else help
+        group.addoption(f"--kailab-{name}", metavar=metavar, default=None, help=text)
         parser.addini(_ini(name), f"default of --kailab-{name}", default=None)
     group.addoption(
         "--kailab-required",
@@ -98,8 +99,8 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read_settings(config: pytest.Config) -> PluginSettings:
-    """Raises pytest.UsageError for a backend, scheduler or fleet that there is not, and for an option on the command line that the
-    backend does not understand. An ini key is a default for the backends that do."""
+    """Read the settings. Raises pytest.UsageError for an unknown backend, scheduler or fleet, and for an option on the command line
+    that the backend does not understand. An ini key that it does not understand is ignored with a notice."""
     values = {name: _value(config, name) for name in _OPTIONS}
     backend = values["backend"] or _OPTIONS["backend"][0]
     if backend not in BACKENDS:
@@ -138,9 +139,9 @@ def read_settings(config: pytest.Config) -> PluginSettings:
     )
 
 
-def _not_understood(backend: str, names: Iterable[str], spelt: Callable[[str], str]) -> list[str]:
-    given = {_CHOICES[name]: spelt(name) for name in names}
-    return BACKENDS.not_understood(backend, given, given.__getitem__)
+def _not_understood(backend: str, names: Iterable[str], spell: Callable[[str], str]) -> list[str]:
+    options = {_CHOICES[name]: spell(name) for name in names}
+    return BACKENDS.not_understood(backend, options, options.__getitem__)
 
 
 def _path(config: pytest.Config, value: str | None) -> Path | None:
@@ -152,7 +153,7 @@ def _ini(name: str) -> str:
 
 
 def _scheduler(name: str) -> str:
-    """Once, before the first test; and the same wherever a test goes."""
+    """Check the scheduler once, before the first test; paths become absolute, because a test may change the working directory."""
     if name in SCHEDULERS:
         return name
     from kailab.errors import InputError
@@ -165,7 +166,7 @@ def _scheduler(name: str) -> str:
 
 
 def _check_fleet(name: str) -> None:
-    """Once, before the first test, rather than as an error of each."""
+    """Check the fleet once, before the first test, instead of in each test."""
     from kailab.errors import InputError
     from kailab.fleet import load_fleet
 
@@ -186,5 +187,5 @@ def _check_operators(names: str) -> None:
 
 
 def _value(config: pytest.Config, name: str) -> str | None:
-    given = config.getoption(f"--kailab-{name}")
-    return given if given is not None else (config.getini(_ini(name)) or None)
+    value = config.getoption(f"--kailab-{name}")
+    return value if value is not None else (config.getini(_ini(name)) or None)

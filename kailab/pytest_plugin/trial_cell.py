@@ -1,5 +1,5 @@
-"""Loaded by name (``-p``) in the process of a trial's cell: measures the labs of each test, and keeps what the test came to as soon
-as it has ended."""
+"""The plugin of a trial's cell, loaded by ``-p`` in its process: it measures the labs of each test and stores each result as soon as the test has
+ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kailab.trials.results import CellResult, TestResult, TestVerdict
 from kailab.trials.store import CellFolder
 from kailab.undertest.contract import NotExpressible, SchedulerFailed
 
-_COURSES = pytest.StashKey[dict[str, CellRecorder]]()
+_RECORDERS = pytest.StashKey[dict[str, CellRecorder]]()
 _FAULT = pytest.StashKey[tuple[TestVerdict, str, str]]()
 _BEGUN = pytest.StashKey[float]()
 _UNABLE = (ConnectError, StateError, SchedulerFailed)
@@ -35,24 +35,24 @@ class _ResultKeeper:
         self._folder = folder
         subject = folder.cell.subject
         self._subject = subject.name
-        given = Path(subject.path.partition("::")[0])
-        self._root = given if given.is_dir() else given.parent
-        self._done = folder.tests()
+        path = Path(subject.path.partition("::")[0])
+        self._root = path if path.is_dir() else path.parent
+        self._finished = folder.tests()
         self._names: list[str] = []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Tests that ended before this process was begun anew are not run again."""
+        """Deselect tests that an earlier process of this cell has finished."""
         self._names = list(dict.fromkeys(self._name(item) for item in items))
-        left = [item for item in items if self._name(item) not in self._done]
-        if len(left) < len(items):
-            config.hook.pytest_deselected(items=[item for item in items if self._name(item) in self._done])
-            items[:] = left
+        remaining = [item for item in items if self._name(item) not in self._finished]
+        if len(remaining) < len(items):
+            config.hook.pytest_deselected(items=[item for item in items if self._name(item) in self._finished])
+            items[:] = remaining
 
     def pytest_kailab_observers(self, item: pytest.Item, lab: str) -> Sequence[CellRecorder]:
-        course = CellRecorder()
-        item.stash.setdefault(_COURSES, {})[lab] = course
-        return [course]
+        recorder = CellRecorder()
+        item.stash.setdefault(_RECORDERS, {})[lab] = recorder
+        return [recorder]
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         item.stash[_BEGUN] = time.monotonic()
@@ -68,7 +68,7 @@ class _ResultKeeper:
         return report
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: Any) -> Generator[None, Any, Any]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         outcome = yield
         verdict, message, concept = item.stash.get(_FAULT, None) or ("passed", "", "")
         written = [str(value) for name, value in item.user_properties if name == PROPERTY]
@@ -81,37 +81,38 @@ class _ResultKeeper:
                 concept=concept,
                 evidence=f"{run}/{written[-1]}" if written else "",
                 seconds=round(time.monotonic() - item.stash.get(_BEGUN, time.monotonic()), 3),
-                labs={lab: course.result() for lab, course in item.stash.get(_COURSES, {}).items()},
+                labs={lab: recorder.result() for lab, recorder in item.stash.get(_RECORDERS, {}).items()},
             )
         )
         return outcome
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        # OK is not enough: pytest says it of a session too whose report of an interrupt fails.
-        whole = bool(self._names) and self._folder.tests().keys() >= set(self._names)
+        # The exit code OK alone is not enough: pytest also returns it if the report of an interrupt fails.
+        complete = bool(self._names) and self._folder.tests().keys() >= set(self._names)
         if exitstatus == pytest.ExitCode.TESTS_FAILED or (
-            whole and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+            complete and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         ):
             self._folder.finish(CellResult(tests=tuple(self._names)))
 
     def _name(self, item: pytest.Item) -> str:
-        """By the subject: the name of an exercise hangs on where pytest is called."""
+        """The test's name within the subject, because the name of an exercise depends on the folder in which pytest is called."""
         test = names_of(item)[1].removeprefix(f"{item.path.stem}.")
         below = item.path.relative_to(self._root) if item.path.is_relative_to(self._root) else Path(item.path.name)
-        # The module of the folder's own name says no more than the folder.
-        own = below.stem.removeprefix("test_") != item.path.parent.name
-        return "/".join((self._subject, ".".join((*below.parts[:-1], *([below.stem] if own else []), test))))
+        # A module that is named like its folder is left out.
+        named_differently = below.stem.removeprefix("test_") != item.path.parent.name
+        return "/".join(
+            (self._subject, ".".join((*below.parts[:-1], *([below.stem] if named_differently else []), test)))
+        )
 
 
 def _fault(error: BaseException, report: pytest.TestReport) -> tuple[TestVerdict, str, str]:
-    """(verdict, why, the concept that is missing)."""
+    """Return (verdict, reason, missing concept)."""
     if report.outcome == "skipped":
         return "skipped", str(getattr(error, "msg", error)), ""
-    told = error.errors if isinstance(error, InputErrors) else [error]
-    for one in told:
-        if isinstance(one, NotExpressible):
-            return "not expressible", str(one), one.concept
-    first = str(error) or type(error).__name__
+    for cause in error.errors if isinstance(error, InputErrors) else [error]:
+        if isinstance(cause, NotExpressible):
+            return "not expressible", str(cause), cause.concept
+    reason = str(error) or type(error).__name__
     if isinstance(error, _UNABLE) or report.when != "call":
-        return "error", first, ""
-    return "failed", first, ""
+        return "error", reason, ""
+    return "failed", reason, ""

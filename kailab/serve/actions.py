@@ -87,7 +87,7 @@ def plan_action(lab: Lab, action: Action) -> PlannedAction:
         case SetFields():
             if not action.fields:
                 raise InputError("no fields to set; expected KIND/NAME.FIELD=VALUE")
-            patches = tuple(patch_of(lab, one, action.namespace) for one in action.fields)
+            patches = tuple(patch_of(lab, text, action.namespace) for text in action.fields)
             return PlannedAction("Set " + ", ".join(action.fields), patches)
         case DeleteObject():
             return PlannedAction(f"Delete {action.what}", (deletion_of(lab, action.what, action.namespace),))
@@ -96,15 +96,15 @@ def plan_action(lab: Lab, action: Action) -> PlannedAction:
             return PlannedAction(f"Drain {action.node}", tuple(drain_node(lab, action.node)), notes)
         case AddNodes():
             change = nodes_to_add(lab, action.nodes)
-            names = [one["metadata"]["name"] for one in change.objects if one["kind"] == "Node"]
+            names = [obj["metadata"]["name"] for obj in change.objects if obj["kind"] == "Node"]
             note = f"{some(names)} {'is' if len(names) == 1 else 'are'} added"
             return PlannedAction(f"Add nodes {action.nodes}", (change,), (note,))
 
 
 def _plan_submission(lab: Lab, action: SubmitManifests) -> PlannedAction:
     text = NamedText(EDITOR, action.text)
-    read = intake.read([text], namespace=action.namespace)
-    objects = tuple(obj for _, part in read.parts for obj in part)
+    manifests = intake.read([text], namespace=action.namespace)
+    objects = tuple(obj for _, of_part in manifests.parts for obj in of_part)
     if not objects:
         raise InputError("the text contains no objects")
     # Applied to a copy first: errors name the line, and warnings are shown before anything changes.

@@ -112,10 +112,10 @@ class Application:
         return response
 
     async def _file(self, request: web.Request) -> web.Response:
-        found = self._files.named.get(request.match_info["name"])
-        if found is None:
+        file = self._files.named.get(request.match_info["name"])
+        if file is None:
             raise web.HTTPNotFound(text="there is no such file\n")
-        return web.Response(body=found.content, content_type=found.kind, charset="utf-8")
+        return web.Response(body=file.content, content_type=file.kind, charset="utf-8")
 
     async def _lab(self, request: web.Request) -> web.Response:
         return _compressed(self._requested_view(request).lab, _JSON)
@@ -124,19 +124,23 @@ class Application:
         showing, number = request.match_info["showing"], request.match_info["number"]
         if not number.isascii() or not number.isdecimal() or len(number) > 9:
             raise web.HTTPNotFound(text="there is no such part\n")
-        found = self._requested_view(request).since(showing, int(number))
-        if found is None:
+        increments = self._requested_view(request).since(showing, int(number))
+        if increments is None:
             raise web.HTTPGone(text="the increments since that view are not available any more\n")
-        return _compressed(found, _JSON)
+        return _compressed(increments, _JSON)
 
     async def _desk(self, request: web.Request) -> web.Response:
         view = self._requested_view(request)
-        of, made = self._encoded_desk
-        if of is not view or made is None or (made.done() and (made.cancelled() or made.exception() is not None)):
+        encoded_view, encoding = self._encoded_desk
+        if (
+            encoded_view is not view
+            or encoding is None
+            or (encoding.done() and (encoding.cancelled() or encoding.exception() is not None))
+        ):
             # Encoded on the first request, in the thread of the lab, and shared by all requests for this view.
-            made = asyncio.ensure_future(self._worker.ask(lambda _: view.desk))
-            self._encoded_desk = view, made
-        return _compressed(await asyncio.shield(made), _JSON)
+            encoding = asyncio.ensure_future(self._worker.ask(lambda _: view.desk))
+            self._encoded_desk = view, encoding
+        return _compressed(await asyncio.shield(encoding), _JSON)
 
     async def _raw(self, request: web.Request) -> web.Response:
         chunks, name = self._requested_view(request).chunks, request.match_info["chunk"]
@@ -150,7 +154,7 @@ class Application:
         return latest.view
 
     async def _examples(self, request: web.Request) -> web.Response:
-        return _json([one._asdict() for one in examples()])
+        return _json([example._asdict() for example in examples()])
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
@@ -171,27 +175,27 @@ class Application:
     # --- acting ----------------------------------------------------------------------------------------------------
 
     async def _preview(self, request: web.Request) -> web.Response:
-        wish = read_action(await _body(request))
-        return _json(await self._worker.ask(lambda session: session.preview(wish)))
+        action = read_action(await _body(request))
+        return _json(await self._worker.ask(lambda session: session.preview(action)))
 
     async def _apply(self, request: web.Request) -> web.Response:
-        number = _read(await _body(request), _ApplyRequest).id
+        number = _decode(await _body(request), _ApplyRequest).id
         return _json({"said": await self._worker.act(lambda session: session.apply(number))})
 
     async def _do(self, request: web.Request) -> web.Response:
-        order = _read(await _body(request), _DoRequest)
-        if order.seconds and order.do != "advance":
-            raise InputError(f"{order.do} takes no seconds")
+        command = _decode(await _body(request), _DoRequest)
+        if command.seconds and command.do != "advance":
+            raise InputError(f"{command.do} takes no seconds")
         operations: dict[str, Callable[[Any], str]] = {
-            "pause": lambda session: session.pause(order.seen),
-            "go-on": lambda session: session.go_on(order.seen),
-            "step": lambda session: session.step(order.seen),
-            "undo": lambda session: session.undo(order.seen),
-            "advance": lambda session: session.advance(order.seconds, order.seen),
+            "pause": lambda session: session.pause(command.seen),
+            "go-on": lambda session: session.go_on(command.seen),
+            "step": lambda session: session.step(command.seen),
+            "undo": lambda session: session.undo(command.seen),
+            "advance": lambda session: session.advance(command.seconds, command.seen),
         }
-        if order.do not in operations:
-            raise InputError(f"{order.do!r} is not an operation; expected one of: {', '.join(operations)}")
-        return _json({"said": await self._worker.act(operations[order.do])})
+        if command.do not in operations:
+            raise InputError(f"{command.do!r} is not an operation; expected one of: {', '.join(operations)}")
+        return _json({"said": await self._worker.act(operations[command.do])})
 
 
 async def _body(request: web.Request) -> bytes:
@@ -203,7 +207,7 @@ async def _body(request: web.Request) -> bytes:
         raise web.HTTPRequestTimeout(text="the body did not arrive in time\n") from None
 
 
-def _read(body: bytes, type: Any) -> Any:
+def _decode(body: bytes, type: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=type)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

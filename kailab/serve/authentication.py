@@ -100,12 +100,12 @@ class Authenticator:
 
     def _authentication_failure(self, request: web.Request) -> tuple[int, str] | None:
         cookie, token = _cookie(request, self._cookie), _token(request)
-        known = _equals_secret(cookie, self._cookie_value)
+        has_cookie = _equals_secret(cookie, self._cookie_value)
         # The page and its files contain nothing of the lab.
         public = request.path == _PAGE or request.path.startswith(FILES)
-        if (known and public) or (self._shows_token(request) and (known or request.path == _PAGE)):
+        if (has_cookie and public) or (self._shows_token(request) and (has_cookie or request.path == _PAGE)):
             return None
-        if token or (cookie and not known):
+        if token or (cookie and not has_cookie):
             return 403, "this token is not that of the printed URL (each `kailab serve` makes another)"
         return 401, "open the URL that `kailab serve` printed: it has a token"
 

@@ -58,16 +58,16 @@ class ConnectionLimiter:
         connection = self.open.get(transport)
         if connection is None or connection.admitted:
             return True
-        connection.admitted = sum(one.admitted for one in self.open.values()) < self.most
+        connection.admitted = sum(other.admitted for other in self.open.values()) < self.most
         return connection.admitted
 
     def make_room(self) -> bool:
         """Make room for a new connection by closing the unauthenticated one that has waited longest. Return False if requests of all of them are
         being answered."""
-        strangers = [one for one in self.open.values() if not one.admitted]
+        strangers = [connection for connection in self.open.values() if not connection.admitted]
         if len(strangers) < self.strangers:
             return True
-        longest = next((one for one in strangers if not one.answering), None)
+        longest = next((connection for connection in strangers if not connection.answering), None)
         if longest is None:
             return False
         _log.debug("%d connections without the token are open: the oldest is closed", len(strangers))

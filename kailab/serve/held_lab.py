@@ -67,7 +67,7 @@ class UndoHistory:
     def push(self, before: UndoPoint) -> None:
         self._before.append(before)
         while len(self._before) > self._most or (
-            len(self._before) > 1 and sum(len(one.file) for one in self._before) > self._most_bytes
+            len(self._before) > 1 and sum(len(point.file) for point in self._before) > self._most_bytes
         ):
             del self._before[0]
 
@@ -105,9 +105,9 @@ class LabWatcher:
         if event.kind != "Node":
             return True
         # Heartbeats of nodes do not count as a change.
-        name, shown = event.object["metadata"]["name"], _shown(event.object)
-        same = event.type == "MODIFIED" and self._nodes.get(name) == shown
-        self._nodes[name] = shown
+        name, state = event.object["metadata"]["name"], _scheduling_state(event.object)
+        same = event.type == "MODIFIED" and self._nodes.get(name) == state
+        self._nodes[name] = state
         return not same
 
     def close(self) -> None:
@@ -115,13 +115,13 @@ class LabWatcher:
         self._lab.close()
 
 
-def _shown(node: Object) -> Object:
+def _scheduling_state(node: Object) -> Object:
     conditions = (node.get("status") or {}).get("conditions") or ()
     return {
         "labels": node["metadata"].get("labels"),
         "spec": node.get("spec"),
         "capacity": (node.get("status") or {}).get("allocatable"),
-        "conditions": [(one.get("type"), one.get("status")) for one in conditions],
+        "conditions": [(condition.get("type"), condition.get("status")) for condition in conditions],
     }
 
 
@@ -149,9 +149,9 @@ class HeldLab:
 
     def lab(self) -> Lab:
         """The lab, from memory or from the file. Raises StateError."""
-        found = self.held
-        if found is not None:
-            return found
+        held = self.held
+        if held is not None:
+            return held
         self._stamp = lab_files.stamp(self._path)
         try:
             self._recorder = self._journal.recorder()

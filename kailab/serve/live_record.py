@@ -40,28 +40,28 @@ class EventFeed(Sequence[Object]):
 
     def update(self) -> int | None:
         """Read new events. Return how many of the oldest were deleted, or None if others were deleted and all positions have changed."""
-        gone: set[tuple[str, str]] = set()
+        deleted: set[tuple[str, str]] = set()
         self._read = None
         for event in self._watch.poll():
             metadata = event.object["metadata"]
             key = metadata.get("namespace", ""), metadata["name"]
             if event.type == "DELETED":
-                gone.add(key)
+                deleted.add(key)
             elif key not in self._places:
                 self._places[key] = self._gone + len(self._keys)
                 self._keys.append(key)
                 self.about.append(_about(event.object))
-        count = len(gone)
-        if not gone:
+        count = len(deleted)
+        if not deleted:
             return 0
-        if gone == set(self._keys[:count]):
+        if deleted == set(self._keys[:count]):
             self._gone += count
             del self._keys[:count], self.about[:count]
-            for key in gone:
+            for key in deleted:
                 del self._places[key]
             return count
-        kept = [(key, about) for key, about in zip(self._keys, self.about) if key not in gone]
-        self._keys, self.about = [key for key, _ in kept], [about for _, about in kept]
+        remaining = [(key, about) for key, about in zip(self._keys, self.about) if key not in deleted]
+        self._keys, self.about = [key for key, _ in remaining], [about for _, about in remaining]
         self._places, self._gone = {key: place for place, key in enumerate(self._keys)}, 0
         return None
 
@@ -82,8 +82,8 @@ class EventFeed(Sequence[Object]):
             return [self[at] for at in range(*place.indices(len(self)))]
         if self._read is None:
             self._read = {
-                (one["metadata"].get("namespace", ""), one["metadata"]["name"]): one
-                for one in self._cluster.list(_KIND)
+                (event["metadata"].get("namespace", ""), event["metadata"]["name"]): event
+                for event in self._cluster.list(_KIND)
             }
         return self._read[self._keys[place]]
 
@@ -137,27 +137,27 @@ class LiveRecord:
         again, because increments to the state before are not possible."""
         recording, keeping = recorder.recording, recorder.keeping(self._cuts)
         text = keeping.text
-        gone = 0 if events is None else events.update()
-        found, continues = self._so_far, True
+        deleted = 0 if events is None else events.update()
+        so_far, continues = self._so_far, True
         if (
-            found is None or found.generation != self._cuts.generation or gone is None or events is None
-            or not found.cycles or found.nodes != self._nodes(recording)
+            so_far is None or so_far.generation != self._cuts.generation or deleted is None or events is None
+            or not so_far.cycles or so_far.nodes != self._nodes(recording)
         ):  # fmt: skip
-            found, continues = _RecordedSoFar(self._cuts.generation), False
-        self._so_far = found
-        self._take(found, recording, keeping, text)
+            so_far, continues = _RecordedSoFar(self._cuts.generation), False
+        self._so_far = so_far
+        self._take(so_far, recording, keeping, text)
         objects = events if events is not None else recording.events
         about = events.about if events is not None else [read_event(event).object for event in recording.events]
-        del found.events[: gone if continues and gone else 0]
-        found.events += [text.text(one) for one in about[len(found.events) :]]
+        del so_far.events[: deleted if continues and deleted else 0]
+        so_far.events += [text.text(involved) for involved in about[len(so_far.events) :]]
         cutter = RecordCutter(keeping.keeps_label, text.text)
         cutter.look_at(recording.cycles)
-        files = self._files(found, recording, text, objects)
-        if found.raw_text is None:
-            found.raw_text = LiveRawText(files, cutter, f"{EXERCISE}/{TEST}/{recorder.lab}", RAW)
+        files = self._files(so_far, recording, text, objects)
+        if so_far.raw_text is None:
+            so_far.raw_text = LiveRawText(files, cutter, f"{EXERCISE}/{TEST}/{recorder.lab}", RAW)
         else:
-            found.raw_text.renew(files, cutter)
-        return self._recorded_lab(found, recorder, keeping, gone or 0), found.raw_text, continues
+            so_far.raw_text.renew(files, cutter)
+        return self._recorded_lab(so_far, recorder, keeping, deleted or 0), so_far.raw_text, continues
 
     def set_state(self, state: ClusterState) -> None:
         """Set the lab's present state, whose rows repeat what its objects said."""
@@ -165,107 +165,109 @@ class LiveRecord:
             self._so_far.rows = {id(row) for row in state.pods}
             self._so_far.stands = state
 
-    def _recorded_lab(self, found: _RecordedSoFar, recorder: Recorder, keeping: Sanitizer, gone: int) -> RecordedLab:
+    def _recorded_lab(
+        self, so_far: _RecordedSoFar, recorder: Recorder, keeping: Sanitizer, deleted: int
+    ) -> RecordedLab:
         recording = recorder.recording
         facts, text = recording.facts, keeping.text
         assert facts is not None
-        if found.racks is None:
+        if so_far.racks is None:
             fleet = "" if recording.fleet is None else keeping.fleet(recording.fleet).decode()
             kinds = ("nodes", "topologies")
-            looks = self._kept(BEFORE, recording.before, kinds), self._kept(AFTER, recording.after, kinds)
-            found.racks, found.nodes = RackMap.of_looks(fleet, looks), self._nodes(recording)
+            objects = self._kept(BEFORE, recording.before, kinds), self._kept(AFTER, recording.after, kinds)
+            so_far.racks, so_far.nodes = RackMap.of_looks(fleet, objects), self._nodes(recording)
         # With cycles, only the rows of states are used, and those are read in ``_take``.
         states = [] if recording.cycles else [(name, text.entry(state)) for name, state in recording.states]
         history = LabHistory(
             recording.opened,
-            found.steps,
-            found.decisions,
-            time_states(states, found.steps),
+            so_far.steps,
+            so_far.decisions,
+            time_states(states, so_far.steps),
             recording.cycles,
-            self._kept(BEFORE, recording.before, ("queues", "pods")) if not found.looked else {},
+            self._kept(BEFORE, recording.before, ("queues", "pods")) if not so_far.looked else {},
             self._kept(AFTER, recording.after, ("queues",)),
             recording.pending,
         )
-        found.looked = True
+        so_far.looked = True
         return RecordedLab(
             name=recorder.lab,
             facts=facts,
             history=history,
             states=[name for name, _ in states],
-            events=found.events,
-            order=found.order,
-            racks=found.racks,
-            workloads=found.workloads,
-            events_gone=gone,
+            events=so_far.events,
+            order=so_far.order,
+            racks=so_far.racks,
+            workloads=so_far.workloads,
+            events_gone=deleted,
             text=text,
         )
 
-    def _take(self, found: _RecordedSoFar, recording: Recording, keeping: Sanitizer, text: Scrubber) -> None:
+    def _take(self, so_far: _RecordedSoFar, recording: Recording, keeping: Sanitizer, text: Scrubber) -> None:
         """Cut and keep the new entries of the recording."""
-        new = [text.entry(entry) for entry in recording.decisions[len(found.decisions) :]]
-        found.decisions += new
-        found.steps += [text.entry(keeping.step(step)) for step in recording.steps[len(found.steps) :]]
-        found.expectations += text.entries(recording.expectations[len(found.expectations) :])
-        self._order(found, recording)
-        found.cycles = len(recording.cycles)
-        workloads = found.workloads
+        new = [text.entry(entry) for entry in recording.decisions[len(so_far.decisions) :]]
+        so_far.decisions += new
+        so_far.steps += [text.entry(keeping.step(step)) for step in recording.steps[len(so_far.steps) :]]
+        so_far.expectations += text.entries(recording.expectations[len(so_far.expectations) :])
+        self._order(so_far, recording)
+        so_far.cycles = len(recording.cycles)
+        workloads = so_far.workloads
         workloads.decided(new)
         kinds = ("pods", "podgroups")
-        if found.looked:
+        if so_far.looked:
             fresh = keeping.fresh
             pods, groups = (fresh.new.get(kind, ()) for kind in kinds)
             workloads.looked(pods, groups, fresh.gone.get("podgroups", ()))
         else:
-            for name, look in ((BEFORE, recording.before), (AFTER, recording.after)):
-                kept = self._kept(name, look, kinds)
-                workloads.looked(kept.get("pods", ()), kept.get("podgroups", ()))
-        for _, state in recording.states[found.stood :]:
-            workloads.stood([row for row in state.pods if id(row) not in found.rows])
+            for name, listed in ((BEFORE, recording.before), (AFTER, recording.after)):
+                objects = self._kept(name, listed, kinds)
+                workloads.looked(objects.get("pods", ()), objects.get("podgroups", ()))
+        for _, state in recording.states[so_far.stood :]:
+            workloads.stood([row for row in state.pods if id(row) not in so_far.rows])
             # The recording keeps the rows alive, so their identities stay unique.
-            found.rows = {id(row) for row in state.pods}
-        found.stood = len(recording.states)
+            so_far.rows = {id(row) for row in state.pods}
+        so_far.stood = len(recording.states)
 
     @staticmethod
-    def _order(found: _RecordedSoFar, recording: Recording) -> None:
+    def _order(so_far: _RecordedSoFar, recording: Recording) -> None:
         """Continue the order of the timeline's entries."""
-        ordered = found.ordered
-        for what in recording.order[len(found.order) + ordered[_NOTHING] :]:
-            if what == STEP:
-                found.order.append(("step", found.steps[ordered[STEP]].t))
+        ordered = so_far.ordered
+        for entry in recording.order[len(so_far.order) + ordered[_NOTHING] :]:
+            if entry == STEP:
+                so_far.order.append(("step", so_far.steps[ordered[STEP]].t))
                 ordered[STEP] += 1
-            elif what == EXPECTATION:
-                found.order.append(("expectation", found.expectations[ordered[EXPECTATION]].t))
+            elif entry == EXPECTATION:
+                so_far.order.append(("expectation", so_far.expectations[ordered[EXPECTATION]].t))
                 ordered[EXPECTATION] += 1
-            elif what:
-                found.order.append(("decision", found.decisions[ordered[_DECIDED]].t))
-                ordered[_DECIDED] += what
+            elif entry:
+                so_far.order.append(("decision", so_far.decisions[ordered[_DECIDED]].t))
+                ordered[_DECIDED] += entry
             else:
                 ordered[_NOTHING] += 1
 
-    def _kept(self, name: str, look: ObjectsByFile, kinds: Iterable[str]) -> dict[str, list[Object]]:
-        return {kind: [self._cuts.kept(name, kind, one) for one in look[kind]] for kind in kinds if kind in look}
+    def _kept(self, name: str, objects: ObjectsByFile, kinds: Iterable[str]) -> dict[str, list[Object]]:
+        return {kind: [self._cuts.kept(name, kind, obj) for obj in objects[kind]] for kind in kinds if kind in objects}
 
     def _nodes(self, recording: Recording) -> Any:
         """The data from which racks are derived."""
-        nodes = {one["metadata"]["name"]: one["metadata"].get("labels") for one in recording.after.get("nodes", ())}
+        nodes = {node["metadata"]["name"]: node["metadata"].get("labels") for node in recording.after.get("nodes", ())}
         return nodes, recording.after.get("topologies")
 
     def _files(
-        self, found: _RecordedSoFar, recording: Recording, text: Scrubber, events: Sequence[Object]
+        self, so_far: _RecordedSoFar, recording: Recording, text: Scrubber, events: Sequence[Object]
     ) -> EvidenceFiles:
-        def entry(one: Any) -> bytes:
-            return canonical.compact_json(text.entry(one))
+        def entry(value: Any) -> bytes:
+            return canonical.compact_json(text.entry(value))
 
         def kept(look: str, kind: str) -> Callable[[Object], bytes]:
             return lambda obj: canonical.compact_json(text.value(self._cuts.kept(look, kind, obj)))
 
         files: dict[str, FileEntries | Mapping[str, FileEntries]] = {
             FACTS: FileEntries([recording.facts], canonical.pretty_json),
-            "decisions.jsonl": FileEntries(found.decisions),
-            "expectations.jsonl": FileEntries(found.expectations),
+            "decisions.jsonl": FileEntries(so_far.decisions),
+            "expectations.jsonl": FileEntries(so_far.expectations),
             "pending.json": FileEntries(recording.pending, entry),
             "events.json": FileEntries(events, lambda event: entry(read_event(event))),
-            "steps.json": FileEntries(found.steps),
+            "steps.json": FileEntries(so_far.steps),
         }
         for kind in ROW_KINDS:
             files[f"before/{kind}.json"] = FileEntries(recording.before.get(kind, ()), kept(BEFORE, kind))

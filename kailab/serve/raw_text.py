@@ -33,7 +33,7 @@ class ObjectsByPlace(Sequence[Object | None]):
 
     @cached_property
     def _by_name(self) -> dict[str, Object]:
-        return {full_name(one): one for one in self._objects}
+        return {full_name(obj): obj for obj in self._objects}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -121,10 +121,10 @@ class LiveRawText:
 
     def last_look(self, kind: str) -> ObjectsByPlace:
         """The objects of a kind, whose column of names must be set."""
-        found = self.files[f"after/{kind}.json"]
-        assert isinstance(found, FileEntries)
-        assert isinstance(found.entries, ObjectsByPlace)
-        return found.entries
+        file = self.files[f"after/{kind}.json"]
+        assert isinstance(file, FileEntries)
+        assert isinstance(file.entries, ObjectsByPlace)
+        return file.entries
 
     def cut(self) -> RecordCutter:
         """The cutter for records, with the present rules."""
@@ -137,9 +137,9 @@ class LiveRawText:
 
     def new_parts(self) -> list[tuple[str, str, int]]:
         """The parts since the last call of this or of ``form``."""
-        found = self._parts[self._reported :]
+        parts = self._parts[self._reported :]
         self._reported = len(self._parts)
-        return found
+        return parts
 
     def chunks(self) -> Mapping[str, bytes]:
         """Chunks by name, compressed. Valid until the next ``renew``."""
@@ -155,19 +155,21 @@ class LiveRawText:
                 (entries, write), at = self._texts[part], ref - self._firsts[part]
             else:
                 file, at = divmod(ref, FILE_REFERENCES)
-                found = self.files[self._numbered_files[file]] if file < len(self._numbered_files) else None
-                if not isinstance(found, FileEntries) or at >= len(found.entries):
+                file_entries = self.files[self._numbered_files[file]] if file < len(self._numbered_files) else None
+                if not isinstance(file_entries, FileEntries) or at >= len(file_entries.entries):
                     return
-                entries, write = found
-            one = entries[at]
-            yield b"" if one is None else write(one)
+                entries, write = file_entries
+            entry = entries[at]
+            yield b"" if entry is None else write(entry)
 
     def firsts(self) -> Iterator[int]:
         """The first references of all chunks."""
         for number, file in enumerate(self._numbered_files):
-            found = self.files[file]
-            assert isinstance(found, FileEntries)
-            yield from range(number * FILE_REFERENCES, number * FILE_REFERENCES + len(found.entries), CHUNK_ENTRIES)
+            file_entries = self.files[file]
+            assert isinstance(file_entries, FileEntries)
+            yield from range(
+                number * FILE_REFERENCES, number * FILE_REFERENCES + len(file_entries.entries), CHUNK_ENTRIES
+            )
         yield from range(_FIRST_SHARED_REFERENCE, self._count, CHUNK_ENTRIES)
 
 

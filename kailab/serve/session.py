@@ -127,14 +127,14 @@ class LabSession:
             else "this lab runs on a real API server: its clock and its scheduler can't be controlled"
         )
         last = self._undo_history.last
-        nothing = "nothing was changed from this page since the lab started or another process changed it"
+        no_changes = "nothing was changed from this page since the lab started or another process changed it"
         return {
             "paused": self.paused,
             "pause": {"why": real},
             "step": {"why": real},
             "advance": {"why": real},
             "undo": {
-                "why": "changes on a real API server can't be undone" if real else "" if last else nothing,
+                "why": "changes on a real API server can't be undone" if real else "" if last else no_changes,
                 "what": last.what if last else "",
             },
         }
@@ -145,21 +145,21 @@ class LabSession:
         """Try an action on a copy, and compare with a copy without it. Raises InputError, NotSettled."""
         stamp = self.stamp()
         with self._seen(to_try=True) as lab:
-            found = plan_action(lab, action)
-            tried = what_if(lab, [Alternative(found.title, found.changes)])
+            planned = plan_action(lab, action)
+            tried = what_if(lab, [Alternative(planned.title, planned.changes)])
         number = secrets.token_hex(8)
-        self._previews[number] = PreviewedAction(found, stamp)
+        self._previews[number] = PreviewedAction(planned, stamp)
         while len(self._previews) > MOST_PREVIEWS:
             self._previews.popitem(last=False)
         comparison = tried.comparisons[0]
         return {
             "id": number,
-            "title": found.title,
-            "notes": list(found.notes),
+            "title": planned.title,
+            "notes": list(planned.notes),
             "summary": comparison.summary(),
             "after": elapsed(max(0.0, tried.end - tried.start)),  # a real clock advances meanwhile
             "scheduler": tried.scheduler,
-            **{part: comparison.data()[part] for part in ("workloads", "queues")},
+            **{key: comparison.data()[key] for key in ("workloads", "queues")},
         }
 
     def apply(self, number: str) -> str:
@@ -341,12 +341,12 @@ class LabSession:
         if not self._is_large(lab):
             lab.settle()
             return
-        shown = False
+        published = False
 
         def between() -> None:
-            nonlocal shown
-            if not shown:
-                shown = True
+            nonlocal published
+            if not published:
+                published = True
                 self._show(lab)
 
         lab.settle(between)

@@ -67,8 +67,8 @@ class PageView:
         """The increments from a view to this one: a list of ``Increment``, JSON, compressed. None if they are not available."""
         if showing != self.showing or not self._base.number <= number <= self.number:
             return None
-        found = self._increments[number - self._base.number :]
-        return gzip.compress(b"[" + b",".join(found) + b"]", _QUICK, mtime=0)
+        increments = self._increments[number - self._base.number :]
+        return gzip.compress(b"[" + b",".join(increments) + b"]", _QUICK, mtime=0)
 
     @cached_property
     def desk(self) -> bytes:
@@ -100,9 +100,9 @@ class ViewBuilder:
         now, builder = read_present_state(lab), self._builder
         self._number += 1
         if builder is not None and continues:
-            found = builder.go_on(recorded, now)
-            found.parts = raw.new_parts()
-            self._increments.append(jsonform.encode(found))
+            increment = builder.go_on(recorded, now)
+            increment.parts = raw.new_parts()
+            self._increments.append(jsonform.encode(increment))
         else:
             builder = self._builder = LabFormBuilder(recorded, raw)
             self._record.set_state(now.state)
@@ -158,7 +158,7 @@ def _desk(lab: Lab) -> dict[str, Any]:
         "namespaces": [
             name for space in lab.get("namespaces") if (name := space["metadata"]["name"]) not in SYSTEM_NAMESPACES
         ],
-        "workloads": [_workload(lab, one) | _counts(standing) for one, standing in outcome.workloads.items()]
+        "workloads": [_workload(lab, item) | _counts(amounts) for item, amounts in outcome.workloads.items()]
         + _without_pods(lab, set(outcome.workloads)),
         "queues": [_queue(queue) for queue in lab.get("queues")],
         "nodes": [
@@ -170,42 +170,43 @@ def _desk(lab: Lab) -> dict[str, Any]:
             for node in nodes
         ],
         "pools": [
-            {"name": name, "nodes": count} for name, count in growable(one["metadata"]["name"] for one in nodes).items()
+            {"name": name, "nodes": count}
+            for name, count in growable(item["metadata"]["name"] for item in nodes).items()
         ],
         "queueFields": list(FIELDS["Queue"]),
     }
 
 
-def _workload(lab: Lab, one: Workload) -> dict[str, Any]:
-    known = KINDS.get(one.kind)
+def _workload(lab: Lab, workload: Workload) -> dict[str, Any]:
+    kind = KINDS.get(workload.kind)
     replicas = None
-    if known is not None and known.scalable:
+    if kind is not None and kind.scalable:
         # Pods may remain after their workload was deleted.
         with suppress(NotFound):
-            replicas = lab.get(one.kind, one.name, one.namespace)["spec"].get("replicas", 1)
-    return {**one.data(), "replicas": replicas}
+            replicas = lab.get(workload.kind, workload.name, workload.namespace)["spec"].get("replicas", 1)
+    return {**workload.data(), "replicas": replicas}
 
 
-def _counts(standing: Any) -> dict[str, Any]:
+def _counts(amounts: Any) -> dict[str, Any]:
     return {
-        "queue": standing.queue,
-        "running": standing.running,
-        "waiting": standing.waiting,
-        "done": standing.done,
+        "queue": amounts.queue,
+        "running": amounts.running,
+        "waiting": amounts.waiting,
+        "done": amounts.done,
     }
 
 
 def _without_pods(lab: Lab, listed: set[Workload]) -> list[dict[str, Any]]:
     """Workloads that are scaled to zero: they can be scaled up again, or deleted."""
     none = {"queue": "", "running": 0, "waiting": 0, "done": 0}
-    found = (
+    candidates = (
         Workload(obj["metadata"].get("namespace", ""), key, obj["metadata"]["name"])
         for key, kind in KINDS.items()
         if kind.in_all and kind.scalable
         for obj in lab.get(key, namespace=None)
         if not obj["metadata"].get("ownerReferences")
     )
-    return [_workload(lab, one) | none for one in found if one not in listed]
+    return [_workload(lab, workload) | none for workload in candidates if workload not in listed]
 
 
 def _queue(queue: dict[str, Any]) -> dict[str, Any]:

@@ -130,24 +130,24 @@ class LabWorker:
 
     async def _run_and_publish(self, do: Callable[[LabSession], T]) -> T:
         self._loop = asyncio.get_running_loop()
-        shown = False
+        published = False
 
-        def done(session: LabSession) -> T:
-            nonlocal shown
+        def run(session: LabSession) -> T:
+            nonlocal published
             self._shown = False
             try:
                 return do(session)
             finally:
-                shown = self._shown
+                published = self._shown
 
         try:
-            result = await self.ask(done)
+            result = await self.ask(run)
         except BaseException:
             # The change was shown but could not be saved: publish the unchanged lab.
-            if shown or self._session.revision != self._broadcaster.latest.revision:
+            if published or self._session.revision != self._broadcaster.latest.revision:
                 await self.look()
             raise
-        if not shown:
+        if not published:
             await self.look()
         return result
 
@@ -162,13 +162,13 @@ class LabWorker:
         """Read the lab and publish it."""
         try:
             # All values in one call in the thread of the lab, so that they belong to one moment.
-            seen = await self.ask(
+            update = await self.ask(
                 lambda session: (session.look(), session.said, "", session.controls(), session.revision)
             )
         except KailabError as error:
             await self._broadcaster.publish(None, self._session.said, str(error), None, self._session.revision)
         else:
-            await self._broadcaster.publish(*seen)
+            await self._broadcaster.publish(*update)
 
     async def watch(self) -> None:
         """Publish changes made by other processes, and by a cluster that runs by itself. Ends when it is cancelled."""

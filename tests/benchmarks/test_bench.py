@@ -10,9 +10,8 @@ from click.testing import CliRunner
 
 from benchmarks import lab_runs
 from benchmarks.lab_runs.cli import app
-from benchmarks.lab_runs.measured import Measured, Outcome
+from benchmarks.lab_runs.measured import BenchmarkResult, Measured, WrongOutcome
 from benchmarks.lab_runs.stopwatch import Stopwatch
-from benchmarks.lab_runs.timed_lab import WrongOutcome
 from kailab.errors import InputError
 
 
@@ -159,7 +158,7 @@ def test_on_the_command_line() -> None:
 
 def test_text() -> None:
     measured = Measured("m", 2.0, 4000, {"submit": 0.5, "rest": 1.5}, 2, 1.0, {"big_number": 4000})
-    text = Outcome("fill", "f", 500, 4000, (measured,), None, 2**30).text()
+    text = BenchmarkResult("fill", "f", 500, 4000, (measured,), None, 2**30).text()
     assert "m: 2.000 s, 4,000 pods, 2,000 pods/s, 2 cycles, 1 s of lab time" in text
     assert "submit                       0.500 s   25.0 %" in text
     assert "memory at its highest: 1,024 MiB" in text

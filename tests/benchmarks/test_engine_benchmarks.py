@@ -14,11 +14,12 @@ from msgspec import structs
 from benchmarks.engine import setups
 from benchmarks.engine.__main__ import chosen, main
 from benchmarks.engine.cluster import NOW
-from benchmarks.engine.measure import WrongOutcome, decide, measure, order_victims, prepare
+from benchmarks.engine.measure import decide, measure, order_victims, prepare
 from benchmarks.engine.plot import svg
 from benchmarks.engine.published import figures
 from benchmarks.engine.series import SERIES, Growth, exponent
-from benchmarks.engine.setups import Outcome, Setup, VictimOrder
+from benchmarks.engine.setups import CycleOutcome, Setup, VictimOrderSetup
+from benchmarks.lab_runs.measured import WrongOutcome
 from checks.fuzzing.random_cluster import seeded
 from checks.invariants import run_rounds
 from kailab.engine.config import EngineConfig
@@ -54,7 +55,7 @@ def test_a_setup_ends_as_it_must(setup: Setup) -> None:
     working = prepare(setup)
     for _ in range(2):  # a cycle leaves the working set as it was
         _, _, decisions = decide(setup, working)
-        assert setup.expected.admits(Outcome.of(decisions)), Outcome.of(decisions)
+        assert setup.expected.admits(CycleOutcome.of(decisions)), CycleOutcome.of(decisions)
 
 
 def test_consolidation_loses_no_one() -> None:
@@ -83,26 +84,26 @@ def test_a_running_gang_still_in_its_minimum_runtime_is_spared() -> None:
     """The other side of I-min: there the minimum runtime is over."""
     young = setups.reclaim_single(2, min_runtime=3600.0)
     _, _, decisions = decide(young, prepare(young))
-    assert Outcome.of(decisions) == setups.NOTHING
+    assert CycleOutcome.of(decisions) == setups.NOTHING
 
 
 @pytest.mark.parametrize("queues, by_age", [(1, True), (4, True), (4, False)])
 def test_all_victims_come_in_order(queues: int, by_age: bool) -> None:
-    setup = VictimOrder("J", lambda: setups.victims_alone(queues, 20), 20, by_age)
+    setup = VictimOrderSetup("J", lambda: setups.victims_alone(queues, 20), 20, by_age)
     assert order_victims(setup, prepare(setup))[1] == 20
 
 
 def test_a_wrong_outcome_gives_no_figure() -> None:
     right = setups.allocate(2, 4)
-    wrong = Setup(right.name, right.build, right.config, Outcome(bound=5))
-    with pytest.raises(WrongOutcome, match="expected: Outcome\\(bound=5"):
+    wrong = Setup(right.name, right.build, right.config, CycleOutcome(bound=5))
+    with pytest.raises(WrongOutcome, match="expected: CycleOutcome\\(bound=5"):
         measure(wrong, enough=0)
 
 
 def test_measuring() -> None:
     timing = measure(setups.allocate(2, 4), enough=0)
     assert 0 < timing.actions <= timing.cycle
-    assert (timing.runs, timing.outcome) == (2, Outcome(bound=4))
+    assert (timing.runs, timing.outcome) == (2, CycleOutcome(bound=4))
 
 
 def test_every_benchmark_of_kai_has_a_setup() -> None:
@@ -133,7 +134,7 @@ def test_the_table_as_data(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_names_may_be_beginnings() -> None:
     assert [setup.name for setup in chosen(["C-preempt", "G"])] == ["C-preempt-10", "C-preempt-50", "G-1500"]
-    with pytest.raises(InputError, match="no set-up A-1:"):
+    with pytest.raises(InputError, match="there is no set-up A-1;"):
         chosen(["A-1"])
 
 

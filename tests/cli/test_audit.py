@@ -31,7 +31,7 @@ def test_findings_as_a_table(faulty) -> None:
     assert ["warning", "QueueParentMissing", "team-b leads to no root: the parent, nowhere, does not exist."] in rows
     assert rows[-2][:2] == ["QUEUE", "WAITING"]
     assert rows[-1][0] == "team-a"
-    assert "1 more are worth knowing: --all" in done.err
+    assert "1 more findings of severity info: --all" in done.err
     assert "team-a holds 8 GPUs beyond its quota" in faulty("audit", "--all").out
 
 

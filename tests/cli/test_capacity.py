@@ -27,8 +27,8 @@ def files(home):
 def test_the_fewest_gpus_are_told_with_who_gains(kailab, files, home) -> None:
     done = kailab(*ASKED, "--target", "longest wait < 10s")
     assert done.code == 0, done.err
-    assert "Fewest: 12 GPUs (12 A100), with quotas as given; given are 8." in done.out
-    assert "the trace as it is, once: no confidence" in done.out
+    assert "Fewest: 12 GPUs (12 A100), with the given quotas; the given fleet has 8." in done.out
+    assert "one replay of the trace itself, no confidence" in done.out
     done = kailab(*ASKED, "--target", "longest wait < 10s", "-o", "json")
     found = json.loads(done.out)
     assert found["found"]["gpus"] == {"A100": 12}
@@ -41,16 +41,19 @@ def test_the_fewest_gpus_are_told_with_who_gains(kailab, files, home) -> None:
 @pytest.mark.parametrize(
     "options, told",
     [
-        (("--target", "wait < 1h"), "unknown measure 'wait'"),
-        (("--target", "p99 wait < 1h", "--quota-by-share"), "expected one of them at most"),
-        (("--target", "green p99 wait < 1h"), "no queue 'green'"),
+        (("--target", "wait < 1h"), "no measure is called 'wait'"),
+        (("--target", "p99 wait < 1h", "--quota-by-share"), "expected at most one of them"),
+        (("--target", "green p99 wait < 1h"), "there is no queue 'green'"),
         (("--target", "p99 wait < 1h", "--name", "No Name"), "--name"),
         (("--target", "p99 wait < 1h", "--for", "soon"), "--for"),
-        (("--target", "p99 wait < 1h", "--dask", "tcp://h:1", "--workers", "2"), "--workers: with --dask"),
+        (
+            ("--target", "p99 wait < 1h", "--dask", "tcp://h:1", "--workers", "2"),
+            "--workers: can't be used with --dask",
+        ),
         ((), "--target"),
         (
             ("--target", "p99 wait < 1h", "--prices", "prices.yaml"),
-            "--prices: no target is of what they tell; expected one such as 'cost < 1000'",
+            "--prices: no target needs prices; expected one such as 'cost < 1000'",
         ),
     ],
 )

@@ -71,18 +71,18 @@ def test_what_happened_is_told_from_explain(kailab, name: str, record: Path) -> 
 
 def test_a_prediction_comes_before_the_lab_and_once(kailab, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kailab("course", "lesson", "quota")
-    assert "nothing was foretold yet" in kailab("course", "compare", "quota").err
+    assert "no prediction is recorded yet" in kailab("course", "compare", "quota").err
     monkeypatch.chdir(home / "quota")
     kailab("up")
     late = kailab("course", "predict", "quota", "16", "8")
-    assert (late.code, "the lab runs already" in late.err) == (2, True)
+    assert (late.code, "the lab has run already" in late.err) == (2, True)
     monkeypatch.chdir(home)
     assert kailab("course", "lesson", "quota", "--fresh").code == 0
     assert kailab("course", "predict", "quota", "24", "12").code == 0
     again = kailab("course", "predict", "quota", "16", "8")
-    assert (again.code, "made once" in again.err) == (2, True)
+    assert (again.code, "recorded once" in again.err) == (2, True)
     compared = kailab("course", "compare", "quota")
-    assert "foretold 24, seen 16" in compared.out
+    assert "predicted 24, observed 16" in compared.out
 
 
 def test_a_quiz_is_judged_and_gives_nothing_away(kailab) -> None:
@@ -121,7 +121,7 @@ def test_a_lesson_that_was_foretold_says_what_is_next(kailab) -> None:
     kailab("course", "lesson", "quota")
     kailab("course", "predict", "quota", "24", "12")
     again = kailab("course", "lesson", "quota")
-    assert "You foretold 24, 12." in again.out
+    assert "You predicted 24, 12." in again.out
     assert "    kailab apply -f queues.yaml -f services.yaml" in again.out.splitlines()
     assert "Next: kailab course compare quota" in again.err
 
@@ -132,7 +132,7 @@ def test_a_lab_that_was_taken_down_was_seen_all_the_same(kailab, home: Path, mon
     kailab("up")
     kailab("down")
     late = kailab("course", "predict", "quota", "16", "8")
-    assert (late.code, "the lab runs already, or did" in late.err) == (2, True)
+    assert (late.code, "the lab has run already" in late.err) == (2, True)
 
 
 @pytest.mark.parametrize("words", [("lesson", "borrow", "quota"), ("start", "no-weight", "lost-queue", "--fresh")])
@@ -218,7 +218,7 @@ def test_a_teacher_sees_how_far_each_is(kailab, home: Path, monkeypatch: pytest.
     )
     told = kailab("course", "class", "class.yaml")
     assert told.code == 0
-    assert "no file of progress yet: Eve" in told.err
+    assert "no progress file yet: Eve" in told.err
     ada, bob, eve = json.loads(kailab("course", "class", "class.yaml", "-o", "json").out)["students"]
     assert (ada["foretold_right"], ada["foretold"], ada["begun"]) == (2, 2, {})
     assert (bob["foretold_right"], bob["hints"], bob["begun"]) == (1, 1, {"lost-queue": 1})

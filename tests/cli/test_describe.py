@@ -15,7 +15,7 @@ def test_a_pod_that_waits(busy) -> None:
     assert "Controlled by:   Job/train" in lines
     assert "Queue:           team-a" in lines
     assert any(line.startswith("Waits:           OverLimit: ") for line in lines)
-    assert f"                 `kailab explain pod {name}` says what would let it run" in lines
+    assert f"                 `kailab explain pod {name}` finds what would let it run" in lines
     assert lines.index("Conditions:") < lines.index("Events:")
     assert not any("last-applied" in line for line in lines)
 

@@ -53,8 +53,8 @@ def test_one_of_several_that_is_not_there_leaves_all_as_they_are(serving) -> Non
 @pytest.mark.parametrize(
     "words, said",
     [
-        (["queue", "team-a"], "say what to change: KEY=VALUE sets it"),
-        (["queue", "a=b", "team-a"], "what is changed comes last"),
+        (["queue", "team-a"], "there is nothing to change; KEY=VALUE sets a key"),
+        (["queue", "a=b", "team-a"], "expected objects before changes"),
         (["queue", "team-a", "=b"], "expected KEY=VALUE or KEY-"),
         (["queue", "team-a", "a=b", "a-"], "each key once"),
         (["queue", "team-a", "a=not a value"], "metadata.labels"),

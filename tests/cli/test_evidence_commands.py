@@ -140,7 +140,7 @@ def test_replay(kailab, runs: tuple[str, str, str], home: Path) -> None:
     file.write_text("".join([bind.replace(json.loads(bind)["node"], "elsewhere"), *rest]))
     other = kailab("evidence", "replay", runs[1])
     assert other.code == 1
-    assert "not what was written: changed: quota/test_one/lab/decisions.jsonl" in other.err
+    assert "changed since it was written: changed: quota/test_one/lab/decisions.jsonl" in other.err
     number = json.loads(bind)["cycle"]
     assert f"quota/test_one (lab), cycle {number}: decisions differ" in other.out
     assert "bind default/p elsewhere -> " in other.out
@@ -167,8 +167,8 @@ def test_a_run_signed_is_checked_by_key(kailab, runs: tuple[str, str, str], home
     assert (signed.code, signed.out.strip().startswith(f"evidence/{runs[0]}/signature-")) == (0, True)
     done = kailab("evidence", "verify", runs[0], "--key", "key.pub")
     assert done.code == 0
-    assert f"the key {fingerprint} signed it" in done.out
-    assert "It is signed" in kailab("evidence", "verify", runs[0]).err
+    assert f"the key {fingerprint} is valid" in done.out
+    assert "The run is signed" in kailab("evidence", "verify", runs[0]).err
     assert kailab("evidence", "sign", runs[0], "--key", "key.pub").code == 2
     assert kailab("evidence", "verify", runs[0], "--key", "nothing").code == 2
 

@@ -108,7 +108,7 @@ def test_for_programs(busy) -> None:
         (("pod", "ghost"), "ghost"),
         (("queue", "ghost"), "ghost"),
         (("job", "ghost"), "ghost"),
-        (("queue",), "say which"),
+        (("queue",), "no Queue is named"),
         (("node", "a100-0"), "can't be explained"),
         (("ghost", "x"), "no kind"),
     ],

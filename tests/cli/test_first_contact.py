@@ -72,9 +72,9 @@ def test_a_manifest_without_slips_is_taken_without_a_word(started) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("logs", "x"), "nothing runs in the pods of fake nodes"),
+        (("logs", "x"), "no processes run in the pods of fake nodes"),
         (("edit", "deployment", "x"), "`kailab patch` changes a field"),
-        (("rollout", "restart", "deployment/x"), "change the manifest"),
+        (("rollout", "restart", "deployment/x"), "edit the manifest"),
         (("get", "pods", "-o", "go-template={{.items}}"), "-o json"),
         (("apply", "queues.yaml"), "kailab apply -f queues.yaml"),
     ],

@@ -48,7 +48,7 @@ def test_a_name_copied_from_a_narrow_table_is_understood(serving) -> None:
 
 def test_a_shortened_name_that_fits_none_or_several_is_refused(serving) -> None:
     done = serving("get", "pods", "api…")
-    assert (done.code, "'api…' fits 2 of Pod, say which: api-" in done.err) == (2, True)
+    assert (done.code, "'api…' matches 2 of Pod; give the full name: api-" in done.err) == (2, True)
     assert serving("describe", "pod", "x…y").err == "error: no Pod has a name that is shortened to 'x…y'\n"
 
 
@@ -107,18 +107,18 @@ def test_labels_are_listed_and_what_is_taken_away_is_called_so(serving) -> None:
             ["delete", "pod", "a", "--force", "--grace-period=0"],
             "No such option '--force'; a pod's spec.terminationGracePeriodSeconds",
         ),
-        (["delete", "pod", "a", "--now"], "its time passes at once"),
+        (["delete", "pod", "a", "--now"], "passes at once, because a lab's time is virtual"),
         (
             ["apply", "-f", "x", "--server-side"],
             "No such option '--server-side'; `kailab apply` checks all manifests first",
         ),
         (["get", "-f", "x.yaml"], "name the objects: KIND NAME, or KIND/NAME"),
-        (["get", "pods", "--context", "prod"], "a lab is chosen with --state"),
+        (["get", "pods", "--context", "prod"], "--state selects a lab"),
         (["events"], "No such command 'events'; `kailab get events`"),
         (["diff", "-f", "x"], "`kailab apply --dry-run -f FILE`"),
         (
             ["apply", "-f", "https://example.com/job.yaml"],
-            "kailab fetches nothing: curl -sL https://example.com/job.yaml | kailab apply -f -",
+            "kailab does not download files; use: curl -sL https://example.com/job.yaml | kailab apply -f -",
         ),
     ],
 )

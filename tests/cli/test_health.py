@@ -41,7 +41,7 @@ def test_a_lab_that_is_not(busy, home: Path) -> None:
     ("arguments", "told"),
     [
         (("--window", "soon"), "--window"),
-        (("--window", "0s"), "expected more than nothing"),
+        (("--window", "0s"), "expected more than 0 seconds"),
         (("--decisions", "nowhere.json"), "nowhere.json: there are no decisions"),
         ((), "no lab is here"),
     ],

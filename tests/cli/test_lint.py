@@ -54,13 +54,13 @@ def test_the_rules_are_listed(kailab) -> None:
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ([], "say what to check"),
+        ([], "there is nothing to check"),
         (["nowhere.yaml"], "nowhere.yaml"),
         (["ring.yaml"], "its own parent"),
         (["empty.yaml"], "nothing to check"),
         (["good.yaml", "--ignore", "queue-nolimit"], "no such rule"),
         (["good.yaml", "--fleet", "nowhere"], "nowhere"),
-        (["-", "-"], "once only"),
+        (["-", "-"], "only once"),
     ],
 )
 def test_bad_input(kailab, files: Path, arguments: list[str], what: str) -> None:

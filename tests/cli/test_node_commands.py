@@ -91,10 +91,10 @@ def test_taints_are_set_changed_and_taken_away(started) -> None:
     "command, said",
     [
         (["cordon", "nope"], "'nope' not found"),
-        (["cordon"], "say which Node"),
+        (["cordon"], "no Node is named"),
         (["fail", "nope"], "'nope' not found"),
-        (["recover"], "say which Node"),
-        (["taint", "nodes", "a100-0"], "say which taint"),
+        (["recover"], "no Node is named"),
+        (["taint", "nodes", "a100-0"], "there is no taint to set"),
         (["taint", "nodes", "a100-0", "a:Never"], "with an effect of NoSchedule"),
         (["taint", "nodes", "a100-0", "nope:NoSchedule-"], "has no taint nope:NoSchedule"),
         (["drain", "a100-0", "nope"], "'nope' not found"),

@@ -126,7 +126,7 @@ def test_bad_input_is_told_and_nothing_of_it_applied(busy, state: Path, what: st
         (("delete", "pod", "x", "-f", "work.yaml"), "either"),
         (("delete", "pods", "-l", "a==(b"), "a==(b"),
         (("delete", "nonsense", "x"), "nonsense"),
-        (("delete", "job/train", "x"), "kind/name"),
+        (("delete", "job/train", "x"), "KIND/NAME"),
         (("delete", "job", "train", "ghost"), "ghost"),
     ],
 )
@@ -252,9 +252,9 @@ def test_a_kustomization_is_applied(started, home) -> None:
 @pytest.mark.parametrize(
     "options, said",
     [
-        (["-R"], "-R goes with -f FOLDER"),
-        (["-k", "nope"], "nope: is no folder; expected one with a kustomization.yaml"),
-        (["-R", "-f", "."], "neither the folder nor any in it holds manifests"),
+        (["-R"], "-R needs -f FOLDER"),
+        (["-k", "nope"], "nope: is not a folder; expected a folder with a kustomization.yaml"),
+        (["-R", "-f", "."], "the folder and those below it have no manifests"),
     ],
 )
 def test_a_folder_that_is_none(started, options, said) -> None:

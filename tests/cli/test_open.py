@@ -41,7 +41,7 @@ def test_a_file_that_is_there_is_kept(busy, home: Path) -> None:
     (home / "lab.snap").write_text("mine")
     done = busy("snapshot", "take", "lab.snap")
     assert done.code == 2
-    assert "lab.snap: is there already" in done.err
+    assert "lab.snap: exists already" in done.err
     assert (home / "lab.snap").read_text() == "mine"
     assert busy("snapshot", "take", "lab.snap", "--force").code == 0
 
@@ -54,7 +54,7 @@ def test_a_file_that_is_there_is_kept(busy, home: Path) -> None:
         (["open", "notes", "--at", "last"], "--at is for evidence and for KAI's archive"),
         (["open", "notes", "t"], "a test is for evidence, a folder"),
         (["open", "notes", "--assume-runtime", "soon"], "--assume-runtime: "),
-        (["snapshot", "take"], "say where to write it"),
+        (["snapshot", "take"], "no file is named"),
         (["snapshot", "take", "x.snap", "--kubeconfig", "none"], "none: there is no such kubeconfig"),
     ],
 )

@@ -79,8 +79,8 @@ def test_what_the_environment_says_is_for_those_who_read_it(kailab, monkeypatch:
 def test_up_again_compares_every_option(started, home: Path) -> None:
     refused = started("up", "--adopt-default-scheduler", "--fleet", "hundred")
     assert refused.code == 2
-    assert "--fleet: hundred here, lesson there" in refused.err
-    assert "--adopt-default-scheduler: given here, not given there" in refused.err
+    assert "--fleet: requested hundred, existing lesson" in refused.err
+    assert "--adopt-default-scheduler: requested given, existing not given" in refused.err
     assert started("up", "--kubernetes", "v9").code == 2
 
 
@@ -99,12 +99,12 @@ def test_keep_leaves_another_lab_and_says_so(started, state: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("delete", "-f", "x.yaml", "--all"), "go with a KIND"),
-        (("delete", "-f", "x.yaml", "-l", "a=b"), "go with a KIND"),
+        (("delete", "-f", "x.yaml", "--all"), "need a KIND instead"),
+        (("delete", "-f", "x.yaml", "-l", "a=b"), "need a KIND instead"),
         (("components", "get", "--from", "x", "--by", "build"), "leave out --by"),
         (("components", "get", "--from", "x", "--kind"), "leave out --by"),
-        (("scheduler", "run", "--no-leader-elect", "--lease-name", "x"), "--lease-name: without leader election"),
-        (("scheduler", "run", "--no-leader-elect", "--retry-period", "1"), "--retry-period: without leader election"),
+        (("scheduler", "run", "--no-leader-elect", "--lease-name", "x"), "--lease-name: needs leader election"),
+        (("scheduler", "run", "--no-leader-elect", "--retry-period", "1"), "--retry-period: needs leader election"),
     ],
 )
 def test_commands_refuse_what_they_would_not_heed(kailab, command: tuple[str, ...], said: str) -> None:
@@ -177,7 +177,7 @@ def test_a_lab_with_devices_for_claims_is_kept_as_one(kailab, state: Path) -> No
     assert kailab("up", "--dra").code == 0
     refused = kailab("up")
     assert refused.code == 2
-    assert "--dra: not given here, given there" in refused.err
+    assert "--dra: requested not given, existing given" in refused.err
 
 
 def test_claimed_gpus_are_the_same_number_wherever_they_are_shown(kailab, state: Path) -> None:

@@ -35,14 +35,14 @@ def test_a_patch_that_changes_nothing_says_so(busy, home) -> None:
 @pytest.mark.parametrize(
     "options, said",
     [
-        ([], "say what to change: either -p PATCH or --patch-file FILE"),
+        ([], "expected either -p PATCH or --patch-file FILE"),
         (["-p", "[1]"], "expected a mapping, as in"),
         (["-p", "{"], "not valid YAML"),
         (["-p", '[{"op": "remove", "path": "/spec"}]'], "--type json takes a list of operations"),
         (["--type", "json", "-p", "spec: {}"], "--type json: expected a list of operations"),
         (["--type", "json", "-p", '[{"op": "remove", "path": "/spec/nope"}]'], "[0]: /spec/nope: is not there"),
         (["--type", "strategic", "-p", "spec: {}"], "Queue is a custom resource"),
-        (["-p", "metadata: {name: other}"], "metadata.name: is 'team-a' and can't be changed, to 'other'"),
+        (["-p", "metadata: {name: other}"], "metadata.name: is 'team-a' and can't be changed to 'other'"),
         (["-p", "{}", "--patch-file", "x"], "either -p PATCH or --patch-file FILE"),
         (["-p", "spec: {resources: {gpu: {quota: much}}}"], "spec.resources.gpu.quota"),
     ],

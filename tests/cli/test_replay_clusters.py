@@ -101,17 +101,17 @@ def test_another_policy_than_the_files_may_be_named(kailab, trace, home) -> None
 @pytest.mark.parametrize(
     "options, told",
     [
-        (("--fleet", "lesson", "--clusters", "clusters.yaml"), "--fleet and --clusters: expected one of them"),
-        ((), "--fleet and --clusters: expected one of them"),
-        (("--fleet", "lesson", "--dispatch", "most-free"), "--dispatch: expected --clusters with it"),
-        (("--clusters", "clusters.yaml", "--plot", "use.svg"), "--plot: not with --clusters"),
+        (("--fleet", "lesson", "--clusters", "clusters.yaml"), "--fleet and --clusters: expected exactly one of them"),
+        ((), "--fleet and --clusters: expected exactly one of them"),
+        (("--fleet", "lesson", "--dispatch", "most-free"), "--dispatch: needs --clusters"),
+        (("--clusters", "clusters.yaml", "--plot", "use.svg"), "--plot: can't be used with --clusters"),
         (
             ("--clusters", "clusters.yaml", "--resume", "kept", "--evidence", "e"),
             "--resume does not save recorded evidence",
         ),
         (("--clusters", "clusters.yaml", "--dispatch", "fifo"), "policy 'fifo' is not a dispatch policy"),
         (("--clusters", "clusters.yaml", "--dispatch", "nonsense"), "no policy is called 'nonsense'"),
-        (("--clusters", "clusters.yaml", "--seed", "3"), "--seed is for the policy random"),
+        (("--clusters", "clusters.yaml", "--seed", "3"), "--seed applies to the policy random"),
         (("--clusters", "nowhere.yaml"), "nowhere.yaml"),
     ],
 )

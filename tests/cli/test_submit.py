@@ -40,7 +40,7 @@ def test_its_manifest_is_one_that_practice_finds_no_fault_with(started, home) ->
     ("arguments", "said"),
     [
         (("llama", "--queue", "ghost"), "--queue: there is no Queue 'ghost'; there are: team-a"),
-        (("train", "--queue", "team-a"), "there is a Job 'train' already in namespace default; take another name"),
+        (("train", "--queue", "team-a"), "the Job 'train' exists already in namespace default; choose another name"),
         (("llama", "--queue", "team-a", "--priority", "urgent"), "--priority: there is no PriorityClass 'urgent'"),
         (("llama",), "Missing option '--queue'"),
         (("llama", "--queue", "team-a", "--pods", "0"), "Invalid value for '--pods'"),

@@ -76,7 +76,7 @@ def test_settings_are_held_against_one_of_them_seed_by_seed(kailab, study) -> No
 
 def test_what_can_not_be_is_refused(kailab, study, home) -> None:
     for arguments, said in (
-        (("--dask", "tcp://h:1", "--workers", "2"), "--workers: with --dask"),
+        (("--dask", "tcp://h:1", "--workers", "2"), "--workers: can't be used with --dask"),
         (("--table", "all.txt"), "expected a file name that ends in"),
     ):
         done = kailab("sweep", "study.yaml", *arguments)

@@ -59,8 +59,8 @@ def test_what_it_writes_is_taken(kailab, policies: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
-        ([], "say what to translate"),
-        (["-", "-"], "once only"),
+        ([], "there is nothing to translate"),
+        (["-", "-"], "only once"),
         (["nowhere.yaml"], "nowhere.yaml"),
         (["policies.yaml", "--gpus", "0"], "--gpus: 0"),
         (["other.yaml"], "nothing to translate; expected kinds of kai.nvidia.com"),

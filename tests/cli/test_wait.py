@@ -1,4 +1,4 @@
-"""Waiting for objects, in time of the lab."""
+"""Waiting for objects, in lab time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_when_the_time_is_up_it_says_what_is_still_missing(busy) -> None:
 def test_the_object_may_come_later_or_be_gone_already(busy) -> None:
     assert busy("wait", "pod/nope", "--for", "delete").out == "pod/nope deleted\n"
     done = busy("wait", "pod/nope", "--for", "create", "--timeout", "5s")
-    assert (done.code, done.err) == (1, "error: pod/nope: is not there, after 5s of lab time\n")
+    assert (done.code, done.err) == (1, "error: pod/nope: does not exist, after 5s of lab time\n")
 
 
 @pytest.mark.parametrize(

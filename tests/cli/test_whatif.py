@@ -84,7 +84,7 @@ def test_manifests_and_configurations_are_tried(busy, home, jobs) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ((), "say what to change: --set, -f"),
+        ((), "there is no change; expected one of --set, -f"),
         (("--for", "soon"), "--for: "),
         (("--set", "queue/team-a.gpu.limit=x"), "--set: 'queue/team-a.gpu.limit=x': gpu.limit is a number"),
         (("--drain", "n-0"), "--drain: "),
@@ -94,9 +94,9 @@ def test_manifests_and_configurations_are_tried(busy, home, jobs) -> None:
         (("--delete", "job/no"), "--delete: 'job/no': "),
         (("-f", "no.yaml"), "no.yaml"),
         (("--config", "no.yaml"), "no.yaml"),
-        (("--drain", "a100-0", "--or"), "say what to change in alternative 2"),
-        (("--drain", "a100-0", "--or", "--for", "1h"), "say what to change in alternative 2"),
-        (("-f", "-", "--or", "-f", "-"), "stdin (-f -) can be read once only"),
+        (("--drain", "a100-0", "--or"), "there is no change in alternative 2"),
+        (("--drain", "a100-0", "--or", "--for", "1h"), "there is no change in alternative 2"),
+        (("-f", "-", "--or", "-f", "-"), "stdin (-f -) can be read only once"),
     ],
 )
 def test_bad_input_is_refused(busy, state, words, told) -> None:
@@ -156,7 +156,7 @@ def test_simulate_within(busy, home, jobs) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ((), "say what to simulate"),
+        ((), "there is nothing to simulate"),
         (("-f", "no.yaml"), "no.yaml"),
         (("-f", "work.yaml", "--within", "x"), "--within: "),
         (("-f", "work.yaml", "--for", "-1h"), "--for: "),

@@ -48,7 +48,7 @@ def test_get_list_verify(published: Published, tmp_path: Path) -> None:
     Path(got.stdout.splitlines()[0]).write_text("no etcd any more")
     wrong = kailab("components", "verify")
     assert wrong.exit_code == 1
-    assert "error: not as they should be: etcd" in wrong.stderr
+    assert "error: wrong or missing programs: etcd" in wrong.stderr
 
 
 def test_it_is_told_what_cannot_be_got(published: Published) -> None:

@@ -74,7 +74,7 @@ def test_up_begins_anew_where_a_start_was_killed(kailab, tmp_path: Path) -> None
     folder = tmp_path / "work" / ".kailab"
     kailab("up", "--backend", "sleeping", dies="after")
     done = kailab("up")
-    assert "the start of a lab was cut short" in done.stderr
+    assert "the start of a lab was interrupted" in done.stderr
     assert "The lab is up" in done.stdout
     assert processes_of(folder / "sleeping") == []
     assert kailab("down").returncode == 0

@@ -73,9 +73,9 @@ def test_dashboard_and_rules(kailab: Kailab) -> None:
     ("words", "code", "told"),
     [
         ((), 2, "no lab"),
-        (("--every", "1s"), 2, "it needs --evidence or --over-time"),
+        (("--every", "1s"), 2, "--every needs --evidence or --over-time"),
         (("--over-time", "--listen", "0"), 2, "can't be used together"),
-        (("--over-time", "rules"), 2, "--over-time is not for `rules`"),
+        (("--over-time", "rules"), 2, "--over-time can't be used with `rules`"),
         (("--listen", "127.0.0.1:web"), 2, "expected [ADDRESS:]PORT"),
         (("--evidence", "nosuch"), 2, "nosuch"),
     ],

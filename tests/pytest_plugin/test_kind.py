@@ -31,7 +31,7 @@ def test_no_engine(tmp_path: Path) -> None:
     skipped = _run(tmp_path)
     assert skipped.returncode == 0, skipped.stdout
     assert "2 skipped" in skipped.stdout
-    assert "no kind cluster can be made here: " in skipped.stdout
+    assert "no kind cluster can be created: " in skipped.stdout
     assert "docker command" in skipped.stdout or "Docker engine can't be reached" in skipped.stdout
     refused = _run(tmp_path, "--kailab-required")
     assert refused.returncode == 1

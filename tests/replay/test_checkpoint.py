@@ -158,7 +158,7 @@ def test_processes_that_are_killed_are_gone_on_from(trace_file, tmp_path) -> Non
         process.send_signal(number)
         _, error = process.communicate()
         if number is not signal.SIGKILL and process.returncode:
-            assert b"the same command goes on from there" in error
+            assert b"the same command continues it" in error
     done = subprocess.run(command(trace, parts, "--resume", str(kept)), capture_output=True, check=True)
     assert done.stdout == expected.stdout
     for name in os.listdir(whole):

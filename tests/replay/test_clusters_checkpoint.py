@@ -138,7 +138,7 @@ def test_processes_that_are_killed_are_gone_on_from(trace_file, tmp_path) -> Non
         process.send_signal(number)
         _, error = process.communicate()
         if number is signal.SIGTERM and process.returncode:
-            assert b"the same command goes on from there" in error
+            assert b"the same command continues it" in error
     done = subprocess.run(again, capture_output=True, check=True)
     assert done.stdout == whole.stdout
     assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()

@@ -40,7 +40,7 @@ def test_it_ends_when_asked_and_the_lab_stays_as_it_was_left(state: Path, number
         code, said = served.end(number)
         while part := looking.recv(65536):
             found += part
-    assert (code, "the lab is as it was left" in said) == (0, True)
+    assert (code, "the lab stays as it is" in said) == (0, True)
     assert b"event: end" in found
     with Lab.resume(state, read_only=True) as lab:
         assert sum(row.phase == "Running" for row in lab.picture().rows) == 24

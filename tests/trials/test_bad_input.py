@@ -71,8 +71,8 @@ def test_a_baseline(home: Path, text: str, told: str) -> None:
 
 def test_the_command_line(trial: Trial, home: Path) -> None:
     for arguments, told in (
-        (("run", "lending"), "say what is compared"),
-        (("run", "trial.yaml", "--isolation", "kind"), "--isolation: the file trial.yaml says that"),
+        (("run", "lending"), "there is nothing to compare"),
+        (("run", "trial.yaml", "--isolation", "kind"), "--isolation: can't be used with a trial file"),
         (("run", "--scheduler", "kube-scheduler", "--scheduler", "kailab", "--config", "nowhere.yaml", "lending"), "nowhere.yaml"),
         (("show", "nothing"), "nothing: no such trial"),
         (("clean", "nothing"), "nothing: no such trial"),

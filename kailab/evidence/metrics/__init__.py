@@ -1,4 +1,10 @@
-"""What Prometheus is told of a lab, at one moment and over a run, with a dashboard and alert rules for it."""
+"""Prometheus metrics of a lab, at one moment and over time, with a dashboard and alert rules.
+
+families     the metrics: names, labels and how each is computed from a snapshot
+over_time    snapshots at each moment of a recorded lab, and the file ``metrics.jsonl``
+openmetrics  OpenMetrics text, and an HTTP endpoint for Prometheus
+figures      series as figures and tables
+"""
 
 from __future__ import annotations
 

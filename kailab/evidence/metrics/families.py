@@ -118,20 +118,20 @@ class MetricFamily(NamedTuple):
     values: Of
 
 
-def _of_queues(resource: str, value: Callable[[QueueAmounts], float | None], *, shown: bool = False) -> Of:
+def _of_queues(resource: str, value: Callable[[QueueAmounts], float | None], *, use_display_name: bool = False) -> Of:
     """``shown``: KAI's scheduler calls a queue by its display name, its queue controller by its name."""
 
-    def values(look: MetricsSnapshot) -> Iterator[tuple[Labels, float]]:
-        shares = look.shares.get(resource)
+    def values(snapshot: MetricsSnapshot) -> Iterator[tuple[Labels, float]]:
+        shares = snapshot.shares.get(resource)
         for name, queue in sorted(shares.queues.items()) if shares is not None else ():
-            display = look.display.get(name, "")
-            if (found := value(queue)) is not None:
-                yield ((display or name) if shown else name, name, display), found
+            display = snapshot.display.get(name, "")
+            if (amount := value(queue)) is not None:
+                yield ((display or name) if use_display_name else name, name, display), amount
 
     return values
 
 
-def _own(value: Callable[[QueueAmounts], float | None]) -> Of:
+def _by_queue(value: Callable[[QueueAmounts], float | None]) -> Of:
     of = _of_queues("gpu", value)
     return lambda look: (((labels[1],), found) for labels, found in of(look))
 
@@ -152,102 +152,106 @@ def _fair(resource: str, unit: float) -> Of:
     def share(queue: QueueAmounts) -> float | None:
         return None if queue.fair_share is None else _amount(queue.fair_share, unit)
 
-    return _of_queues(resource, share, shown=True)
+    return _of_queues(resource, share, use_display_name=True)
 
 
 def _used_part(queue: QueueAmounts) -> float | None:
-    """Held, as a part of the quota: above 1 where it borrows. A queue without a quota of its own has no part."""
+    """The held GPUs as a fraction of the quota; above 1 if the queue borrows. None for a queue without a quota."""
     return queue.allocated / queue.quota if queue.quota > 0 else None
 
 
-def _evicted_groups(look: MetricsSnapshot) -> Values:
-    for group, actions in sorted(look.tally.evicted.items()):
+def _evicted_groups(snapshot: MetricsSnapshot) -> Values:
+    for group, actions in sorted(snapshot.tally.evicted.items()):
         namespace, _, name = group.rpartition("/")
         for action, pods in sorted(actions.items()):
             yield (name, namespace, "", "", action), pods
 
 
-def _depth(look: MetricsSnapshot) -> Values:
-    return [((priority,), groups) for priority, groups in sorted(_by_priority(look).items())]
+def _depth(snapshot: MetricsSnapshot) -> Values:
+    return [((priority,), groups) for priority, groups in sorted(_by_priority(snapshot).items())]
 
 
-def _by_priority(look: MetricsSnapshot) -> Counter[str]:
-    return Counter(one.group.priority for one in look.waiting)
+def _by_priority(snapshot: MetricsSnapshot) -> Counter[str]:
+    return Counter(waiting.group.priority for waiting in snapshot.waiting)
 
 
-def _estimate(look: MetricsSnapshot) -> Values:
-    for priority, waits in sorted(look.tally.waits.items()):
+def _estimate(snapshot: MetricsSnapshot) -> Values:
+    for priority, waits in sorted(snapshot.tally.waits.items()):
         yield (priority,), percentile(waits, 50)
 
 
-def _worst_wait(look: MetricsSnapshot) -> Values:
-    waits = [wait for of in look.tally.waits.values() for wait in of] + [look.t - one.since for one in look.waiting]
+def _worst_wait(snapshot: MetricsSnapshot) -> Values:
+    waits = [wait for of in snapshot.tally.waits.values() for wait in of] + [
+        snapshot.t - waiting.since for waiting in snapshot.waiting
+    ]
     if waits:
         yield (), percentile(waits, 99)
 
 
-def _gang_success(look: MetricsSnapshot) -> Values:
-    waiting = Counter(one.group.priority for one in look.waiting if one.group.gang)
-    for priority in sorted({*look.tally.gangs_started, *waiting}):
-        started = look.tally.gangs_started[priority]
+def _gang_success(snapshot: MetricsSnapshot) -> Values:
+    waiting = Counter(group.group.priority for group in snapshot.waiting if group.group.gang)
+    for priority in sorted({*snapshot.tally.gangs_started, *waiting}):
+        started = snapshot.tally.gangs_started[priority]
         yield (priority,), started / (started + waiting[priority])
 
 
-def _completion(look: MetricsSnapshot) -> Values:
-    for queue, seconds in sorted(look.tally.completions.items()):
+def _completion(snapshot: MetricsSnapshot) -> Values:
+    for queue, seconds in sorted(snapshot.tally.completions.items()):
         yield (queue,), sum(seconds) / len(seconds)
 
 
-def _accepted(look: MetricsSnapshot) -> Values:
-    tally = look.tally
-    told = {"accept": tally.binds, "queue": tally.left_waiting, "reject": tally.refused}
-    return [((decision,), count) for decision, count in told.items() if count is not None]
+def _accepted(snapshot: MetricsSnapshot) -> Values:
+    tally = snapshot.tally
+    counts = {"accept": tally.binds, "queue": tally.left_waiting, "reject": tally.refused}
+    return [((decision,), count) for decision, count in counts.items() if count is not None]
 
 
-def _decided(look: MetricsSnapshot) -> Values:
-    tally = look.tally
-    told = {"bind": tally.binds, "pipeline": tally.promises, "pending": tally.left_waiting, "failure": tally.refused}
-    told["evict"] = sum(tally.evictions.values())
-    return [((decision,), count) for decision, count in sorted(told.items()) if count is not None]
+def _decided(snapshot: MetricsSnapshot) -> Values:
+    tally = snapshot.tally
+    counts = {"bind": tally.binds, "pipeline": tally.promises, "pending": tally.left_waiting, "failure": tally.refused}
+    counts["evict"] = sum(tally.evictions.values())
+    return [((decision,), count) for decision, count in sorted(counts.items()) if count is not None]
 
 
-def _evictions(look: MetricsSnapshot) -> Values:
-    return _summed(((action, queue, whose), pods) for (action, queue, whose, _), pods in look.tally.evictions.items())
+def _evictions(snapshot: MetricsSnapshot) -> Values:
+    return _summed(
+        ((action, queue, whose), pods) for (action, queue, whose, _), pods in snapshot.tally.evictions.items()
+    )
 
 
-def _preemptions(look: MetricsSnapshot) -> Values:
-    return _summed(((priority,), pods) for (_, _, _, priority), pods in look.tally.evictions.items())
+def _preemptions(snapshot: MetricsSnapshot) -> Values:
+    return _summed(((priority,), pods) for (_, _, _, priority), pods in snapshot.tally.evictions.items())
 
 
 def _summed(counts: Iterable[tuple[Labels, int]]) -> Values:
-    found: Counter[Labels] = Counter()
+    sums: Counter[Labels] = Counter()
     for labels, count in counts:
-        found[labels] += count
-    return sorted(found.items())
+        sums[labels] += count
+    return sorted(sums.items())
 
 
-def _pending(look: MetricsSnapshot) -> Values:
-    return sorted(Counter((one.group.queue, one.reason) for one in look.waiting).items())
+def _pending(snapshot: MetricsSnapshot) -> Values:
+    return sorted(Counter((waiting.group.queue, waiting.reason) for waiting in snapshot.waiting).items())
 
 
-def _longest(look: MetricsSnapshot) -> Values:
+def _longest(snapshot: MetricsSnapshot) -> Values:
     longest: dict[str, float] = {}
-    for one in look.waiting:
-        longest[one.group.queue] = max(longest.get(one.group.queue, 0.0), look.t - one.since)
+    for waiting in snapshot.waiting:
+        longest[waiting.group.queue] = max(longest.get(waiting.group.queue, 0.0), snapshot.t - waiting.since)
     return [((queue,), seconds) for queue, seconds in sorted(longest.items())]
 
 
-def _utilisation(look: MetricsSnapshot) -> Values:
-    whole = look.fleet.gpus if look.fleet is not None else 0
-    return _own(lambda queue: queue.allocated / whole)(look) if whole else ()
+def _utilisation(snapshot: MetricsSnapshot) -> Values:
+    total = snapshot.fleet.gpus if snapshot.fleet is not None else 0
+    return _by_queue(lambda queue: queue.allocated / total)(snapshot) if total else ()
 
 
-def _gpus(look: MetricsSnapshot) -> Values:
-    if look.fleet is None:
+def _gpus(snapshot: MetricsSnapshot) -> Values:
+    if snapshot.fleet is None:
         return ()
-    gpus, used, largest = look.fleet
-    told = {"all": gpus, "used": used, "free": gpus - used, "largest_free": largest}
-    return [((state,), milli / GPU) for state, milli in told.items()]
+    gpus, used, largest = snapshot.fleet
+    amounts = {"all": gpus, "used": used, "free": gpus - used, "largest_free": largest}
+    return [((state,), milli / GPU) for state, milli in amounts.items()]
 
 
 def _starved(queue: QueueAmounts) -> float:
@@ -300,14 +304,14 @@ DOCUMENTED_FAMILIES = (
         "gauge",
         "GPUs that the queue holds, in percent of its quota",
         ("team",),
-        _own(lambda queue: None if (part := _used_part(queue)) is None else 100 * part),
+        _by_queue(lambda queue: None if (part := _used_part(queue)) is None else 100 * part),
     ),
     MetricFamily(
         "kai_fairshare_quota_usage",
         "gauge",
         "GPUs that the queue holds, as a part of its quota",
         ("team",),
-        _own(_used_part),
+        _by_queue(_used_part),
     ),
     MetricFamily(
         "kai_scheduling_decisions",
@@ -336,27 +340,27 @@ DOCUMENTED_FAMILIES = (
 )
 
 KAILAB_FAMILIES = (
-    MetricFamily("kailab_queue_limit_gpus", "gauge", "Limit of the queue", ("queue",), _own(lambda queue: _amount(queue.limit))),
+    MetricFamily("kailab_queue_limit_gpus", "gauge", "Limit of the queue", ("queue",), _by_queue(lambda queue: _amount(queue.limit))),
     MetricFamily(
         "kailab_queue_requested_gpus",
         "gauge",
         "GPUs that the queue's work holds or waits for",
         ("queue",),
-        _own(lambda queue: queue.requested / GPU),
+        _by_queue(lambda queue: queue.requested / GPU),
     ),
     MetricFamily(
         "kailab_queue_borrowed_gpus",
         "gauge",
         "GPUs that the queue holds beyond its quota",
         ("queue",),
-        _own(lambda queue: queue.borrowed / GPU),
+        _by_queue(lambda queue: queue.borrowed / GPU),
     ),
     MetricFamily(
         "kailab_queue_starved_gpus",
         "gauge",
         "GPUs that the queue is due, asks for and does not hold",
         ("queue",),
-        _own(_starved),
+        _by_queue(_starved),
     ),
     MetricFamily(
         "kailab_gpu_utilisation_ratio",
@@ -381,7 +385,7 @@ FAMILIES = (*KAI_FAMILIES, *DOCUMENTED_FAMILIES, *KAILAB_FAMILIES)
 
 
 def percentile(values: Iterable[float], part: int) -> float:
-    """The smallest of them that so many in a hundred do not exceed.
+    """The smallest of the values that ``part`` percent of them do not exceed.
 
     >>> percentile([10, 20, 30, 40], 50), percentile([10, 20, 30, 40], 99)
     (20, 40)
@@ -401,33 +405,33 @@ class MetricSeries(msgspec.Struct, frozen=True, kw_only=True):
     points: list[Point]
 
     def at(self, t: float) -> float | None:
-        """None: it is not there at that time."""
-        found = None
+        """The value at a time; None if the series does not exist then."""
+        current = None
         for when, value in self.points:
             if when > t:
                 break
-            found = value
-        return found
+            current = value
+        return current
 
 
 class SeriesCollector:
-    """Takes looks in, in order of time."""
+    """Collects series from snapshots in the order of time."""
 
     def __init__(self) -> None:
         self._points: dict[tuple[str, Labels], list[Point]] = {}
         self._there: set[tuple[str, Labels]] = set()
         self.end = 0.0
 
-    def take(self, look: MetricsSnapshot) -> None:
+    def take(self, snapshot: MetricsSnapshot) -> None:
         now: set[tuple[str, Labels]] = set()
         for family in FAMILIES:
-            for labels, value in family.values(look):
+            for labels, value in family.values(snapshot):
                 key = (family.name, labels)
                 now.add(key)
-                self._put(key, look.t, float(value))
-        for gone in self._there - now:
-            self._put(gone, look.t, None)
-        self._there, self.end = now, max(self.end, look.t)
+                self._put(key, snapshot.t, float(value))
+        for ended in self._there - now:
+            self._put(ended, snapshot.t, None)
+        self._there, self.end = now, max(self.end, snapshot.t)
 
     def _put(self, key: tuple[str, Labels], t: float, value: float | None) -> None:
         points = self._points.setdefault(key, [])
@@ -437,10 +441,12 @@ class SeriesCollector:
             points.append((t, value))
 
     def families(self) -> Iterator[tuple[MetricFamily, list[MetricSeries]]]:
-        """In the order of the table, each family that has a series, and its series by labels."""
+        """Yield each family with series, in the order of ``FAMILIES``, with its series by labels."""
         for family in FAMILIES:
-            found = sorted((labels, points) for (name, labels), points in self._points.items() if name == family.name)
-            if found:
+            of_family = sorted(
+                (labels, points) for (name, labels), points in self._points.items() if name == family.name
+            )
+            if of_family:
                 yield (
                     family,
                     [
@@ -449,20 +455,20 @@ class SeriesCollector:
                             labels=dict(zip(family.labels, labels, strict=True)),
                             points=points,
                         )
-                        for labels, points in found
+                        for labels, points in of_family
                     ],
                 )
 
     def every(self) -> list[MetricSeries]:
-        return [one for _, several in self.families() for one in several]
+        return [series for _, several in self.families() for series in several]
 
 
 def sample_name(family: MetricFamily) -> str:
     return f"{family.name}_total" if family.kind == "counter" else family.name
 
 
-def collect_series(looks: Iterable[MetricsSnapshot]) -> SeriesCollector:
+def collect_series(snapshots: Iterable[MetricsSnapshot]) -> SeriesCollector:
     series = SeriesCollector()
-    for look in looks:
-        series.take(look)
+    for snapshot in snapshots:
+        series.take(snapshot)
     return series

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".png", ".svg", ".pdf")
 _HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo", "++")
-"""Areas are told apart by these too: in black and white, and by whoever sees no colours."""
+"""Hatches distinguish areas in black and white, and for readers who do not see colours."""
 
 
 def series_of(source: Path | str | LabHistory | Recording) -> list[MetricSeries]:
-    """Of a lab in hand (the ``recording`` of a Recorder that observes it), of a run in hand, or of a file ``metrics.jsonl`` of evidence.
-    Raises EvidenceError."""
+    """Return the series of a recorded lab (``Recorder.recording``), of a history, or of a file ``metrics.jsonl`` of evidence. Raises
+    EvidenceError."""
     if isinstance(source, Path | str):
         return read_series(Path(source))
     history = LabHistory.of_recording(source) if isinstance(source, Recording) else source
@@ -37,40 +37,40 @@ def series_of(source: Path | str | LabHistory | Recording) -> list[MetricSeries]
 
 
 def frame(series: Iterable[MetricSeries]) -> DataFrame:
-    """A row for each point: ``metric``, ``seconds`` since the lab opened, ``value`` (NaN: the series ended), and a column for each label.
-    A value holds until the next row of its series. Raises InputError where pandas is not installed."""
+    """Return a table with a row per point: ``metric``, ``seconds`` since the lab opened, ``value`` (NaN: the series ended), and a column per label.
+    A value holds until the next row of its series. Raises InputError if pandas is not installed."""
     several = list(series)
-    labels = sorted({name for one in several for name in one.labels})
+    labels = sorted({name for item in several for name in item.labels})
     rows = [
-        (one.name, when, value, *(one.labels.get(name, "") for name in labels))
-        for one in several
-        for when, value in one.points
+        (item.name, when, value, *(item.labels.get(name, "") for name in labels))
+        for item in several
+        for when, value in item.points
     ]
-    found: DataFrame = load_plotting("pandas").DataFrame(rows, columns=["metric", "seconds", "value", *labels])
-    return found.astype({"seconds": float, "value": float})
+    table: DataFrame = load_plotting("pandas").DataFrame(rows, columns=["metric", "seconds", "value", *labels])
+    return table.astype({"seconds": float, "value": float})
 
 
 def use_over_time(series: Iterable[MetricSeries], title: str = "") -> Figure:
-    """GPUs that the queues with work hold, stacked, below the line of all GPUs; and below it how many PodGroups wait and how many pods
-    were evicted so far. A notebook shows it. Raises InputError where matplotlib is not installed, or nobody looked at queues."""
+    """Draw two plots: the GPUs that queues with work hold, stacked, with a line for all GPUs; and the pending PodGroups with the number of pods
+    evicted so far. A notebook shows the figure. Raises InputError if matplotlib is not installed, or if the series have no queue with work."""
     several = list(series)
-    held = held_by_queue(several)
-    if not held:
-        raise InputError("the series tell of no queue with work, so there is nothing to draw")
-    moments = sorted({when for one in several for when, _ in one.points})
+    by_queue = held_by_queue(several)
+    if not by_queue:
+        raise InputError("there is nothing to draw, because the series have no queue with work")
+    moments = sorted({when for item in several for when, _ in item.points})
     figure = _figure(figsize=(10, 5.5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     bottom = [0.0] * len(moments)
-    for number, (queue, one) in enumerate(held.items()):
-        top = [low + more for low, more in zip(bottom, _sampled(one, moments), strict=True)]
+    for number, (queue, item) in enumerate(by_queue.items()):
+        top = [low + more for low, more in zip(bottom, _sampled(item, moments), strict=True)]
         hatch = _HATCHES[number % len(_HATCHES)]
         above.fill_between(
             moments, bottom, top, step="post", label=queue, hatch=hatch, edgecolor="black", linewidth=0.3
         )
         bottom = top
-    _steps(above, moments, _one(several, "kailab_gpus", state="all"), label="all GPUs", color="black", linestyle="--")
-    _steps(below, moments, _one(several, "kai_queue_depth_total"), label="PodGroups that wait", color="black")
-    _steps(below, moments, *_all(several, "kailab_evictions_total"), label="pods evicted so far", linestyle=":")
+    _steps(above, moments, _find(several, "kailab_gpus", state="all"), label="all GPUs", color="black", linestyle="--")
+    _steps(below, moments, _find(several, "kai_queue_depth_total"), label="PodGroups that wait", color="black")
+    _steps(below, moments, *_find_all(several, "kailab_evictions_total"), label="pods evicted so far", linestyle=":")
     above.set_ylabel("GPUs held")
     below.set_ylabel("number")
     below.set_xlabel("seconds since the lab opened")
@@ -83,29 +83,29 @@ def use_over_time(series: Iterable[MetricSeries], title: str = "") -> Figure:
     return figure
 
 
-def _figure(**how: Any) -> Figure:
-    """One that a notebook shows by itself: it shows matplotlib's own only after ``%matplotlib``, and else prints their size."""
+def _figure(**options: Any) -> Figure:
+    """Return a figure that notebooks show without ``%matplotlib``."""
     base: type[Figure] = load_plotting("matplotlib.figure").Figure
 
     class Shown(base):  # type: ignore[misc,valid-type]
         def _repr_png_(self) -> bytes:
-            told = BytesIO()
-            self.savefig(told, format="png")
-            return told.getvalue()
+            content = BytesIO()
+            self.savefig(content, format="png")
+            return content.getvalue()
 
-    return Shown(**how)
+    return Shown(**options)
 
 
 def held_by_queue(series: Iterable[MetricSeries]) -> Mapping[str, MetricSeries]:
-    """GPUs that each queue with work of its own holds: those above it count the same GPUs again."""
+    """The series of held GPUs of each queue with work of its own; parent queues would count the same GPUs again."""
     several = list(series)
-    working = {one.labels["queue"] for one in several if one.name == "kailab_pods"}
-    found = {one.labels["queue_name"]: one for one in several if one.name == "kai_queue_allocated_gpus"}
-    return {queue: found[queue] for queue in sorted(working & found.keys())}
+    working = {item.labels["queue"] for item in several if item.name == "kailab_pods"}
+    by_queue = {item.labels["queue_name"]: item for item in several if item.name == "kai_queue_allocated_gpus"}
+    return {queue: by_queue[queue] for queue in sorted(working & by_queue.keys())}
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """As its suffix says, whole or not at all. Raises InputError for another suffix, and where the file can't be written."""
+    """Write a figure atomically, in the format of the suffix. Raises InputError for another suffix, and if the file can't be written."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
     drawn = BytesIO()
@@ -114,29 +114,29 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def load_plotting(module: str) -> Any:
-    """A module of the extra ``figures``. Raises InputError where it is not installed."""
+    """Import a module of the extra ``figures``. Raises InputError if it is not installed."""
     return import_optional(module, "figures", f"this needs {module.partition('.')[0]}")
 
 
-def _one(series: Sequence[MetricSeries], name: str, **labels: str) -> MetricSeries | None:
-    return next((one for one in series if one.name == name and labels.items() <= one.labels.items()), None)
+def _find(series: Sequence[MetricSeries], name: str, **labels: str) -> MetricSeries | None:
+    return next((item for item in series if item.name == name and labels.items() <= item.labels.items()), None)
 
 
-def _all(series: Sequence[MetricSeries], name: str) -> list[MetricSeries | None]:
-    return [one for one in series if one.name == name]
+def _find_all(series: Sequence[MetricSeries], name: str) -> list[MetricSeries | None]:
+    return [item for item in series if item.name == name]
 
 
-def _steps(axes: Any, moments: Sequence[float], *several: MetricSeries | None, **how: str) -> None:
-    """The sum of series, as a line."""
-    known = [one for one in several if one is not None]
-    if known:
-        sums = [sum(values) for values in zip(*(_sampled(one, moments) for one in known), strict=True)]
-        axes.step(moments, sums, where="post", **how)
+def _steps(axes: Any, moments: Sequence[float], *several: MetricSeries | None, **options: str) -> None:
+    """Draw the sum of series as a step line."""
+    existing = [item for item in several if item is not None]
+    if existing:
+        sums = [sum(values) for values in zip(*(_sampled(item, moments) for item in existing), strict=True)]
+        axes.step(moments, sums, where="post", **options)
 
 
-def _sampled(one: MetricSeries, moments: Sequence[float]) -> Iterator[float]:
-    """As ``MetricSeries.at`` at each of the moments, which are in order: points are gone through once. 0 where there is none."""
-    points = iter(one.points)
+def _sampled(series: MetricSeries, moments: Sequence[float]) -> Iterator[float]:
+    """Yield ``MetricSeries.at`` for sorted moments in one pass over the points; 0 without a value."""
+    points = iter(series.points)
     value, following = 0.0, next(points, None)
     for when in moments:
         while following is not None and following[0] <= when:

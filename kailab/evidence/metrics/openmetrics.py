@@ -18,7 +18,7 @@ from kailab.evidence.metrics.families import FAMILIES, MetricFamily, MetricsSnap
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 MOST_SAMPLES = 11_000
-"""Samples of one series; more than Prometheus itself answers with."""
+"""Most samples of a series; Prometheus returns no more than this in one query."""
 
 
 class _Metrics(Collector):
@@ -29,12 +29,12 @@ class _Metrics(Collector):
         return iter(self._metrics)
 
 
-def render_snapshot(look: MetricsSnapshot) -> str:
-    """Without times: as things are."""
+def render_snapshot(snapshot: MetricsSnapshot) -> str:
+    """Render a snapshot as OpenMetrics text without times."""
     metrics = []
     for family in FAMILIES:
         metric = _metric(family)
-        for labels, value in family.values(look):
+        for labels, value in family.values(snapshot):
             metric.add_metric(labels, value)
         if metric.samples:
             metrics.append(metric)
@@ -42,8 +42,8 @@ def render_snapshot(look: MetricsSnapshot) -> str:
 
 
 def render_series(series: SeriesCollector, opened: float, every: float) -> str:
-    """As if it had been scraped every so many seconds since the lab opened (``opened``: since the epoch), and once at its end. Raises
-    InputError for an interval at which there would be too much."""
+    """Render series as if they had been scraped every ``every`` seconds since the lab opened (``opened``: seconds since the epoch), and once at the
+    end. Raises InputError if there would be too many samples."""
     if every <= 0:
         raise InputError(f"the time between samples must be above 0, not {every:g} s")
     if series.end / every > MOST_SAMPLES:
@@ -55,25 +55,25 @@ def render_series(series: SeriesCollector, opened: float, every: float) -> str:
     metrics = []
     for family, several in series.families():
         metric = _metric(family)
-        for one in several:
-            place, value = 0, None
+        for item in several:
+            index, value = 0, None
             for t in times:
-                while place < len(one.points) and one.points[place][0] <= t:
-                    value, place = one.points[place][1], place + 1
+                while index < len(item.points) and item.points[index][0] <= t:
+                    value, index = item.points[index][1], index + 1
                 if value is not None:
-                    metric.add_metric(list(one.labels.values()), value, timestamp=round(opened + t, 3))
+                    metric.add_metric(list(item.labels.values()), value, timestamp=round(opened + t, 3))
         if metric.samples:
             metrics.append(metric)
     return _text(metrics)
 
 
 def sample_times(end: float, every: float) -> list[float]:
-    """When samples are taken.
+    """The times of samples.
 
-    >>> scraped(100, 30)
+    >>> sample_times(100, 30)
     [0.0, 30.0, 60.0, 90.0, 100]
     """
-    times = [place * every for place in range(int(end // every) + 1)]
+    times = [index * every for index in range(int(end // every) + 1)]
     return times if times[-1] == end else [*times, end]
 
 
@@ -91,15 +91,15 @@ METRICS_PATH = "/metrics"
 PLAIN = "text/plain; charset=utf-8"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 PATIENCE_SECONDS = 10.0
-"""For a client to say what it wants."""
+"""Longest time for a client to send its request."""
 
 
 class MetricsEndpoint:
-    """Raises InputError where it can't listen."""
+    """Serves metrics over HTTP. Raises InputError if it can't listen."""
 
     def __init__(self, address: str, port: int, look: Callable[[], MetricsSnapshot]) -> None:
-        """``port`` 0: any that is free."""
-        one = Lock()  # one look at a time, however many ask
+        """``port``: 0 for any free port. ``look``: takes a snapshot."""
+        lock = Lock()  # takes one snapshot at a time
 
         class _Server(ThreadingHTTPServer):
             daemon_threads = True
@@ -110,22 +110,22 @@ class MetricsEndpoint:
             server_version, sys_version = "kailab", ""
 
             def do_GET(self) -> None:
-                if not _is_meant(self.headers.get("Host", ""), address):
-                    self._answer(403, PLAIN, "this is served under the address that it was told\n")
+                if not _is_allowed_host(self.headers.get("Host", ""), address):
+                    self._answer(403, PLAIN, f"unexpected Host header; expected {address}\n")
                     return
                 if self.path.partition("?")[0] != METRICS_PATH:
-                    self._answer(404, PLAIN, f"there is {METRICS_PATH}\n")
+                    self._answer(404, PLAIN, f"not found; the metrics are at {METRICS_PATH}\n")
                     return
                 try:
-                    with one:
-                        told = render_snapshot(look())
+                    with lock:
+                        text = render_snapshot(look())
                 except KailabError as error:
                     self._answer(503, PLAIN, f"{error}\n")
                 else:
-                    self._answer(200, CONTENT_TYPE, told)
+                    self._answer(200, CONTENT_TYPE, text)
 
-            def _answer(self, code: int, kind: str, told: str) -> None:
-                body = told.encode()
+            def _answer(self, code: int, kind: str, text: str) -> None:
+                body = text.encode()
                 self.send_response(code)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
@@ -133,7 +133,7 @@ class MetricsEndpoint:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Prometheus says itself what it scrapes."""
+                """Do not log requests, because Prometheus reports its scrapes itself."""
 
         try:
             self._server = _Server((address, port), Handler)
@@ -148,7 +148,7 @@ class MetricsEndpoint:
         )
 
     def serve(self) -> None:
-        """Until somebody interrupts it."""
+        """Serve until interrupted."""
         self._server.serve_forever()
 
     def __enter__(self) -> MetricsEndpoint:
@@ -160,6 +160,6 @@ class MetricsEndpoint:
         self._server.server_close()
 
 
-def _is_meant(host: str, address: str) -> bool:
-    """On this machine alone: a page of the web whose name was made to lead here has that name as its host."""
+def _is_allowed_host(host: str, address: str) -> bool:
+    """On the loopback address, accept only loopback names as host, against DNS rebinding by a web page."""
     return address not in LOOPBACK or host.rpartition(":")[0].strip("[]") in LOOPBACK

@@ -40,12 +40,12 @@ from kailab.model.files import file_bytes
 
 WAITING_SECONDS = 60.0
 MOST_LOOKS = 1000
-"""While nothing happens but that work waits: so long between looks. About twice so many looks are the most there are."""
+"""``WAITING_SECONDS``: interval between snapshots while work waits and nothing else happens. There are at most about twice ``MOST_LOOKS`` snapshots."""
 RESOURCES = ("gpu", "cpu", "memory")
 
 
 class _PastEvent(NamedTuple):
-    """``order``: within one moment; what makes room comes before what takes it."""
+    """``order``: within one moment, events that free capacity come before those that use it."""
 
     t: float
     order: int
@@ -54,22 +54,22 @@ class _PastEvent(NamedTuple):
 
 
 def snapshots_over_time(history: LabHistory) -> Iterator[MetricsSnapshot]:
-    """In order of time; the first is from the opening. Raises EvidenceError for damaged cycles."""
+    """Yield snapshots in the order of time; the first is from the opening. Raises EvidenceError for damaged cycles."""
     past = _LabAtMoment(history)
     events = sorted(_events(history), key=lambda event: event[:2])
-    # Waits go on to the end, also where nothing happens any more.
+    # Work waits until the end, even if no event follows.
     end = max((*(step.t for step in history.steps), *(event.t for event in events[-1:])), default=0.0)
-    every = max(WAITING_SECONDS, end / MOST_LOOKS)
+    interval = max(WAITING_SECONDS, end / MOST_LOOKS)
     before = 0.0
     if not events or events[0].t > 0:
         yield past.look(0.0)
     least, skipped = end / (2 * MOST_LOOKS), None
     for t, happened in groupby(events, key=lambda event: event.t):
-        # What came right after another look is told before time goes on.
+        # The last of several close moments gets a snapshot before time goes on.
         if skipped is not None and t - before >= least:
             yield past.look(skipped)
             before, skipped = skipped, None
-        yield from past.waits(before, t, every)
+        yield from past.waits(before, t, interval)
         for event in happened:
             past.take(event)
         if t - before >= least or t in (0.0, end):
@@ -80,7 +80,7 @@ def snapshots_over_time(history: LabHistory) -> Iterator[MetricsSnapshot]:
     if skipped is not None:
         yield past.look(skipped)
         before = skipped
-    yield from past.waits(before, end, every)
+    yield from past.waits(before, end, interval)
     if end > before:
         yield past.look(end)
 
@@ -100,7 +100,7 @@ def _events(history: LabHistory) -> Iterator[_PastEvent]:
 
 
 class _LabAtMoment:
-    """How the lab stood at the moment up to which events were taken in."""
+    """The state of the lab after the events so far."""
 
     def __init__(self, history: LabHistory) -> None:
         self._tally = EventTally.begun()
@@ -108,7 +108,7 @@ class _LabAtMoment:
         self._queues = {
             one["metadata"]["name"]: one for look in (history.before, history.after) for one in look.get("queues", ())
         }
-        # A pod that had its place when the lab opened is bound by nobody.
+        # Pods that were placed when the lab opened have no bind event.
         self._placed = {_name(pod) for pod in history.before.get("pods", ()) if (pod.get("spec") or {}).get("nodeName")}
         self._with_cycles = bool(history.cycles)
         self._shares: Mapping[str, QueueTreeShares] = {}
@@ -137,7 +137,7 @@ class _LabAtMoment:
         return MetricsSnapshot(t, self._shares, {}, waiting, pods, self._fleet(), self._tally)
 
     def waits(self, begin: float, end: float, every: float) -> Iterator[MetricsSnapshot]:
-        """Between two moments, while something waits."""
+        """Yield snapshots between two moments while work waits."""
         t = (begin // every + 1) * every
         while t < end and any(self._waiting.values()):
             yield self.look(t)
@@ -173,12 +173,12 @@ class _LabAtMoment:
         self._waiting.get(group, {}).pop(pod.name, None)
         self._left.get(group, set()).discard(pod.name)
         self._running.get(group, set()).discard(pod.name)
-        if (held := self._held.pop(pod.name, None)) is not None:
-            node, milli, _ = held
+        if (usage := self._held.pop(pod.name, None)) is not None:
+            node, milli, _ = usage
             self._used[node] = max(0, self._used.get(node, 0) - milli)
 
     def _phase(self, pod: str, queue: str, phase: str) -> None:
-        """An empty one: it is there no more."""
+        """Set a pod's phase; an empty phase removes it."""
         if (before := self._phases.pop(pod, None)) is not None:
             self._by_phase[before] -= 1
         if phase:
@@ -210,7 +210,7 @@ class _LabAtMoment:
         since = self._waiting.get(group.name, {}).pop(entry.pod, t)
         self._phase(entry.pod, entry.queue, "Running")
         running = self._running.setdefault(group.name, set())
-        # It starts, for the first time or after all of it was taken away.
+        # The PodGroup starts, for the first time or after all its pods were evicted.
         if not running:
             self._tally.start(group.priority, t - since)
             if group.gang:
@@ -248,17 +248,17 @@ class _LabAtMoment:
         for pod, (node, milli, since) in list(self._held.items()):
             if pod in placed:
                 continue
-            # Bound at this very moment, after the state was taken; any other is gone.
+            # A pod that was bound at this moment, after the state was read, still exists; any other is gone.
             if since == t:
                 self._used[node] = self._used.get(node, 0) + milli
             else:
                 del self._held[pod]
         if not self._with_cycles:
-            there = [self._queues.get(row.name) or _queue(row.name, row.parent) for row in state.queues]
-            self._shares = {"gpu": QueueTreeShares.observed(there, state.pods)}
-            known = {row.name for row in state.podgroups}
-            for gone in self._tally.evicted.keys() - known:
-                del self._tally.evicted[gone]
+            queues = [self._queues.get(row.name) or _queue(row.name, row.parent) for row in state.queues]
+            self._shares = {"gpu": QueueTreeShares.observed(queues, state.pods)}
+            groups = {row.name for row in state.podgroups}
+            for deleted in self._tally.evicted.keys() - groups:
+                del self._tally.evicted[deleted]
             for row in state.pods:
                 if row.reason and not row.node:
                     self._reasons[row.group] = row.reason
@@ -268,32 +268,32 @@ class _LabAtMoment:
 
 
 def _groups(history: LabHistory) -> dict[str, MetricGroup]:
-    """Every PodGroup, by its name in full; of pods without one the pod stands for it."""
-    found = {
+    """All PodGroups by full name; a pod without a PodGroup counts as one."""
+    groups = {
         pod.podgroup or pod.name: MetricGroup(pod.podgroup or pod.name, pod.queue) for pod in history.pods.values()
     }
-    # Objects of most that are gone are in neither look; the scheduler's records tell of them.
+    # PodGroups that were deleted in between are known only from the scheduler's records.
     classes = {
-        one.get("value", 0): one["metadata"]["name"]
+        priority_class.get("value", 0): priority_class["metadata"]["name"]
         for look in (history.before, history.after)
-        for one in look.get("priorityclasses", ())
+        for priority_class in look.get("priorityclasses", ())
     }
     for cycle in history.cycles:
         for record in cycle.changes.set.podgroups:
             name = f"{record.namespace}/{record.name}"
             least = sum(podset.min_available for podset in record.root.podsets)
-            found[name] = MetricGroup(name, record.queue, classes.get(record.priority, ""), max(least, 1))
+            groups[name] = MetricGroup(name, record.queue, classes.get(record.priority, ""), max(least, 1))
     for look in (history.before, history.after):
         for group in look.get("podgroups", ()):
             spec = group.get("spec") or {}
             name = _name(group)
-            found[name] = MetricGroup(
+            groups[name] = MetricGroup(
                 name, spec.get("queue", ""), spec.get("priorityClassName", ""), spec.get("minMember") or 1
             )
     for _, state in history.states:
         for row in state.podgroups:
-            found[row.name] = MetricGroup(row.name, row.queue, row.priority_class, row.min_member or 1)
-    return found
+            groups[row.name] = MetricGroup(row.name, row.queue, row.priority_class, row.min_member or 1)
+    return groups
 
 
 def _name(obj: Object) -> str:
@@ -305,12 +305,12 @@ def _queue(name: str, parent: str) -> Object:
 
 
 def encode_series(recording: Recording) -> bytes:
-    """Of a lab that was recorded, after the last look. Names of objects and codes of reasons are all the text in it."""
+    """Encode the series of a recorded lab. Their only texts are names of objects and codes of reasons."""
     return canonical.json_lines(collect_series(snapshots_over_time(LabHistory.of_recording(recording))).every())
 
 
 def read_series(path: Path) -> list[MetricSeries]:
-    """Raises EvidenceError."""
+    """Read a file ``metrics.jsonl``. Raises EvidenceError."""
     try:
         return [msgspec.json.decode(line, type=MetricSeries) for line in file_bytes(path).splitlines()]
     except (OSError, msgspec.MsgspecError) as error:
