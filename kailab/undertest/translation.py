@@ -280,14 +280,14 @@ def _pod_of(obj: Object, template: Object) -> tuple[Object, list[Object]]:
     if kind_key(obj) == "CronJob":
         job = {"apiVersion": "batch/v1", "kind": "Job", **obj["spec"]["jobTemplate"]}
         metadata = {**(job.get("metadata") or {}), "name": f"{own['metadata']['name']}-0"}
-        owners.insert(0, _known({**job, "metadata": {**metadata, "ownerReferences": [_reference(own)]}}, namespace))
+        owners.insert(0, _known({**job, "metadata": {**metadata, "ownerReferences": [as_owner_reference(own)]}}, namespace))
     nearest = owners[0]
     own_metadata: dict[str, Any] = {
         **(template.get("metadata") or {}),
         "name": f"{nearest['metadata']['name']}-0",
         "namespace": namespace,
         "uid": "pod",
-        "ownerReferences": [_reference(nearest)],
+        "ownerReferences": [as_owner_reference(nearest)],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": own_metadata, "spec": template["spec"]}, owners
 
@@ -297,17 +297,6 @@ def _known(obj: Object, namespace: str) -> Object:
     given = obj["metadata"]
     name = given.get("name") or f"{given.get('generateName', '')}0"
     return {**obj, "metadata": {**given, "name": name, "namespace": namespace, "uid": given.get("uid") or "given"}}
-
-
-def _reference(owner: Object) -> dict[str, Any]:
-    metadata = owner["metadata"]
-    return {
-        "apiVersion": owner["apiVersion"],
-        "kind": owner["kind"],
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-    }
 
 
 class _AppliedObjects:
