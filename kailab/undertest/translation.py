@@ -21,7 +21,7 @@ from kailab.model import labels
 from kailab.model.kinds import api_version_of, is_namespaced, key_of, kind_key
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import object_name
-from kailab.model.objects import Object, allocatable_of, annotations_of, labels_of
+from kailab.model.objects import Object, allocatable_of, annotations_of, as_owner_reference, labels_of
 from kailab.model.quantities import parse
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import PriorityClasses, is_preemptible
