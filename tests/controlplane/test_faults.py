@@ -17,6 +17,7 @@ import pytest
 
 from kailab.cluster.controlplane import ControlPlane, ControlPlaneFailed, cluster_folder, control_plane, take_down
 from kailab.cluster.controlplane.ports import free_ports
+from kailab.cluster.controlplane.supervision import ProcessStatus
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.components import ComponentSet
 from kailab.errors import StateError
@@ -29,7 +30,7 @@ Finds = Callable[[Path], list[psutil.Process]]
 Waits = Callable[[Callable[[], bool]], None]
 
 
-def look(control_plane: ControlPlane, name: str) -> control_plane.ProcessStatus:
+def look(control_plane: ControlPlane, name: str) -> ProcessStatus:
     return next(one for one in control_plane.processes() if one.name == name)
 
 

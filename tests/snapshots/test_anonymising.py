@@ -65,8 +65,8 @@ def walked(seed: int) -> ClusterSnapshot:
     try:
         for step in steps_of(seed, 12):
             walk.take(step)
-        for step in (one for one in steps_of(seed + 1000, 40) if one.what in ("apply", "queue")):
-            getattr(walk, f"_{step.what}")(step.number, step.other)
+        for step in (one for one in steps_of(seed + 1000, 40) if one.action in ("apply", "queue")):
+            getattr(walk, f"_{step.action}")(step.number, step.other)
         for part in 3 * tuple(walk.lab._parts.controllers):  # all but the scheduler: the pods are there, and grouped
             part.step()
         return taking.of_lab(walk.lab)

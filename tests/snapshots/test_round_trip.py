@@ -72,8 +72,8 @@ def test_a_random_lab_goes_on_as_one_that_was_saved(seed: int, kept: Kept, tmp_p
     try:
         for step in steps_of(seed, 15):
             walk.take(step)
-        for step in (one for one in steps_of(seed + 1000, 40) if one.what in ("apply", "cordon", "queue")):
-            getattr(walk, f"_{step.what}")(step.number, step.other)
+        for step in (one for one in steps_of(seed + 1000, 40) if one.action in ("apply", "cordon", "queue")):
+            getattr(walk, f"_{step.action}")(step.number, step.other)
         taken = kept(walk.lab)
         walk.lab.save(state)
     finally:
