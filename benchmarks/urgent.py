@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.lab_runs import shapes
 from benchmarks.lab_runs.scheduler_process import kailab_process
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
-from kailab.cluster.processes import ask, find
+from kailab.cluster.processes import ask_process, find_process
 from kailab.cluster.writes import CreateWrite
 from kailab.errors import KailabError
 from kailab.lab.spec import fleet_of
@@ -104,8 +104,8 @@ class UrgentRun:
         }
         seconds_by_process: dict[str, float] = {}
         for pid, name in names.items():
-            process = find(pid)
-            seconds = None if process is None else ask(process, lambda process_: sum(process_.cpu_times()[:2]))
+            process = find_process(pid)
+            seconds = None if process is None else ask_process(process, lambda process_: sum(process_.cpu_times()[:2]))
             if seconds is not None:
                 seconds_by_process[name] = seconds
         return seconds_by_process

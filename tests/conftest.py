@@ -24,7 +24,7 @@ MAY_SKIP = (
     "tests/operators/",
     "tests/undertest/",
     "tests/components/test_addons.py",
-    "tests/components/test_building.py",
+    "tests/components/test_build.py",
     "tests/cli/test_options.py::test_kind_is_looked_for",
     "tests/controlplane/test_faults.py",
     "tests/course/test_site_in_a_browser.py",

@@ -22,7 +22,7 @@ from benchmarks.lab_runs.measured import WrongOutcome
 from benchmarks.lab_runs.scheduler_process import kailab_process
 from kailab.cluster.controlplane.supervision import log_tail
 from kailab.cluster.kubernetes import KubernetesCluster
-from kailab.cluster.processes import ask, find
+from kailab.cluster.processes import ask_process, find_process
 from kailab.cluster.writes import CreateWrite, DeleteWrite
 from kailab.fleet import Fleet
 from kailab.lab.spec import fleet_of
@@ -121,7 +121,7 @@ def churn(
     try:
         venue.furnish(described, choose_scheduler("kailab"), settings_of(None))
         with kailab_process(venue.plane, venue.cluster) as pid:
-            scheduler = find(pid)
+            scheduler = find_process(pid)
             if scheduler is None:
                 raise _ended(venue.plane, 0.0)
             work = _Work(venue.cluster, described.summary().gpus, random.Random(seed))
@@ -130,7 +130,7 @@ def churn(
             while (passed := time.monotonic() - begun) < seconds:
                 work.turn(passed)
                 if not samples or passed - samples[-1].seconds >= every:
-                    used = ask(scheduler, _use)
+                    used = ask_process(scheduler, _use)
                     if used is None:
                         raise _ended(venue.plane, passed)
                     samples.append(_sample(venue.cluster, passed, used, work))

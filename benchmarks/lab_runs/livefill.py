@@ -29,7 +29,7 @@ from benchmarks.lab_runs.measured import WrongOutcome
 from benchmarks.lab_runs.scheduler_process import kailab_process
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.polling import wait_until
-from kailab.cluster.processes import ask, find
+from kailab.cluster.processes import ask_process, find_process
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.writes import BindWrite, Chain, CreateWrite
 from kailab.errors import InputError
@@ -320,7 +320,7 @@ class _Bench:
 
 def _asked(pids: Iterable[int], question: Callable[[psutil.Process], T]) -> dict[int, T]:
     """By process, without those that have ended."""
-    found = {pid: ask(process, question) for pid in pids if (process := find(pid)) is not None}
+    found = {pid: ask_process(process, question) for pid in pids if (process := find_process(pid)) is not None}
     return {pid: answer for pid, answer in found.items() if answer is not None}
 
 

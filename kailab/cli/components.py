@@ -30,7 +30,7 @@ def _addons(action: str) -> Callable[[Any], Any]:
 
 
 class GetMethod(StrEnum):
-    """The values of ``kailab.components.Way``, which is slow to import."""
+    """The values of ``kailab.components.AcquisitionMethod``, which is slow to import."""
 
     any = "any"
     download = "download"

@@ -26,7 +26,7 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def find(pid: int, since: float | None = None) -> psutil.Process | None:
+def find_process(pid: int, since: float | None = None) -> psutil.Process | None:
     """The living process of this id, or None. ``since`` (seconds since the epoch): only if it started at that time."""
     import psutil
 
@@ -35,7 +35,7 @@ def find(pid: int, since: float | None = None) -> psutil.Process | None:
     except (psutil.Error, ValueError):
         return None
     # Process ids are reused; an id with its start time is unique.
-    born = ask(process, psutil.Process.create_time)
+    born = ask_process(process, psutil.Process.create_time)
     return process if born is not None and since in (None, born) else None
 
 
@@ -46,7 +46,7 @@ def this_process() -> tuple[int, float]:
     return os.getpid(), psutil.Process().create_time()
 
 
-def ask(process: psutil.Process, question: Callable[[psutil.Process], T]) -> T | None:
+def ask_process(process: psutil.Process, question: Callable[[psutil.Process], T]) -> T | None:
     """What a living process answers; None: it has ended, or may not be asked."""
     import psutil
 
@@ -74,9 +74,9 @@ def environment(process: psutil.Process) -> dict[str, str]:
             return None
         return poll_until(lambda: look(asked_process), lambda seen: seen is not None, EXEC_SECONDS, pause=_POLL_SECONDS)
 
-    return ask(process, known) or {}
+    return ask_process(process, known) or {}
 
 
-def send(process: psutil.Process, number: int) -> None:
+def send_signal(process: psutil.Process, number: int) -> None:
     """Send a signal, if the process is still there."""
-    ask(process, lambda target: target.send_signal(number))
+    ask_process(process, lambda target: target.send_signal(number))

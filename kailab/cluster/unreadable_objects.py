@@ -47,7 +47,7 @@ class UnreadableObjects:
             self._reported[uid] = message
             self._event(obj, "Warning", REASON, message, self._component)
 
-    def spare(self, obj: Object, act: Callable[..., Any], *arguments: Any) -> bool:
+    def try_handling(self, obj: Object, act: Callable[..., Any], *arguments: Any) -> bool:
         """Call ``act``; False if that failed and the object is left out."""
         try:
             act(*arguments)

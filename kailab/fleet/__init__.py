@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kailab.exports import on_demand
 
 if TYPE_CHECKING:
-    from kailab.fleet.fleet import Fleet, FleetSummary, ModelSummary, Pool, definition
+    from kailab.fleet.fleet import Fleet, FleetSummary, ModelSummary, Pool, fleet_definition
     from kailab.fleet.library import available_fleets, find_fleet
     from kailab.fleet.reading import load_fleet, read_fleet
 
@@ -17,7 +17,7 @@ __all__ = [
     "ModelSummary",
     "Pool",
     "available_fleets",
-    "definition",
+    "fleet_definition",
     "find_fleet",
     "load_fleet",
     "read_fleet",
@@ -32,7 +32,7 @@ __getattr__ = on_demand(
         "ModelSummary": "fleet",
         "Pool": "fleet",
         "available_fleets": "library",
-        "definition": "fleet",
+        "fleet_definition": "fleet",
         "find_fleet": "library",
         "load_fleet": "reading",
         "read_fleet": "reading",

@@ -44,7 +44,7 @@ class Level:
     start: int = 0
 
     def value(self, position: int) -> str:
-        return filled(self.name, "", self.start + position // self.nodes)
+        return fill_template(self.name, "", self.start + position // self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Pool:
         return self.gpu_vendor == "amd"
 
     def node_name(self, position: int) -> str:
-        return filled(self.name_template, self.name, self.start_index + position)
+        return fill_template(self.name_template, self.name, self.start_index + position)
 
     @property
     def whole_gpus(self) -> int:
@@ -212,7 +212,7 @@ class Fleet:
         )
 
 
-def filled(template: str, pool: str, index: int) -> str:
+def fill_template(template: str, pool: str, index: int) -> str:
     """A name from its template: ``{pool}``, ``{index}``, or ``{index:03}`` padded with zeros."""
     return _PLACEHOLDER.sub(
         lambda match: pool if match[1] == "pool" else str(index).zfill(int(match[2] or 0)), template
@@ -232,7 +232,7 @@ def _model(name: str, pools: list[Pool]) -> ModelSummary:
     )
 
 
-def definition(fleet: Fleet) -> dict[str, Any]:
+def fleet_definition(fleet: Fleet) -> dict[str, Any]:
     """The content of a fleet file as plain values, without defaults and comments."""
     content: dict[str, Any] = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": fleet.name}
     if fleet.description:

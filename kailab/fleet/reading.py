@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kailab.errors import InputError, InputErrors, Where
-from kailab.fleet.fleet import Fleet, Level, Pool, filled
+from kailab.fleet.fleet import Fleet, Level, Pool, fill_template
 from kailab.fleet.library import find_fleet
 from kailab.model import kinds, quantities, yamltext
 from kailab.model.files import decode_text, read_bytes
@@ -162,12 +162,12 @@ class _Reading:
             return 0
 
     def check_template(self, template: str, path: str, several: bool) -> None:
-        name = filled(template, "p", 0)
+        name = fill_template(template, "p", 0)
         if _BRACES.search(name):
             self.fail(
                 path, f"{shown(template)} is not valid; expected {{pool}}, {{index}} or {{index:03}} as placeholders"
             )
-        elif several and filled(template, "p", 1) == name:
+        elif several and fill_template(template, "p", 1) == name:
             self.fail(path, f"{shown(template)} gives every node the same name; expected {{index}} in it")
 
     def layout(self, items: list[dict[str, Any]], path: str) -> tuple[Level, ...]:
@@ -176,11 +176,11 @@ class _Reading:
             at = f"{path}[{index}]"
             stem = item["label"].rpartition("/")[2]
             name = item.get("name", f"{stem}-{{index}}")
-            if _BRACES.search(filled(name, "", 0)) or "{pool}" in name:
+            if _BRACES.search(fill_template(name, "", 0)) or "{pool}" in name:
                 self.fail(
                     f"{at}.name", f"{shown(name)} is not valid; expected {{index}} or {{index:03}} as placeholders"
                 )
-            elif not is_label_value(filled(name, "", 0)):
+            elif not is_label_value(fill_template(name, "", 0)):
                 self.fail(f"{at}.name", f"{shown(name)} does not make label values")
             if levels and levels[-1].nodes % item["nodes"]:
                 wider = levels[-1]

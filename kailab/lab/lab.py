@@ -110,7 +110,7 @@ class Lab:
         if described is not None:
             from kailab import fleet
 
-            definition = fleet.definition(described)
+            definition = fleet.fleet_definition(described)
         self.observers.on_opened(LabOpening(self.cluster, self.opened, self._origin, definition))
 
     def carry_on(self, before: Lab) -> None:

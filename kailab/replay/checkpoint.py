@@ -23,7 +23,7 @@ import kailab
 from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
 from kailab.cluster.embedded.storage.state_file import StateLock
 from kailab.errors import InputError, StateError
-from kailab.fleet import definition
+from kailab.fleet import fleet_definition
 from kailab.model.files import read_bytes
 from kailab.model.kinds import register_installed
 from kailab.replay.plan import ReplayPlan
@@ -161,7 +161,7 @@ def lab_facts(plan: ReplayPlan) -> dict[str, str]:
         raise InputError("--resume does not save recorded evidence; expected no --evidence with it")
     settings = settings_of(plan.config)
     return {
-        "the fleet": facts_digest(definition(plan.fleet)),
+        "the fleet": facts_digest(fleet_definition(plan.fleet)),
         "the queues": facts_digest(list(plan.queues.objects), dict(plan.queues.of_team), list(plan.queues.classes)),
         "the scheduler's configuration": facts_digest(with_policies(settings.engine), settings.usage),
         "--prices": facts_digest(plan.prices),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kailab.cluster.controlplane.supervision import MARK
-from kailab.cluster.processes import environment, send
+from kailab.cluster.processes import environment, send_signal
 from kailab.errors import KailabError, StateError
 from kailab.lab.venues.contract import Place
 from kailab.lab.venues.opening import provider_of
@@ -79,7 +79,7 @@ def _end(path: Path, number: int) -> int:
     """Send the signal and return the number of processes that ended within a while."""
     processes = list(left(path))
     for process in processes:
-        send(process, number)
+        send_signal(process, number)
     deadline = time.monotonic() + _SECONDS
     while any(left(path)) and time.monotonic() < deadline and number == signal.SIGTERM:
         time.sleep(0.2)

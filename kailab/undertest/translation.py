@@ -280,7 +280,9 @@ def _pod_of(obj: Object, template: Object) -> tuple[Object, list[Object]]:
     if kind_key(obj) == "CronJob":
         job = {"apiVersion": "batch/v1", "kind": "Job", **obj["spec"]["jobTemplate"]}
         metadata = {**(job.get("metadata") or {}), "name": f"{own['metadata']['name']}-0"}
-        owners.insert(0, _known({**job, "metadata": {**metadata, "ownerReferences": [as_owner_reference(own)]}}, namespace))
+        owners.insert(
+            0, _known({**job, "metadata": {**metadata, "ownerReferences": [as_owner_reference(own)]}}, namespace)
+        )
     nearest = owners[0]
     own_metadata: dict[str, Any] = {
         **(template.get("metadata") or {}),

@@ -72,7 +72,7 @@ def webhook_server(folder: Path, port: int, service: str, authority: str = "ca")
     make_folder(folder)
     # RSA, with the name among the hosts, as cert-controller creates them, which such programs use.
     signer = Authority.made(folder, "ca", hosts=(authority,), rsa=True)
-    pair = signer.serving(folder, "tls", (service, "localhost"))
+    pair = signer.issue_server(folder, "tls", (service, "localhost"))
     # A server presents its whole chain.
     write_private(pair.certificate, pair.certificate.read_bytes() + signer.certificate.read_bytes())
     return WebhookServer(folder, port)

@@ -57,7 +57,7 @@ class WorkloadControllers:
         if self._generation != kinds_generation():
             self._learn()
         for event in (event for watch in self._watches for event in watch.poll()):
-            self._unreadable.spare(event.object, self._hear, event)
+            self._unreadable.try_handling(event.object, self._hear, event)
         if not self._dirty:
             return False
         # Owners queued during this step are synced in the next one, because an owner may queue itself repeatedly.
@@ -69,7 +69,7 @@ class WorkloadControllers:
             if owner is not None:
                 # Removed before the sync, which adds it again if a create is refused again.
                 bench.stuck.pop(reference, None)
-                self._unreadable.spare(owner, self._look, reference, owner)
+                self._unreadable.try_handling(owner, self._look, reference, owner)
         return bench.wrote
 
     def _look(self, reference: Reference, owner: Object) -> None:

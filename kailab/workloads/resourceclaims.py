@@ -41,7 +41,7 @@ class ResourceClaimController:
     def step(self) -> bool:
         """Create, update and delete claims for changed pods. Returns whether anything was written."""
         for event in self._watch.poll():
-            self._unreadable.spare(event.object, self._hear, event.kind, event.object, event.type == "DELETED")
+            self._unreadable.try_handling(event.object, self._hear, event.kind, event.object, event.type == "DELETED")
         if not self._due and not self._look:
             return False
         due, self._due = self._due, {}
@@ -50,11 +50,11 @@ class ResourceClaimController:
         for uid in due:
             pod = self._pods.get(uid)
             if pod is not None:
-                self._unreadable.spare(pod, self._make, uid, pod)
+                self._unreadable.try_handling(pod, self._make, uid, pod)
         for key in look:
             claim = self._claims.get(key)
             if claim is not None:
-                self._unreadable.spare(claim, self._tidy, key, claim)
+                self._unreadable.try_handling(claim, self._tidy, key, claim)
         return self._wrote
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ from kailab.components.manifests import write_manifests
 from kailab.components.pins import MANIFESTS
 from kailab.components.recipes import RECIPES
 from kailab.components.versions import module_version
-from tests.components.test_building import REQUIRED
+from tests.components.test_build import REQUIRED
 from tests.undertest.test_kai_version import program
 
 PROGRAM, ARCHIVE = ADDONS["kueue"]

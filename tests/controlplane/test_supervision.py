@@ -131,18 +131,18 @@ def test_a_signal_to_a_process_that_has_ended_does_nothing() -> None:
     child.kill()
     assert wait_until(lambda: held.status() == psutil.STATUS_ZOMBIE, 60)
     for _ in ("a zombie", "nobody"):
-        processes.send(held, signal.SIGTERM)
-        assert processes.ask(held, lambda process: process.memory_info()) is None
+        processes.send_signal(held, signal.SIGTERM)
+        assert processes.ask_process(held, lambda process: process.memory_info()) is None
         assert processes.environment(held) == {}
-        assert processes.find(child.pid) is None
+        assert processes.find_process(child.pid) is None
         child.wait()
 
 
 def test_a_reused_process_id_is_a_stranger() -> None:
     pid, since = processes.this_process()
-    assert processes.find(pid, since) == psutil.Process()
-    assert processes.find(pid, since - 100) is None
-    assert processes.find(0) is None
+    assert processes.find_process(pid, since) == psutil.Process()
+    assert processes.find_process(pid, since - 100) is None
+    assert processes.find_process(0) is None
 
 
 def test_a_start_whose_process_is_a_zombie_was_cut_short(tmp_path: Path) -> None:

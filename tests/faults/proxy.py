@@ -95,7 +95,7 @@ class Proxy:
         authority = Authority.kept(pki, "ca")
         self._tls = ssl.create_default_context(cafile=str(authority.certificate))
         self._tls.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-        own = authority.serving(folder, "proxy")
+        own = authority.issue_server(folder, "proxy")
         self._own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._own.load_cert_chain(own.certificate, own.key)
         self._loop = asyncio.new_event_loop()
@@ -104,7 +104,7 @@ class Proxy:
         self._thread.start()
         self.port = self._call(self._begin())
         self.kubeconfig = folder / "proxy.kubeconfig"
-        client = authority.client(folder, "client", "kubernetes-admin", ("system:masters",))
+        client = authority.issue_client(folder, "client", "kubernetes-admin", ("system:masters",))
         write_kubeconfig(self.kubeconfig, f"https://127.0.0.1:{self.port}", authority, client, "kubernetes-admin")
 
     def _call(self, work: object) -> int:

@@ -30,7 +30,7 @@ def test_what_is_read_is_written_under_the_same_keys(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(json.dumps(described))
     first = fleet.load_fleet(path)
-    written = fleet.definition(first)
+    written = fleet.fleet_definition(first)
     assert set(written["pools"][0]) == set(pool)
     path.write_text(json.dumps(written))
     assert fleet.load_fleet(path) == first

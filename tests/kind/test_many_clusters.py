@@ -19,7 +19,7 @@ from kailab.cluster.kind.kind_command import KindCommand
 from kailab.cluster.kind.options import choose_options, name_for
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.polling import wait_until
-from kailab.cluster.processes import ask
+from kailab.cluster.processes import ask_process
 from kailab.components import ComponentSet
 from kailab.errors import StateError
 
@@ -69,7 +69,7 @@ def test_side_by_side_and_found_again(
         assert found.name == second.name
         found.check()
         assert [one.name for one in found.processes()] == ["kwok"]
-        assert len([one for one in processes_of(folder) if ask(one, psutil.Process.name) == "kwok"]) == 1
+        assert len([one for one in processes_of(folder) if ask_process(one, psutil.Process.name) == "kwok"]) == 1
         found.down()
     finally:
         second.down()

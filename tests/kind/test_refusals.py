@@ -309,8 +309,8 @@ def test_a_start_whose_process_has_ended_is_no_start(tmp_path: Path) -> None:
     assert wait_until(lambda: not kind_cluster.is_starting(known), 60)
     child.wait()
     assert not kind_cluster.is_starting(known)
-    assert kind_cluster.is_starting(known.begun())
-    assert not kind_cluster.is_starting(known.begun().done())
+    assert kind_cluster.is_starting(known.with_starter())
+    assert not kind_cluster.is_starting(known.with_starter().done())
 
 
 def born(pid: int) -> float:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kailab.cluster.kubernetes.cache import ObjectCache
 from kailab.cluster.kubernetes.informer import InformerUpdate
-from tests.cluster.test_live_cache import pod
+from tests.kubernetes.test_late_answers import pod
 
 
 def state(version: int, node: str = "", uid: str = "u", **labels: str) -> dict:

@@ -147,7 +147,7 @@ def test_a_fork_of_a_lab_from_its_file_is_that_lab(crowded, tmp_path):
             fork.advance(60)
             outcomes.append(all_of(fork))
             if read_only:
-                with pytest.raises(StateError, match="to be looked at"):
+                with pytest.raises(StateError, match="open read-only"):
                     lab.delete("Job", "first")
     assert outcomes[0] == outcomes[1]
     assert file.read_bytes() == saved

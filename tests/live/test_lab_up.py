@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from kailab.cluster.polling import wait_until
-from kailab.cluster.processes import ask, find
+from kailab.cluster.processes import ask_process, find_process
 from kailab.evidence import store
 from kailab.evidence.entries import PodBound
 
@@ -49,7 +49,7 @@ def the_scheduler(folder: Path) -> psutil.Process:
     return next(
         process
         for process in of_folder(folder)
-        if (ask(process, psutil.Process.cmdline) or [])[:4] == [sys.executable, "-m", "kailab", "scheduler"]
+        if (ask_process(process, psutil.Process.cmdline) or [])[:4] == [sys.executable, "-m", "kailab", "scheduler"]
     )
 
 
@@ -186,7 +186,7 @@ def test_a_process_that_died_is_told(up):
     folder, _ = up
     scheduler = the_scheduler(folder)
     scheduler.kill()
-    assert wait_until(lambda: find(scheduler.pid) is None, 120)
+    assert wait_until(lambda: find_process(scheduler.pid) is None, 120)
     status = kailab(folder, "status")
     assert "Ended" in status
     assert "kailab-scheduler" in status

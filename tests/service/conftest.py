@@ -198,7 +198,10 @@ class Running:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
-        except (OSError, http.client.HTTPException) as error:  # nobody there, or killed in the middle of an answer
+        except (
+            OSError,
+            http.client.HTTPException,
+        ) as error:  # nobody there, or killed in the middle of an answer
             return 0, str(error)
 
     def metrics(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:

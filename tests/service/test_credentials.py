@@ -46,7 +46,7 @@ def acting(plane, live) -> Iterator[ActingPlane]:
 def test_a_server_that_takes_them_again_is_worked_with(live) -> None:
     credentials = CredentialCheck(patience=5.0)
     credentials.watch(live.transport)
-    live.transport.answers.heard(401)
+    live.transport.answers.note_answer(401)
     credentials.check()
     assert live.transport.answers.refused_since is not None  # not for so long yet
     live.transport.answers.refused_since = time.monotonic() - 60.0

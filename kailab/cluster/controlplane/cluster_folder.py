@@ -11,7 +11,7 @@ import msgspec
 
 from kailab.cluster.controlplane.credentials import write_private
 from kailab.cluster.controlplane.supervision import Supervision, mark_of, processes_of
-from kailab.cluster.processes import find, this_process
+from kailab.cluster.processes import find_process, this_process
 from kailab.errors import StateError
 from kailab.model import decoding
 from kailab.model.private_files import make_folder, open_file
@@ -160,4 +160,4 @@ def running() -> list[Path]:
 
 def _starts(known: ControlPlaneRecord) -> bool:
     """True if the process that began the start is still there."""
-    return find(*known.starter) is not None
+    return find_process(*known.starter) is not None

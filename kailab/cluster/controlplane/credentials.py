@@ -62,11 +62,11 @@ class Authority:
         """The one that exists in the folder."""
         return cls(_pair(folder, name))
 
-    def serving(self, folder: Path, name: str, hosts: tuple[str, ...] = ("localhost",)) -> Pair:
+    def issue_server(self, folder: Path, name: str, hosts: tuple[str, ...] = ("localhost",)) -> Pair:
         """A certificate for a server on the loopback address; it is valid for a client, too."""
         return self._issue(folder, name, _name(name), (LOOPBACK, *hosts))
 
-    def client(self, folder: Path, name: str, user: str, groups: tuple[str, ...] = ()) -> Pair:
+    def issue_client(self, folder: Path, name: str, user: str, groups: tuple[str, ...] = ()) -> Pair:
         """A client certificate that names the user and its groups."""
         return self._issue(folder, name, _name(user, groups), ())
 

@@ -71,11 +71,13 @@ class Programs:
         make_folder(pki)
         # An authority of its own: certificates that the API accepts give no access to the store.
         store = Authority.made(pki, "etcd-ca")
-        store.serving(pki, "etcd")
-        store.client(pki, "etcd-client", APISERVER)
+        store.issue_server(pki, "etcd")
+        store.issue_client(pki, "etcd-client", APISERVER)
         authority = Authority.made(pki, "ca")
-        authority.serving(pki, "serving", ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"))
-        Authority.made(pki, "front-proxy-ca").client(pki, "front-proxy", _PROXY)
+        authority.issue_server(
+            pki, "serving", ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+        )
+        Authority.made(pki, "front-proxy-ca").issue_client(pki, "front-proxy", _PROXY)
         signing_key(pki, "service-accounts")
         self.identity("admin", "kubernetes-admin", (ADMIN_GROUP,))
         for name in (CONTROLLERS, SCHEDULER):
@@ -94,7 +96,7 @@ class Programs:
         pki = self.folder / _PKI
         authority = Authority.kept(pki, "ca")
         path = self.folder / f"{file}.kubeconfig"
-        write_kubeconfig(path, self.server, authority, authority.client(pki, file, user, groups), user)
+        write_kubeconfig(path, self.server, authority, authority.issue_client(pki, file, user, groups), user)
         return path
 
     def record(self, name: str) -> ProcessRecord:

@@ -23,7 +23,7 @@ import msgspec
 
 from kailab.cluster.controlplane.credentials import write_private
 from kailab.cluster.polling import wait_until
-from kailab.cluster.processes import ask, environment, find, send
+from kailab.cluster.processes import ask_process, environment, find_process, send_signal
 from kailab.errors import StateError
 from kailab.model import decoding
 from kailab.model.private_files import make_folder
@@ -231,7 +231,7 @@ class Supervision:
         process = self._process(name)
         if process is None:
             raise StateError(f"{self.folder}: {name} does not run: {self._why(record, self._exit(name))}")
-        send(process, number)
+        send_signal(process, number)
 
     def stop(self, names: Iterable[str], grace: float = GRACE_SECONDS) -> None:
         """End processes on purpose: SIGTERM, then SIGKILL after ``grace`` seconds. One that has ended by itself counts
@@ -245,11 +245,11 @@ class Supervision:
         if running:
             _log.debug("stopping %s with SIGTERM; SIGKILL follows after %g s", ", ".join(running), grace)
         for process in running.values():
-            send(process, signals.SIGTERM)
+            send_signal(process, signals.SIGTERM)
         if not _until(lambda: not any(self._alive(name) for name in running), grace):
             _log.debug("sending SIGKILL: %s did not all end within %g s", ", ".join(running), grace)
             for process in running.values():
-                send(process, signals.SIGKILL)
+                send_signal(process, signals.SIGKILL)
         # A process with many threads looks ended when its first thread is; its ports are free when the last one is.
         _until(lambda: all(self._has_ended(name) for name in names), KILL_SECONDS)
 
@@ -261,7 +261,7 @@ class Supervision:
             # Repeatedly: a killed process may just have started another.
             left = processes_of(self.folder)
             for process in left:
-                send(process, signals.SIGKILL)
+                send_signal(process, signals.SIGKILL)
             return not left
 
         if not _until(swept, KILL_SECONDS):
@@ -274,7 +274,7 @@ class Supervision:
     def _process(self, name: str) -> psutil.Process | None:
         """The process, unless another one has its number now."""
         self._reap()
-        process = find(self._pid(name))
+        process = find_process(self._pid(name))
         return process if process is not None and mark_of(process) == str(self.folder) else None
 
     def _reap(self) -> None:
@@ -298,7 +298,8 @@ class Supervision:
     def _shell_is_there(self, name: str) -> bool:
         files = str(self._files / name)
         return any(
-            files in (ask(process, lambda shell: shell.cmdline()) or ()) for process in processes_of(self.folder)
+            files in (ask_process(process, lambda shell: shell.cmdline()) or ())
+            for process in processes_of(self.folder)
         )
 
     def _why(self, record: ProcessRecord, code: int | None) -> str:

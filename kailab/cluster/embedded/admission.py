@@ -201,7 +201,7 @@ class Admission:
             listed = "; ".join(f"{field}: {message}" if field else message for field, message in faults)
             raise Invalid(f"{kind} {name!r} is invalid: {listed}", first)
         if kind == "Pod":
-            spec = self.prioritised(obj["spec"], name)
+            spec = self.with_priority(obj["spec"], name)
             return obj if spec is obj["spec"] else {**obj, "spec": spec}
         if kind == "PriorityClass" and obj.get("globalDefault"):
             self._only_default(name)
@@ -216,11 +216,11 @@ class Admission:
                     "class can be"
                 )
 
-    def completed(self, spec: Object, name: str) -> Object:
+    def complete_pod_spec(self, spec: Object, name: str) -> Object:
         """A validated pod spec with defaults, plus what admission adds for a new pod."""
-        return with_runtime_class(self._store, self.prioritised(spec, name), name)
+        return with_runtime_class(self._store, self.with_priority(spec, name), name)
 
-    def prioritised(self, spec: Object, name: str) -> Object:
+    def with_priority(self, spec: Object, name: str) -> Object:
         """The pod spec with the number of its priority class, as the Priority admission plugin sets it."""
         wanted = spec.get("priorityClassName")
         classes = self._store.table("PriorityClass").objects

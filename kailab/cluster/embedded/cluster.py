@@ -104,7 +104,7 @@ class EmbeddedCluster:
 
     def list(self, kind: str, namespace: str | None = None, labels: Mapping[str, str] | str | None = None) -> Objects:
         selector = selector_of(labels)
-        table = self.store.there(kind)
+        table = self.store.existing_table(kind)
         objects = table.listing(namespace, selector) if table else []
         if kind != "Event":
             return objects
@@ -115,7 +115,7 @@ class EmbeddedCluster:
 
     def kinds(self) -> Names:
         """Keys of the kinds that have objects, sorted."""
-        kinds = set(self.store.filled())
+        kinds = set(self.store.kinds_with_objects())
         if not self.store.events.empty:
             kinds.add("Event")
         return sorted(kinds)
@@ -125,7 +125,7 @@ class EmbeddedCluster:
         wanted = self.kinds() if kinds is None else list(dict.fromkeys(kinds))
         backlog: list[WatchEvent] = []
         for kind in wanted:
-            if table := self.store.there(kind):
+            if table := self.store.existing_table(kind):
                 backlog.extend([WatchEvent("ADDED", kind, obj) for obj in table.objects.values()])
             if kind == "Event":
                 backlog.extend([WatchEvent("ADDED", kind, r.materialise()) for r in self.store.events])
@@ -183,7 +183,7 @@ class EmbeddedCluster:
         ``trusted``: the spec is from a validated template with defaults, so only what its classes add is missing.
         """
         if trusted:
-            return self._admission.completed(with_host_ports(spec), name)
+            return self._admission.complete_pod_spec(with_host_ports(spec), name)
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
         admitted: Object = self._admission.new("Pod", pod, name)["spec"]
         return admitted
@@ -296,7 +296,7 @@ class EmbeddedCluster:
             "version": store.version,
             "uids": store.uids,
             "names": store.names,
-            "objects": {kind: list(store.table(kind).objects.values()) for kind in store.filled()},
+            "objects": {kind: list(store.table(kind).objects.values()) for kind in store.kinds_with_objects()},
             "events": store.events.dump(),
         }
 

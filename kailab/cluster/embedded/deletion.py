@@ -149,7 +149,7 @@ class Deletion:
         obj = self._mark("Namespace", key, obj, 0)
         # One more than there are: the namespace must not go before this loop ends.
         self._leaving[name] = self._count(name) + 1
-        for kind in self._store.filled():
+        for kind in self._store.kinds_with_objects():
             for inner in [k for k in self._store.table(kind).objects if k[0] == name]:
                 inner_obj = self._store.find(kind, inner)
                 # It may have gone with an owner that this loop deleted earlier.
@@ -158,7 +158,12 @@ class Deletion:
         self._left(name)
 
     def _count(self, namespace: str) -> int:
-        return sum(1 for kind in self._store.filled() for key in self._store.table(kind).objects if key[0] == namespace)
+        return sum(
+            1
+            for kind in self._store.kinds_with_objects()
+            for key in self._store.table(kind).objects
+            if key[0] == namespace
+        )
 
     def _changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         if type == "DELETED" and self._leaving and key[0] in self._leaving:

@@ -91,7 +91,7 @@ def disrupted_pod(pod: Object, reason: str, message: str, now: str) -> Object:
     return {**pod, "status": {**status, "conditions": with_conditions(status.get("conditions"), target)}}
 
 
-def started(pod: Object, node: Object, now: str) -> Object:
+def started_pod(pod: Object, node: Object, now: str) -> Object:
     """Running and ready, its init containers completed."""
     spec = pod["spec"]
     host = _host_ip(node)
@@ -112,7 +112,7 @@ def started(pod: Object, node: Object, now: str) -> Object:
     return status
 
 
-def ended(pod: Object, phase: str, code: int, reason: str, now: str) -> Object:
+def ended_pod(pod: Object, phase: str, code: int, reason: str, now: str) -> Object:
     """Succeeded or Failed, all containers terminated."""
     return {
         **pod["status"],
@@ -125,7 +125,7 @@ def ended(pod: Object, phase: str, code: int, reason: str, now: str) -> Object:
     }
 
 
-def crashed(pod: Object, code: int, reason: str, now: str) -> Object:
+def crashed_pod(pod: Object, code: int, reason: str, now: str) -> Object:
     """Still running, but its containers wait to be restarted (CrashLoopBackOff)."""
     return {
         **pod["status"],
@@ -144,7 +144,7 @@ def crashed(pod: Object, code: int, reason: str, now: str) -> Object:
     }
 
 
-def restarted(pod: Object, now: str) -> Object:
+def restarted_pod(pod: Object, now: str) -> Object:
     """The containers of a crashed pod run again."""
     ready = [condition(name, "True", now) for name in READY_CONDITIONS]
     return {

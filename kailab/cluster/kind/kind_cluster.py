@@ -38,7 +38,7 @@ from kailab.cluster.kind import nodes
 from kailab.cluster.kind.docker import check_docker, node_containers, provide_image
 from kailab.cluster.kind.kind_command import KindCommand, check_library, check_name
 from kailab.cluster.kind.options import choose_options, cluster_config, name_for
-from kailab.cluster.processes import find, this_process
+from kailab.cluster.processes import find_process, this_process
 from kailab.components import ComponentCache
 from kailab.errors import ConnectError, StateError
 from kailab.model import decoding
@@ -73,7 +73,7 @@ class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
     def write(self, folder: Path) -> None:
         write_private(folder / FILE, msgspec.json.encode(self))
 
-    def begun(self) -> KindRecord:
+    def with_starter(self) -> KindRecord:
         """The record with this process as the starter."""
         starter, since = this_process()
         return msgspec.structs.replace(self, starter=starter, since=since)
@@ -134,7 +134,7 @@ def save_failed_logs(folder: Path, name: str) -> Path | None:
 
 def is_starting(known: KindRecord) -> bool:
     """True if the process that began the start is still there."""
-    return find(known.starter, known.since) is not None
+    return find_process(known.starter, known.since) is not None
 
 
 def remove_folder(folder: Path) -> None:
@@ -207,7 +207,7 @@ class KindPlane(SupervisedCluster):
             try:
                 provide_image(choices.image, tell)
                 # From here on ``take_down`` finds the cluster, even if this process is killed.
-                known.begun().write(folder)
+                known.with_starter().write(folder)
                 tell(f"making the kind cluster {name}")
                 maker.create(name, folder, choices.image, write_config(folder, described))
                 tell("waiting for its nodes")

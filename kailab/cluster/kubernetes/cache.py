@@ -193,7 +193,7 @@ class ObjectCache:
         pods[namespace, name] = pod = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         self.hub.publish("MODIFIED", "Pod", pod)
 
-    def not_bound(self, namespace: str, name: str, uid: str) -> None:
+    def mark_unbound(self, namespace: str, name: str, uid: str) -> None:
         """The server has not bound a pod that it was asked to bind: the pod waits again."""
         if self._bound.pop(uid, None) is not None:
             self._give_back((namespace, name), uid)

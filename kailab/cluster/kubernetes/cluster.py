@@ -258,7 +258,7 @@ class KubernetesCluster(SingleWrites):
                 f"{obj.get('kind')}: metadata.name: apply needs a name (create takes generateName)", "metadata.name"
             )
         resource = self.resources.of_object(obj)
-        wanted = self._writer.marked({key: value for key, value in obj.items() if key != "status"}, resource)
+        wanted = self._writer.with_marks({key: value for key, value in obj.items() if key != "status"}, resource)
         try:
             # Server-side apply does not say whether anything changed; the versions before and after do.
             before = self.get(resource.key, name, wanted["metadata"].get("namespace"))

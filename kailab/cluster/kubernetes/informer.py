@@ -137,7 +137,7 @@ class Informer:
             }
         )
         async with self._transport.stream(path) as response:
-            self._transport.answers.heard(response.status)
+            self._transport.answers.note_answer(response.status)
             if response.status != 200:
                 raise refusal(response.status, await response.read(), f"watch {self.resource.plural}")
             partial_line = b""

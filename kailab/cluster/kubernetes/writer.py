@@ -193,7 +193,7 @@ class Writer:
         self.under_way = 0
         self._in_turn = FairQueue(transport)
 
-    def marked(self, obj: Object, resource: ApiResource) -> Object:
+    def with_marks(self, obj: Object, resource: ApiResource) -> Object:
         """The object as it is sent: without server fields, in a namespace if its kind has one, with the marks."""
         self.created.add(resource.key)
         metadata = {key: value for key, value in obj["metadata"].items() if key not in _SERVER_FIELDS}
@@ -284,7 +284,7 @@ class Writer:
         for place, planned in enumerate(plan[len(outcome.objects) :]):
             in_doubt = place == 0 and outcome.error is not None and outcome.error.doubtful
             if isinstance(planned.write, BindWrite) and planned.uid and not in_doubt:
-                self._cache.not_bound(planned.write.namespace, planned.write.pod, planned.uid)
+                self._cache.mark_unbound(planned.write.namespace, planned.write.pod, planned.uid)
         answered.handed.done.append((answered.number, outcome))
 
     def _doubt(self, planned: _Planned, error: ApiError) -> None:
@@ -302,7 +302,7 @@ class Writer:
             # Only a pod that is created with a nodeName (it reserves a shared GPU) takes up capacity from its creation
             # on.
             case CreateWrite(obj) if error.doubtful and planned.resource.key == "Pod" and obj["spec"].get("nodeName"):
-                made = self.marked(obj, planned.resource)
+                made = self.with_marks(obj, planned.resource)
                 if supposed := self._cache.suppose(made, format_time(self._transport.now())):
                     self._ask(planned, *key_of(made), supposed, error)
             # With a precondition: the writer decided on a state that may no longer hold.
@@ -332,24 +332,28 @@ class Writer:
         match write:
             case CreateWrite(obj):
                 resource = self._resources.of_object(obj)
-                return _Planned(write, resource, "", [requests.creating(resource, self.marked(obj, resource))])
+                return _Planned(
+                    write, resource, "", [requests.create_request(resource, self.with_marks(obj, resource))]
+                )
             case UpdateWrite(obj):
                 resource = self._resources.of_object(obj)
-                return _Planned(write, resource, "", [requests.updating(resource, self._versioned(obj, resource))])
+                return _Planned(
+                    write, resource, "", [requests.update_request(resource, self._versioned(obj, resource))]
+                )
             case PatchWrite(kind, name, namespace, patch, sub):
                 resource = self._resources.of(kind)
-                request = requests.patching(resource, name, _space(resource, namespace), patch, sub)
+                request = requests.patch_request(resource, name, _space(resource, namespace), patch, sub)
                 return _Planned(write, resource, "", [request])
             case DeleteWrite(kind, name, namespace, grace):
                 resource = self._resources.of(kind)
-                request = requests.deleting(resource, name, _space(resource, namespace), grace)
+                request = requests.delete_request(resource, name, _space(resource, namespace), grace)
                 return _Planned(write, resource, "", [request])
             case BindWrite(namespace, pod, node, annotations):
                 resource = self._resources.of("Pod")
                 uid = self._uid(namespace, pod)
                 # The API server puts the annotations of a Binding on the pod, and so writes the assumed ones.
                 notes = {**self._cache.assumed.get(uid, {}), **(annotations or {})}
-                request = requests.binding(resource, namespace, pod, uid, node, notes)
+                request = requests.bind_request(resource, namespace, pod, uid, node, notes)
                 return _Planned(write, resource, uid, [request])
             case EvictWrite(namespace, pod, reason, message, grace):
                 resource = self._resources.of("Pod")
@@ -358,9 +362,9 @@ class Writer:
                     return _Planned(write, resource, "", [])  # it is terminating already
                 uid = self._uid(namespace, pod)
                 stamp = format_time(self._transport.now())
-                disruption = requests.disrupting(resource, namespace, pod, uid, reason, message, stamp)
+                disruption = requests.disruption_request(resource, namespace, pod, uid, reason, message, stamp)
                 return _Planned(
-                    write, resource, uid, [disruption, requests.deleting(resource, pod, namespace, grace, uid)]
+                    write, resource, uid, [disruption, requests.delete_request(resource, pod, namespace, grace, uid)]
                 )
 
     def _versioned(self, obj: Object, resource: ApiResource) -> Object:

@@ -33,7 +33,7 @@ from kailab.cluster.kind.kind_command import KindCommand
 from kailab.cluster.kind.nodes import real_nodes
 from kailab.cluster.kind.options import find_kind, name_for
 from kailab.cluster.polling import poll_until
-from kailab.cluster.processes import find, this_process
+from kailab.cluster.processes import find_process, this_process
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.vcluster.vcluster_command import (
     HostCluster,
@@ -382,7 +382,7 @@ def _clear_unfinished(folder: Path) -> None:
         return
     if known.ready:
         raise StateError(f"{folder}: a virtual cluster is here already; end it first, or choose another folder")
-    if find(known.starter, known.since) is not None:
+    if find_process(known.starter, known.since) is not None:
         raise StateError(f"{folder}: a virtual cluster is being made here by process {known.starter}")
     VclusterPlane(folder, known).down()
 

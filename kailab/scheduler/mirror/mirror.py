@@ -297,7 +297,7 @@ class Mirror:
             self._take_one(self._queue, event)
         if groups_stale:
             for obj in list(self.podgroup_objects.values()):
-                if not self._unreadable.spare(obj, self._refresh_podgroup, obj):
+                if not self._unreadable.try_handling(obj, self._refresh_podgroup, obj):
                     self._drop_podgroup(obj["metadata"]["uid"])
         # For a PodGroup deleted and created again under its name, the old one goes first.
         for event in sorted(latest["PodGroup"].values(), key=lambda event: event.type != "DELETED"):
@@ -305,7 +305,7 @@ class Mirror:
         for uid, event in latest["Pod"].items():
             if self._before is not None and self._copy_task(self._before, uid, event.object):
                 continue
-            if event.type == "DELETED" or not self._unreadable.spare(event.object, self._pod, uid, event.object):
+            if event.type == "DELETED" or not self._unreadable.try_handling(event.object, self._pod, uid, event.object):
                 self._forget_pod(uid)
         if shapes_stale:
             self._shapes.forget_all()

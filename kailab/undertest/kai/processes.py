@@ -270,7 +270,7 @@ class _ProgramFactory:
         """Write a certificate for the program. Returns the environment that points the program to it."""
         serving = self.serving(program)
         make_folder(serving)
-        Authority.made(serving, "ca").serving(serving, "tls")
+        Authority.made(serving, "ca").issue_server(serving, "tls")
         return {"TMPDIR": str(self._temporary(program))}
 
 

@@ -229,7 +229,7 @@ class Kubelet:
                 pod = pods.get(key)
                 # A new pod of the same name has stages of its own.
                 if pod is not None and pod["metadata"]["uid"] == uid:
-                    self._unreadable.spare(pod, stage, key, pod)
+                    self._unreadable.try_handling(pod, stage, key, pod)
 
     def _forget(self, uid: str) -> None:
         """Drop the stages of a pod that is gone."""
@@ -260,7 +260,7 @@ class Kubelet:
             return
         node = self._store.find("Node", ("", pod["spec"]["nodeName"]))
         assert node is not None
-        new = self._write(key, pod, pod_status.started(pod, node, self._now()))
+        new = self._write(key, pod, pod_status.started_pod(pod, node, self._now()))
         if new["metadata"].get("annotations"):
             self._plan_end(key, new)
 
@@ -288,19 +288,19 @@ class Kubelet:
             return
         if self._clock.now < parse_time(pod["status"]["startTime"]) + deadline:
             return
-        status = pod_status.ended(pod, "Failed", CODE_STOPPED, ERROR, self._now())
+        status = pod_status.ended_pod(pod, "Failed", CODE_STOPPED, ERROR, self._now())
         self._write(key, pod, {**status, "reason": DEADLINE_EXCEEDED, "message": DEADLINE_MESSAGE})
 
     def _end(self, key: Key, pod: Object, phase: str, code: int, reason: str) -> None:
-        self._write(key, pod, pod_status.ended(pod, phase, code, reason, self._now()))
+        self._write(key, pod, pod_status.ended_pod(pod, phase, code, reason, self._now()))
 
     def _crash(self, key: Key, pod: Object, code: int, reason: str) -> None:
-        self._plan_end(key, self._write(key, pod, pod_status.crashed(pod, code, reason, self._now())))
+        self._plan_end(key, self._write(key, pod, pod_status.crashed_pod(pod, code, reason, self._now())))
 
     def _restart(self, key: Key, pod: Object) -> None:
         statuses = pod["status"].get("containerStatuses") or ()
         if self._usable(pod, "Running") and any("waiting" in c["state"] for c in statuses):
-            self._plan_end(key, self._write(key, pod, pod_status.restarted(pod, self._now())))
+            self._plan_end(key, self._write(key, pod, pod_status.restarted_pod(pod, self._now())))
 
     def _saved(self, key: Key, pod: Object) -> None:
         self._say(CHECKPOINTED, pod)

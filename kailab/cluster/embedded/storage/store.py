@@ -248,11 +248,11 @@ class ObjectStore:
 
     def table(self, kind: str) -> ObjectTable:
         table = self._tables.get(kind)
-        if table is None and (table := self.there(kind)) is None:
+        if table is None and (table := self.existing_table(kind)) is None:
             table = self._tables[kind] = ObjectTable(kind)
         return table
 
-    def there(self, kind: str) -> ObjectTable | None:
+    def existing_table(self, kind: str) -> ObjectTable | None:
         """The objects of a kind; None if there never were any."""
         table = self._tables.get(kind)
         if table is None and kind in self._saved:
@@ -260,7 +260,7 @@ class ObjectStore:
             table = self._tables[kind]
         return table
 
-    def filled(self) -> list[str]:
+    def kinds_with_objects(self) -> list[str]:
         """The kinds that have objects, sorted."""
         return sorted([*self._saved, *(kind for kind, table in self._tables.items() if len(table))])
 
@@ -269,7 +269,7 @@ class ObjectStore:
         if self.sealed and kind in self._saved:
             return self._one(kind, key)
         table = self._tables.get(kind)
-        if table is None and (table := self.there(kind)) is None:
+        if table is None and (table := self.existing_table(kind)) is None:
             return None
         return table.objects.get(key)
 
@@ -447,7 +447,7 @@ class ObjectStore:
     def _completed(self) -> ObjectStore:
         """A sealed store with everything unpacked and indexed by owner."""
         whole = self._alike()
-        for kind in self.filled():
+        for kind in self.kinds_with_objects():
             table = self._tables.get(kind)
             whole._fill(kind, self._saved[kind].unpack() if table is None else list(table))
         return whole
@@ -462,7 +462,7 @@ class ObjectStore:
     def complete(self) -> None:
         """Unpack everything."""
         for kind in list(self._saved):
-            self.there(kind)
+            self.existing_table(kind)
 
     def _fill(self, kind: str, objects: list[Object]) -> None:
         table = self._tables[kind] = ObjectTable(kind)

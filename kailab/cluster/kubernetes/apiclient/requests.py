@@ -49,7 +49,7 @@ def body_of(answer: HttpAnswer) -> Object:
     return obj
 
 
-def creating(resource: ApiResource, obj: Object) -> ApiRequest:
+def create_request(resource: ApiResource, obj: Object) -> ApiRequest:
     metadata = obj["metadata"]
     namespace, name = metadata.get("namespace"), metadata.get("name", "")
     if resource.namespaced and not namespace:
@@ -64,7 +64,7 @@ def creating(resource: ApiResource, obj: Object) -> ApiRequest:
     )
 
 
-def updating(resource: ApiResource, obj: Object) -> ApiRequest:
+def update_request(resource: ApiResource, obj: Object) -> ApiRequest:
     metadata = obj["metadata"]
     return ApiRequest(
         "PUT",
@@ -81,14 +81,14 @@ def applying(resource: ApiResource, obj: Object) -> ApiRequest:
     return ApiRequest("PATCH", path, _encode(obj), APPLY, f"apply {resource.kind} {metadata['name']}")
 
 
-def patching(
+def patch_request(
     resource: ApiResource, name: str, namespace: str | None, patch: Mapping[str, Any], subresource: str
 ) -> ApiRequest:
     path = resource.path(namespace, name, subresource if resource.status else "", query=_MANAGED)
     return ApiRequest("PATCH", path, _encode(patch), MERGE, f"patch {resource.kind} {name}")
 
 
-def deleting(
+def delete_request(
     resource: ApiResource, name: str, namespace: str | None, grace_seconds: float | None, uid: str = ""
 ) -> ApiRequest:
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
@@ -111,7 +111,7 @@ def deleting_all(resource: ApiResource, namespace: str | None) -> ApiRequest:
     return ApiRequest("DELETE", resource.path(namespace), _encode(options), told=f"delete all {resource.plural}")
 
 
-def binding(
+def bind_request(
     resource: ApiResource, namespace: str, pod: str, uid: str, node: str, annotations: Mapping[str, str] | None
 ) -> ApiRequest:
     metadata: dict[str, Any] = {"name": pod, "namespace": namespace}
@@ -131,7 +131,7 @@ def binding(
     return ApiRequest("POST", path, _encode(body), told=f"bind Pod {pod}", resolve=pod_path, resolve_node=node)
 
 
-def disrupting(
+def disruption_request(
     resource: ApiResource, namespace: str, pod: str, uid: str, reason: str, message: str, stamp: str
 ) -> ApiRequest:
     """The condition that says why a pod is about to go."""

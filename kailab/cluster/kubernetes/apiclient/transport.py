@@ -101,9 +101,9 @@ class AnswerCounts:
 
     def count(self, method: str, code: int) -> None:
         self.counted[method, code] = self.counted.get((method, code), 0) + 1
-        self.heard(code)
+        self.note_answer(code)
 
-    def heard(self, code: int) -> None:
+    def note_answer(self, code: int) -> None:
         """Note an answer that is not counted: a watch that begins."""
         if code == Unauthorized.code:
             self.refused_since = self._clock() if self.refused_since is None else self.refused_since
@@ -154,12 +154,12 @@ class RequestLimit:
             self.limit = min(MOST, self.limit + 1 / self.limit)
         self._leave()
 
-    def overloaded(self, now: float) -> None:
+    def record_overload(self, now: float) -> None:
         """The server refused for overload, or did not answer."""
         self._shrink(now, LEAST)
         self._leave()
 
-    def withdrawn(self) -> None:
+    def release(self) -> None:
         """The request was not sent after all."""
         self._leave()
 
@@ -465,7 +465,7 @@ class Transport:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if guarded is not None and guarded.withheld:
                 raise self._withheld(method, path) from None
-            self.pressure.overloaded(time.monotonic())
+            self.pressure.record_overload(time.monotonic())
             self.answers.count(method, 0)
             if isinstance(error, aiohttp.ClientSSLError):  # waiting does not cure a certificate
                 raise Unavailable(f"{self.connection.server}: {error}") from error
@@ -475,14 +475,14 @@ class Transport:
             raise _Again(str(error) or type(error).__name__, own=late, sent=not unsent) from error
         # When cancelled, it must give back its place.
         except BaseException:
-            self.pressure.overloaded(time.monotonic())
+            self.pressure.record_overload(time.monotonic())
             raise
         moment = time.monotonic()
         code = response.status
         self.answers.count(method, code)
         self._clock.look(response.headers.get("Date"))
         if code in _TOO_MUCH:
-            self.pressure.overloaded(moment)
+            self.pressure.record_overload(moment)
         else:
             self.pressure.answered(moment - begun, moment)
         answer = HttpAnswer(code, data, tries)
@@ -493,7 +493,7 @@ class Transport:
         return answer
 
     def _withheld(self, method: str, path: str) -> Unavailable:
-        self.pressure.withdrawn()
+        self.pressure.release()
         return Unavailable(f"not sent, {method} {path.partition('?')[0]}: this process may not write any more")
 
     def stream(self, path: str) -> Any:

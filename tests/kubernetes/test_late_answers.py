@@ -100,7 +100,7 @@ def test_a_pod_whose_binding_was_refused_waits_again(cache: ObjectCache) -> None
     watch.poll()
     cache.bound(*KEY, "u1", "n1")
     cache.put("Pod", pod(2))
-    cache.not_bound(*KEY, "u1")
+    cache.mark_unbound(*KEY, "u1")
     assert [event.object["spec"].get("nodeName", "") for event in watch.poll()] == ["n1", "n1", ""]
     assert cache.kinds["Pod"][KEY] == pod(2)
 
@@ -108,14 +108,14 @@ def test_a_pod_whose_binding_was_refused_waits_again(cache: ObjectCache) -> None
 def test_one_that_the_server_shows_as_bound_is_not_given_back(cache: ObjectCache) -> None:
     cache.bound(*KEY, "u1", "n1")
     cache.put("Pod", pod(2, "n2"))
-    cache.not_bound(*KEY, "u1")
+    cache.mark_unbound(*KEY, "u1")
     assert node(cache) == "n2"
 
 
 def test_another_one_under_its_name_is_not_given_back(cache: ObjectCache) -> None:
     cache.bound(*KEY, "u1", "n1")
     cache.put("Pod", pod(3, "n2", uid="u2"))
-    cache.not_bound(*KEY, "u1")
+    cache.mark_unbound(*KEY, "u1")
     assert node(cache) == "n2"
 
 

@@ -77,7 +77,7 @@ def test_it_goes_on_after_the_gate_has_become_narrow() -> None:
         worked, in_turn = Worked(transport), FairQueue(transport)
         worked.answer()
         works = worked.works("some", 500)
-        shrunk = transport.pressure.overloaded
+        shrunk = transport.pressure.record_overload
 
         async def narrowing() -> None:
             await transport.pressure.enter()

@@ -134,7 +134,7 @@ def test_to_look_at_it_is_not_to_change_it(cluster, saved):
         lambda: looked_at.patch("Pod", "p", "default", {"metadata": {"labels": {"a": "b"}}}),
         lambda: looked_at.delete("Node", looked_at.list("Node")[0]["metadata"]["name"]),
     ):
-        with pytest.raises(StateError, match="to be looked at"):
+        with pytest.raises(StateError, match="open read-only"):
             change()
     assert looked_at.dump() == before
 

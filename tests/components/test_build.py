@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kailab.cluster.polling import wait_until
-from kailab.cluster.processes import find
+from kailab.cluster.processes import find_process
 from kailab.components import AcquisitionMethod, ComponentCache, MissingComponents, get_components, pins
 from kailab.components.build import Go, build, find_go
 from kailab.components.errors import BuildFailed
@@ -59,7 +59,7 @@ def test_a_build_that_is_interrupted_leaves_no_compiler(tmp_path: Path, monkeypa
         build(ETCD, go, tmp_path, interrupt)
     compiler = int(pid.read_text())
 
-    assert wait_until(lambda: find(compiler) is None, 60)
+    assert wait_until(lambda: find_process(compiler) is None, 60)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -81,7 +81,7 @@ def test_a_command_that_is_told_to_end_takes_its_build_with_it(
     finally:
         getting.kill()
         getting.wait()
-    assert wait_until(lambda: find(compiler) is None, 60)
+    assert wait_until(lambda: find_process(compiler) is None, 60)
     assert not list(temporary.glob("kailab-build-*"))
 
 

@@ -63,7 +63,7 @@ def test_refusals_lead_further_down() -> None:
         pressure = RequestLimit()
         for number in range(20):
             await pressure.enter()
-            pressure.overloaded(10.0 * (number + 1))
+            pressure.record_overload(10.0 * (number + 1))
         return pressure.limit
 
     assert asyncio.run(run()) == LEAST

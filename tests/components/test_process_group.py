@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kailab.cluster.polling import wait_until
-from kailab.cluster.processes import find
+from kailab.cluster.processes import find_process
 from kailab.components.process_group import process_group
 
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
@@ -33,7 +33,7 @@ def test_what_a_command_started_ends_with_it(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         leave(script, both_run, KeyboardInterrupt())
     started = [int(pid) for pid in pids.read_text().split()]
-    assert wait_until(lambda: not any(map(find, started)), 60)
+    assert wait_until(lambda: not any(map(find_process, started)), 60)
 
 
 def test_an_interruption_is_told_though_the_command_has_ended() -> None:
@@ -51,7 +51,7 @@ def test_what_outlives_its_command_ends_too(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     with pytest.raises(ValueError, match="any"):
         leave(f"sleep 1000 & echo $! >{pid}", lambda process: process.wait(), ValueError("any"))
-    assert wait_until(lambda: find(int(pid.read_text())) is None, 60)
+    assert wait_until(lambda: find_process(int(pid.read_text())) is None, 60)
 
 
 def test_a_command_that_ends_by_itself_is_left_alone() -> None:
