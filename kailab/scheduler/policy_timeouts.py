@@ -31,7 +31,7 @@ class PolicyTimeout(PolicyError):
     """Raised in the thread of the policy call. Python makes it without arguments there, and with its message when it comes from another
     process."""
 
-    def __init__(self, message: str = "no answer came, and it was given up") -> None:
+    def __init__(self, message: str = "the policy did not return in time") -> None:
         super().__init__(message)
 
 

@@ -79,5 +79,5 @@ def test_a_file_that_changed_is_refused_in_the_same_process(tmp_path: Path) -> N
     assert before.version.startswith("sha256:")
     assert load_settings(config).engine.job_order_policy == before
     (tmp_path / "order.py").write_text(ORDER.format(name="Fewest") + "# later\n")
-    with pytest.raises(InputError, match="has changed since it was read"):
+    with pytest.raises(InputError, match="has changed since it was first read"):
         load_settings(config)

@@ -209,7 +209,7 @@ register_policy("test-answers", _Answers)
         ("number", "choose of job a at .*: 7; expected None or one of west, east"),
         ("north", "choose of job a at .*: 'north'; expected None or one of west, east"),
         ("nowhere", "turn of job a at .*: nan; expected a number, or several"),
-        ("never", "choose of job a at .*: PolicyTimeout: no answer came"),
+        ("never", "choose of job a at .*: PolicyTimeout: the policy did not return in time"),
     ],
 )
 def test_an_answer_that_is_none_is_refused_with_the_policys_name(

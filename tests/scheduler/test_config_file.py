@@ -105,7 +105,7 @@ def test_predicates_can_be_left_out() -> None:
         ("kailab: {victimOrder: newest}", "c.yaml: kailab.victimOrder: no policy is called 'newest'"),
         ("kailab: {maxEvictionsPerCycle: many}", "'many' is not a whole number of at least 0"),
         ("kailab: {maxEvictionsPerCycleByPriority: {train: 3}}", "train: is not a priority"),
-        ("kailab: {maxTakenRatio: 0}", "kailab.maxTakenRatio: 0 lets nobody be evicted; expected a number above 0"),
+        ("kailab: {maxTakenRatio: 0}", "kailab.maxTakenRatio: 0 allows no evictions; expected a number above 0"),
         ("kailab: {maxTakenRatio: twice}", "kailab.maxTakenRatio: 'twice' is not a number"),
         ("kailab: {checkpoint: 2m}", "kailab.checkpoint: is str; expected a mapping"),
         ("kailab: {useSchedulingSignatures: 1}", "1 is not true or false"),

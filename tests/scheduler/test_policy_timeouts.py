@@ -86,7 +86,7 @@ def test_a_lab_names_the_policy_and_the_cycle_and_goes_on_with_another(monkeypat
         )
         with pytest.raises(
             PolicyError,
-            match=r"'endless-here': key of PodGroup .* PolicyTimeout: no answer came.*test_policy_timeouts.py, line \d+\); in cycle 1",
+            match=r"'endless-here': key of PodGroup .* PolicyTimeout: the policy did not return in time.*test_policy_timeouts.py, line \d+\); in cycle 1",
         ):
             lab.settle()
 

@@ -362,8 +362,8 @@ def test_tainted_devices_are_for_those_who_tolerate_them(led) -> None:
 
 
 def test_what_is_not_known_of_dra_is_said(led) -> None:
-    assert "not known here" in chosen(led, claim("c", request(capacity={"requests": {"memory": "1Gi"}})))
-    assert "not known here" in chosen(led, claim("c", constraints=[{"distinctAttribute": "a/b"}]))
+    assert "not supported" in chosen(led, claim("c", request(capacity={"requests": {"memory": "1Gi"}})))
+    assert "not supported" in chosen(led, claim("c", constraints=[{"distinctAttribute": "a/b"}]))
     other = request()
     other["exactly"]["deviceClassName"] = "nosuch"
     assert chosen(led, claim("c", other)) == 'deviceclass "nosuch" not found'

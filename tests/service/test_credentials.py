@@ -71,7 +71,7 @@ def test_a_process_whose_account_was_made_anew_ends_and_says_why(acting, live, b
     for one in both:
         assert one.process.exit == 2
         assert "does not accept the credentials" in one.log()
-        assert "this process ends, to be started anew" in one.log()
+        assert "this process ends so that it can be started again" in one.log()
         assert "Traceback" not in one.log()
     again = build.Running(acting, "deaf-alone", *own)
     try:

@@ -62,7 +62,7 @@ def test_where_one_of_them_can_not_be_started_both_are_refused(scheduler: str, b
 
 
 def test_default_pods_are_not_taken_by_both() -> None:
-    with pytest.raises(InputError, match="does not understand"):
+    with pytest.raises(InputError, match="does not take it"):
         Lab.open(scheduler=BOTH, adopt_default_scheduler=True)
 
 

@@ -136,7 +136,7 @@ def read_device_requests(spec: Mapping[str, Any], classes: Mapping[str, Object])
     same = []
     for constraint in devices.get("constraints") or ():
         if not constraint.get("matchAttribute"):
-            faults.append("constraints other than matchAttribute are not known here")
+            faults.append("constraints other than matchAttribute are not supported")
             continue
         same.append((constraint["matchAttribute"], tuple(constraint.get("requests") or ())))
     requests = []
@@ -163,7 +163,7 @@ def _wish(name: str, wish: Mapping[str, Any], classes: Mapping[str, Object], fau
     if device_class is None:
         faults.append(f'deviceclass "{class_name}" not found')
     if wish.get("capacity"):
-        faults.append(f"request {name} asks for a part of a device, which is not known here")
+        faults.append(f"request {name} asks for a part of a device, which is not supported")
     expressions = [*_expressions(spec_of(device_class or _NOTHING)), *_expressions(wish)]
     for expression in expressions:
         try:

@@ -59,7 +59,7 @@ class CredentialCheck:
                 transport.check(patience=0.0)
             except ConnectError as error:
                 if isinstance(error.__cause__, Unauthorized):
-                    message = f"{error} It has refused them for {refused:.0f} s: this process ends, to be started anew"
+                    message = f"{error} It has refused them for {refused:.0f} s: this process ends so that it can be started again"
                     raise ConnectError(message) from error
 
 

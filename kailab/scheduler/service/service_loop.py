@@ -187,7 +187,7 @@ class SchedulerService:
         self._end_term()
         pause = self._backoff.next()
         self.health.trouble = str(error) or type(error).__name__
-        message = f"{self.health.trouble}; beginning anew in {pause:.1f} s"
+        message = f"{self.health.trouble}; starting again in {pause:.1f} s"
         if isinstance(error, ApiError):
             log.warning("%s", message)
         else:

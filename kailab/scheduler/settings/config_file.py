@@ -243,7 +243,7 @@ def read_policies(block: ConfigReader) -> dict[str, Any]:
         values["max_taken_ratio"] = block.number("maxTakenRatio")
         if values["max_taken_ratio"] <= 0:
             raise InputError(
-                f"{values['max_taken_ratio']:g} lets nobody be evicted; expected a number above 0, such as 2",
+                f"{values['max_taken_ratio']:g} allows no evictions; expected a number above 0, such as 2",
                 block.where("maxTakenRatio"),
             )
     if "checkpoint" in block.values:

@@ -185,8 +185,8 @@ def _load_from_file(choice: PolicyChoice) -> PolicyChoice:
     if changed or (choice.distribution == DISTRIBUTION and choice.version != loaded.version):
         was = f"it was {choice.version}, " if choice.version else ""
         raise ExtensionError(
-            f"the policy {choice.name!r} has changed since it was read first: {was}it is {loaded.version} now; begin a new process, "
-            "or bring the file back"
+            f"the policy {choice.name!r} has changed since it was first read: {was}it is {loaded.version} now; start a new process "
+            "or restore the file"
         )
     register_policy(choice.name, loaded.policy)
     return msgspec.structs.replace(choice, distribution=DISTRIBUTION, version=loaded.version)
