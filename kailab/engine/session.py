@@ -18,10 +18,10 @@ from msgspec import structs
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Action, EvictionGround, QueueShare, TaskAmounts
 from kailab.engine.ledger import Ledger, queue_share, queue_state
-from kailab.engine.policies import ranking, sharing
+from kailab.engine.policies import queue_shares, ranking
 from kailab.engine.policies.budget import ActionBudget
+from kailab.engine.policies.constraint_removal import remove_constraints, restore_constraints
 from kailab.engine.policies.eviction_limits import EvictionLimits
-from kailab.engine.policies.stripping import remove_constraints, restore_constraints
 from kailab.engine.policies.switches import switches
 from kailab.engine.policies.taken_ratio import TakenRatioLimit
 from kailab.engine.queueing.accounts import open_accounts
@@ -82,7 +82,7 @@ class Session:
         try:
             # Before the ranking, which reads what queues hold.
             self.divided_queues = open_accounts(
-                working, config, self.accepted, lambda: sharing.queues_for_division(self)
+                working, config, self.accepted, lambda: queue_shares.queues_for_division(self)
             )
             # Before any action: decisions and policies refer to queue balances at the start of the cycle.
             self.initial_states = {name: queue_state(queue) for name, queue in sorted(self.tree.queues.items())}

@@ -17,7 +17,7 @@ from msgspec import structs
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import Numbers
 from kailab.engine.queueing.division import Division, DivisionPart, DivisionRound, Entitled
-from kailab.engine.queueing.order_records import Return
+from kailab.engine.queueing.order_records import ReclaimOption
 from kailab.engine.snapshot.amounts import number
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
@@ -33,7 +33,7 @@ SHOWN_CLAIMS = 3
 """Claims, and what prevents them, in the text; the data has all."""
 
 
-def returns_from(picture: Picture, *names: str) -> dict[str, tuple[Return, ...]]:
+def returns_from(picture: Picture, *names: str) -> dict[str, tuple[ReclaimOption, ...]]:
     """What others could reclaim from each of these queues or their ancestors, and what prevents it.
 
     The rules of queues decide; if the reclaiming queue has waiting work, the next cycle does too.
@@ -42,7 +42,7 @@ def returns_from(picture: Picture, *names: str) -> dict[str, tuple[Return, ...]]
     return {name: tuple(_with_unserved(picture, one) for one in ones) for name, ones in found.items()}
 
 
-def _with_unserved(picture: Picture, one: Return) -> Return:
+def _with_unserved(picture: Picture, one: ReclaimOption) -> ReclaimOption:
     """With the first waiting work of the reclaiming queue that the next cycle does not serve, if any."""
     if not one.waiting or not one.allowed or not picture.scheduler.knows_queues:
         return one
@@ -59,13 +59,13 @@ def _with_unserved(picture: Picture, one: Return) -> Return:
     return structs.replace(one, unserved=picture.present.podgroup(first))
 
 
-def entitled_returns(returns: Sequence[Return]) -> list[Return]:
+def entitled_returns(returns: Sequence[ReclaimOption]) -> list[ReclaimOption]:
     """The returns to queues below their quota, or if there are none to queues that wait below their fair share."""
     owners = [one for one in returns if one.taker.rule == "quota"]
     return owners or list(returns)
 
 
-def return_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
+def return_lines(picture: Picture, returns: Sequence[ReclaimOption]) -> Iterable[str]:
     """``returns``: from ``entitled_returns``."""
     if not returns:
         yield "Nobody could reclaim it: no other queue is below its quota."
@@ -83,7 +83,7 @@ def return_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
         yield f"What prevents it: {whom}{text}."
 
 
-def claims(picture: Picture, name: str) -> list[Return]:
+def claims(picture: Picture, name: str) -> list[ReclaimOption]:
     """What a queue, or an ancestor of it, could reclaim from each queue beside them that holds more than it may keep."""
     line = picture.lines[name]
     levels = {picture.shares[one].parent for one in line}
@@ -92,7 +92,7 @@ def claims(picture: Picture, name: str) -> list[Return]:
     return list(dict.fromkeys(one for one in found if one.taker.queue in line and one.taker.beside in beside))
 
 
-def claim_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
+def claim_lines(picture: Picture, returns: Sequence[ReclaimOption]) -> Iterable[str]:
     """``returns``: the claims of a queue with waiting work."""
     largest = sorted(returns, key=lambda one: (-one.beyond, one.taker.beside))
     if len(largest) > SHOWN_CLAIMS:
@@ -105,7 +105,7 @@ def claim_lines(picture: Picture, returns: Sequence[Return]) -> Iterable[str]:
         yield f"{one.taker.queue} may take {what} back from {one.taker.beside}{tail}{f': {against}' if against else ''}."
 
 
-def return_blockers(picture: Picture, one: Return) -> list[str]:
+def return_blockers(picture: Picture, one: ReclaimOption) -> list[str]:
     """What keeps a queue from reclaiming what it has a claim on now; empty if no rule of queues does."""
     if not one.reclaims:
         return ["this scheduler does not reclaim (its actions leave it out)"]
@@ -130,13 +130,13 @@ def return_blockers(picture: Picture, one: Return) -> list[str]:
     return found
 
 
-def return_data(picture: Picture, one: Return) -> dict[str, Any]:
+def return_data(picture: Picture, one: ReclaimOption) -> dict[str, Any]:
     """The engine's record, with what can be reclaimed ``now``, and ``stops``: what prevents it, in words."""
     data: dict[str, Any] = msgspec.to_builtins(one)
     return {**data.pop("taker"), **data, "now": one.now, "stops": return_blockers(picture, one)}
 
 
-def _first_in_line(picture: Picture, one: Return) -> str:
+def _first_in_line(picture: Picture, one: ReclaimOption) -> str:
     rows = picture.by_group.get(one.unserved, ())
     wanted = sum(row.milli_gpus for row in rows if not row.node)
     size = f", which wants {gpus(wanted)}" if wanted else ""
@@ -151,7 +151,7 @@ def _until(first: float | None, last: float | None) -> str:
     return f"from {format_time(first)} to {format_time(last)}, one after the other"
 
 
-def _owner(one: Return) -> str:
+def _owner(one: ReclaimOption) -> str:
     amount = one.taker.amount
     most = f"up to {amount_text(one.taker.resource, amount)} of its quota"
     return f"{one.taker.queue} ({'its quota is unlimited' if amount < 0 else most})"
@@ -305,7 +305,7 @@ def borrowing_lines(picture: Picture, shares: QueueTreeShares, queue: QueueAmoun
     yield from return_lines(picture, _returns(picture, queue))
 
 
-def _returns(picture: Picture, queue: QueueAmounts) -> list[Return]:
+def _returns(picture: Picture, queue: QueueAmounts) -> list[ReclaimOption]:
     """The entitled returns from a queue that borrows."""
     if not queue.borrowed or queue.fair_share is None:
         return []

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kailab.engine.decisions import ServingPosition
-from kailab.engine.queueing.order_records import PROMISED, Earlier, JobCriterion, QueueCriterion
+from kailab.engine.queueing.order_records import PROMISED, EarlierQueue, JobCriterion, QueueCriterion
 from kailab.lab.picture import Picture
 from kailab.lab.wording import some
 
@@ -72,7 +72,7 @@ def _ahead(picture: Picture, podgroup: str) -> list[str]:
     ]
 
 
-def _earlier(picture: Picture, queue: str) -> tuple[Earlier, ...]:
+def _earlier(picture: Picture, queue: str) -> tuple[EarlierQueue, ...]:
     """Empty for a scheduler that does not report its shares, as its order of queues is then unknown."""
     return picture.present.queues_before(queue) if picture.scheduler.reports_shares else ()
 

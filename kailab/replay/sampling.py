@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from kailab.engine.decisions import QueueState
-from kailab.engine.policies.scoring import device_room, label_texts
+from kailab.engine.policies.node_scores import device_room, label_texts
 from kailab.engine.working.layout import CPU
 from kailab.evidence.metrics.families import SeriesCollector
 from kailab.evidence.metrics.openmetrics import MOST_SAMPLES

@@ -13,7 +13,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import repeat_cycle, run_cycle
 from kailab.engine.decisions import Decisions, Pending
-from kailab.engine.policies.orders import call_policy
+from kailab.engine.policies.job_orders import call_policy
 from kailab.engine.policies.ranking import order_holds
 from kailab.engine.snapshot.changes import Follower
 from kailab.engine.snapshot.snapshot import Snapshot

@@ -9,7 +9,7 @@ import msgspec
 
 from kailab.engine.decisions import QueueState, ServingPosition
 from kailab.engine.queueing.division import Division
-from kailab.engine.queueing.order_records import Earlier, Return
+from kailab.engine.queueing.order_records import EarlierQueue, ReclaimOption
 
 
 class SchedulingStateRecord(msgspec.Struct, kw_only=True):
@@ -19,20 +19,20 @@ class SchedulingStateRecord(msgspec.Struct, kw_only=True):
     queues: tuple[QueueState, ...]
     order: tuple[ServingPosition, ...]
     names: dict[str, str]
-    before: dict[str, tuple[Earlier, ...]] | None
+    before: dict[str, tuple[EarlierQueue, ...]] | None
     divisions: tuple[Division, ...] | None = None
-    returns: dict[str, tuple[Return, ...]] | None = None
+    returns: dict[str, tuple[ReclaimOption, ...]] | None = None
 
 
 class ComputedSchedulingState(Protocol):
     """The part of ``SchedulingState`` that a saved state may have to compute."""
 
-    def queues_before(self, name: str) -> tuple[Earlier, ...]: ...
+    def queues_before(self, name: str) -> tuple[EarlierQueue, ...]: ...
 
     @property
     def divisions(self) -> tuple[Division, ...]: ...
 
-    def returns(self, *names: str) -> dict[str, tuple[Return, ...]]: ...
+    def returns(self, *names: str) -> dict[str, tuple[ReclaimOption, ...]]: ...
 
     def podgroup(self, uid: str) -> str: ...
 
@@ -46,7 +46,7 @@ class SavedSchedulingState:
         self._record = record
         self._compute = compute
 
-    def queues_before(self, name: str) -> tuple[Earlier, ...]:
+    def queues_before(self, name: str) -> tuple[EarlierQueue, ...]:
         """See ``SchedulingState``."""
         before = self._record.before
         return before.get(name, ()) if before is not None else self._compute().queues_before(name)
@@ -57,7 +57,7 @@ class SavedSchedulingState:
         saved = self._record.divisions
         return saved if saved is not None else self._compute().divisions
 
-    def returns(self, *names: str) -> dict[str, tuple[Return, ...]]:
+    def returns(self, *names: str) -> dict[str, tuple[ReclaimOption, ...]]:
         """See ``SchedulingState``."""
         saved = self._record.returns
         return {name: saved.get(name, ()) for name in names} if saved is not None else self._compute().returns(*names)

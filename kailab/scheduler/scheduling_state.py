@@ -17,9 +17,9 @@ from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import QueueState, ServingPosition
 from kailab.engine.queueing.division import Division
-from kailab.engine.queueing.order_records import Earlier, Return
+from kailab.engine.queueing.order_records import EarlierQueue, ReclaimOption
 from kailab.engine.report.pending import queue_states
-from kailab.engine.report.returning import Returns, divisions
+from kailab.engine.report.reclaim_options import ReclaimOptions, divisions
 from kailab.engine.report.serving import queues_before, serving_positions
 from kailab.engine.session import Session
 from kailab.engine.snapshot.snapshot import Snapshot
@@ -64,7 +64,7 @@ class SchedulingState:
         with self._session() as session:
             return serving_positions(session)
 
-    def queues_before(self, name: str) -> tuple[Earlier, ...]:
+    def queues_before(self, name: str) -> tuple[EarlierQueue, ...]:
         """The queues served before ``name``, each with its next PodGroup."""
         with self._session() as session:
             return queues_before(session, self.order, name)
@@ -75,7 +75,7 @@ class SchedulingState:
         with self._session() as session:
             return divisions(session)
 
-    def returns(self, *names: str) -> dict[str, tuple[Return, ...]]:
+    def returns(self, *names: str) -> dict[str, tuple[ReclaimOption, ...]]:
         """For each named queue, what other queues could reclaim from it or from an ancestor, and what stops them."""
         with self._session() as session:
             return _returns(session, names)
@@ -112,8 +112,8 @@ class SchedulingState:
             session.close()
 
 
-def _returns(session: Session, names: Iterable[str]) -> dict[str, tuple[Return, ...]]:
-    returns = Returns(session)
+def _returns(session: Session, names: Iterable[str]) -> dict[str, tuple[ReclaimOption, ...]]:
+    returns = ReclaimOptions(session)
     return {name: returns.of(name) for name in names}
 
 

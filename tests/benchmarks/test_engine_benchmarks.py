@@ -25,7 +25,7 @@ from checks.invariants import run_rounds
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
-from kailab.engine.search.goal import SearchGoal
+from kailab.engine.search.search_goal import SearchGoal
 from kailab.engine.search.shortfall import Shortfall
 from kailab.engine.working.state import WTask
 from kailab.engine.working.workingset import WorkingSet

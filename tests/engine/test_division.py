@@ -10,7 +10,7 @@ from checks.fuzzing.random_cluster import random_case_input
 from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.fairshare import sum_up, tree_shares
-from kailab.engine.report.returning import divisions
+from kailab.engine.report.reclaim_options import divisions
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU, Queue, Share
 from kailab.engine.working.queues import NAMES

@@ -11,7 +11,7 @@ from kailab.engine.policies.contract import QueueShares, register_policy
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import QueueView
 from kailab.engine.queueing.division import Division
-from kailab.engine.report.returning import divisions
+from kailab.engine.report.reclaim_options import divisions
 from kailab.engine.session import Session
 from kailab.errors import PolicyError
 from kailab.scheduler.settings.policies import policy_class

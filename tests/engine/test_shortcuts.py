@@ -16,7 +16,7 @@ from kailab.engine.cycle import run_cycle
 from kailab.engine.placing import node_capacity
 from kailab.engine.placing.placement import Placer
 from kailab.engine.search.bounds import SearchBounds
-from kailab.engine.search.shortfall import RoomLeft
+from kailab.engine.search.shortfall import RemainingRoom
 from kailab.engine.search.solver import Solver
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.working.jobindex import JobIndex
@@ -45,7 +45,7 @@ def the_long_way(working, config):
         patch.setattr(Solver, "_repeats", lambda *_: False)
         patch.setattr(VictimsFirstBound, "proves_hopeless", lambda *_: False)
         patch.setattr(VictimsFirstBound, "rules_out", lambda *_: False)
-        patch.setattr(RoomLeft, "too_little", lambda *_: False)
+        patch.setattr(RemainingRoom, "too_little", lambda *_: False)
         patch.setattr(evicting, "SearchBounds", _of_all_victims)
         patch.setattr(evicting, "kind_of_job", lambda job: None)
         return run_cycle(working, config, NOW)

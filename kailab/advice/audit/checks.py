@@ -12,7 +12,7 @@ from kailab.advice.audit.finding import AuditFinding, FindingCode, QueueWait, Se
 from kailab.advice.unserved_work import served_pool, ungrouped_pods, unscheduled_pods
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
-from kailab.engine.queueing.order_records import Return
+from kailab.engine.queueing.order_records import ReclaimOption
 from kailab.engine.working.queues import QueueResource
 from kailab.evidence.shares import NOBODY, UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
 from kailab.explain.queues import entitled_returns, return_blockers, return_data, returns_from
@@ -168,10 +168,10 @@ def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[A
             yield _starved(picture, queue, resource, claims, reasons.get(name, Counter()))
 
 
-def _pairs(picture: Picture) -> dict[str, list[Return]]:
+def _pairs(picture: Picture) -> dict[str, list[ReclaimOption]]:
     """Queue -> what it could take back from others."""
     names = sorted(picture.shares.queues)
-    found: dict[str, dict[str, Return]] = {}
+    found: dict[str, dict[str, ReclaimOption]] = {}
     for ones in returns_from(picture, *names).values():
         for one in entitled_returns(ones):
             found.setdefault(one.taker.queue, {})[one.taker.beside] = one
@@ -182,7 +182,7 @@ def _starved(
     picture: Picture,
     queue: QueueAmounts,
     resource: QueueResource,
-    claims: list[Return],
+    claims: list[ReclaimOption],
     reasons: Counter[str],
 ) -> AuditFinding:
     by_quota, due = queue.allocated < queue.entitled_to, queue.due

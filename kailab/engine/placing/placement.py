@@ -13,7 +13,7 @@ import numpy as np
 
 from kailab.engine.placing import fit, node_capacity, podaffinity
 from kailab.engine.placing.score import DENSITY, POD_PREFERENCE, node_scores
-from kailab.engine.policies.scoring import ChosenScore
+from kailab.engine.policies.node_scores import ChosenScore
 from kailab.engine.queueing.capacity import refuses
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU

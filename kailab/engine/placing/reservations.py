@@ -18,7 +18,7 @@ import numpy as np
 from kailab.engine.decisions import KeptPlace, PendingCode
 from kailab.engine.ledger import FailedAttempt
 from kailab.engine.placing.allocation import Allocator
-from kailab.engine.policies.reserving import ChosenReservation
+from kailab.engine.policies.job_reservations import ChosenReservation
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.session import Session, Zones

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Numbers
 from kailab.engine.policies.contract import JobOrder, QueueShares, make_policy
-from kailab.engine.policies.orders import ChosenOrder, ChosenVictims
-from kailab.engine.policies.score import Score, Scores, has_its_turn, waiting_since
+from kailab.engine.policies.job_orders import ChosenOrder, ChosenVictims
 from kailab.engine.policies.switches import JOB_ORDER
+from kailab.engine.policies.weighted_score import Score, Scores, has_its_turn, waiting_since
 from kailab.engine.queueing.order_records import JobCriterion
 from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.queues import Amounts, WQueue

@@ -12,7 +12,7 @@ DEFAULT = "default"
 
 
 class WeightedOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs in the order of a weighted score instead of priority; see ``kailab.engine.policies.score``.
+    """Jobs in the order of a weighted score instead of priority; see ``kailab.engine.policies.weighted_score``.
 
     ``full_wait``: the wait that counts as 1. ``scope`` "queue": the score orders the jobs of each queue, and queues
     keep KAI's order; "cluster": the best job of all queues is next.

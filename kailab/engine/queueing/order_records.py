@@ -1,6 +1,6 @@
 """Records of the serving order: why one job or queue is served before another, and what a queue could take back.
 
-``order`` and ``report.returning`` make them. They have a module of their own, because commands that show a saved lab
+``order`` and ``report.reclaim_options`` make them. They have a module of their own, because commands that show a saved lab
 read them and must not load the engine's state with numpy.
 """
 
@@ -43,7 +43,7 @@ PROMISED = "promised"
 """The previous cycle made room for this job, so it goes first."""
 
 
-class Earlier(msgspec.Struct, frozen=True, kw_only=True):
+class EarlierQueue(msgspec.Struct, frozen=True, kw_only=True):
     """A queue that is served before another. ``over``: that other queue, or its ancestor that is a sibling of this one.
     ``podgroup``: this queue's next job.
     """
@@ -54,7 +54,7 @@ class Earlier(msgspec.Struct, frozen=True, kw_only=True):
     because: str
 
 
-class Return(msgspec.Struct, frozen=True, kw_only=True):
+class ReclaimOption(msgspec.Struct, frozen=True, kw_only=True):
     """What ``taker.queue`` could take from ``taker.beside`` and the queues below it, in amounts of ``taker.resource``.
 
     ``over``: the resource of which ``beside`` holds more than the taker's rule leaves it. ``beyond``: by how much; if

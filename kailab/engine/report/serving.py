@@ -15,7 +15,7 @@ from kailab.engine.decisions import ServingPosition
 from kailab.engine.queueing.capacity import refuses
 from kailab.engine.queueing.order import NOTHING, order_criterion, queue_before
 from kailab.engine.queueing.order import tasks_to_allocate as next_tasks
-from kailab.engine.queueing.order_records import PROMISED, Earlier
+from kailab.engine.queueing.order_records import PROMISED, EarlierQueue
 from kailab.engine.session import Session
 from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job
@@ -49,7 +49,7 @@ def serving_positions(session: Session, promised: Iterable[str] | None = None) -
     return tuple(positions)
 
 
-def queues_before(session: Session, order: Sequence[ServingPosition], name: str) -> tuple[Earlier, ...]:
+def queues_before(session: Session, order: Sequence[ServingPosition], name: str) -> tuple[EarlierQueue, ...]:
     """Queues that are served before queue ``name`` or an ancestor of it, in the order of their next jobs. ``order``:
     all positions. Positions that queue rules refuse count only if queue ``name`` has no others.
     """
@@ -66,7 +66,7 @@ def queues_before(session: Session, order: Sequence[ServingPosition], name: str)
             # A refused job is skipped, so it keeps no other job waiting.
             if turn.refused is None or (only_refused and turn.queue == name):
                 next_position.setdefault(level.name, turn)
-    earlier_queues: list[Earlier] = []
+    earlier_queues: list[EarlierQueue] = []
     for level in queue.path:
         own = next_position.get(level.name)
         if own is None:
@@ -80,7 +80,9 @@ def queues_before(session: Session, order: Sequence[ServingPosition], name: str)
             turns_below = below[level.name]
             head = turns_below[bisect(turns_below, other.place, key=lambda turn: turn.place)]
             why = _why_before(session, sibling, level, other, head)
-            earlier_queues.append(Earlier(queue=sibling.name, over=level.name, podgroup=other.podgroup, because=why))
+            earlier_queues.append(
+                EarlierQueue(queue=sibling.name, over=level.name, podgroup=other.podgroup, because=why)
+            )
     return tuple(sorted(earlier_queues, key=lambda earlier: next_position[earlier.queue].place))
 
 

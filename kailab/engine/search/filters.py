@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from kailab.engine.placing.fit import affinity_mask
-from kailab.engine.search.goal import SearchGoal, VictimBatch
+from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ACTIVE
 from kailab.engine.working.state import WSubGroup, WTask

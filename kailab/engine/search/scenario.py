@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kailab.engine.queueing.jobqueue import JobQueue
 from kailab.engine.queueing.victims import Victim
 from kailab.engine.search.filters import Filters
-from kailab.engine.search.goal import SearchGoal, VictimBatch
+from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.session import Session
 from kailab.engine.working.state import Job, WTask
 

@@ -1,6 +1,6 @@
 """Scenarios that must fail, proved by counting whether enough pods of each shape fit on the nodes.
 
-``Shortfall`` counts with all victims gone; if too few fit, the scenario is not simulated. ``RoomLeft`` counts after
+``Shortfall`` counts with all victims gone; if too few fit, the scenario is not simulated. ``RemainingRoom`` counts after
 each victim that is placed again before the job; if too few fit, the simulation ends. The count is an upper bound (it
 ignores rules between pods), so it changes no decision. It does not apply to shared or claimed devices.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from kailab.engine.placing import node_capacity
-from kailab.engine.search.goal import SearchGoal
+from kailab.engine.search.search_goal import SearchGoal
 from kailab.engine.session import Session
 from kailab.engine.working.state import Job, ShapeInfo, WTask
 
@@ -74,7 +74,7 @@ class Shortfall:
         return cached
 
 
-class RoomLeft:
+class RemainingRoom:
     """What one simulation, with its victims gone, has left for the job's tasks while victims are placed again. It only
     shrinks.
     """

@@ -14,14 +14,14 @@ import numpy as np
 
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.policies.budget import BudgetSpent
-from kailab.engine.policies.victims import LowestNewest
+from kailab.engine.policies.victim_order import LowestNewest
 from kailab.engine.queueing.jobqueue import JobQueue, Key
 from kailab.engine.queueing.order import tasks_anew, tasks_to_allocate
 from kailab.engine.queueing.victims import Victim, held_by
 from kailab.engine.search.bounds import SearchBounds
-from kailab.engine.search.goal import SearchGoal, VictimBatch
 from kailab.engine.search.scenario import Accumulation, EvictionScenario, multi_node, node_local
-from kailab.engine.search.shortfall import RoomLeft, Shortfall
+from kailab.engine.search.search_goal import SearchGoal, VictimBatch
+from kailab.engine.search.shortfall import RemainingRoom, Shortfall
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
@@ -270,7 +270,7 @@ class Solver:
         jobs_left = JobsLeftByQueue(self.session, jobs)
         queue = self._placing_order(goal, jobs, jobs_left)
         placed = False
-        room_left = RoomLeft(self.session, goal, victims, nodes)
+        room_left = RemainingRoom(self.session, goal, victims, nodes)
         while jobs_left.left and not queue.empty:
             job = queue.pop()
             # It is only in the order for comparisons, see ``_placing_order``.

@@ -27,8 +27,8 @@ import numpy as np
 from kailab.engine.placing import node_capacity
 from kailab.engine.placing.allocation import confined
 from kailab.engine.queueing.order import NOTHING, Measure, measure
-from kailab.engine.search.goal import SearchGoal
 from kailab.engine.search.repacking import Repacking
+from kailab.engine.search.search_goal import SearchGoal
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ALLOCATED
 from kailab.engine.working.layout import GPUS

@@ -2,6 +2,6 @@
 
 ``workingset.WorkingSet`` is the container. ``state`` has jobs, pod sets and tasks, ``jobindex`` sorted jobs by queue,
 ``queues`` the queue tree. ``nodes.NodeTable`` has all nodes as arrays in the rows of ``layout``; parts of it are
-``gpus`` and ``shares`` (shared GPUs), ``claims`` and ``supply`` (DRA devices), ``numa`` (zones). ``domains`` has the
-trees of topologies.
+``shared_gpus`` and ``shared_gpu_arrays``, ``claims`` and ``device_supply`` (DRA devices), and ``numa`` (zones).
+``domains`` has the trees of topologies.
 """

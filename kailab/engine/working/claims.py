@@ -16,10 +16,10 @@ import numpy as np
 
 from kailab.engine.snapshot.devices import DeviceId, choose_devices, device_id, plain
 from kailab.engine.snapshot.records import ACTIVE, GPU, ResourceClaim, Shape, Status
-from kailab.engine.working.gpus import GpuGroup
+from kailab.engine.working.device_supply import DeviceSupply
 from kailab.engine.working.layout import GPUS
+from kailab.engine.working.shared_gpus import GpuGroup
 from kailab.engine.working.state import WTask
-from kailab.engine.working.supply import Supply
 from kailab.model.device_selectors import Device
 
 MOST_HOLDERS = 256  # the most pods for which one claim can be reserved, in Kubernetes
@@ -49,7 +49,7 @@ class Claims:
         self._records = records
         self._tasks = tasks
         self._index = index
-        self._supply = Supply(devices)
+        self._supply = DeviceSupply(devices)
         # claim -> task -> (node, the task is where the cluster has it)
         self._holders: dict[str, dict[str, tuple[int, bool]]] = {}
         self._held: dict[str, tuple[int, tuple[DeviceId, ...]]] = {}  # claim -> (node, devices) that count as taken

@@ -45,7 +45,7 @@ class Layout:
 
     def of_shape(self, shape: Shape) -> dict[int, int]:
         """What a task of this shape takes from a node's pools. A share of a device takes nothing from a row;
-        ``kailab.engine.working.gpus`` counts shared devices.
+        ``kailab.engine.working.shared_gpus`` counts shared devices.
         """
         gpu = shape.gpu
         rows = {CPU: shape.cpu, MEMORY: shape.memory, GPUS: 0, PODS: 1}

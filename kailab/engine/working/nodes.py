@@ -30,10 +30,10 @@ from kailab.engine.snapshot.records import (
     Status,
 )
 from kailab.engine.working.claims import Claims
-from kailab.engine.working.gpus import SharedGpus, share_memory
 from kailab.engine.working.layout import GPUS, QUEUE_RESOURCES, Layout
 from kailab.engine.working.numa import NumaNodes
-from kailab.engine.working.shares import Shares
+from kailab.engine.working.shared_gpu_arrays import SharedGpuArrays
+from kailab.engine.working.shared_gpus import SharedGpus, share_memory
 from kailab.engine.working.state import Place, ShapeInfo, WTask
 
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
@@ -77,7 +77,7 @@ class NodeTable:
         self.claimed_gpus = np.array([node.claimed_gpus for node in self.nodes], dtype=bool)
         self.cpu_only = np.array([not self.mig[i] and self.allocatable[GPUS, i] <= 0 for i in range(count)], dtype=bool)
         self.gpu_count = np.array([self._gpu_count(i) for i in range(count)], dtype=np.int64)
-        self.shares = Shares(self.gpu_memory)
+        self.shares = SharedGpuArrays(self.gpu_memory)
         # The tasks of each node, for rules between pods and for reports.
         self.tasks: list[dict[str, WTask]] = [{} for _ in range(count)]
         self._residents: dict[ShapeInfo, dict[int, int]] | None = None  # computed on first use, then updated

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from kailab.engine.policies.contract import Dispatch
 from kailab.engine.policies.dispatching import ClusterView, DispatchJob
-from kailab.engine.policies.orders import quoted_answer
+from kailab.engine.policies.job_orders import quoted_answer
 from kailab.errors import PolicyError, describe_error
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off

@@ -7,9 +7,9 @@ from itertools import islice
 from kailab.cluster.protocol import Object
 from kailab.engine.placing.fit import static_mask
 from kailab.engine.snapshot.records import GPU
-from kailab.engine.working.gpus import share_memory
 from kailab.engine.working.layout import GPUS, PODS, Layout
 from kailab.engine.working.nodes import NodeTable
+from kailab.engine.working.shared_gpus import share_memory
 from kailab.engine.working.state import ShapeInfo
 from kailab.replay.clusters.queue_bounds import QueueBounds
 from kailab.replay.job import TraceJob

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from kailab.engine.policies.contract import QueueShares, make_policy
-from kailab.engine.policies.orders import JobViews, call_policy, is_finite, quoted_answer, wrong_answer
+from kailab.engine.policies.job_orders import JobViews, call_policy, is_finite, quoted_answer, wrong_answer
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView, QueueView, Resources
 from kailab.engine.snapshot.records import Queue, Share

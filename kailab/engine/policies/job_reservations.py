@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from kailab.engine.policies.contract import Reservation, make_policy
-from kailab.engine.policies.orders import JobViews, call_policy, podgroup_text, quoted_answer, wrong_answer
+from kailab.engine.policies.job_orders import JobViews, call_policy, podgroup_text, quoted_answer, wrong_answer
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.working.state import Job
 

@@ -15,7 +15,7 @@ from kailab.engine.decisions import Reclaimer
 from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.fairshare import tree_shares
 from kailab.engine.queueing.order import tasks_to_allocate
-from kailab.engine.queueing.order_records import Return
+from kailab.engine.queueing.order_records import ReclaimOption
 from kailab.engine.search.minruntime import MinRuntime
 from kailab.engine.search.reclaimable import reclaimers
 from kailab.engine.session import Session
@@ -55,7 +55,7 @@ class _Waiters(NamedTuple):
     until: float | None
 
 
-class Returns:
+class ReclaimOptions:
     """What queues could reclaim in one session at the start of its cycle."""
 
     def __init__(self, session: Session) -> None:
@@ -67,19 +67,19 @@ class Returns:
                 self._leaves.setdefault(level.name, []).append(leaf)
         self._holders: dict[tuple[str, int], _Holders] = {}
         self._waiters: dict[tuple[str, int], _Waiters] = {}
-        self._found: dict[Reclaimer, Return] = {}
+        self._found: dict[Reclaimer, ReclaimOption] = {}
 
-    def of(self, name: str) -> tuple[Return, ...]:
+    def of(self, name: str) -> tuple[ReclaimOption, ...]:
         """What others could take from a queue or its ancestors."""
         return tuple(self._return(taker) for taker in reclaimers(self._session.tree, name))
 
-    def _return(self, taker: Reclaimer) -> Return:
+    def _return(self, taker: Reclaimer) -> ReclaimOption:
         cached = self._found.get(taker)
         if cached is None:
             cached = self._found[taker] = self._compute(taker)
         return cached
 
-    def _compute(self, taker: Reclaimer) -> Return:
+    def _compute(self, taker: Reclaimer) -> ReclaimOption:
         mine, theirs = self._session.tree.queues[taker.queue], self._session.tree.queues[taker.beside]
         r = NAMES.index(taker.resource)
         over, beyond = _beyond(theirs, taker.rule, r)
@@ -96,7 +96,7 @@ class Returns:
             if total > old:
                 ends += [holders.starts[first] + runtime, holders.starts[-1] + runtime]
         waiters = self._delayed(mine, r)
-        return Return(
+        return ReclaimOption(
             taker=taker,
             beyond=beyond,
             over=over,

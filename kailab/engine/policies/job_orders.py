@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, TypeVar
 
 from kailab.engine.policies.contract import JobOrder, VictimOrder, make_policy
-from kailab.engine.policies.score import waiting_since
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView, Resources
+from kailab.engine.policies.weighted_score import waiting_since
 from kailab.engine.queueing.victims import held_by
 from kailab.engine.working.queues import Amounts
 from kailab.engine.working.state import Job, WTask

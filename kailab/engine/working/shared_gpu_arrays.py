@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kailab.engine.snapshot.records import GPU, GpuRequest
-from kailab.engine.working.gpus import SharedGpus, share_memory
+from kailab.engine.working.shared_gpus import SharedGpus, share_memory
 
 
 class ShareSize(NamedTuple):
@@ -21,7 +21,7 @@ class ShareSize(NamedTuple):
     nodes: np.ndarray
 
 
-class Shares:
+class SharedGpuArrays:
     """``memory``: MiB of a device, per node. ``nodes``: the groups of nodes that share devices, or once did. The
     returned arrays are read-only.
     """

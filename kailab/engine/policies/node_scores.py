@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kailab.engine.policies.contract import NodeScore, make_policy
-from kailab.engine.policies.orders import call_policy, quoted_answer, wrong_answer
+from kailab.engine.policies.job_orders import call_policy, quoted_answer, wrong_answer
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import NodesView
 from kailab.engine.snapshot.records import GPU

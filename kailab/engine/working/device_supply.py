@@ -12,7 +12,7 @@ from kailab.engine.snapshot.devices import DeviceId, DeviceWish, device_id, lack
 from kailab.model.device_selectors import Device
 
 
-class Supply:
+class DeviceSupply:
     """``devices``: per node; None without ResourceSlices, so that nothing is checked there."""
 
     def __init__(self, devices: Sequence[tuple[Device, ...] | None]) -> None:

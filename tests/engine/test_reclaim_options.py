@@ -9,7 +9,7 @@ from checks.fuzzing.random_cluster import seeded
 from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
-from kailab.engine.report.returning import Returns
+from kailab.engine.report.reclaim_options import ReclaimOptions
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Share
 
@@ -19,7 +19,7 @@ NOW = 1_000_000.0
 def returns(world, name: str, **config):
     session = Session(world.working(), EngineConfig(**config), NOW)
     try:
-        return Returns(session).of(name)
+        return ReclaimOptions(session).of(name)
     finally:
         session.close()
 
@@ -107,7 +107,7 @@ def test_whoever_is_reclaimed_from_was_told_so_before(seeds):
         working = SimulatedCluster(case_input).working()
         decided = run_cycle(working, case_input.config, openings.NOW)
         session = Session(working, case_input.config, openings.NOW)
-        messages = Returns(session)
+        messages = ReclaimOptions(session)
         for evict in decided.evictions:
             ground = evict.ground
             if evict.action != "reclaim" or ground is None or ground.rule not in ("quota", "fair share"):

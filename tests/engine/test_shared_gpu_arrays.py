@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kailab.engine.snapshot.records import GpuRequest, Status
-from kailab.engine.working.shares import Shares
+from kailab.engine.working.shared_gpu_arrays import SharedGpuArrays
 
 MEMORIES = (16_000, 40_000, 100)
 REQUESTS = [
@@ -23,7 +23,7 @@ change = st.tuples(
 )
 
 
-def agrees(shares: Shares) -> None:
+def agrees(shares: SharedGpuArrays) -> None:
     for request in REQUESTS:
         counted = shares.fitting(request).tolist()
         assert counted == [shares.on(i).fitting(request) for i in range(len(MEMORIES))]
@@ -36,7 +36,7 @@ def agrees(shares: Shares) -> None:
 
 @given(st.lists(change, max_size=12), st.lists(st.booleans(), min_size=12, max_size=12))
 def test_the_arrays_follow_the_groups(changes: list[tuple[int, str, Status, int]], looks: list[bool]) -> None:
-    shares = Shares(np.array(MEMORIES))
+    shares = SharedGpuArrays(np.array(MEMORIES))
     for (i, group, status, memory), look in zip(changes, looks, strict=False):
         shares.on(i).change(group, status, memory, 1)
         shares.changed(i)
@@ -51,7 +51,7 @@ def test_the_arrays_follow_the_groups(changes: list[tuple[int, str, Status, int]
 
 
 def test_devices_of_one_size_are_told_together() -> None:
-    shares = Shares(np.array([16_000, 40_000, 16_000]))
+    shares = SharedGpuArrays(np.array([16_000, 40_000, 16_000]))
     assert [(size.memory, size.nodes.tolist()) for size in shares.sizes] == [
         (16_000, [True, False, True]),
         (40_000, [False, True, False]),
