@@ -19,7 +19,7 @@ from kailab.undertest.contract import SchedulerUnderTest
 def ungrouped_pods(picture: Picture, schedulers: Collection[str]) -> dict[str, list[str]]:
     """Reason -> pods (``namespace/name``) that can't be grouped. ``schedulers``: the names of the scheduler in pods. The first pod of an
     owner stands for all of them."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     of_owner: dict[tuple[str, str], str] = {}
     for row in picture.rows:
         pod = picture.pods_by_name[row.name]
@@ -43,20 +43,20 @@ def ungrouped_pods(picture: Picture, schedulers: Collection[str]) -> dict[str, l
                 except GroupingError as error:
                     of_owner[owner] = str(error).rstrip(".")
         if why := of_owner[owner]:
-            found.setdefault(why, []).append(row.name)
-    return found
+            result.setdefault(why, []).append(row.name)
+    return result
 
 
 def unscheduled_pods(picture: Picture) -> dict[str, list[str]]:
     """Missing scheduler -> pods (``namespace/name``) that wait for it; empty if the existing schedulers are unknown."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     if picture.schedulers is None:
-        return found
+        return result
     for row in picture.rows:
         name = picture.pods_by_name[row.name]["spec"].get("schedulerName") or labels.DEFAULT_SCHEDULER_NAME
         if row.phase == "Pending" and not row.node and name not in picture.schedulers:
-            found.setdefault(name, []).append(row.name)
-    return found
+            result.setdefault(name, []).append(row.name)
+    return result
 
 
 def served_pool(scheduler: SchedulerUnderTest) -> str | None:

@@ -29,25 +29,25 @@ def advise_under_kai(
     """Notices about work that KAI treats in another way than its manifest suggests. ``adopted``: pods that name no scheduler are KAI's too.
     ``alone``: the cluster has no other scheduler. A PriorityClass is reported once, where it is first named."""
     work = [one for one in manifests if _is_for_kai(one)]
-    found = [] if adopted else _notices_of(manifests, advise_scheduler, "no-scheduler")
+    result = [] if adopted else _notices_of(manifests, advise_scheduler, "no-scheduler")
     if alone and not adopted:
-        found += _notices_of((one for one in manifests if one not in work), _advise_unplaced, "no-scheduler")
-    found += _notices_of(
+        result += _notices_of((one for one in manifests if one not in work), _advise_unplaced, "no-scheduler")
+    result += _notices_of(
         [*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_ignored, "ignored-by-kai"
     )
-    found += _notices_of(manifests, advise_old_label, "ignored-by-kai")
-    found += _notices_of(
+    result += _notices_of(manifests, advise_old_label, "ignored-by-kai")
+    result += _notices_of(
         (one for one in manifests if one.kind in ("ResourceClaim", "ResourceClaimTemplate")), advise_claim, "not-meant"
     )
-    found += [notice for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
+    result += [notice for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
     # Queues in the same manifests count, because all are applied together.
     queues = {
         one["metadata"]["name"] for one in (*cluster.list("Queue"), *(m.object for m in manifests if m.kind == "Queue"))
     }
     if DEFAULT_QUEUE not in queues:
         spaces = _spaces_with_queue(cluster, manifests)
-        found += [notice for one in work if (notice := _without_queue(one, namespace, spaces)) is not None]
-    found += _of_other_vendors(cluster, work)
+        result += [notice for one in work if (notice := _without_queue(one, namespace, spaces)) is not None]
+    result += _of_other_vendors(cluster, work)
     classes = [one.object for one in manifests if one.kind == "PriorityClass"]
     high = {
         one["metadata"]["name"]: one["value"]
@@ -70,8 +70,8 @@ def advise_under_kai(
                     f"value below {NON_PREEMPTIBLE_FROM} or the label {labels.PREEMPTIBILITY}: preemptible; if not, set the label to "
                     "non-preemptible"
                 )
-                found.append(Notice(text, one.where(path), "class-non-preemptible"))
-    return found
+                result.append(Notice(text, one.where(path), "class-non-preemptible"))
+    return result
 
 
 def _advise_unplaced(faults: Faults, obj: dict[str, Any]) -> None:
@@ -87,12 +87,12 @@ def _advise_unplaced(faults: Faults, obj: dict[str, Any]) -> None:
 def _notices_of(
     manifests: Iterable[Manifest], advise: Callable[[Faults, dict[str, Any]], None], rule: str
 ) -> list[Notice]:
-    found: list[Notice] = []
+    result: list[Notice] = []
     for one in manifests:
         faults = Faults()
         advise(faults, one.object)
-        found += [Notice(text, one.where(path), rule) for path, text in faults.found]
-    return found
+        result += [Notice(text, one.where(path), rule) for path, text in faults.found]
+    return result
 
 
 def _is_for_kai(one: Manifest) -> bool:

@@ -130,18 +130,20 @@ def _with_revisions(objects: dict[str, list[Object]]) -> dict[str, list[Object]]
         for obj in objects.get(kind, ()):
             for owner in obj["metadata"].get("ownerReferences") or ():
                 owned.setdefault(owner.get("uid", ""), []).append(obj)
-    found = dict(objects)
+    result = dict(objects)
     for kind in ("StatefulSet", "DaemonSet"):
-        if kind in found:
-            found[kind] = [annotate_foreign_revision(obj, owned.get(obj["metadata"]["uid"], ())) for obj in found[kind]]
+        if kind in result:
+            result[kind] = [
+                annotate_foreign_revision(obj, owned.get(obj["metadata"]["uid"], ())) for obj in result[kind]
+            ]
     for service in objects.get("Service.serving.knative.dev", ()):
         revisions = owned.get(service["metadata"]["uid"], [])
         if revisions:
             newest = annotate_newest_revision(service, revisions)
-            found["Revision"] = [
-                newest if obj["metadata"]["uid"] == newest["metadata"]["uid"] else obj for obj in found["Revision"]
+            result["Revision"] = [
+                newest if obj["metadata"]["uid"] == newest["metadata"]["uid"] else obj for obj in result["Revision"]
             ]
-    return found
+    return result
 
 
 def _without_finalizers(obj: Object, jobs: set[str]) -> Object:
@@ -149,13 +151,13 @@ def _without_finalizers(obj: Object, jobs: set[str]) -> Object:
     finalizers = meta.get("finalizers")
     if not finalizers:
         return obj
-    kept = [
+    known = [
         one
         for one in finalizers
         if one == FINALIZER and any(o.get("uid") in jobs for o in meta.get("ownerReferences") or ())
     ]
-    rest = {key: value for key, value in meta.items() if key != "finalizers"}
-    return {**obj, "metadata": {**rest, "finalizers": kept} if kept else rest}
+    others = {key: value for key, value in meta.items() if key != "finalizers"}
+    return {**obj, "metadata": {**others, "finalizers": known} if known else others}
 
 
 def _provide_namespaces(cluster: EmbeddedCluster, objects: Mapping[str, Iterable[Object]]) -> None:

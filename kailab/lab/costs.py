@@ -142,7 +142,7 @@ def _by_model(picture: Picture) -> dict[str, GpuUse]:
     at_work = _at_work(picture, {name for name, why in closed.items() if NOT_READY in why})
     # A node is useful to some pending pod if it is useful to the smallest one.
     least = min((row.milli_gpus for row in picture.rows if _waits(row) and row.milli_gpus), default=0)
-    found: dict[str, GpuUse] = {}
+    result: dict[str, GpuUse] = {}
     for name, node in picture.nodes.items():
         offered, used = picture.accounts.offered(node), picture.used.get(name, 0)
         if not offered:
@@ -151,8 +151,8 @@ def _by_model(picture: Picture) -> dict[str, GpuUse]:
         state = "closed" if closed[name] else "scattered" if 0 < free < least else "idle"
         here = GpuUse(work=work, held=used - work, **{state: free})
         model = _model_of(picture, name)
-        found[model] = found.get(model, GpuUse()).plus(here)
-    return found
+        result[model] = result.get(model, GpuUse()).plus(here)
+    return result
 
 
 def _waits(row: PodRow) -> bool:

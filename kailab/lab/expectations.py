@@ -147,11 +147,11 @@ class Expectation:
 
     def runs_whole(self, pods: Amount | None = None) -> Expectation:
         """Expect all of its pods to run."""
-        rest = [row for row in self._pods if row.phase in ("Pending", "Terminating")]
+        others = [row for row in self._pods if row.phase in ("Pending", "Terminating")]
         running = self._in_phase("Running")
-        right = bool(running) and not rest and (pods is None or holds(pods, len(running)))
-        what = f" ({describe_amount(pods, 'pod')})" if pods is not None else ""
-        return self._check(f"to run whole{what}", right, rest)
+        right = bool(running) and not others and (pods is None or holds(pods, len(running)))
+        amount = f" ({describe_amount(pods, 'pod')})" if pods is not None else ""
+        return self._check(f"to run whole{amount}", right, others)
 
     def waits_whole(self, pods: Amount | None = None, reason: str | None = None) -> Expectation:
         """Expect all of its pods to be pending: none runs or holds a place."""
@@ -161,8 +161,8 @@ class Expectation:
         partly = [row for row in alive if row not in waiting]
         pods = no_more(pods) if self._podless else pods
         right = bool(waiting or self._podless) and not partly and (pods is None or holds(pods, len(waiting)))
-        what = f" ({describe_amount(pods, 'pod')})" if pods is not None else ""
-        self._check(f"to wait whole{what}", right, partly or waiting)
+        amount = f" ({describe_amount(pods, 'pod')})" if pods is not None else ""
+        self._check(f"to wait whole{amount}", right, partly or waiting)
         return self.pending(reason=reason) if reason else self
 
     # --- places --------------------------------------------------------------------------------------------------
@@ -287,10 +287,10 @@ class Expectation:
         preposition: str,
     ) -> Expectation:
         held = holds(wanted, amount / 1000) if wanted is not None else amount > 0
-        what = describe_amount(wanted, "GPU") if wanted is not None else "something"
+        wanted_text = describe_amount(wanted, "GPU") if wanted is not None else "something"
         each = ", ".join(f"{gpus(part)} {preposition} {other or 'no queue'}" for other, part in ledger.items())
         seen = f"{verb} {gpus(sum(ledger.values()))}" + (f" ({each})" if each else "")
-        return self._check(f"it {verb} {what}{whom}", held, (), seen)
+        return self._check(f"it {verb} {wanted_text}{whom}", held, (), seen)
 
     def _queue(self) -> QueueAmounts:
         if self._subject.kind != "queue":

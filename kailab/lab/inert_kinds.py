@@ -52,10 +52,10 @@ def warn_inert_kinds(manifests: Iterable[Manifest]) -> list[Notice]:
         for one in given
         for reference in one.object["metadata"].get("ownerReferences") or ()
     }
-    told: dict[str, Notice] = {}
+    notices: dict[str, Notice] = {}
     for one in given:
         known = KINDS.get(one.kind)
-        if known is None or known.schedules_nothing or one.kind in told or acts(one.kind):
+        if known is None or known.schedules_nothing or one.kind in notices or acts(one.kind):
             continue
         if makes_no_pods(one.kind):
             if (known.kind, one.object["metadata"].get("name")) in owners:
@@ -65,8 +65,8 @@ def warn_inert_kinds(manifests: Iterable[Manifest]) -> list[Notice]:
         else:
             elsewhere = f"; in a cluster {known.in_cluster}" if known.in_cluster else ""
             text = f"is kept, but nothing in an embedded lab acts on a {known.kind}{elsewhere}"
-        told[one.kind] = Notice(text, one.where("kind"))
-    return list(told.values())
+        notices[one.kind] = Notice(text, one.where("kind"))
+    return list(notices.values())
 
 
 def sentences_for(kinds: Iterable[str]) -> list[str]:
@@ -74,7 +74,9 @@ def sentences_for(kinds: Iterable[str]) -> list[str]:
     inert = sorted(kind for kind in kinds if not acts(kind) and not (kind in KINDS and KINDS[kind].schedules_nothing))
     owners = [kind for kind in inert if makes_no_pods(kind)]
     others = [kind for kind in inert if kind not in owners]
-    told = [f"nothing here acts on objects of the kinds {', '.join(others)}"] if others else []
+    sentences = [f"nothing here acts on objects of the kinds {', '.join(others)}"] if others else []
     if owners:
-        told.append(f"kailab makes no pods for {', '.join(owners)}: their pods are not replaced when they are deleted")
-    return told
+        sentences.append(
+            f"kailab makes no pods for {', '.join(owners)}: their pods are not replaced when they are deleted"
+        )
+    return sentences

@@ -255,11 +255,11 @@ def apply_all(
             obj = {**obj, "metadata": {**meta, "namespace": space}}
         try:
             before = _find(cluster, manifest.kind, meta.get("name", ""), space)
-            stored, what = _written(cluster, obj, space)
+            stored, result = _written(cluster, obj, space)
         except ApiError as error:
             _undo(cluster, undo)
             raise InputError(str(error), manifest.where(getattr(error, "field", ""))) from error
-        change = AppliedChange(manifest.kind, space, stored["metadata"]["name"], what)
+        change = AppliedChange(manifest.kind, space, stored["metadata"]["name"], result)
         changes.append(change)
         undo.append((change, before))
     if unread:
@@ -276,8 +276,8 @@ def _written(cluster: Cluster, obj: Object, space: str) -> tuple[Object, WriteRe
         wait=tenacity.wait_fixed(0.1),
         reraise=True,
     )
-    stored, what = retry(once)
-    return stored, what
+    stored, result = retry(once)
+    return stored, result
 
 
 def _is_behind(cluster: Cluster, space: str, error: BaseException) -> bool:

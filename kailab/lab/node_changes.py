@@ -120,10 +120,10 @@ def fail_node(lab: Lab, name: str, ready: FailedReadyStatus) -> Patch:
     """The failure of a node that nobody hears of (Unknown), or that reports that it can run nothing (False): its conditions become what the
     node lifecycle controller or its kubelet writes. Raises InputError."""
     if ready == "Unknown":
-        said = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
-        return _condition(lab, name, {kind: {"status": "Unknown", **said} for kind in ("Ready", *_WELL)})
-    told = {"status": "False", "reason": "KubeletNotReady", "message": "container runtime is down"}
-    return _condition(lab, name, {**_pressures(), "Ready": told})
+        reason = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+        return _condition(lab, name, {kind: {"status": "Unknown", **reason} for kind in ("Ready", *_WELL)})
+    not_ready = {"status": "False", "reason": "KubeletNotReady", "message": "container runtime is down"}
+    return _condition(lab, name, {**_pressures(), "Ready": not_ready})
 
 
 def recover_node(lab: Lab, name: str) -> Patch:
@@ -171,17 +171,21 @@ def drain_obstacles(lab: Lab, name: str, *, daemons: bool, lone: bool, local: bo
         if not _stands(pod, name):
             continue
         kinds = {owner.get("kind") for owner in pod["metadata"].get("ownerReferences") or () if owner.get("controller")}
-        told = f"node/{name}: pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        pod_title = f"node/{name}: pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
         if "DaemonSet" in kinds and daemons:
             errors.append(
-                InputError(f"{told} belongs to a DaemonSet and would come back; --ignore-daemonsets leaves it alone")
+                InputError(
+                    f"{pod_title} belongs to a DaemonSet and would come back; --ignore-daemonsets leaves it alone"
+                )
             )
             continue
         if not kinds and lone:
-            errors.append(InputError(f"{told} has no controller that replaces it; --force deletes it"))
+            errors.append(InputError(f"{pod_title} has no controller that replaces it; --force deletes it"))
         if local and any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ()):
             errors.append(
-                InputError(f"{told} has data in an emptyDir, which would be lost; --delete-emptydir-data allows it")
+                InputError(
+                    f"{pod_title} has data in an emptyDir, which would be lost; --delete-emptydir-data allows it"
+                )
             )
     return errors
 

@@ -193,7 +193,7 @@ def _unchanged(picture: Picture, like: Picture) -> dict[int, PodRow]:
     nodes = picture.nodes
     if len(nodes) != len(like.nodes) or any(like.nodes.get(name) is not node for name, node in nodes.items()):
         return {}  # amounts of GPU memory depend on nodes
-    pods, found = like.pods_by_name, {}
+    pods, result = like.pods_by_name, {}
     for row in like.rows:
         pod = pods.get(row.name)
         if pod is None or pod["spec"].get("resourceClaims"):
@@ -202,8 +202,8 @@ def _unchanged(picture: Picture, like: Picture) -> dict[int, PodRow]:
         group = (namespace, row.podgroup)
         # The amount of a reservation pod depends on the pods that share its GPU.
         if namespace != RESERVATION_NAMESPACE and picture.podgroups.get(group) is like.podgroups.get(group):
-            found[id(pod)] = row
-    return found
+            result[id(pod)] = row
+    return result
 
 
 def group_of(row: PodRow) -> str:

@@ -21,15 +21,15 @@ def redacted_data(changes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _redacted(change: Mapping[str, Any], redaction: Redaction) -> dict[str, Any]:
-    found = dict(change)
+    result = dict(change)
     if "apply" in change:
-        found["apply"] = [redaction.object(obj) for obj in change["apply"]]
+        result["apply"] = [redaction.object(obj) for obj in change["apply"]]
     if "patch" in change:
         given = change["patch"]
         # The rules depend on the kind, which the patch itself does not contain.
         cut = redaction.object({"kind": given["kind"], **given["patch"]})
-        found["patch"] = {**given, "patch": {key: value for key, value in cut.items() if key in given["patch"]}}
-    return found
+        result["patch"] = {**given, "patch": {key: value for key, value in cut.items() if key in given["patch"]}}
+    return result
 
 
 def _label_keys(value: Any) -> Iterator[str]:

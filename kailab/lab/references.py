@@ -80,15 +80,15 @@ def _references(one: Manifest, space: str) -> Iterator[_Reference]:
         ref = (obj.get("spec") or {}).get("runtimeRef") or {}
         kind, name = ref.get("kind", "ClusterTrainingRuntime"), ref.get("name")
         if name and kind in KINDS:
-            told = f"there is no {kind} {shown(name)}: Kubeflow Trainer refuses such a TrainJob; here no pods are made until there is one"
-            yield _Reference(kind, space if KINDS[kind].namespaced else "", name, "", "spec.runtimeRef.name", told)
+            text = f"there is no {kind} {shown(name)}: Kubeflow Trainer refuses such a TrainJob; here no pods are made until there is one"
+            yield _Reference(kind, space if KINDS[kind].namespaced else "", name, "", "spec.runtimeRef.name", text)
     for path, pod in pod_templates(obj):
         if name := pod["spec"].get("nodeName"):
-            told = f"there is no node {shown(name)}: the pod holds what it asks for in its queue, runs nowhere, and is deleted after 40 s"
-            yield _Reference("Node", "", name, "", f"{path}spec.nodeName", told)
+            text = f"there is no node {shown(name)}: the pod holds what it asks for in its queue, runs nowhere, and is deleted after 40 s"
+            yield _Reference("Node", "", name, "", f"{path}spec.nodeName", text)
         if name := pod["spec"].get("runtimeClassName"):
-            told = f"there is no RuntimeClass {shown(name)}: a cluster refuses the pods until there is one; here they are taken without it"
-            yield _Reference("RuntimeClass", "", name, "", f"{path}spec.runtimeClassName", told)
+            text = f"there is no RuntimeClass {shown(name)}: a cluster refuses the pods until there is one; here they are taken without it"
+            yield _Reference("RuntimeClass", "", name, "", f"{path}spec.runtimeClassName", text)
         for index, volume in enumerate(pod["spec"].get("volumes") or ()):
             claim = ((volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}).get("spec")
             yield from _storage(claim, f"{path}spec.volumes[{index}].ephemeral.volumeClaimTemplate.spec")
@@ -105,11 +105,11 @@ def _storage(spec: Any, path: str) -> Iterator[_Reference]:
     )
     if name == "":
         kind, lacking = "PersistentVolume", "PersistentVolume, and the claim wants none made"
-    told = (
+    text = (
         f"there is no {lacking}: on a cluster the claim gets no volume, and pods that use it wait for ever; "
         "here no volume is looked at, so they run"
     )
-    yield _Reference(kind, "", name or "", "", f"{path}.storageClassName", told)
+    yield _Reference(kind, "", name or "", "", f"{path}.storageClassName", text)
 
 
 def _of_pod(pod: Object, space: str) -> Iterator[_Reference]:
@@ -122,5 +122,5 @@ def _of_pod(pod: Object, space: str) -> Iterator[_Reference]:
             if node
             else "here it can't be grouped without its owner, so it stays pending; leave the owner out to have it run by itself"
         )
-        told = f"there is no {owner['kind']} {shown(owner['name'])} with this uid: a cluster's garbage collector deletes the pod; {then}"
-        yield _Reference(kind, where, owner["name"], owner["uid"], f"metadata.ownerReferences[{index}]", told)
+        text = f"there is no {owner['kind']} {shown(owner['name'])} with this uid: a cluster's garbage collector deletes the pod; {then}"
+        yield _Reference(kind, where, owner["name"], owner["uid"], f"metadata.ownerReferences[{index}]", text)

@@ -47,9 +47,9 @@ class Subject:
         own = f"{self.namespace}/{self.name}" if self.namespace else self.name
         names = self.names(picture)
         if own not in names:
-            told = f"no {self.kind} {own}; {describe_names(names, own)}"
-            self.lab.noted_expectation(self.title, f"{self.title}: it is there", told, False)
-            raise NothingThere(told)
+            text = f"no {self.kind} {own}; {describe_names(names, own)}"
+            self.lab.noted_expectation(self.title, f"{self.title}: it is there", text, False)
+            raise NothingThere(text)
 
     def _repr_html_(self) -> str:
         """For notebooks: its amounts if it is a queue, and its pods."""
@@ -93,10 +93,10 @@ def app(lab: Lab, name: str) -> Subject:
     """Pods with the label ``app``."""
 
     def names(picture: Picture) -> set[str]:
-        told = {row.app for row in picture.rows} | {entry.app for entry in picture.log.evictions}
-        told |= {one.app for one in picture.log.names.everyone()}
+        apps = {row.app for row in picture.rows} | {entry.app for entry in picture.log.evictions}
+        apps |= {one.app for one in picture.log.names.everyone()}
         # Looking through all workloads is needed only before the first pod exists.
-        return (told if name in told else told | _labelled_apps(lab)) - {""}
+        return (apps if name in apps else apps | _labelled_apps(lab)) - {""}
 
     return Subject(lab, "app", name, lambda _, row: row.app == name, names=names)
 
@@ -174,10 +174,10 @@ def _logged(picture: Picture, kind: str) -> set[str]:
 
 def _labelled_apps(lab: Lab) -> set[str]:
     """Apps of existing workloads."""
-    found: set[str] = set()
+    result: set[str] = set()
     for kind in lab.cluster.kinds():
         for obj in lab.cluster.list(kind) if kind not in ("Pod", "Event") else ():
             template = (obj.get("spec") or {}).get("template") or {}
             for metadata in (obj["metadata"], template.get("metadata") or {} if isinstance(template, dict) else {}):
-                found.add(str((metadata.get("labels") or {}).get("app") or ""))
-    return found
+                result.add(str((metadata.get("labels") or {}).get("app") or ""))
+    return result

@@ -30,12 +30,12 @@ _EVERYWHERE = frozenset(("apiVersion", "kind", "status", "managedFields"))
 
 def warn_unknown_fields(manifests: Iterable[Manifest]) -> list[Notice]:
     """Each field of a kind is reported once, at its first use."""
-    told: dict[tuple[str, str], Notice] = {}
+    notices: dict[tuple[str, str], Notice] = {}
     for one in manifests:
         for path, text in unknown_fields(one.object, one.kind):
-            if (one.kind, path) not in told:
-                told[one.kind, path] = Notice(text, one.where(path), "not-meant")
-    return list(told.values())
+            if (one.kind, path) not in notices:
+                notices[one.kind, path] = Notice(text, one.where(path), "not-meant")
+    return list(notices.values())
 
 
 def unknown_fields(obj: Object, kind: str) -> Iterator[tuple[str, str]]:

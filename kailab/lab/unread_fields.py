@@ -28,11 +28,11 @@ OF_PODS = (
 
 def warn_unread_fields(manifests: Iterable[Manifest]) -> list[Notice]:
     """Each field of a kind is reported once, at its first use."""
-    told: dict[tuple[str, str], Notice] = {}
+    notices: dict[tuple[str, str], Notice] = {}
     for one in manifests:
         for path, field in unread_fields(one.object, one.kind):
-            told.setdefault((one.kind, field.in_cluster), Notice(sentence(field), one.where(path)))
-    return list(told.values())
+            notices.setdefault((one.kind, field.in_cluster), Notice(sentence(field), one.where(path)))
+    return list(notices.values())
 
 
 def sentence(field: Unread) -> str:

@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 def apply_kustomization(manifests: ComponentManifests, folder: str) -> list[Object]:
     """The objects of a folder with a ``kustomization.yaml``, patched. Raises DamagedComponent for files that can't be read."""
     (recipe,) = manifests.objects(f"{folder}/kustomization.yaml")
-    found = [one for file in recipe.get("resources") or () for one in manifests.objects(posixpath.join(folder, file))]
+    result = [one for file in recipe.get("resources") or () for one in manifests.objects(posixpath.join(folder, file))]
     for patch in recipe.get("patches") or ():
         file, target = posixpath.join(folder, patch["path"]), patch.get("target") or {}
         operations = [one for document in manifests.documents(file) for one in document]
-        found = [apply_json_patch(one, operations, file) if _matches(one, target) else one for one in found]
-    return found
+        result = [apply_json_patch(one, operations, file) if _matches(one, target) else one for one in result]
+    return result
 
 
 def apply_json_patch(obj: Object, operations: list[dict[str, Any]], file: str) -> Object:

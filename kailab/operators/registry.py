@@ -38,8 +38,8 @@ class Operator:
     port: int = 0
 
     def load(self) -> Launch:
-        found: Launch = getattr(import_module("kailab.operators.launching"), self.launch)
-        return found
+        result: Launch = getattr(import_module("kailab.operators.launching"), self.launch)
+        return result
 
 
 OPERATORS: Mapping[str, Operator] = {
@@ -113,12 +113,12 @@ def choose_operators(names: str) -> tuple[str, ...]:
         if name not in OPERATORS:
             raise InputError(f"there is no operator {name!r}; there are {', '.join(OPERATORS)}")
     wanted = set(chosen).union(*(OPERATORS[name].needs for name in chosen))
-    found = tuple(name for name in OPERATORS if name in wanted)
-    for one, other, kinds in _collisions(found):
+    result = tuple(name for name in OPERATORS if name in wanted)
+    for one, other, kinds in _collisions(result):
         raise InputError(
             f"{one} and {other} can't run together: both make the pods of {', '.join(kinds)}; leave one out"
         )
-    return found
+    return result
 
 
 def _collisions(names: tuple[str, ...]) -> Iterator[tuple[str, str, list[str]]]:

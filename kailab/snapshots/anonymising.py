@@ -152,10 +152,10 @@ class Names:
         return part if _UID.fullmatch(part) else _WORD.sub(lambda match: self.word(match[0]), part)
 
     def word(self, word: str) -> str:
-        found = self._words.get(word)
-        if found is None:
-            found = self._words[word] = word if _stays(word) else self._mapped(word)
-        return found
+        result = self._words.get(word)
+        if result is None:
+            result = self._words[word] = word if _stays(word) else self._mapped(word)
+        return result
 
     def _mapped(self, word: str) -> str:
         """A word of the same length with at least one letter, and with a capital if ``word`` has one: the permutation is repeated until its
@@ -243,8 +243,8 @@ class _Walk:
         self._text, self._known = names.text, names.known
 
     def object(self, obj: Object) -> Object:
-        found: Object = self._mapping(obj)
-        return found
+        result: Object = self._mapping(obj)
+        return result
 
     def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
         # Unknown field names count as names.

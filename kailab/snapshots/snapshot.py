@@ -84,16 +84,16 @@ def read(path: Path) -> ClusterSnapshot:
         )
     try:
         check(header, body)
-        found = decoding.decode_json(unpacked(body), ClusterSnapshot)
+        result = decoding.decode_json(unpacked(body), ClusterSnapshot)
     except TooLarge as error:
         raise InputError(str(error), place) from None
     except (DamagedFile, zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"damaged: {error}", place) from None
-    for kind, objects in found.objects.items():
+    for kind, objects in result.objects.items():
         for number, obj in enumerate(objects):
             if not isinstance(meta := obj.get("metadata"), dict) or not isinstance(meta.get("name"), str):
                 raise InputError("damaged: expected a name", Where(str(path), 0, f"{kind} {number}", "metadata.name"))
-    return found
+    return result
 
 
 class TooLarge(ValueError):
@@ -109,12 +109,12 @@ def unpacked(body: bytes) -> bytes:
     """Raises TooLarge, zlib.error."""
     most = most_unpacked(len(body))
     decompressor = zlib.decompressobj()
-    found = decompressor.decompress(body, most + 1)
-    if len(found) > most:
+    result = decompressor.decompress(body, most + 1)
+    if len(result) > most:
         raise TooLarge(too_large_message(len(body), most))
     if not decompressor.eof:
         raise zlib.error("the compressed part ends early")
-    return found
+    return result
 
 
 def too_large_message(packed: int, most: int) -> str:

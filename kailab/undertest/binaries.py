@@ -86,13 +86,13 @@ def _documents(file: Path) -> list[Any]:
 def read_definitions(path: Path) -> dict[str, dict[str, Any]]:
     """The CustomResourceDefinitions of a folder or a file, by name. Raises InputError if it can't be read."""
     files = sorted(p for p in path.iterdir() if p.suffix in (".yaml", ".yml")) if path.is_dir() else [path]
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for file in files:
         for document in _documents(file):
             if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition":
                 # By name: of two definitions with one name the last one counts, as if both were applied.
-                found[str((document.get("metadata") or {}).get("name"))] = document
-    return found
+                result[str((document.get("metadata") or {}).get("name"))] = document
+    return result
 
 
 def named_version(folder: Path) -> str:

@@ -167,8 +167,8 @@ def fetch_url(url: str) -> tuple[str, str | None]:
         with opener.open(url, timeout=LOOK_SECONDS) as answer:
             return answer.read().decode("utf-8", "replace"), None
     except urllib.error.HTTPError as error:
-        told = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]
-        return "", f"{url} says {error.code} ({told})"
+        body = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]
+        return "", f"{url} says {error.code} ({body})"
     except (OSError, ValueError) as error:
         return "", f"{url} does not answer ({error})"
 

@@ -48,8 +48,8 @@ class SchedulerKind(RegistryEntry):
 
     def load(self) -> type[SchedulerUnderTest]:
         module, _, name = self.made.partition(":")
-        found: type[SchedulerUnderTest] = getattr(import_module(module), name)
-        return found
+        result: type[SchedulerUnderTest] = getattr(import_module(module), name)
+        return result
 
 
 _DEFAULT_NOT_OURS = BackendConflict(
@@ -171,8 +171,8 @@ def make_scheduler(kind: str, name: str, options: Mapping[str, Any]) -> Schedule
 
 def scheduler_class(name: str) -> type[SchedulerUnderTest]:
     """The class of a scheduler in the registry. Raises ExtensionError if an extension's class can't be used."""
-    found: type[SchedulerUnderTest] = SCHEDULERS.load(name, _lacks)
-    return found
+    result: type[SchedulerUnderTest] = SCHEDULERS.load(name, _lacks)
+    return result
 
 
 def _lacks(found: object) -> str:

@@ -54,12 +54,12 @@ def choose_scheduler(name: str, given: Mapping[str, Any] | None = None) -> Sched
     """The scheduler under test that a user names. ``given``: further options by the names of ``FLAGS``; None counts as not given, and
     options of other schedulers are ignored. Raises InputError for an unknown name and for an option that is given twice."""
     kind, label, options = read_name(name)
-    said = {own.option: (given or {}).get(own.option) for own in SCHEDULERS[kind].own}
-    for option, value in said.items():
+    own_options = {own.option: (given or {}).get(own.option) for own in SCHEDULERS[kind].own}
+    for option, value in own_options.items():
         if value is not None and option in options:
             raise InputError(f"{FLAGS.get(option, option)}: the name of the scheduler, {name}, contains it already")
     return make_scheduler(
-        kind, label, {**options, **{option: value for option, value in said.items() if value is not None}}
+        kind, label, {**options, **{option: value for option, value in own_options.items() if value is not None}}
     )
 
 
@@ -234,10 +234,10 @@ def check_options(
 ) -> None:
     """Raises InputError(s) for options that the backend or the scheduler does not support. ``given``: option name to value; None and
     False count as not given. ``scheduler`` None: any, because each test chooses its own. ``spelt``: how the user writes an option."""
-    said = [name for name, value in given.items() if value is not None and value is not False]
-    found = BACKENDS.not_understood(backend, said, spelt)
+    names = [name for name, value in given.items() if value is not None and value is not False]
+    found = BACKENDS.not_understood(backend, names, spelt)
     if scheduler is not None:
-        found += SCHEDULERS.not_understood(scheduler, said, spelt)
+        found += SCHEDULERS.not_understood(scheduler, names, spelt)
     if found:
         errors = [InputError(text) for text in found]
         raise InputErrors.of(errors)

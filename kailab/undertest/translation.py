@@ -130,8 +130,8 @@ class AppliedQueues:
 
 def share_of(queue: Queue, resource: str) -> Share:
     """The share of a queue in one of ``RESOURCES``."""
-    found: Share = getattr(queue, resource)
-    return found
+    result: Share = getattr(queue, resource)
+    return result
 
 
 def format_amount(resource: str, amount: int) -> str:
@@ -192,11 +192,11 @@ class WorkReader:
 
     def of(self, obj: Object) -> list[TemplateWork]:
         """The work of each template whose pods name KAI's scheduler. Raises NotExpressible for features that no plain group of pods has."""
-        found = []
+        result = []
         for path, template in pod_templates(obj):
             if template["spec"].get("schedulerName") == labels.SCHEDULER_NAME:
-                found.append(self._of(obj, path, template))
-        return found
+                result.append(self._of(obj, path, template))
+        return result
 
     def of_group(self, podgroup: Object) -> TemplateWork:
         """The work of the pods that name a PodGroup written by the user."""
@@ -318,8 +318,8 @@ class _AppliedObjects:
 
     def get(self, api_version: str, kind: str, namespace: str | None, name: str) -> Object | None:
         key = key_of(api_version, kind)
-        if (found := self._objects.get((key, namespace or "", name))) is not None:
-            return found
+        if (result := self._objects.get((key, namespace or "", name))) is not None:
+            return result
         try:
             return self._there.get(key, name, namespace)
         except NotFound:

@@ -37,13 +37,13 @@ class KailabAndKubeScheduler(TwoSchedulers, Kailab):
     quiet_seconds = PROCESS_QUIET_SECONDS
 
     def within(self, wiring: SchedulerWiring) -> InProcessScheduler:
-        found = super().within(wiring)
+        result = super().within(wiring)
         if wiring.live:
-            return found
+            return result
         from kailab.scheduler.baseline import Baseline
 
         # The default scheduler first, because only kailab's scheduler waits for a cycle.
-        return replace(found, controllers=(*found.controllers, Baseline(wiring.cluster)))
+        return replace(result, controllers=(*result.controllers, Baseline(wiring.cluster)))
 
     def version(self, live: bool) -> str:
         default = "kube-scheduler" if live else "a stand-in of kube-scheduler"

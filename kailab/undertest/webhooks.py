@@ -46,15 +46,15 @@ class WebhookServer(NamedTuple):
     def called(self, manifests: Iterable[Object], prefix: str, skipped: Collection[str] = ()) -> list[Object]:
         """Webhook configurations that call this server: names with ``prefix``, URLs in place of services. Objects in the namespaces
         ``skipped`` are not sent to it. The originals are not changed."""
-        found = [copy.deepcopy(one) for one in manifests if one.get("kind") in CONFIGURATIONS]
+        result = [copy.deepcopy(one) for one in manifests if one.get("kind") in CONFIGURATIONS]
         elsewhere = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": sorted(skipped)}
-        for one in found:
+        for one in result:
             one["metadata"]["name"] = prefix + one["metadata"]["name"]
             for webhook in one.get("webhooks", ()):
                 webhook["clientConfig"] = self._client(webhook["clientConfig"]["service"].get("path", "/"))
                 if skipped:
                     webhook.setdefault("namespaceSelector", {}).setdefault("matchExpressions", []).append(elsewhere)
-        return found
+        return result
 
     def converting(self, crd: Object) -> Object:
         """A definition whose versions this server converts into each other. The original is not changed."""

@@ -150,11 +150,11 @@ class Comparison:
             f"{moved} elsewhere" if moved else "",
             f"{evicted} evicted" if (evicted := sum(one.action != MOVING for one in self.evicted)) else "",
         ]
-        told = ", ".join(part for part in parts if part)
+        pods = ", ".join(part for part in parts if part)
         alike = len(self.all_workloads) - len(self.workloads)
         if not self.workloads and not self.queues:
             return "no workload and no queue changes"
-        return f"pods: {told or 'as before'}; {count(len(self.workloads), 'workload')} changed, {alike} as before"
+        return f"pods: {pods or 'as before'}; {count(len(self.workloads), 'workload')} changed, {alike} as before"
 
     def _repr_html_(self) -> str:
         return self.html_table("What changes")

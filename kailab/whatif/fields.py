@@ -64,8 +64,8 @@ FIELDS: Mapping[str, Mapping[str, SettableField]] = {
 def patch_of(lab: Lab, text: str, namespace: str = "default") -> Patch:
     """The patch of a text such as ``queue/team-a.gpu.quota=24``. Raises InputError that names what was expected."""
     target, equals, value = text.partition("=")
-    word, slash, rest = target.partition("/")
-    if not equals or not slash or not rest:
+    word, slash, path_text = target.partition("/")
+    if not equals or not slash or not path_text:
         raise InputError(f"{text!r}: expected KIND/NAME.FIELD=VALUE, as in queue/team-a.gpu.quota=24")
     kind = lab.kind(word)
     fields = _fields(kind)
@@ -73,8 +73,8 @@ def patch_of(lab: Lab, text: str, namespace: str = "default") -> Patch:
         known = sorted({*FIELDS, *(key for key, one in KINDS.items() if one.scalable)})
         raise InputError(f"{text!r}: no field of a {kind} can be set this way; expected one of: {', '.join(known)}")
     # From the end, because names may have dots in them.
-    path = next((path for path in fields if rest.endswith(f".{path}")), "")
-    name = rest.removesuffix(f".{path}") if path else rest
+    path = next((path for path in fields if path_text.endswith(f".{path}")), "")
+    name = path_text.removesuffix(f".{path}") if path else path_text
     if not path or not name:
         raise InputError(f"{text!r}: expected one of these fields after the name: {', '.join(fields)}")
     space = namespace if is_namespaced(kind) else ""

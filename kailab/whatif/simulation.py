@@ -128,20 +128,22 @@ def simulate(lab: Lab, *sources: Source, namespace: str = "default", bound: floa
 
 
 def _subjects(lab: Lab, applied: Applied) -> list[Subject]:
-    found = [
+    result = [
         Subject.of(lab, change.kind, change.name, change.namespace)
         for change in applied.changes
         if change.kind == "Pod" or (change.kind in KINDS and KINDS[change.kind].owns_pods)
     ]
-    if not found:
+    if not result:
         # An unknown kind may have pods in a cluster. Beside known workloads it is more likely a monitor or a role.
-        found = [Subject.of(lab, one.kind, one.name, one.namespace) for one in applied.changes if one.kind not in KINDS]
-    if not found:
+        result = [
+            Subject.of(lab, one.kind, one.name, one.namespace) for one in applied.changes if one.kind not in KINDS
+        ]
+    if not result:
         kinds = ", ".join(sorted({change.kind for change in applied.changes})) or "no objects"
         raise InputError(
             f"nothing to simulate: expected a workload that has pods (a Job, a Deployment ...), found {kinds}"
         )
-    return found
+    return result
 
 
 def _fates(lab: Lab, subjects: Sequence[Subject], start: float, bound: float) -> tuple[WorkloadForecast, ...]:

@@ -106,15 +106,15 @@ def compare_with_waiting(lab: Lab, seconds: float) -> WhatIf:
 
 def differences(predicted: Outcome, seen: Outcome) -> Mapping[str, tuple[Any, Any]]:
     """The differences between a predicted outcome and the real one, by workload and queue; empty if they are equal."""
-    found: dict[str, tuple[Any, Any]] = {}
+    result: dict[str, tuple[Any, Any]] = {}
     for workload in sorted({*predicted.workloads, *seen.workloads}):
         pair = (predicted.workloads.get(workload), seen.workloads.get(workload))
         if pair[0] != pair[1]:
-            found[str(workload)] = pair
+            result[str(workload)] = pair
     for name in sorted({*predicted.queues, *seen.queues}):
         queue_pair = (predicted.queues.get(name), seen.queues.get(name))
         if queue_pair[0] != queue_pair[1]:
-            found[f"Queue/{name}"] = queue_pair
+            result[f"Queue/{name}"] = queue_pair
     if predicted.evictions != seen.evictions:
-        found["evictions"] = (predicted.evictions, seen.evictions)
-    return found
+        result["evictions"] = (predicted.evictions, seen.evictions)
+    return result

@@ -70,11 +70,11 @@ class Workbench:
     def owned(self, owner: Object, kind: str) -> list[Object]:
         """Objects of a kind that the owner controls, in order of creation."""
         uid = owner["metadata"]["uid"]
-        found = self.cluster.dependents(uid, kind)
+        result = self.cluster.dependents(uid, kind)
         # Pods are asked for most, and the store's index is enough for them: who owns one here controls it.
         if kind == "Pod":
-            return found
-        return [obj for obj in found if (ref := controller_of(obj)) is not None and ref["uid"] == uid]
+            return result
+        return [obj for obj in result if (ref := controller_of(obj)) is not None and ref["uid"] == uid]
 
     def wake(self, owner: Object) -> None:
         """Sync the owner again in the next step."""

@@ -111,14 +111,14 @@ class LeaderWorkerSetController(Controller):
         self, owner: Object, controller: Object, name: str, labels: dict[str, str], spec: dict[str, Any]
     ) -> Object | None:
         bench = self._bench
-        found = bench.find("StatefulSet", (owner["metadata"]["namespace"], name))
-        if found is None:
+        result = bench.find("StatefulSet", (owner["metadata"]["namespace"], name))
+        if result is None:
             return bench.create(controller, "StatefulSet", {"metadata": {"name": name, "labels": labels}, "spec": spec})
-        if is_terminating(found):
+        if is_terminating(result):
             return None
-        if found["spec"]["replicas"] != spec["replicas"]:
-            found = bench.patch("StatefulSet", found, {"spec": {"replicas": spec["replicas"]}})
-        return found
+        if result["spec"]["replicas"] != spec["replicas"]:
+            result = bench.patch("StatefulSet", result, {"spec": {"replicas": spec["replicas"]}})
+        return result
 
 
 def _segments(template: Object, *, leader: bool = False) -> dict[str, str]:

@@ -190,10 +190,10 @@ def test_every_row_is_as_the_engine_counts(drawn):
             counted = session.wants([task], session.table.min_gpu_memory) if waits else session.accepted(task)
             if waits or ON_NODE[task.status]:
                 assert row.milli_gpus == counted[2]
-                told = (
+                amounts = (
                     session.requested_amounts(task) if waits else session.held_amounts(task, task.node)
                 )  # what decisions tell
-                assert (told.cpu, told.memory, told.gpu) == counted
+                assert (amounts.cpu, amounts.memory, amounts.gpu) == counted
         held = {row.name for row in shown.pods if row.holds}
         assert held == {f"default/{t.record.name}" for t in tasks if ON_NODE[t.status]}
         team = session.tree.queues["team"]

@@ -89,16 +89,16 @@ def fitting_nowhere(picture: Picture) -> Iterable[AuditFinding]:
 def helpless(picture: Picture, nowhere: Iterable[AuditFinding]) -> dict[str, TaskAmounts]:
     """Queue -> the requests of its work that no larger share would help: it fits nowhere, or lacks pods."""
     known = {name.partition("/")[2] for finding in nowhere for name in finding.objects}
-    found: dict[str, TaskAmounts] = {}
+    result: dict[str, TaskAmounts] = {}
     for name, entry in picture.pending.items():
         if name in known or entry.reason == PendingCode.NOT_READY:
-            sums = found.get(entry.queue, TaskAmounts())
-            found[entry.queue] = TaskAmounts(
+            sums = result.get(entry.queue, TaskAmounts())
+            result[entry.queue] = TaskAmounts(
                 gpu=sums.gpu + sum(one.gpu for one in entry.amounts),
                 cpu=sums.cpu + sum(one.cpu for one in entry.amounts),
                 memory=sums.memory + sum(one.memory for one in entry.amounts),
             )
-    return found
+    return result
 
 
 def above_bounds(picture: Picture) -> Iterable[AuditFinding]:
@@ -196,8 +196,8 @@ def _starved(
         against = (
             "; ".join(return_blockers(picture, one)) or f"up to {amount_text(resource, one.now)} could be taken now"
         )
-        what = amount_text(resource, one.beyond)
-        more = f"{what} beyond its own" if one.over == resource else f"{what} and more {one.over} than its own"
+        amount = amount_text(resource, one.beyond)
+        more = f"{amount} beyond its own" if one.over == resource else f"{amount} and more {one.over} than its own"
         parts.append(f"{one.taker.beside} holds {more}: {against}")
     if len(claims) > SHOWN:
         parts.append(f"{len(claims) - SHOWN} more hold less than these beyond their own")
@@ -252,12 +252,12 @@ def idle(picture: Picture) -> Iterable[AuditFinding]:
             continue
         lent = shares.lent(name)
         if queue.unused > lent:
-            rest = f", of which others use {gpus(lent)}" if lent else ""
+            lent_text = f", of which others use {gpus(lent)}" if lent else ""
             yield AuditFinding(
                 FindingCode.IDLE_QUOTA,
                 Severity.INFO,
                 f"{name} uses {gpus(queue.allocated)} of its quota of {gpus(queue.quota)} and asks for no more; "
-                f"{gpus(queue.unused)} are unused{rest}.",
+                f"{gpus(queue.unused)} are unused{lent_text}.",
                 (f"queue/{name}",),
                 {"quota": queue.quota, "allocated": queue.allocated, "lent": lent, "idle": queue.unused - lent},
             )

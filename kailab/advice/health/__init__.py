@@ -181,12 +181,12 @@ def _never_considered(lab: Lab, picture: Picture) -> list[str]:
     if not picture.scheduler.knows_queues:
         return []
     names = lab.under_test.scheduler_names(lab.adopt_default_scheduler)
-    told = [
+    problems = [
         f"{_waiting_pods(len(pods))} and can't be grouped, so the scheduler never looks at {'it' if len(pods) == 1 else 'them'} "
         f"({some(pods)}): {why}"
         for why, pods in ungrouped_pods(picture, names).items()
     ]
-    return told + [
+    return problems + [
         f"{_waiting_pods(len(pods))} for the scheduler {name}, which is not in this lab: {some(pods)}"
         for name, pods in unscheduled_pods(picture).items()
     ]

@@ -94,12 +94,12 @@ def ask(url: str) -> ProcessAnswer:
 def _read(text: str) -> dict[str, float]:
     from prometheus_client.parser import text_string_to_metric_families
 
-    found: dict[str, float] = {}
+    result: dict[str, float] = {}
     for name, labels, value in _samples(text_string_to_metric_families(text)):
         key = _COUNTED.get(name) or (f"refused_{labels.get('decision', '')}" if name == _REFUSED else "")
         if key:
-            found[key] = found.get(key, 0.0) + value
-    return found
+            result[key] = result.get(key, 0.0) + value
+    return result
 
 
 def _samples(families: Iterable[object]) -> Iterable[tuple[str, dict[str, str], float]]:

@@ -178,31 +178,31 @@ def namespace(given: Given, building: Building) -> Meaning:
 
 
 def guaranteed_gpus(given: Given, building: Building) -> Meaning:
-    told = building.amount(team(given), "gpu", "quota", plain(given.number()), given)
+    text = building.amount(team(given), "gpu", "quota", plain(given.number()), given)
     if given.at("spec.burstQuota.gpus").value is None:
-        told += ", " + building.amount(team(given), "gpu", "limit", plain(given.number()), given)
-    return acts_as(told)
+        text += ", " + building.amount(team(given), "gpu", "limit", plain(given.number()), given)
+    return acts_as(text)
 
 
 def guaranteed_memory(given: Given, building: Building) -> Meaning:
-    told = building.amount(team(given), "memory", "quota", given.megabytes(), given)
+    text = building.amount(team(given), "memory", "quota", given.megabytes(), given)
     if given.at("spec.burstQuota.memory").value is None:
-        told += ", " + building.amount(team(given), "memory", "limit", given.megabytes(), given)
-    return acts_as(f"{told} (MB of what pods request of the node, not of GPUs)")
+        text += ", " + building.amount(team(given), "memory", "limit", given.megabytes(), given)
+    return acts_as(f"{text} (MB of what pods request of the node, not of GPUs)")
 
 
 def burst_gpus(given: Given, building: Building) -> Meaning:
     beside = given.at("spec.guaranteedQuota.gpus")
     own = beside.number() if beside.value is not None else Fraction(0)
-    told = building.amount(team(given), "gpu", "limit", plain(own + given.number()), given)
-    return acts_as(f"{told} (quota and burst together)")
+    text = building.amount(team(given), "gpu", "limit", plain(own + given.number()), given)
+    return acts_as(f"{text} (quota and burst together)")
 
 
 def burst_memory(given: Given, building: Building) -> Meaning:
     beside = given.at("spec.guaranteedQuota.memory")
     own = beside.megabytes() if beside.value is not None else 0
-    told = building.amount(team(given), "memory", "limit", own + given.megabytes(), given)
-    return acts_as(f"{told} (MB, quota and burst together)")
+    text = building.amount(team(given), "memory", "limit", own + given.megabytes(), given)
+    return acts_as(f"{text} (MB, quota and burst together)")
 
 
 pods_per_day = always_means(
@@ -235,11 +235,11 @@ def hierarchy_name(given: Given, building: Building) -> Meaning:
 def hierarchy_weight(given: Given, building: Building) -> Meaning:
     """The quota that a weight amounts to, and the weight for GPUs beyond quotas."""
     name = given.beside("name").text()
-    told = [building.amount(name, "gpu", "overQuotaWeight", plain(given.number()), given)]
+    texts = [building.amount(name, "gpu", "overQuotaWeight", plain(given.number()), given)]
     share = share_of(given, building)
     if share is None:
-        return acts_as(f"{told[0]}; its quota is a share of the cluster's GPUs, whose number is unknown: give --gpus")
-    return acts_as(", ".join([building.amount(name, "gpu", "quota", plain(share), given), *told]))
+        return acts_as(f"{texts[0]}; its quota is a share of the cluster's GPUs, whose number is unknown: give --gpus")
+    return acts_as(", ".join([building.amount(name, "gpu", "quota", plain(share), given), *texts]))
 
 
 def share_of(given: Given, building: Building) -> Fraction | None:
@@ -295,8 +295,8 @@ def strategy(given: Given, building: Building) -> Meaning:
         need = f"{labels.TOPOLOGY_REQUIRED}: {labels.HOSTNAME}"
         return acts_as(f"annotations of the work: {need}, and {labels.TOPOLOGY} with a Topology of that level")
     name = building.pool(given.at("metadata.name").text())
-    told = building.shard(name, "placementStrategy", "gpu", value=way, given=given)
-    return acts_as(f"{told}, for all work of the shard{building.pooled(name)}")
+    text = building.shard(name, "placementStrategy", "gpu", value=way, given=given)
+    return acts_as(f"{text}, for all work of the shard{building.pooled(name)}")
 
 
 def main_placement(given: Given, building: Building) -> Meaning:
@@ -308,14 +308,14 @@ def main_placement(given: Given, building: Building) -> Meaning:
 def preemption_enabled(given: Given, building: Building) -> Meaning:
     if given.flag():
         return always("reclaims and preempts: both are among its actions unless they are taken out")
-    told = [building.without(action, given) for action in ("reclaim", "preempt")]
-    return acts_as(", ".join(told))
+    texts = [building.without(action, given) for action in ("reclaim", "preempt")]
+    return acts_as(", ".join(texts))
 
 
 def grace(given: Given, building: Building) -> Meaning:
     seconds = given.seconds()
-    told = building.policy("checkpoint", "gracePeriod", value=format_duration(seconds), given=given)
-    return acts_as(f"each pod's own spec.terminationGracePeriodSeconds: {seconds:g}; for all at once kailab has {told}")
+    text = building.policy("checkpoint", "gracePeriod", value=format_duration(seconds), given=given)
+    return acts_as(f"each pod's own spec.terminationGracePeriodSeconds: {seconds:g}; for all at once kailab has {text}")
 
 
 priority_difference = always_means(
@@ -329,12 +329,12 @@ preempted_class = always_means(
 
 def preempted_priority(given: Given, building: Building) -> Meaning:
     value = given.count()
-    told = building.priority_class(given.beside("name").text(), value, given)
+    text = building.priority_class(given.beside("name").text(), value, given)
     if value >= NON_PREEMPTIBLE_FROM:
-        told += f"; from {NON_PREEMPTIBLE_FROM} on KAI takes work as non-preemptible unless it says {labels.PREEMPTIBILITY}: preemptible"
+        text += f"; from {NON_PREEMPTIBLE_FROM} on KAI takes work as non-preemptible unless it says {labels.PREEMPTIBILITY}: preemptible"
     building.policy("victimOrder", value="priority", given=given)
     return acts_as(
-        f"{told}; within a queue the lowest goes first, over all queues only with kailab.victimOrder: priority"
+        f"{text}; within a queue the lowest goes first, over all queues only with kailab.victimOrder: priority"
     )
 
 
@@ -368,9 +368,9 @@ weighted = switch(
 def time_weighted(given: Given, building: Building) -> Meaning:
     if not given.flag():
         return always("goes without: how long work waited decides only among equals")
-    told = building.policy("agedAfter", value="24h", given=given)
+    text = building.policy("agedAfter", value="24h", given=given)
     return kailab_only(
-        f"{told}; KAI's spec.usageDBConfig weighs what queues used before, not how long their work waits"
+        f"{text}; KAI's spec.usageDBConfig weighs what queues used before, not how long their work waits"
     )
 
 
@@ -392,13 +392,13 @@ def criterion(given: Given, building: Building) -> Meaning:
 
 def criterion_weight(given: Given, building: Building) -> Meaning:
     name = _WEIGHTS[given.beside("criterion").one_of(tuple(_WEIGHTS))]
-    told = building.policy("jobOrder", "weights", name, value=plain(given.number()), given=given)
-    return kailab_only(told)
+    text = building.policy("jobOrder", "weights", name, value=plain(given.number()), given=given)
+    return kailab_only(text)
 
 
 def drained_jobs(given: Given, building: Building) -> Meaning:
-    told = building.shard(MAIN, "queueDepthPerAction", "allocate", value=given.count(), given=given)
-    return acts_as(f"{told}, of each queue")
+    text = building.shard(MAIN, "queueDepthPerAction", "allocate", value=given.count(), given=given)
+    return acts_as(f"{text}, of each queue")
 
 
 least_resources = always_means(none("no job is too small; an admission policy can refuse it"))

@@ -114,16 +114,16 @@ def _bare(kind: str) -> str:
 
 def _dependents(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: set[str], makers: Iterable[str]) -> Found:
     """Marked objects, objects whose owner is deleted, and pods on nodes of the lab."""
-    found: Found = []
+    result: Found = []
     for kind in (*makers, *_FOLLOWERS):
         for obj in cluster.list(kind):
             metadata = obj["metadata"]
             owners = {reference["uid"] for reference in metadata.get("ownerReferences") or ()}
             marked = (metadata.get("labels") or {}).get(MARK) == mark
             if marked or owners & gone or (kind == "Pod" and obj["spec"].get("nodeName") in nodes):
-                found.append((kind, obj))
+                result.append((kind, obj))
                 gone.add(metadata["uid"])
-    return found
+    return result
 
 
 def _delete(cluster: KubernetesCluster, found: Found) -> None:
@@ -179,8 +179,8 @@ def provide_nodes(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Ob
         if _is_own(node, mark) and (name not in wanted or not _same(node, wanted[name]))
     ]
     _write(cluster, [DeleteWrite("Node", name) for name in stale])
-    kept = there.keys() - stale
-    new = [node for name, node in wanted.items() if name not in kept]
+    unchanged = there.keys() - stale
+    new = [node for name, node in wanted.items() if name not in unchanged]
     _write(cluster, [CreateWrite(node) for node in new])
 
 
@@ -313,14 +313,14 @@ class KubernetesVenue:
     def run(self, spec: LabSpec, observer: Observer, changing: Callable[[], list[str]]) -> tuple[Parts, LiveSettling]:
         scheduler = spec.under_test
         parts = make_parts(self.cluster, spec, observer, live=True, external=self.detached)
-        rest = self.rest(scheduler)
-        quiet = PROCESS_QUIET_SECONDS if self.detached or rest else scheduler.quiet_seconds
+        idle_detector = self.rest(scheduler)
+        quiet = PROCESS_QUIET_SECONDS if self.detached or idle_detector else scheduler.quiet_seconds
         operators = self.operators()
         if operators is not None:
             quiet = max(quiet, PROCESS_QUIET_SECONDS)
         pace = LiveSettling(
             self.cluster, parts.controllers, parts.scheduler,
-            considers=scheduler.answers, rest=rest, quiet=quiet, owed=scheduler.give_up_seconds,
+            considers=scheduler.answers, rest=idle_detector, quiet=quiet, owed=scheduler.give_up_seconds,
             deadline=self.patience, retry_at=parts.retry_at, operators=operators, writes=scheduler.writes,
         )  # fmt: skip
         return parts, pace

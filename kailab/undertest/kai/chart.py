@@ -60,12 +60,12 @@ def _is_packed(file: Path) -> bool:
 
 
 def _tables(packed: tarfile.TarFile) -> dict[str, Any]:
-    found = {}
+    result = {}
     for member in packed:
         name = member.name.removeprefix("./")
         if name in ("manifest.json", "index.json") and (content := packed.extractfile(member)) is not None:
-            found[name] = json.loads(content.read(LARGEST_FILE))
-    return found
+            result[name] = json.loads(content.read(LARGEST_FILE))
+    return result
 
 
 def _image_names(table: str, content: Any) -> Iterator[str]:
@@ -127,14 +127,14 @@ def find_chart(release: str, folder: Path | str | None = None) -> ChartSource:
         raise InputError(f"kai@{release}: {error.message}") from None
     if dialect is None:
         raise InputError(f"kai@{release}: expected a release of KAI, as in kai@v0.16.8")
-    told = str(folder or os.environ.get(CHART_ENV) or "")
-    if not told:
+    folder_text = str(folder or os.environ.get(CHART_ENV) or "")
+    if not folder_text:
         ref = _PUBLISHED if dialect.number >= _MOVED else _PUBLISHED_BEFORE
         return ChartSource(release, dialect, Chart(ref, release))
-    place = Path(told).expanduser().absolute()
+    place = Path(folder_text).expanduser().absolute()
     if not place.is_dir():
-        what = "is a file" if place.exists() else "is not there"
-        raise InputError(f"{what}; expected the folder with KAI's chart and images", Where(file=str(place)))
+        problem = "is a file" if place.exists() else "is not there"
+        raise InputError(f"{problem}; expected the folder with KAI's chart and images", Where(file=str(place)))
     chart, numbered, others = _chart(place, release)
     archives = [found for path in others if (found := read_image_archive(path)) is not None]
     return ChartSource(release, dialect, Chart(str(chart)), numbered, tuple(archives))
@@ -221,7 +221,7 @@ def chart_values(source: ChartSource) -> dict[str, Any]:
     common: dict[str, Any] = {"leaderElection": False, "gpuSharing": True, "tolerations": _REAL_NODES}
     if registry:
         common |= {"registry": registry, "tag": tag}
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "global": common,
         # Labs have their own queues, and the chart's queues would share with them.
         "defaultQueue": {"createDefaultQueue": False},
@@ -229,10 +229,10 @@ def chart_values(source: ChartSource) -> dict[str, Any]:
         "admission": {"gpuPodRuntimeClassName": "", "gpuFractionRuntimeClassName": ""},
     }
     if source.dialect.number < _OPERATOR:
-        found["binder"] = {"additionalArgs": ["--fake-gpu-nodes=true"]}
+        result["binder"] = {"additionalArgs": ["--fake-gpu-nodes=true"]}
         told = shard_arguments(source.dialect)
-        found["scheduler"] = {"additionalArgs": [f"--{flag}={value}" for flag, value in told.items()]}
-    return found
+        result["scheduler"] = {"additionalArgs": [f"--{flag}={value}" for flag, value in told.items()]}
+    return result
 
 
 def has_operator(dialect: ReleaseFeatures) -> bool:

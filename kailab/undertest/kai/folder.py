@@ -76,8 +76,8 @@ def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None)
             f"--kai-bin) or in {BINARIES_ENV}. It holds {', '.join(BINARIES)}, and KAI's CRDs in crds/"
         )
     if not folder.is_dir():
-        told = "is a file" if folder.exists() else "is not there"
-        raise InputError(f"{told}; expected the folder of KAI's binaries", Where(file=str(folder)))
+        problem = "is a file" if folder.exists() else "is not there"
+        raise InputError(f"{problem}; expected the folder of KAI's binaries", Where(file=str(folder)))
     found = {name: locate_program(folder, name, _WHOLE) for name in BINARIES}
     try:
         version, dialect = _release(folder, found)

@@ -76,8 +76,8 @@ def installed_release(cluster: Cluster) -> str:
 
 def noted_objects(cluster: Cluster) -> list[tuple[str, str]]:
     """(kind key, name) of the cluster-wide objects of the installed chart."""
-    told = str(_notes(_namespace(cluster)).get(OBJECTS_NOTE, ""))
-    pairs = (one.partition("/") for one in told.split(",") if one)
+    noted = str(_notes(_namespace(cluster)).get(OBJECTS_NOTE, ""))
+    pairs = (one.partition("/") for one in noted.split(",") if one)
     return [(KEYS[kind], name) for kind, _, name in pairs if kind in KEYS]
 
 
@@ -89,7 +89,7 @@ def cluster_wide_objects(objects: list[dict[str, Any]]) -> list[tuple[str, str]]
 
 def conflicting_objects(cluster: Cluster, objects: list[dict[str, Any]]) -> list[str]:
     """Existing objects that the chart would create and that no lab did. An installation would take them over and finally delete them."""
-    found = [f"{CRD} {crd['metadata']['name']}" for crd in definitions_of_chart(cluster) if not _labs(crd)]
+    result = [f"{CRD} {crd['metadata']['name']}" for crd in definitions_of_chart(cluster) if not _labs(crd)]
     names = [*cluster_wide_objects(objects), ("Namespace", RELEASE.namespace)]
     for kind, name in dict.fromkeys(names):
         try:
@@ -97,8 +97,8 @@ def conflicting_objects(cluster: Cluster, objects: list[dict[str, Any]]) -> list
         except NotFound:
             continue
         if not _labs(obj):
-            found.append(f"{kind} {name}")
-    return found
+            result.append(f"{kind} {name}")
+    return result
 
 
 def definitions_of_chart(cluster: Cluster) -> list[Object]:
@@ -142,10 +142,10 @@ def failure_of_pods(cluster: Cluster) -> str:
             continue
         for container in status.get("containerStatuses") or ():
             state = container.get("state") or {}
-            if (told := state.get("waiting") or state.get("terminated")) is not None:
+            if (reason := state.get("waiting") or state.get("terminated")) is not None:
                 last = (container.get("lastState") or {}).get("terminated") or {}
                 code = f" (it ended with {last['exitCode']})" if "exitCode" in last else ""
-                return f"pod {pod['metadata']['name']}: {told.get('reason', 'not running')}{code}"
+                return f"pod {pod['metadata']['name']}: {reason.get('reason', 'not running')}{code}"
         if not status.get("containerStatuses"):
             conditions = status.get("conditions") or ()
             why = next((one.get("message", "") for one in conditions if one.get("status") == "False"), "")
@@ -180,8 +180,8 @@ def _runs_scheduler(deployment: Object) -> bool:
 
 
 def _containers(deployment: Object) -> list[Object]:
-    found: list[Object] = deployment["spec"]["template"]["spec"]["containers"]
-    return found
+    result: list[Object] = deployment["spec"]["template"]["spec"]["containers"]
+    return result
 
 
 def _namespace(cluster: Cluster) -> Object:
@@ -245,9 +245,9 @@ class Installation:
         if there:
             uninstall_chart(cluster, self.helm)
         elif found := conflicting_objects(cluster, self._objects):
-            told = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+            names = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
             raise InputError(
-                f"kai@{self.source.release} can't be installed: the cluster has {told}, which no lab installed. Remove it, or let the existing KAI "
+                f"kai@{self.source.release} can't be installed: the cluster has {names}, which no lab installed. Remove it, or let the existing KAI "
                 "decide: --scheduler kai"
             )
         definitions = self.helm.definitions(self._chart)
@@ -272,10 +272,10 @@ class Installation:
             self.helm.install(
                 RELEASE, self._chart, chart_values(self.source), INSTALL_SECONDS, lambda: _can_start(cluster)
             )
-            told = shard_arguments(self.source.dialect, flags)
-            self._configure(cluster, told)
+            arguments = shard_arguments(self.source.dialect, flags)
+            self._configure(cluster, arguments)
             tell(f"waiting until KAI {self.source.release} schedules")
-            self._await(cluster, told)
+            self._await(cluster, arguments)
             _probe(cluster)
         # Also after Ctrl-C: a partial installation would schedule the pods of the next lab.
         except BaseException:
@@ -327,8 +327,8 @@ def uninstall_chart(cluster: Cluster, helm: Helm) -> None:
     def left() -> list[str]:
         return [f"{kind} {name}" for kind, name in dict.fromkeys([*going, last]) if object_exists(cluster, kind, name)]
 
-    if rest := poll_until(left, lambda found: not found, GONE_SECONDS, pause=_LOOK_SECONDS):
-        raise SchedulerFailed(f"these objects of KAI's chart remain after {GONE_SECONDS:.0f} s: {', '.join(rest)}")
+    if remaining := poll_until(left, lambda found: not found, GONE_SECONDS, pause=_LOOK_SECONDS):
+        raise SchedulerFailed(f"these objects of KAI's chart remain after {GONE_SECONDS:.0f} s: {', '.join(remaining)}")
 
 
 def _can_start(cluster: Cluster) -> None:

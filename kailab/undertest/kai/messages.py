@@ -71,7 +71,7 @@ class EvictionEvents:
         return {uid: EvictionReason(message) for uid, message in found.items() if message}
 
     def _said(self) -> dict[tuple[str, str], _EvictEvents]:
-        found: dict[tuple[str, str], _EvictEvents] = defaultdict(list)
+        result: dict[tuple[str, str], _EvictEvents] = defaultdict(list)
         for event in self._there.list("Event"):
             about = event.get("involvedObject") or {}
             if event.get("reason") != "Evict" or about.get("kind") != "PodGroup":
@@ -79,10 +79,10 @@ class EvictionEvents:
             message = str(event.get("message", ""))
             when = parse_time(event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
             several = message.startswith(_COMBINED)
-            found[about.get("namespace", ""), about.get("name", "")].append(
+            result[about.get("namespace", ""), about.get("name", "")].append(
                 (when, message.removeprefix(_COMBINED), several)
             )
-        return found
+        return result
 
 
 def _group(pod: Object) -> tuple[str, str]:

@@ -227,11 +227,11 @@ def programs_of(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: T
             metrics_check(_metrics(queues), _AT_WORK, _NOT_AT_WORK),
         ),
     ]  # fmt: skip
-    kept = _with_free_ports(kai, found, tell)
+    runnable = _with_free_ports(kai, found, tell)
     serves = _serves_pods(plane, kai, tell)
     if serves == ADMISSION:
-        kept.append(made.admission(webhook))
-    return KaiPrograms(kept, WebhookServer(made.serving(serves), webhook) if serves else None)
+        runnable.append(made.admission(webhook))
+    return KaiPrograms(runnable, WebhookServer(made.serving(serves), webhook) if serves else None)
 
 
 class _ProgramFactory:
@@ -294,7 +294,7 @@ def _serves_pods(plane: Plane, kai: KaiFolder, tell: Tell) -> str | None:
 def _with_free_ports(kai: KaiFolder, found: Sequence[Program], tell: Tell) -> list[Program]:
     """Leave out programs whose fixed ports are in use, by another lab or an earlier program; decisions do not depend on these programs."""
     taken: dict[int, str] = {}
-    kept = []
+    runnable = []
     for program in found:
         name = program.name.removeprefix("kai-")
         ports = kai.dialect.fixed_ports(name)
@@ -306,8 +306,8 @@ def _with_free_ports(kai: KaiFolder, found: Sequence[Program], tell: Tell) -> li
             )
             continue
         taken |= dict.fromkeys(ports, name)
-        kept.append(program)
-    return kept
+        runnable.append(program)
+    return runnable
 
 
 def _at(flag: str, port: int) -> str:

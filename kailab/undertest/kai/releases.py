@@ -159,8 +159,8 @@ class ReleaseFeatures(NamedTuple):
 
     def ignored_words(self, obj: dict[str, Any]) -> list[str]:
         """Labels, annotations and fields of an object and its pods that later releases introduced."""
-        said = set(_labels_and_fields(obj))
-        return [word for word, span in {**LABELS, **FIELDS}.items() if word in said and not span.holds(self.number)]
+        used = set(_labels_and_fields(obj))
+        return [word for word, span in {**LABELS, **FIELDS}.items() if word in used and not span.holds(self.number)]
 
     def wants_certificate(self, program: str) -> bool:
         """True if the program always serves a webhook."""
@@ -261,11 +261,11 @@ def _fits(number: Number, marks: Collection[tuple[str, str]]) -> bool:
 
 def marks_of(binaries: Mapping[str, Path]) -> set[tuple[str, str]]:
     """The entries of ``MARKS`` that these programs contain."""
-    found = set()
+    result = set()
     for program in sorted({program for program, _ in MARKS}):
         words = words_in(binaries[program], [word for one, word in MARKS if one == program])
-        found |= {(program, word) for word in words}
-    return found
+        result |= {(program, word) for word in words}
+    return result
 
 
 def words_in(binary: Path, words: Iterable[str]) -> set[str]:

@@ -101,8 +101,8 @@ def _gpu_order(listed: list[str], sharing: str) -> list[str]:
     wanted = {"binpack": ["gpupack"], "spread": ["gpuspread"], "any": []}[sharing]
     # At the same position, because the order of plugins matters.
     place = next((listed.index(name) for name in ("gpupack", "gpuspread") if name in listed), len(listed))
-    rest = [name for name in listed if name not in ("gpupack", "gpuspread")]
-    return rest[:place] + wanted + rest[place:]
+    others = [name for name in listed if name not in ("gpupack", "gpuspread")]
+    return others[:place] + wanted + others[place:]
 
 
 def _arguments(config: EngineConfig) -> dict[str, dict[str, str]]:
@@ -126,18 +126,18 @@ def _arguments(config: EngineConfig) -> dict[str, dict[str, str]]:
 
 def _budgets(budget: SearchBudget) -> dict[str, Any]:
     """Kailab's counts as KAI's durations (see ``search_budgets``)."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if budget.per_job:
-        found["maxJobSearchDuration"] = _searched(budget.per_job)
+        result["maxJobSearchDuration"] = _searched(budget.per_job)
     if budget.min_per_job:
-        found["minJobSearchDuration"] = _searched(budget.min_per_job)
+        result["minJobSearchDuration"] = _searched(budget.min_per_job)
     for key, counts in (
         ("maxActionSearchDuration", budget.per_action),
         ("maxGeneratorSearchDuration", budget.per_generator),
     ):
         if counts:
-            found[key] = {name: _searched(count) for name, count in counts.items()}
-    return found
+            result[key] = {name: _searched(count) for name, count in counts.items()}
+    return result
 
 
 def _searched(count: int) -> str:

@@ -43,12 +43,12 @@ class Kueue(SchedulerUnderTest):
         queues = AppliedQueues(objects, there)
         work = WorkTranslation(objects, there, queues, self.title)
         last = max((number for number, obj in enumerate(objects) if kind_key(obj) == "Queue"), default=-1)
-        found: list[Sequence[Object]] = []
+        result: list[Sequence[Object]] = []
         for number, obj in enumerate(objects):
             # The translation of a queue depends on its parents and children, so the whole tree is translated again.
             tree = translate_tree(queues, there, self.title) if number == last else []
-            found.append([*work.translate_object(number, obj), *tree])
-        return found
+            result.append([*work.translate_object(number, obj), *tree])
+        return result
 
     def await_prerequisites(self, there: Cluster) -> None:
         from kailab.undertest.kueue.processes import await_queues

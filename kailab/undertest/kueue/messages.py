@@ -76,8 +76,8 @@ def parse_eviction(message: str) -> EvictionCondition | None:
 
 def find_evictions(pods: Sequence[Object], there: Cluster) -> dict[str, EvictionReason]:
     """See ``Stopped``."""
-    told = {pod["metadata"]["uid"]: _eviction_message(pod, there) for pod in pods}
-    return {uid: EvictionReason(message) for uid, message in told.items() if message is not None}
+    messages = {pod["metadata"]["uid"]: _eviction_message(pod, there) for pod in pods}
+    return {uid: EvictionReason(message) for uid, message in messages.items() if message is not None}
 
 
 def _eviction_message(pod: Object, there: Cluster) -> str | None:

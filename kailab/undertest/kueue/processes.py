@@ -115,8 +115,8 @@ def _queue_read(queue: Object) -> bool:
     """True if the condition ``Active`` is about the present generation (``updateCqStatusIfChanged``,
     pkg/controller/core/clusterqueue_controller.go)."""
     wanted = queue["metadata"].get("generation", 0)
-    told = conditions_of(queue)
-    return any(one["type"] == "Active" and one.get("observedGeneration", 0) >= wanted for one in told)
+    conditions = conditions_of(queue)
+    return any(one["type"] == "Active" and one.get("observedGeneration", 0) >= wanted for one in conditions)
 
 
 # --- idle detection ---------------------------------------------------------------------------------------------------

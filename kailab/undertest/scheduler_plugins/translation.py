@@ -52,11 +52,11 @@ def translate(objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Ob
         queues.refuse_weights(NAME)
         queues.refuse_priorities(NAME)
         queues.refuse_min_runtimes(NAME)
-    became = [list(saying.of(obj)) for obj in objects]
+    translations = [list(saying.of(obj)) for obj in objects]
     last = max((index for index, obj in enumerate(objects) if kind_key(obj) == "Queue"), default=None)
     if last is not None:
-        became[last] += _unowned(queues)
-    return became
+        translations[last] += _unowned(queues)
+    return translations
 
 
 def space_of(kind: str, name: str, namespace: str, there: Cluster) -> str:

@@ -65,13 +65,13 @@ class VolcanoFolder:
     def version(self) -> str:
         """As its scheduler reports it, else from the folder's name; "" if neither has it."""
         try:
-            said = subprocess.run(
+            completed = subprocess.run(
                 [self.programs["scheduler"], "--version"],
                 capture_output=True, text=True, timeout=_VERSION_SECONDS, check=False, stdin=subprocess.DEVNULL,
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError):
             return named_version(self.path)
-        found = _VERSION_LINE.search(said.stdout)
+        found = _VERSION_LINE.search(completed.stdout)
         return found[1] if found else named_version(self.path)
 
 
@@ -85,8 +85,8 @@ def find_volcano(given: Path | str | None = None) -> VolcanoFolder:
         )
     folder = Path(text).expanduser().absolute()
     if not folder.is_dir():
-        told = "is a file" if folder.exists() else "is not there"
-        raise InputError(f"{told}; expected the folder of Volcano's programs", Where(file=str(folder)))
+        problem = "is a file" if folder.exists() else "is not there"
+        raise InputError(f"{problem}; expected the folder of Volcano's programs", Where(file=str(folder)))
     found = {name: locate_program(folder, name, _WHOLE) for name in PROGRAMS}
     return VolcanoFolder(folder, found, _crds(folder / "crds"))
 

@@ -78,13 +78,13 @@ class _Translation:
 
     def _deserved(self, queue: Queue) -> dict[str, str]:
         """An unlimited quota deserves all capacity. A resource that is not named is not deserved and can always be reclaimed."""
-        found = {}
+        result = {}
         for name in RESOURCES:
             quota = share_of(queue, name).quota
-            found[RESOURCE_NAMES[name]] = format_amount(
+            result[RESOURCE_NAMES[name]] = format_amount(
                 name, self._queues.capacity(name) if quota == UNLIMITED else quota
             )
-        return found
+        return result
 
     def _gang(self, work: TemplateWork) -> Iterator[Object]:
         if not work.gang or (work.namespace, work.gang) in self._gangs:
@@ -114,12 +114,12 @@ def _preemptable(work: TemplateWork) -> dict[str, str]:
 
 
 def _limits(queue: Queue) -> dict[str, str]:
-    found = {}
+    result = {}
     for name in RESOURCES:
         limit = share_of(queue, name).limit
         # For these two, 0 means no limit.
         if limit == 0 and name != "gpu":
             raise NotExpressible(messages.NAME, f"limit of 0 for {name}", f"Queue/{queue.name}")
         if limit != UNLIMITED:
-            found[RESOURCE_NAMES[name]] = format_amount(name, limit)
-    return found
+            result[RESOURCE_NAMES[name]] = format_amount(name, limit)
+    return result

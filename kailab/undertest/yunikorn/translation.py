@@ -82,22 +82,22 @@ def _queue(queues: AppliedQueues, queue: Queue, above: Amounts) -> dict[str, Any
     most = _max_amounts(queue, above)
     least = _guaranteed_amounts(queues, queue, most)
     children = [_queue(queues, child, most) for child in queues.below(queue.name)]
-    found: dict[str, Any] = {"name": queue.name}
+    result: dict[str, Any] = {"name": queue.name}
     if children:
-        found["parent"] = True
+        result["parent"] = True
     resources = {
         "guaranteed": _amount_texts(least),
         "max": _amount_texts(most) | (_NO_BOUND if most and not any(most.values()) else {}),
     }
-    found["resources"] = {name: amounts for name, amounts in resources.items() if amounts}
-    found["properties"] = {
+    result["resources"] = {name: amounts for name, amounts in resources.items() if amounts}
+    result["properties"] = {
         "priority.policy": "fence",
         "priority.offset": str(queue.priority - DEFAULT_QUEUE_PRIORITY),
         "preemption.delay": _PREEMPTION_DELAY,
     }
     if children:
-        found["queues"] = children
-    return found
+        result["queues"] = children
+    return result
 
 
 def _max_amounts(queue: Queue, above: Amounts) -> Amounts:
@@ -107,7 +107,7 @@ def _max_amounts(queue: Queue, above: Amounts) -> Amounts:
 
 
 def _guaranteed_amounts(queues: AppliedQueues, queue: Queue, most: Amounts) -> Amounts:
-    found = {}
+    result = {}
     for name in RESOURCES:
         quota = share_of(queue, name).quota
         if quota == UNLIMITED:
@@ -115,8 +115,8 @@ def _guaranteed_amounts(queues: AppliedQueues, queue: Queue, most: Amounts) -> A
             if name != "gpu" or queue.name in queues.parents:
                 continue
             quota = queues.capacity(name)
-        found[name] = min(quota, most.get(name, quota))
-    return found
+        result[name] = min(quota, most.get(name, quota))
+    return result
 
 
 def _amount_texts(amounts: Amounts) -> dict[str, str]:
@@ -140,11 +140,11 @@ def translate(objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Ob
         queues.refuse_weights(messages.NAME)
         queues.refuse_overcommitted(messages.NAME)
         queues.refuse_min_runtimes(messages.NAME)
-    became = [list(_translate_object(obj, queues, reading)) for obj in objects]
+    translations = [list(_translate_object(obj, queues, reading)) for obj in objects]
     if changed:
         # KAI's own objects stay, because labs count by them; this scheduler ignores them.
-        became[changed[-1]].append(config_map(queues))
-    return became
+        translations[changed[-1]].append(config_map(queues))
+    return translations
 
 
 def _translate_object(obj: Object, queues: AppliedQueues, reading: WorkReader) -> Iterator[Object]:
