@@ -114,7 +114,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class TrialOutcome:
+class StepOutcome:
     """What happened on the fork on which a step was tried. ``running``: pods of the subject. ``evicted`` and ``moved``: full names of pods
     that are evicted for it, or placed on another node. ``failed``: workloads that fail by these evictions, with the reason, as a Job does
     beyond its backoffLimit."""
@@ -142,7 +142,7 @@ class Step:
     do: str
     changes: tuple[Mapping[str, Any], ...] = ()
     checked: bool = False
-    outcome: TrialOutcome | None = None
+    outcome: StepOutcome | None = None
 
     def data(self) -> dict[str, Any]:
         """For programs, redacted as evidence is; ``changes`` is complete."""

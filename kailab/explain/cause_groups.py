@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from kailab.explain.answer import Cause, CauseCode, CauseGroup
 from kailab.explain.cause_kinds import CAUSE_KINDS, find_causes
-from kailab.explain.causes.waiting_group import WaitingGroup, waiting_podgroups
+from kailab.explain.causes.waiting_group import WaitingPodGroup, waiting_podgroups
 from kailab.explain.subject import PodsAtMoment
 from kailab.lab.picture import group_of
 
@@ -34,7 +34,7 @@ def waiting_groups(state: PodsAtMoment) -> list[CauseGroup]:
         return list(groups.values())
     subject = state.subject
     name = f"{subject.namespace}/{subject.name}" if subject.kind == "PodGroup" else ""
-    return [CauseGroup((), find_causes(WaitingGroup(state, name, ())))]
+    return [CauseGroup((), find_causes(WaitingPodGroup(state, name, ())))]
 
 
 def causes_now(state: PodsAtMoment) -> tuple[Cause, ...]:
@@ -64,7 +64,7 @@ def _behind_itself(state: PodsAtMoment, cause: Cause) -> bool:
     return bool(ahead) and ahead <= {group_of(row) for row in state.pods}
 
 
-def likeness(group: WaitingGroup) -> Hashable:
+def likeness(group: WaitingPodGroup) -> Hashable:
     """A key that is equal for PodGroups with the same causes, such as replicas of one Deployment."""
     record = group.record
     if record is None:

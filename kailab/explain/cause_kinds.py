@@ -14,12 +14,12 @@ from typing import TypeAlias
 
 from kailab.explain.answer import Cause, CauseCode
 from kailab.explain.causes import node_capacity, node_restrictions, objects, queue_limits, queue_order, queue_shares
-from kailab.explain.causes.waiting_group import WaitingGroup
+from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.steps import node_steps, pod_steps, queue_steps, work_steps
 from kailab.explain.steps.proposals import ProposalFamily
 from kailab.explain.steps.question_context import QuestionContext
 
-Finder: TypeAlias = Callable[[WaitingGroup], Iterable[Cause]]
+Finder: TypeAlias = Callable[[WaitingPodGroup], Iterable[Cause]]
 StepFamily: TypeAlias = Callable[[QuestionContext], Iterable[ProposalFamily]]
 
 
@@ -277,7 +277,7 @@ FALLBACK_FINDERS: tuple[Finder, ...] = (
 """Asked only where the others find nothing: what they find is true of most work that waits."""
 
 
-def find_causes(group: WaitingGroup) -> tuple[Cause, ...]:
+def find_causes(group: WaitingPodGroup) -> tuple[Cause, ...]:
     """The causes of a waiting group, one of each code, the first cause first."""
     return least_last(_found(group, FINDERS) or _found(group, FALLBACK_FINDERS))
 
@@ -287,7 +287,7 @@ def least_last(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     return tuple(sorted(causes, key=lambda cause: CAUSE_KINDS[cause.code].says_least))
 
 
-def _found(group: WaitingGroup, finders: Sequence[Finder]) -> list[Cause]:
+def _found(group: WaitingPodGroup, finders: Sequence[Finder]) -> list[Cause]:
     causes: list[Cause] = []
     for finder in finders:
         causes += [cause for cause in finder(group) if cause.code not in {other.code for other in causes}]

@@ -191,7 +191,7 @@ def _level(division: Division, own: Entitled) -> Iterable[str]:
         yield f"  What rounding to whole units left, one each: {some(each)}."
     if not own.weight and own.requested > own.by_quota:
         yield f"  {own.queue} has weight 0: it gets nothing beyond its quota."
-    left = f"; {words(division.left)} remain undivided" if division.left else ""
+    left = f"; {words(division.left)} left undivided" if division.left else ""
     yield f"  So {own.queue} is due {words(own.fair_share)}{left}."
 
 

@@ -21,7 +21,7 @@ from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
 from kailab.engine.relaxing.rules import Draft, Relaxation
 from kailab.errors import KailabError
-from kailab.explain.answer import Cause, Step, TrialOutcome
+from kailab.explain.answer import Cause, Step, StepOutcome
 from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS
 from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, combined
@@ -243,7 +243,7 @@ class WorkingProposal(NamedTuple):
     """A proposal that let the subject run on a fork."""
 
     proposal: Proposal
-    outcome: TrialOutcome
+    outcome: StepOutcome
 
     @property
     def step(self) -> Step:
@@ -303,7 +303,7 @@ class StepTrials:
                 low = middle + 1
         return best
 
-    def _outcome(self, context: QuestionContext, copy: Lab) -> TrialOutcome | None:
+    def _outcome(self, context: QuestionContext, copy: Lab) -> StepOutcome | None:
         picture = copy.picture(context.picture)
         try:
             after = context.subject.state(copy, picture)
@@ -317,7 +317,7 @@ class StepTrials:
             tuple(dict.fromkeys(entry.pod for entry in evicted if entry.is_move is moves)) for moves in (False, True)
         )
         moved = tuple(name for name in moved if name not in gone)
-        return TrialOutcome(len(after.running), gone, moved, tuple(_failed(context, copy, gone)))
+        return StepOutcome(len(after.running), gone, moved, tuple(_failed(context, copy, gone)))
 
 
 def _failed(context: QuestionContext, copy: Lab, evicted: Sequence[str]) -> Iterator[str]:

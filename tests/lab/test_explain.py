@@ -86,7 +86,7 @@ def test_a_queue_that_borrows_and_one_that_lends(lab, queue, job):
         "GPU share of a: 32 GPUs (all there is), divided among 2 queues.",
         "  Quota first: a 8 GPUs (quota 8 GPUs, asks for 20 GPUs), b 0 GPUs (asks for 0 GPUs, quota 24 GPUs); 24 GPUs left.",
         "  Priority 100, 24 GPUs by weight: a 12 GPUs (weight 1: 100 %, all it wants).",
-        "  So a is due 20 GPUs; 12 GPUs remain undivided.",
+        "  So a is due 20 GPUs; 12 GPUs left undivided.",
     ]
     lender = ask(lab, "Queue", "b", tried=False)
     assert (

@@ -46,7 +46,7 @@ from kailab.explain.causes.node_facts import (
     rows_of,
 )
 from kailab.explain.causes.node_restrictions import closed_node_causes, cordon_cause, taint_cause
-from kailab.explain.causes.waiting_group import WaitingGroup
+from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.subject import workload_podgroups
 from kailab.lab.wording import capitalized, count, some
 
@@ -333,7 +333,7 @@ _SHORTAGES: Mapping[Resource, tuple[CauseCode, int, str]] = {
 _DEVICES = (RoomGiven(("gpu",)), RoomGiven(("extended",)), ClaimsGone())
 
 
-def find_lacking_room(group: WaitingGroup) -> Iterable[Cause]:
+def find_lacking_room(group: WaitingPodGroup) -> Iterable[Cause]:
     """Causes that say more than that too little is free: fragmentation, other pods, topology, or CPU where GPUs are free."""
     facts = group.node_facts
     if facts is None:
@@ -356,7 +356,7 @@ def find_lacking_room(group: WaitingGroup) -> Iterable[Cause]:
         yield too_few_devices(facts, CauseCode.FRAGMENTED, _also(facts))
 
 
-def find_shortage(group: WaitingGroup) -> Iterable[Cause]:
+def find_shortage(group: WaitingPodGroup) -> Iterable[Cause]:
     """Too little is free of devices, or of CPU or memory for work without devices."""
     facts = group.node_facts
     if facts is None or not facts.missing_room:
@@ -373,7 +373,7 @@ def find_shortage(group: WaitingGroup) -> Iterable[Cause]:
             yield _short_of(facts, one.resources[0])
 
 
-def find_closed_nodes(group: WaitingGroup) -> Iterable[Cause]:
+def find_closed_nodes(group: WaitingPodGroup) -> Iterable[Cause]:
     """Nodes that have room for it but are cordoned, not ready or tainted."""
     facts = group.node_facts
     if facts is None or not facts.missing_room:
@@ -405,7 +405,7 @@ def _short_of(facts: NodeFacts, resource: Resource) -> Cause:
     return shortage(facts, code, row)
 
 
-def _workload_tasks(group: WaitingGroup, facts: NodeFacts) -> list[WTask]:
+def _workload_tasks(group: WaitingPodGroup, facts: NodeFacts) -> list[WTask]:
     """The pods of all PodGroups of its workload that are like the next ones, as these may be what fills the nodes."""
     if group.subject.kind == "Queue":
         return []
@@ -488,7 +488,7 @@ def _numa_misaligned(facts: NodeFacts) -> Cause:
     )
 
 
-def find_fleet_limits(group: WaitingGroup) -> Iterable[Cause]:
+def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Cause]:
     """Causes that remain without any other work."""
     facts = group.node_facts
     if facts is None or any(task.shape.blocked for task in group.pending_tasks):
@@ -510,7 +510,7 @@ def find_fleet_limits(group: WaitingGroup) -> Iterable[Cause]:
         yield from _gang_causes(group, facts)
 
 
-def _full(group: WaitingGroup, info: ShapeInfo) -> np.ndarray:
+def _full(group: WaitingPodGroup, info: ShapeInfo) -> np.ndarray:
     """The nodes (a mask) on which the running pods of its workload leave too little room for one more."""
     table = group.state.trials.about(*sorted(workload_podgroups(group.state))).after(OthersGone()).working.table
     found: np.ndarray = ~table.all
@@ -537,7 +537,7 @@ def needed_relaxations(facts: NodeFacts, relaxations: tuple[Relaxation, ...]) ->
     return left
 
 
-def _gang_causes(group: WaitingGroup, facts: NodeFacts) -> Iterable[Cause]:
+def _gang_causes(group: WaitingPodGroup, facts: NodeFacts) -> Iterable[Cause]:
     """Causes of a group of which each pod fits on some node, but not all at once."""
     tasks = facts.starting_tasks
     for one in reversed(needed_relaxations(facts, _RELAXATIONS)):

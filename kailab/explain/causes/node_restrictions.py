@@ -28,7 +28,7 @@ from kailab.explain.causes.node_facts import (
     request_text,
     requirement_text,
 )
-from kailab.explain.causes.waiting_group import WaitingGroup
+from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.lab.wording import capitalized, some
 from kailab.model.labels import NODE_POOL
 from kailab.scheduler.reading import references
@@ -264,7 +264,7 @@ def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: 
     )
 
 
-def find_foreign_node_pool(group: WaitingGroup) -> Iterable[Cause]:
+def find_foreign_node_pool(group: WaitingPodGroup) -> Iterable[Cause]:
     """The PodGroup, its queue or the nodes that it could use belong to a node pool that this scheduler does not serve."""
     served, podgroup = group.lab.spec.node_pool, group.podgroup
     if podgroup is None or group.record is None:
@@ -283,7 +283,7 @@ def find_foreign_node_pool(group: WaitingGroup) -> Iterable[Cause]:
         yield from _nodes_elsewhere(group, served)
 
 
-def _nodes_elsewhere(group: WaitingGroup, served: str) -> Iterable[Cause]:
+def _nodes_elsewhere(group: WaitingPodGroup, served: str) -> Iterable[Cause]:
     """No node of the served pool could take it, but nodes of other pools could; or the served pool has no nodes."""
     facts = group.node_facts
     pools = {name: own for name, node in group.picture.nodes.items() if (own := node_pool(node["metadata"])) != served}
@@ -313,7 +313,7 @@ def _not_served(what: str, name: str, served: str, *about: ObjectRef) -> Cause:
     )
 
 
-def find_missing_references(group: WaitingGroup) -> Iterable[Cause]:
+def find_missing_references(group: WaitingPodGroup) -> Iterable[Cause]:
     """A claim or a ConfigMap that its pods use does not exist."""
     blocked = {text: task for task in group.pending_tasks for text in task.shape.blocked}
     if not blocked:
@@ -337,7 +337,7 @@ def find_missing_references(group: WaitingGroup) -> Iterable[Cause]:
             yield Cause(CauseCode.VOLUME_MISSING, f"No node takes it: {text}.")
 
 
-def find_refused_claim(group: WaitingGroup) -> Iterable[Cause]:
+def find_refused_claim(group: WaitingPodGroup) -> Iterable[Cause]:
     """A resource claim that its pods can't use: it lacks the label of the queue, or has no place for one more pod."""
     if group.node_facts is None:
         return
@@ -356,7 +356,7 @@ def find_refused_claim(group: WaitingGroup) -> Iterable[Cause]:
 _KINDS = {"PersistentVolumeClaim": "the volume claim", "ConfigMap": "the ConfigMap"}
 
 
-def find_unknown_topology(group: WaitingGroup) -> Iterable[Cause]:
+def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Cause]:
     """It names a topology that does not exist, or a level that the topology does not have."""
     if group.trials is None or group.record is None:
         return
@@ -364,7 +364,7 @@ def find_unknown_topology(group: WaitingGroup) -> Iterable[Cause]:
     for constraint in constraints(group.record.root):
         topology = known.get(constraint.topology)
         if topology is None:
-            close = f"; there are {some(sorted(known))}" if known else "; there is none"
+            close = f"; there are {some(sorted(known))}" if known else "; no topology exists"
             yield Cause(
                 CauseCode.TOPOLOGY_UNKNOWN,
                 f"It names the topology {constraint.topology}, which does not exist{close}.",

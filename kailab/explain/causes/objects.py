@@ -14,7 +14,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import MadePreemptible, PriorityGiven
 from kailab.evidence.entries import PodRow
 from kailab.explain.answer import Cause, CauseCode, ObjectRef
-from kailab.explain.causes.waiting_group import WaitingGroup
+from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.evictions import latest_event
 from kailab.explain.subject import min_member
 from kailab.grouping.default import DEFAULT_QUEUE
@@ -28,7 +28,7 @@ from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import REFUSED, UNCONFIRMED
 
 
-def find_suspension(group: WaitingGroup) -> Iterable[Cause]:
+def find_suspension(group: WaitingPodGroup) -> Iterable[Cause]:
     """The workload, or one that it owns, is suspended."""
     if group.pods:
         return
@@ -48,7 +48,7 @@ def find_suspension(group: WaitingGroup) -> Iterable[Cause]:
             return
 
 
-def find_missing_priority_class(group: WaitingGroup) -> Iterable[Cause]:
+def find_missing_priority_class(group: WaitingPodGroup) -> Iterable[Cause]:
     """A priority class that does not exist. Pods that name it in their spec are refused. Work that names it by label gets the default
     priority, which is a cause only if another priority would let it run."""
     known = {one["metadata"]["name"] for one in group.lab.cluster.list("PriorityClass")}
@@ -65,7 +65,7 @@ def find_missing_priority_class(group: WaitingGroup) -> Iterable[Cause]:
     )
 
 
-def _named_by_template(group: WaitingGroup, known: Container[str]) -> str:
+def _named_by_template(group: WaitingPodGroup, known: Container[str]) -> str:
     for obj in _with_owned(group):
         for _, pod in pod_templates(obj):
             spec = pod.get("spec")
@@ -75,7 +75,7 @@ def _named_by_template(group: WaitingGroup, known: Container[str]) -> str:
     return ""
 
 
-def _named_by_label(group: WaitingGroup, known: Container[str]) -> str:
+def _named_by_label(group: WaitingPodGroup, known: Container[str]) -> str:
     pod = group.pod(group.pods[0])
     named = [((obj["metadata"].get("labels") or {}).get(PRIORITY_CLASS)) for obj in (pod, *owners_of(group.lab, pod))]
     if group.podgroup is not None:
@@ -83,7 +83,7 @@ def _named_by_label(group: WaitingGroup, known: Container[str]) -> str:
     return next((str(name) for name in named if name and name not in known), "")
 
 
-def _priority_would_help(group: WaitingGroup) -> bool:
+def _priority_would_help(group: WaitingPodGroup) -> bool:
     trials = group.trials
     if trials is None or trials().further:
         return False
@@ -92,7 +92,7 @@ def _priority_would_help(group: WaitingGroup) -> bool:
     return any(trials(*relaxations).further for relaxations in changes)
 
 
-def find_scheduling_gates(group: WaitingGroup) -> Iterable[Cause]:
+def find_scheduling_gates(group: WaitingPodGroup) -> Iterable[Cause]:
     """Pods of it have scheduling gates."""
     found = {row.name: gates for row in group.pods if (gates := group.pod(row)["spec"].get("schedulingGates"))}
     if not found:
@@ -113,7 +113,7 @@ def find_scheduling_gates(group: WaitingGroup) -> Iterable[Cause]:
     )
 
 
-def find_incomplete_gang(group: WaitingGroup) -> Iterable[Cause]:
+def find_incomplete_gang(group: WaitingPodGroup) -> Iterable[Cause]:
     """Fewer pods exist than must start together."""
     podgroup = group.podgroup
     if podgroup is None or group.state.runs:
@@ -135,7 +135,7 @@ def find_incomplete_gang(group: WaitingGroup) -> Iterable[Cause]:
         )
 
 
-def find_failed_binding(group: WaitingGroup) -> Iterable[Cause]:
+def find_failed_binding(group: WaitingPodGroup) -> Iterable[Cause]:
     """The cluster refused the last binding of a pod, or did not answer.
 
     The pod and the last cycle say whether that is still so. Events outlive it, so only their text is used.
@@ -162,7 +162,7 @@ def find_failed_binding(group: WaitingGroup) -> Iterable[Cause]:
         return
 
 
-def _last_binding(group: WaitingGroup, row: PodRow) -> str | None:
+def _last_binding(group: WaitingPodGroup, row: PodRow) -> str | None:
     """``REFUSED`` or ``UNCONFIRMED`` if that is the pod's latest state; None otherwise."""
     if not group.picture.scheduler.reports_shares:
         # Its binder is another process that writes only events.
@@ -178,13 +178,13 @@ def _last_binding(group: WaitingGroup, row: PodRow) -> str | None:
     return next((kind for kind in (REFUSED, UNCONFIRMED) if any(kind in text for text in words)), None)
 
 
-def _binding_message(group: WaitingGroup, row: PodRow) -> str:
+def _binding_message(group: WaitingPodGroup, row: PodRow) -> str:
     uid = group.pod(row)["metadata"]["uid"]
     event = latest_event(group.lab, [uid], "FailedBinding")
     return str(event.get("message", "")) if event is not None else row.message
 
 
-def find_missing_pods(group: WaitingGroup) -> Iterable[Cause]:
+def find_missing_pods(group: WaitingPodGroup) -> Iterable[Cause]:
     """Its pods do not exist."""
     obj = group.state.object
     if group.pods or obj is None or not (group.state.absent or not group.state.wanted):
@@ -214,7 +214,7 @@ def find_missing_pods(group: WaitingGroup) -> Iterable[Cause]:
     yield Cause(CauseCode.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": group.state.wanted})
 
 
-def _why_not(group: WaitingGroup) -> str:
+def _why_not(group: WaitingPodGroup) -> str:
     """The API server's message when it last refused them, with the time; else the owner's own condition."""
     event = latest_event(group.lab, [obj["metadata"]["uid"] for obj in _with_owned(group)], "FailedCreate")
     if event is not None:
@@ -227,7 +227,7 @@ def _conditions(obj: Object | None) -> Iterable[Mapping[str, Any]]:
     return ((obj or {}).get("status") or {}).get("conditions") or ()
 
 
-def _nobody_makes_them(group: WaitingGroup) -> str:
+def _nobody_makes_them(group: WaitingPodGroup) -> str:
     """Why nothing creates its pods. In a shared cluster an operator may do so."""
     kind = (group.state.object or {}).get("kind", group.subject.kind)
     if not makes_no_pods(group.subject.kind):
@@ -237,7 +237,7 @@ def _nobody_makes_them(group: WaitingGroup) -> str:
     return f"It has no pods, and kailab does not know how many its operator makes for a {kind}, nor when"
 
 
-def _with_owned(group: WaitingGroup) -> Iterator[Object]:
+def _with_owned(group: WaitingPodGroup) -> Iterator[Object]:
     """The subject and all objects that it owns, directly or not, without pods."""
     obj = group.state.object
     if obj is not None and obj["kind"] not in ("Pod", "PodGroup", "Queue"):
@@ -249,7 +249,7 @@ def _ref(obj: Any) -> ObjectRef:
     return ObjectRef(obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
-def find_missing_podgroup(group: WaitingGroup) -> Iterable[Cause]:
+def find_missing_podgroup(group: WaitingPodGroup) -> Iterable[Cause]:
     """Its pods have no PodGroup: they name another scheduler, can't be grouped, or name a PodGroup that does not exist. One cause at most."""
     if not group.pods or not group.picture.scheduler.knows_queues:
         return
@@ -293,11 +293,11 @@ def find_missing_podgroup(group: WaitingGroup) -> Iterable[Cause]:
         )
 
 
-def _it(group: WaitingGroup) -> str:
+def _it(group: WaitingPodGroup) -> str:
     return "It has" if group.subject.kind == "Pod" else "A pod of it has"
 
 
-def find_unusable_queue(group: WaitingGroup) -> Iterable[Cause]:
+def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Cause]:
     """Its queue does not exist, has child queues, or is below no root. One cause at most, and none for pods that are in no queue because
     another scheduler places them or they can't be grouped."""
     if not group.pods or not group.picture.scheduler.knows_queues or not group.is_ours:
@@ -334,7 +334,7 @@ def find_unusable_queue(group: WaitingGroup) -> Iterable[Cause]:
         line.append(parent)
 
 
-def _names_it(group: WaitingGroup, name: str) -> bool:
+def _names_it(group: WaitingPodGroup, name: str) -> bool:
     """Whether the pod, an owner or the PodGroup names the queue itself."""
     pod = group.pod(group.pods[0])
     owners = (group.podgroup, pod, *owners_of(group.lab, pod))

@@ -22,7 +22,7 @@ from kailab.engine.relaxing.rules import (
 )
 from kailab.engine.snapshot.records import ALLOCATED, UNLIMITED
 from kailab.explain.answer import Cause, CauseCode, ObjectRef
-from kailab.explain.causes.waiting_group import WaitingGroup
+from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.lab.owners import work_title
 from kailab.lab.wording import amount_text, capitalized, some
 from kailab.model.times import format_time
@@ -36,7 +36,7 @@ def quota_words(resource: str, quota: float) -> str:
     return "an unlimited quota" if quota == UNLIMITED else f"a quota of {amount_text(resource, quota)}"
 
 
-def queue_title(group: WaitingGroup, name: str) -> str:
+def queue_title(group: WaitingPodGroup, name: str) -> str:
     """``queue science, above its queue biology``."""
     return f"queue {name}" if name == group.queue else f"queue {name}, above its queue {group.queue},"
 
@@ -55,13 +55,13 @@ def _state(decisions: Decisions, queue: str) -> QueueState:
     return next(state for state in decisions.queues if state.name == queue)
 
 
-def podgroup_ref(group: WaitingGroup, podgroup: str) -> ObjectRef:
+def podgroup_ref(group: WaitingPodGroup, podgroup: str) -> ObjectRef:
     """``podgroup``: a UID."""
     record = group.state.records[podgroup]
     return ObjectRef("PodGroup", record.namespace, record.name)
 
 
-def demand_text(group: WaitingGroup, wanted: str) -> str:
+def demand_text(group: WaitingPodGroup, wanted: str) -> str:
     """``its 4 pods, which start together, want 8 GPUs``; ``its next pod wants 1 GPU``; ``it wants 1 GPU``."""
     together = _together(group)
     if together > 1:
@@ -69,7 +69,7 @@ def demand_text(group: WaitingGroup, wanted: str) -> str:
     return f"its next pod wants {wanted}" if len(group.pending_tasks) > 1 else f"it wants {wanted}"
 
 
-def _together(group: WaitingGroup) -> int:
+def _together(group: WaitingPodGroup) -> int:
     """How many of its waiting pods must be placed at once; 1 or less if each is placed by itself."""
     record = group.record
     if record is None or record.root.groups or len(record.root.podsets) != 1:
@@ -77,7 +77,7 @@ def _together(group: WaitingGroup) -> int:
     return record.root.podsets[0].min_available - sum(ALLOCATED[task.status] for task in group.tasks)
 
 
-def workload_title(group: WaitingGroup, podgroup: str) -> str:
+def workload_title(group: WaitingPodGroup, podgroup: str) -> str:
     """The workload of a PodGroup (UID): ``Deployment api``."""
     record = group.state.records.get(podgroup)
     if record is None:
@@ -85,12 +85,12 @@ def workload_title(group: WaitingGroup, podgroup: str) -> str:
     return work_title(group.picture, f"{record.namespace}/{record.name}")
 
 
-def workload_titles(group: WaitingGroup, podgroups: Iterable[str]) -> str:
+def workload_titles(group: WaitingPodGroup, podgroups: Iterable[str]) -> str:
     """The workloads of PodGroups (UIDs), the first few of them, each once."""
     return some(list(dict.fromkeys(workload_title(group, uid) for uid in podgroups)))
 
 
-def until_text(group: WaitingGroup, until: float) -> str:
+def until_text(group: WaitingPodGroup, until: float) -> str:
     """``until 12:00:00 (for another 90 s)``."""
     seconds = max(0.0, until - group.moment.now)
     return f"until {format_time(until)} (for another {seconds:.4g} s)"
@@ -187,7 +187,7 @@ def _lifted(reason: Reason, queue: str, resource: QueueField) -> Relaxation:
     return kind((queue,), (resource,))
 
 
-def find_missing_queue_resources(group: WaitingGroup) -> Iterable[Cause]:
+def find_missing_queue_resources(group: WaitingPodGroup) -> Iterable[Cause]:
     """A queue has no resources block, or none for a resource that the work requests."""
     if group.trials is None:
         return
@@ -219,7 +219,7 @@ def find_missing_queue_resources(group: WaitingGroup) -> Iterable[Cause]:
         )
 
 
-def find_exceeded_limits(group: WaitingGroup) -> Iterable[Cause]:
+def find_exceeded_limits(group: WaitingPodGroup) -> Iterable[Cause]:
     """The queue, or one above it, would hold more than its limit."""
     for refusing in _rules_of(group, Reason.OVER_LIMIT):
         if refusing.bound == 0 and refusing.resource not in _resources(group, refusing.queue):
@@ -236,7 +236,7 @@ def find_exceeded_limits(group: WaitingGroup) -> Iterable[Cause]:
         )
 
 
-def find_exceeded_quotas(group: WaitingGroup) -> Iterable[Cause]:
+def find_exceeded_quotas(group: WaitingPodGroup) -> Iterable[Cause]:
     """Non-preemptible work would exceed the quota of its queue, or of one above it."""
     for refusing in _rules_of(group, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
         bound, held = amount_text(refusing.resource, refusing.bound), amount_text(refusing.resource, refusing.held)
@@ -249,13 +249,13 @@ def find_exceeded_quotas(group: WaitingGroup) -> Iterable[Cause]:
         )
 
 
-def _rules_of(group: WaitingGroup, reason: Reason) -> list[RefusingRule]:
+def _rules_of(group: WaitingPodGroup, reason: Reason) -> list[RefusingRule]:
     """The refusing rules of one kind, as far as their numbers show that they refuse."""
     rules = () if group.trials is None else refusing_rules(group.trials)
     return [one for one in rules if one.reason == reason and one.held + one.wanted > one.bound]
 
 
-def _resources(group: WaitingGroup, queue: str) -> frozenset[str]:
+def _resources(group: WaitingPodGroup, queue: str) -> frozenset[str]:
     """The resources for which a queue's object has a block."""
     spec = group.lab.cluster.get("Queue", queue).get("spec") or {}
     return frozenset(name for name, block in (spec.get("resources") or {}).items() if block)

@@ -39,12 +39,12 @@ from kailab.explain.causes.queue_limits import (
     workload_title,
     workload_titles,
 )
-from kailab.explain.causes.waiting_group import WaitingGroup
+from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.lab.picture import group_of
 from kailab.lab.wording import amount_text, capitalized, count, gpus, some
 
 
-def find_earlier_turns(group: WaitingGroup) -> Iterable[Cause]:
+def find_earlier_turns(group: WaitingPodGroup) -> Iterable[Cause]:
     """It would be placed if its turn came first, but is not in the present serving order."""
     if group.trials is None:
         return
@@ -102,7 +102,7 @@ def _ordinary(trials: RelaxedCycles) -> tuple[ServingPosition, ...]:
         session.close()
 
 
-def _ahead(group: WaitingGroup, turns: Iterable[ServingPosition]) -> list[str]:
+def _ahead(group: WaitingPodGroup, turns: Iterable[ServingPosition]) -> list[str]:
     """PodGroups (UIDs) of its queue whose turn is earlier. It has no turn itself if the queue depth ends before it."""
     mine = [turn for turn in turns if turn.queue == group.queue]
     uid = "" if group.record is None else group.record.uid
@@ -132,7 +132,7 @@ def without_own_delay(trials: RelaxedCycles) -> tuple[Relaxation, ...]:
     return (DelayGone(),) if delayed else ()
 
 
-def find_own_delay(group: WaitingGroup) -> Iterable[Cause]:
+def find_own_delay(group: WaitingPodGroup) -> Iterable[Cause]:
     """Its preemption delay keeps it from evicting others."""
     trials, record = group.trials, group.record
     if trials is None or record is None or not without_own_delay(trials) or not trials(DelayGone()).further:
@@ -149,7 +149,7 @@ def find_own_delay(group: WaitingGroup) -> Iterable[Cause]:
     )
 
 
-def find_blocked_victims(group: WaitingGroup) -> Iterable[Cause]:
+def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Cause]:
     """The holders of what it has a claim on are protected by a minimum runtime or non-preemptible."""
     trials, record = group.trials, group.record
     if trials is None or record is None:
@@ -193,7 +193,7 @@ def _holders(trials: RelaxedCycles, podgroup: str) -> Sequence[Holder]:
     return () if reach is None else reach.holders
 
 
-def _protected(group: WaitingGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
+def _protected(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
     ends = sorted(one.until for one in holders if one.until is not None)
     last = ends[-1]
     names = [one.podgroup for one in holders]
@@ -211,7 +211,7 @@ def _protected(group: WaitingGroup, outcome: RelaxedCycleOutcome, holders: Seque
     )
 
 
-def _firm(group: WaitingGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
+def _firm(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
     names = [one.podgroup for one in holders]
     return Cause(
         CauseCode.VICTIMS_NON_PREEMPTIBLE,
@@ -226,7 +226,7 @@ def _queues(holders: Sequence[Holder]) -> list[str]:
     return sorted({one.beside for one in holders})
 
 
-def _held_by(group: WaitingGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> str:
+def _held_by(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> str:
     """``queue team-a holds beyond its quota (12 GPUs, with a quota of 8 GPUs)``; within its own queue priority decides."""
     found: list[str] = []
     for name in _queues(holders):
@@ -257,7 +257,7 @@ ONE_BY_ONE = 8
 """Up to this number each PodGroup is checked by itself."""
 
 
-def find_work_in_front(group: WaitingGroup) -> Iterable[Cause]:
+def find_work_in_front(group: WaitingPodGroup) -> Iterable[Cause]:
     """It would be placed, in free room or by evictions, if some of the waiting work did not exist."""
     trials = group.trials
     if trials is None or not lacks_room_or_claim(trials):
@@ -270,7 +270,7 @@ def find_work_in_front(group: WaitingGroup) -> Iterable[Cause]:
         yield _cause(group, trials(*before, WaitingWithdrawn(found)), found)
 
 
-def _in_the_way(group: WaitingGroup, trials: RelaxedCycles, before: tuple[Relaxation, ...]) -> tuple[str, ...]:
+def _in_the_way(group: WaitingPodGroup, trials: RelaxedCycles, before: tuple[Relaxation, ...]) -> tuple[str, ...]:
     """The fewest PodGroups (UIDs) without which it gets something, although all others have their turns before it. Its own queue comes
     first, then the queues beside it, and so on up the tree."""
     line: list[str] = []
@@ -305,7 +305,7 @@ def _fewest(trials: RelaxedCycles, before: tuple[Relaxation, ...], line: Sequenc
     return tuple(found)
 
 
-def _lines(group: WaitingGroup, trials: RelaxedCycles) -> Iterable[list[str]]:
+def _lines(group: WaitingPodGroup, trials: RelaxedCycles) -> Iterable[list[str]]:
     """Waiting PodGroups (UIDs) in the serving order: those of its queue; then, if it has a claim now, those below each queue above it,
     and all others. Without a claim these would only leave it a larger share."""
     own = _own(group)
@@ -327,7 +327,7 @@ def _lines(group: WaitingGroup, trials: RelaxedCycles) -> Iterable[list[str]]:
     yield [uid for uid in order if uid not in listed]
 
 
-def _own(group: WaitingGroup) -> set[str]:
+def _own(group: WaitingPodGroup) -> set[str]:
     """The PodGroups (UIDs) of the subject, whose replicas are not other work. Each workload of a queue is other work."""
     rows = group.pods if group.subject.kind == "Queue" else [*group.state.pods, *group.pods]
     groups = {group_of(row) for row in rows if row.podgroup} | {group.name}
@@ -338,14 +338,14 @@ def _own(group: WaitingGroup) -> set[str]:
     }
 
 
-def _has_claim(group: WaitingGroup, trials: RelaxedCycles) -> bool:
+def _has_claim(group: WaitingPodGroup, trials: RelaxedCycles) -> bool:
     reach = None if group.record is None else trials.reach(group.record.uid)
     return reach is not None and any(
         one.keeps == EvictionBlocker.NOTHING and one.queue != group.queue for one in reach.holders
     )
 
 
-def _cause(group: WaitingGroup, outcome: RelaxedCycleOutcome, first: Sequence[str]) -> Cause:
+def _cause(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, first: Sequence[str]) -> Cause:
     titles = _with_sizes(group, first)
     verb = "waits" if len(titles) == 1 else "wait"
     queues = sorted({group.state.records[uid].queue for uid in first})
@@ -373,13 +373,13 @@ def _cause(group: WaitingGroup, outcome: RelaxedCycleOutcome, first: Sequence[st
     )
 
 
-def _is_before(group: WaitingGroup, podgroup: str) -> bool:
+def _is_before(group: WaitingPodGroup, podgroup: str) -> bool:
     places = {turn.podgroup: turn.place for turn in group.picture.turns.values()}
     own = None if group.record is None else places.get(group.record.uid)
     return own is not None and places.get(podgroup, own) < own
 
 
-def _with_sizes(group: WaitingGroup, podgroups: Sequence[str]) -> list[str]:
+def _with_sizes(group: WaitingPodGroup, podgroups: Sequence[str]) -> list[str]:
     """``PyTorchJob moe (48 GPUs)``: each with what its waiting pods request."""
     asked: dict[str, int] = {}
     for uid in podgroups:

@@ -26,11 +26,11 @@ from kailab.explain.causes.queue_order import (
     lacks_room_or_claim,
     without_own_delay,
 )
-from kailab.explain.causes.waiting_group import WaitingGroup
+from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.lab.wording import amount_text, capitalized, some
 
 
-def find_share_limits(group: WaitingGroup) -> Iterable[Cause]:
+def find_share_limits(group: WaitingPodGroup) -> Iterable[Cause]:
     """Its queue has reached its share, or the other queues may keep what they hold. One cause at most."""
     trials, record = group.trials, group.record
     if trials is None or record is None or not lacks_room_or_claim(trials):
@@ -72,7 +72,7 @@ def _quotas_of_others(trials: RelaxedCycles, queue: str) -> QuotasTaken:
 
 
 def _share_reached(
-    group: WaitingGroup,
+    group: WaitingPodGroup,
     trials: RelaxedCycles,
     reach: ReachableCapacity,
     lacking: QueueField,
@@ -96,7 +96,7 @@ def _share_reached(
 
 
 def _lacks_weight(
-    group: WaitingGroup, trials: RelaxedCycles, queue: str, resource: QueueField, before: tuple[Relaxation, ...]
+    group: WaitingPodGroup, trials: RelaxedCycles, queue: str, resource: QueueField, before: tuple[Relaxation, ...]
 ) -> bool:
     """Whether an over-quota weight would let it run, or would give it a larger share where larger quotas alone would not let it run."""
     with_weight = trials(*before, WeightsGiven((queue,), (resource,)))
@@ -114,7 +114,7 @@ def _lacks_weight(
 
 
 def _no_weight(
-    group: WaitingGroup, trials: RelaxedCycles, queue: str, resource: QueueField, reach: ReachableCapacity
+    group: WaitingPodGroup, trials: RelaxedCycles, queue: str, resource: QueueField, reach: ReachableCapacity
 ) -> Cause:
     state = queue_share(trials().decisions, queue, resource)
     return Cause(
@@ -130,7 +130,7 @@ def _no_weight(
 
 
 def _fair_share(
-    group: WaitingGroup, trials: RelaxedCycles, queue: str, resource: QueueField, reach: ReachableCapacity
+    group: WaitingPodGroup, trials: RelaxedCycles, queue: str, resource: QueueField, reach: ReachableCapacity
 ) -> Cause:
     state = queue_share(trials().decisions, queue, resource)
     return Cause(
@@ -146,7 +146,7 @@ def _fair_share(
 
 
 def _within_quota(
-    group: WaitingGroup,
+    group: WaitingPodGroup,
     trials: RelaxedCycles,
     reach: ReachableCapacity,
     resource: QueueField,
@@ -242,7 +242,7 @@ def _due(resource: QueueField, state: QueueShare) -> str:
     return f"{quota} and a fair share of {amount_text(resource, state.fair_share)}"
 
 
-def _wants(group: WaitingGroup, reach: ReachableCapacity, resource: QueueField) -> str:
+def _wants(group: WaitingPodGroup, reach: ReachableCapacity, resource: QueueField) -> str:
     return demand_text(group, amount_text(resource, getattr(reach.wanted, resource)))
 
 

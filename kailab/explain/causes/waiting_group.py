@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class WaitingGroup:
+class WaitingPodGroup:
     """The waiting pods of a subject that share a PodGroup.
 
     ``name``: ``namespace/name`` of the PodGroup; empty for pods without one. ``pods``: empty if the subject has no pods.
@@ -152,19 +152,19 @@ class WaitingGroup:
         return self.lab.cluster.get("Pod", name, namespace)
 
 
-def waiting_podgroups(state: PodsAtMoment) -> list[WaitingGroup]:
+def waiting_podgroups(state: PodsAtMoment) -> list[WaitingPodGroup]:
     """The PodGroups of a subject's waiting pods in the serving order, then those without a turn by name."""
     groups: dict[str, list[PodRow]] = {}
     for row in state.waiting:
         groups.setdefault(group_of(row) if row.podgroup else "", []).append(row)
     turns = state.picture.turns
     order = sorted(groups, key=lambda group: (turns[group].place if group in turns else len(turns) + 1, group))
-    found: list[WaitingGroup] = []
+    found: list[WaitingPodGroup] = []
     for group in order:
         # Pods without a PodGroup share nothing, so each is a group of its own.
         found += (
-            [WaitingGroup(state, group, tuple(groups[group]))]
+            [WaitingPodGroup(state, group, tuple(groups[group]))]
             if group
-            else [WaitingGroup(state, "", (row,)) for row in groups[group]]
+            else [WaitingPodGroup(state, "", (row,)) for row in groups[group]]
         )
     return found
