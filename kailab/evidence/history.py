@@ -278,7 +278,7 @@ class LabHistory:
         parents = {row.name: row.parent for _, state in self.states for row in state.queues}
         for look in (self.before, self.after):
             for queue in look.get("queues", ()):
-                parents[queue["metadata"]["name"]] = (queue.get("spec") or {}).get("parentQueue") or ""
+                parents[queue["metadata"]["name"]] = parent_of(queue)
         return parents
 
     @cached_property

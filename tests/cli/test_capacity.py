@@ -41,9 +41,9 @@ def test_the_fewest_gpus_are_told_with_who_gains(kailab, files, home) -> None:
 @pytest.mark.parametrize(
     "options, told",
     [
-        (("--target", "wait < 1h"), "no measure is called 'wait'"),
+        (("--target", "wait < 1h"), "unknown measure 'wait'"),
         (("--target", "p99 wait < 1h", "--quota-by-share"), "expected at most one of them"),
-        (("--target", "green p99 wait < 1h"), "there is no queue 'green'"),
+        (("--target", "green p99 wait < 1h"), "no queue 'green'"),
         (("--target", "p99 wait < 1h", "--name", "No Name"), "--name"),
         (("--target", "p99 wait < 1h", "--for", "soon"), "--for"),
         (

@@ -48,7 +48,7 @@ def test_a_lab_a_run_and_a_snapshot_become_pages(kailab, lab: Path, home: Path) 
         (("--html", "x.html", "--format", "text"), "can't be used together"),
         (("latest", "--html", "x.html", "--state", "x"), "can't be used with a run"),
         (("--html", "x.html", "--state", "x"), "no lab is here"),
-        (("plain.txt", "--html", "x.html"), "nothing that can be opened"),
+        (("plain.txt", "--html", "x.html"), "can't be opened"),
         (("plain.txt", "--against", "x", "--html", "x.html"), "a snapshot is not a run"),
         (("plain.txt",), "is a file, not a run"),
         (("empty", "--html", "x.html"), "is not a run"),
