@@ -30,7 +30,7 @@ from kailab.evidence.entries import (
 from kailab.evidence.recording import Recording
 from kailab.grouping.default import TOP_OWNER_METADATA
 from kailab.model import labels
-from kailab.model.objects import controller_name
+from kailab.model.objects import controller_name, parent_of
 from kailab.model.times import parse_time
 
 if TYPE_CHECKING:
