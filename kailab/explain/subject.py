@@ -152,7 +152,7 @@ _REPLACING = frozenset({"Job", "CronJob", "JobSet", "Deployment", "ReplicaSet", 
 
 
 @dataclass(frozen=True)
-class Subject:
+class QuestionSubject:
     """A pod, PodGroup, queue or workload. ``kind``: a kind key. ``namespace``: empty for a cluster-wide object."""
 
     kind: str
@@ -160,7 +160,7 @@ class Subject:
     name: str
 
     @classmethod
-    def of(cls, lab: Lab, kind: str, name: str, namespace: str = "default") -> Subject:
+    def of(cls, lab: Lab, kind: str, name: str, namespace: str = "default") -> QuestionSubject:
         """Raises NotFound if it does not exist and never did, InputError for a kind that has no pods."""
         if kind == "Queue":
             subject = cls(kind, "", name)
@@ -219,7 +219,7 @@ class Subject:
 class PodsAtMoment:
     """The pods of a subject at one moment."""
 
-    def __init__(self, subject: Subject, lab: Lab, picture: Picture) -> None:
+    def __init__(self, subject: QuestionSubject, lab: Lab, picture: Picture) -> None:
         self.subject = subject
         self.picture = picture
         self.lab = lab

@@ -122,7 +122,7 @@ class Affinity(KubernetesRecord, frozen=True, kw_only=True):
     pod_anti_affinity: PodAffinity | None = None
 
 
-class Toleration(KubernetesRecord, frozen=True, kw_only=True):
+class PodToleration(KubernetesRecord, frozen=True, kw_only=True):
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -130,7 +130,7 @@ class Toleration(KubernetesRecord, frozen=True, kw_only=True):
     toleration_seconds: int | None = None
 
 
-class Taint(KubernetesRecord, frozen=True, kw_only=True):
+class NodeTaint(KubernetesRecord, frozen=True, kw_only=True):
     key: str
     value: str = ""
     effect: str = "NoSchedule"
@@ -149,7 +149,7 @@ class TopologySpreadConstraint(KubernetesRecord, frozen=True, kw_only=True):
 
 class NodeSpec(KubernetesRecord, frozen=True, kw_only=True):
     unschedulable: bool = False
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[NodeTaint, ...] = ()
 
 
 class NodeStatus(KubernetesRecord, frozen=True, kw_only=True):
@@ -234,7 +234,7 @@ class PodSpec(KubernetesRecord, frozen=True, kw_only=True):
     preemption_policy: str = ""
     node_selector: dict[str, str] = {}
     affinity: Affinity | None = None
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[PodToleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
     overhead: Resources = {}
     resources: ResourceRequirements | None = None  # of the pod as a whole
@@ -344,7 +344,7 @@ class ResourceClaimStatus(KubernetesRecord, frozen=True, kw_only=True):
     reserved_for: tuple[ClaimConsumer, ...] = ()
 
 
-class ResourceClaim(KubernetesRecord, frozen=True, kw_only=True):
+class ResourceClaimObject(KubernetesRecord, frozen=True, kw_only=True):
     metadata: Metadata
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
@@ -368,7 +368,7 @@ class DeviceClass(KubernetesRecord, frozen=True, kw_only=True):
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
-class Device(KubernetesRecord, frozen=True, kw_only=True):
+class SliceDevice(KubernetesRecord, frozen=True, kw_only=True):
     name: str = ""
     attributes: dict[str, Any] = {}
     capacity: dict[str, Any] = {}
@@ -385,7 +385,7 @@ class ResourceSliceSpec(KubernetesRecord, frozen=True, kw_only=True):
     pool: ResourcePool = ResourcePool()
     node_name: str = ""
     all_nodes: bool = False
-    devices: tuple[Device, ...] = ()
+    devices: tuple[SliceDevice, ...] = ()
 
 
 class ResourceSlice(KubernetesRecord, frozen=True, kw_only=True):

@@ -8,9 +8,9 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.explain.steps.proposals import (
-    ChangedObjects,
     Disturbance,
     Edit,
+    ObjectsAfterChanges,
     Proposal,
     ProposalFamily,
     apply,
@@ -430,7 +430,7 @@ def scale_up_from_zero(context: QuestionContext) -> Iterator[ProposalFamily]:
         if field is not None:
             change = patch(work, {"spec": {field: 1}})
 
-            def words(after: ChangedObjects, work: Object = work, field: str = field) -> str:
+            def words(after: ObjectsAfterChanges, work: Object = work, field: str = field) -> str:
                 return f"Scale {kind_and_name(work)} up to {count(after.of(work)['spec'][field], 'pod')}"
 
             yield ProposalFamily((Proposal(words, (change,), Disturbance.OWN),))

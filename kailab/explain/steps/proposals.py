@@ -48,7 +48,7 @@ class Disturbance(IntEnum):
     OTHERS = 9  # other running work is changed or ended
 
 
-class ChangedObjects:
+class ObjectsAfterChanges:
     """Objects after changes: words read amounts from here, so that they always agree with the changes."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
@@ -66,7 +66,7 @@ class ChangedObjects:
         return obj
 
 
-Words: TypeAlias = str | Callable[[ChangedObjects], str]
+Words: TypeAlias = str | Callable[[ObjectsAfterChanges], str]
 """What a proposal does, as text or as a function of the changed objects."""
 
 
@@ -83,7 +83,7 @@ class Proposal:
     def intent(self, changes: Iterable[Change] | None = None) -> str:
         """What it does. ``changes``: all changes that are carried out, if its own are only a part of them."""
         carried_out = self.changes if changes is None else changes
-        return self.words if isinstance(self.words, str) else self.words(ChangedObjects(carried_out))
+        return self.words if isinstance(self.words, str) else self.words(ObjectsAfterChanges(carried_out))
 
     @property
     def do(self) -> str:
@@ -161,7 +161,7 @@ def combined(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
         for change in first.changes
     ]
 
-    def words(found: ChangedObjects) -> str:
+    def words(found: ObjectsAfterChanges) -> str:
         other = second.intent(found.changes)
         return f"{first.intent(found.changes)}; then {other[:1].lower()}{other[1:]}"
 

@@ -14,8 +14,8 @@ from kailab.engine.snapshot.records import GPU, UNLIMITED
 from kailab.explain.causes.queue_limits import quota_words
 from kailab.explain.steps.proposals import (
     Change,
-    ChangedObjects,
     Disturbance,
+    ObjectsAfterChanges,
     Proposal,
     ProposalFamily,
     Words,
@@ -152,7 +152,7 @@ def give_resources(context: QuestionContext) -> Iterator[ProposalFamily]:
             lacking = {one: resource_block(quota if one == "gpu" else -1) for one in _lacks(queue)}
             yield patch(queue, {"spec": {"resources": lacking}})
 
-    def words(after: ChangedObjects) -> str:
+    def words(after: ObjectsAfterChanges) -> str:
         names = " and ".join(queue["metadata"]["name"] for queue in lacking_queues)
         given = {
             float(after.of(queue)["spec"]["resources"]["gpu"]["quota"])
@@ -202,12 +202,12 @@ def raise_weight(context: QuestionContext) -> Iterator[ProposalFamily]:
     # If only levels above have no weight, its own may be large enough.
     if opened and weights[name]:
 
-        def words_above(after: ChangedObjects) -> str:
+        def words_above(after: ObjectsAfterChanges) -> str:
             return f"Raise the over-quota weight of {above} from 0 to {_weight(after.of(without[0])):g}"
 
         proposals.append(Proposal(words_above, tuple(opened), Disturbance.QUEUES))
 
-    def words(after: ChangedObjects) -> str:
+    def words(after: ObjectsAfterChanges) -> str:
         do = f"Raise the over-quota weight of queue {name} from {weights[name]:g} to {_weight(after.of(line[0])):g}"
         return f"{do}, and that of {above} to {_weight(after.of(without[0])):g}" if without else do
 
@@ -310,7 +310,7 @@ def _patches(context: QuestionContext, changes: Changes) -> tuple[Change, ...]:
 
 
 def _words(context: QuestionContext, changes: Changes) -> Words:
-    def words(after: ChangedObjects) -> str:
+    def words(after: ObjectsAfterChanges) -> str:
         raised: Sequence[str] = [
             f"the {one} {field} of queue {name} to {_amount(one, float(after.of(context.queues[name])['spec']['resources'][one][field]))}"
             for name, found in changes.items()
@@ -397,7 +397,7 @@ def lower_quotas_beside(context: QuestionContext) -> Iterator[ProposalFamily]:
             if gpu.allocated and not 0 <= gpu.quota <= target:
                 change = patch(context.queues[name], {"spec": {"resources": {"gpu": {"quota": gpus_of(target)}}}})
 
-                def words(after: ChangedObjects, queue: Object = context.queues[name]) -> str:
+                def words(after: ObjectsAfterChanges, queue: Object = context.queues[name]) -> str:
                     quota = after.of(queue)["spec"]["resources"]["gpu"]["quota"]
                     return f"Lower the GPU quota of queue {queue['metadata']['name']} to {quota:g}"
 
@@ -412,7 +412,7 @@ def raise_queue_priority(context: QuestionContext) -> Iterator[ProposalFamily]:
         if len(priorities) > 1:
             change = patch(queue, {"spec": {"priority": highest + 1}})
 
-            def words(after: ChangedObjects, queue: Object = queue) -> str:
+            def words(after: ObjectsAfterChanges, queue: Object = queue) -> str:
                 return (
                     f"Raise the priority of queue {queue['metadata']['name']} to {after.of(queue)['spec']['priority']}"
                 )

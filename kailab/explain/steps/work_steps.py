@@ -20,8 +20,8 @@ from kailab.explain.causes.queue_order import IN_FRONT
 from kailab.explain.steps.node_steps import node_subsets
 from kailab.explain.steps.proposals import (
     Change,
-    ChangedObjects,
     Disturbance,
+    ObjectsAfterChanges,
     Proposal,
     ProposalFamily,
     all_edits,
@@ -115,7 +115,7 @@ def _scaled_to_what_runs(context: QuestionContext, obj: Object) -> Proposal | No
     if known is None or not known.scalable or not isinstance(replicas, int) or not 0 < running < replicas:
         return None
 
-    def words(after: ChangedObjects) -> str:
+    def words(after: ObjectsAfterChanges) -> str:
         return f"Scale {kind_and_name(obj)} down from {replicas} to {after.of(obj)['spec']['replicas']}, so that none of it waits"
 
     return Proposal(words, (patch(obj, {"spec": {"replicas": running}}),), Disturbance.LINE)
