@@ -19,7 +19,7 @@ from kailab.evidence.entries import PodRow
 from kailab.explain.causes.node_capacity import device_row
 from kailab.explain.causes.node_facts import NodeFacts
 from kailab.explain.causes.waiting_group import waiting_podgroups
-from kailab.explain.subject import PodsAtMoment, QuestionSubject
+from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.lab.wording import count, gpus, some
 from kailab.model.labels import gpu_model
 
@@ -118,7 +118,7 @@ class NodesOfPods:
 def about_nodes(lab: Lab, kind: str, name: str, namespace: str = "default") -> list[NodesOfPods]:
     """The answers of nodes, by groups of pods that are alike. ``kind``: a kind key. Raises NotFound, and InputError for a subject without
     pods that kailab's scheduler would place."""
-    subject = QuestionSubject.of(lab, kind, name, namespace)
+    subject = SubjectRef.of(lab, kind, name, namespace)
     if subject.kind == "Queue":
         raise InputError("a queue is not placed on nodes; --nodes expects a pod, a podgroup or a workload")
     state = subject.state(lab)

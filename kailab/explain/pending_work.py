@@ -12,7 +12,7 @@ from kailab.explain.cause_kinds import CAUSE_KINDS, Duration, least_last
 from kailab.explain.evictions import eviction_cause, running_causes
 from kailab.explain.node_answers import model_lines
 from kailab.explain.step_search import find_steps
-from kailab.explain.subject import PodsAtMoment, QuestionSubject
+from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.explain.verdict import SettledState, run_without_others, settle_on_fork, verdict_of
 
 
@@ -68,7 +68,7 @@ def _one_runs_later(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> bool:
         if not group.pods:
             continue
         namespace, _, name = group.pods[0].partition("/")
-        pod = QuestionSubject.of(state.lab, "Pod", name, namespace).state(state.lab, state.picture)
+        pod = SubjectRef.of(state.lab, "Pod", name, namespace).state(state.lab, state.picture)
         if verdict_of(pod, group.causes[0] if group.causes else None) is Verdict.LATER:
             return True
     return False

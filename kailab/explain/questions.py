@@ -9,7 +9,7 @@ from kailab.explain.answer import Answer, Cause, CauseGroup, Step, Verdict
 from kailab.explain.details import detail_lines, facts, headline, note_lines, scheduler_reason
 from kailab.explain.evictions import failure_cause, running_causes, running_lines
 from kailab.explain.queues import explain_queue
-from kailab.explain.subject import PodsAtMoment, QuestionSubject
+from kailab.explain.subject import PodsAtMoment, SubjectRef
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -31,7 +31,7 @@ def ask(
     ``kind``: a kind key. ``tried``: with steps, each tried on a fork of the lab. ``everything``: with more than one step in a large lab
     too. ``picture``: of the lab, where the caller has one. Raises NotFound, and InputError for a kind that can't be explained.
     """
-    state = QuestionSubject.of(lab, kind, name, namespace).state(lab, picture)
+    state = SubjectRef.of(lab, kind, name, namespace).state(lab, picture)
     verdict: Verdict | None
     causes: tuple[Cause, ...]
     groups: Sequence[CauseGroup] = ()

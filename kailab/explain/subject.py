@@ -152,7 +152,7 @@ _REPLACING = frozenset({"Job", "CronJob", "JobSet", "Deployment", "ReplicaSet", 
 
 
 @dataclass(frozen=True)
-class QuestionSubject:
+class SubjectRef:
     """A pod, PodGroup, queue or workload. ``kind``: a kind key. ``namespace``: empty for a cluster-wide object."""
 
     kind: str
@@ -160,7 +160,7 @@ class QuestionSubject:
     name: str
 
     @classmethod
-    def of(cls, lab: Lab, kind: str, name: str, namespace: str = "default") -> QuestionSubject:
+    def of(cls, lab: Lab, kind: str, name: str, namespace: str = "default") -> SubjectRef:
         """Raises NotFound if it does not exist and never did, InputError for a kind that has no pods."""
         if kind == "Queue":
             subject = cls(kind, "", name)
@@ -219,7 +219,7 @@ class QuestionSubject:
 class PodsAtMoment:
     """The pods of a subject at one moment."""
 
-    def __init__(self, subject: QuestionSubject, lab: Lab, picture: Picture) -> None:
+    def __init__(self, subject: SubjectRef, lab: Lab, picture: Picture) -> None:
         self.subject = subject
         self.picture = picture
         self.lab = lab

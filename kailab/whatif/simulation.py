@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.errors import InputError
 from kailab.explain.answer import Answer, Verdict
 from kailab.explain.questions import ask
-from kailab.explain.subject import QuestionSubject
+from kailab.explain.subject import SubjectRef
 from kailab.lab.fork import fork
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
@@ -127,18 +127,16 @@ def simulate(lab: Lab, *sources: Source, namespace: str = "default", bound: floa
         return Simulation(lab.now, end, trial.scheduler, fates, comparison, tuple(applied.warnings))
 
 
-def _subjects(lab: Lab, applied: Applied) -> list[QuestionSubject]:
+def _subjects(lab: Lab, applied: Applied) -> list[SubjectRef]:
     result = [
-        QuestionSubject.of(lab, change.kind, change.name, change.namespace)
+        SubjectRef.of(lab, change.kind, change.name, change.namespace)
         for change in applied.changes
         if change.kind == "Pod" or (change.kind in KINDS and KINDS[change.kind].owns_pods)
     ]
     if not result:
         # An unknown kind may have pods in a cluster. Beside known workloads it is more likely a monitor or a role.
         result = [
-            QuestionSubject.of(lab, one.kind, one.name, one.namespace)
-            for one in applied.changes
-            if one.kind not in KINDS
+            SubjectRef.of(lab, one.kind, one.name, one.namespace) for one in applied.changes if one.kind not in KINDS
         ]
     if not result:
         kinds = ", ".join(sorted({change.kind for change in applied.changes})) or "no objects"
@@ -148,11 +146,11 @@ def _subjects(lab: Lab, applied: Applied) -> list[QuestionSubject]:
     return result
 
 
-def _fates(lab: Lab, subjects: Sequence[QuestionSubject], start: float, bound: float) -> tuple[WorkloadForecast, ...]:
+def _fates(lab: Lab, subjects: Sequence[SubjectRef], start: float, bound: float) -> tuple[WorkloadForecast, ...]:
     """Let time pass in a settled lab until the last workload runs, or the bound."""
     picture = lab.picture()
-    found: dict[QuestionSubject, WorkloadForecast] = {}
-    answers: dict[QuestionSubject, Answer] = {}
+    found: dict[SubjectRef, WorkloadForecast] = {}
+    answers: dict[SubjectRef, Answer] = {}
     for subject in subjects:
         if subject.state(lab, picture).runs:
             found[subject] = _fate(lab, subject, When.NOW, lab.now - start)
@@ -193,7 +191,7 @@ def _moments_of_binding(lab: Lab, seconds: float) -> Iterator[None]:
 
 
 def _fate(
-    lab: Lab, subject: QuestionSubject, when: When, seconds: float | None, answer: Answer | None = None
+    lab: Lab, subject: SubjectRef, when: When, seconds: float | None, answer: Answer | None = None
 ) -> WorkloadForecast:
     state = subject.state(lab)
     places = tuple(sorted((row.name, row.node) for row in state.running))

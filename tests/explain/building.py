@@ -6,7 +6,7 @@ from typing import Any
 
 from kailab.explain.answer import Cause
 from kailab.explain.cause_groups import first_causes, waiting_groups
-from kailab.explain.subject import QuestionSubject
+from kailab.explain.subject import SubjectRef
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
 
@@ -77,5 +77,5 @@ def settled(lab: Lab, *objects: Any) -> None:
 
 def causes(lab: Lab, kind: str, name: str) -> tuple[Cause, ...]:
     """Of what waits of a subject, the first first."""
-    state = QuestionSubject.of(lab, kind, name).state(lab)
+    state = SubjectRef.of(lab, kind, name).state(lab)
     return () if state.runs else first_causes(state, waiting_groups(state))

@@ -13,7 +13,7 @@ import yaml
 
 from checks.recorded_files import shared_folder
 from kailab.errors import KailabError
-from kailab.explain.subject import QuestionSubject
+from kailab.explain.subject import SubjectRef
 from kailab.fleet import Fleet, read_fleet
 from kailab.lab import Lab
 
@@ -110,9 +110,7 @@ def _carry_out(lab: Lab, change: Mapping[str, Any]) -> None:
 def lets_run(question: Question, changes: Changes) -> str:
     """What is wrong with changes that are said to let the subject run; empty where they do, on a fresh copy of the situation."""
     with opened(question.situation) as lab:
-        subject = QuestionSubject(
-            question.kind, "" if question.kind == "Queue" else question.namespace, question.subject
-        )
+        subject = SubjectRef(question.kind, "" if question.kind == "Queue" else question.namespace, question.subject)
         before = len(subject.state(lab).running) if subject.object(lab) is not None else 0
         try:
             carry_out(lab, changes)

@@ -10,7 +10,7 @@ import pytest
 from kailab.engine.relaxing.rules import AllTolerated, TopologyGone
 from kailab.explain.answer import CauseCode
 from kailab.explain.causes.waiting_group import waiting_podgroups
-from kailab.explain.subject import QuestionSubject
+from kailab.explain.subject import SubjectRef
 from tests.explain.building import causes
 from tests.explain.node_building import (
     MODEL,
@@ -205,7 +205,7 @@ def test_trials_leave_the_pods_that_are_told_of_as_they_are() -> None:
     """Trials put others in the place of pods and groups, and take them back."""
     with opened(racks(12)) as lab:  # large enough for trials to change the working set in place
         put(lab, pod("h", 7, nodeSelector=on("n-0"), priority=FIRM), job("x", 5, 8, level="lab/rack"))
-        [group] = waiting_podgroups(QuestionSubject.of(lab, "Job", "x").state(lab))
+        [group] = waiting_podgroups(SubjectRef.of(lab, "Job", "x").state(lab))
         facts = group.node_facts
         assert facts is not None
         for _ in range(2):

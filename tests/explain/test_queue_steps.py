@@ -6,7 +6,7 @@ import pytest
 
 from kailab.explain.steps.question_context import QuestionContext
 from kailab.explain.steps.queue_steps import raise_queue_priority
-from kailab.explain.subject import QuestionSubject
+from kailab.explain.subject import SubjectRef
 from kailab.lab import Lab
 from tests.explain.manifests import Object, deployment, fleet, queue
 
@@ -20,7 +20,7 @@ def test_a_queue_priority_is_raised_above_all_others(own: int | None, other: int
     with Lab.open(fleet({"count": 1})) as lab:
         lab.apply([with_priority(queue("red"), own), with_priority(queue("blue"), other), deployment("web", "red")])
         lab.settle()
-        context = QuestionContext(QuestionSubject.of(lab, "Deployment", "web").state(lab), ())
+        context = QuestionContext(SubjectRef.of(lab, "Deployment", "web").state(lab), ())
         [family] = raise_queue_priority(context)
     [change] = family.proposals[0].changes
     assert change["patch"]["patch"] == {"spec": {"priority": raised}}

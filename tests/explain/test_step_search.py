@@ -11,7 +11,7 @@ from kailab.explain import step_search
 from kailab.explain.step_search import engine_can_judge
 from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, apply, patch
 from kailab.explain.steps.question_context import QuestionContext
-from kailab.explain.subject import QuestionSubject
+from kailab.explain.subject import SubjectRef
 from kailab.explain.verdict import could_run
 from kailab.lab import Lab
 from tests.explain.manifests import deployment, fleet, pod, queue
@@ -53,8 +53,8 @@ def test_a_large_lab_is_told_one_step_and_more_where_everything_is_asked_for(bey
 
 
 def test_a_change_that_takes_away_one_of_two_causes_is_no_way_to_run(beyond: Lab) -> None:
-    web = QuestionSubject("Deployment", "default", "web").state(beyond)
-    whole = QuestionSubject("Queue", "", "a").state(beyond)
+    web = SubjectRef("Deployment", "default", "web").state(beyond)
+    whole = SubjectRef("Queue", "", "a").state(beyond)
     assert not could_run(web)
     assert could_run(web, MadePreemptible())
     assert not could_run(whole, MadePreemptible())

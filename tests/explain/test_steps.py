@@ -13,7 +13,7 @@ import pytest
 from kailab.explain.answer import Cause, CauseCode, Step
 from kailab.explain.questions import ask
 from kailab.explain.step_search import find_steps
-from kailab.explain.subject import QuestionSubject
+from kailab.explain.subject import SubjectRef
 from kailab.fleet import Fleet
 from kailab.lab import Lab
 from kailab.lab.change import carry_out, read_changes
@@ -49,9 +49,9 @@ class Situation:
         return lab
 
     @property
-    def subject(self) -> QuestionSubject:
+    def subject(self) -> SubjectRef:
         kind, name = self.ask
-        return QuestionSubject(kind, "" if kind == "Queue" else "default", name)
+        return SubjectRef(kind, "" if kind == "Queue" else "default", name)
 
 
 def affinity(key: str, *values: str) -> Object:
@@ -200,7 +200,7 @@ def test_nothing_is_told_that_does_not_help() -> None:
             assert found(lab, situation.subject, code) == ()
 
 
-def found(lab: Lab, subject: QuestionSubject, *codes: CauseCode) -> tuple[Step, ...]:
+def found(lab: Lab, subject: SubjectRef, *codes: CauseCode) -> tuple[Step, ...]:
     return find_steps(subject.state(lab), [Cause(code, "") for code in codes])
 
 
@@ -217,7 +217,7 @@ def state(lab: Lab) -> Any:
     return lab.now, {kind: lab.cluster.list(kind) for kind in lab.cluster.kinds()}
 
 
-def runs_after(lab: Lab, subject: QuestionSubject, step: Step) -> str:
+def runs_after(lab: Lab, subject: SubjectRef, step: Step) -> str:
     """What is wrong; empty where it runs, with more pods than before."""
     before = len(subject.state(lab).running)
     carry_out(lab, read_changes([dict(change) for change in step.changes]))

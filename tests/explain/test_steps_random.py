@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kailab.explain import step_search
 from kailab.explain.questions import ask
-from kailab.explain.subject import QuestionSubject
+from kailab.explain.subject import SubjectRef
 from kailab.lab import Lab
 from tests.explain.manifests import Object, deployment, fleet, job, pod, queue
 from tests.explain.test_steps import runs_after
@@ -72,9 +72,9 @@ def test_every_step_lets_it_run(filtered_from: int, monkeypatch: pytest.MonkeyPa
         pool, batches = cluster
         with opened(pool, batches) as lab:
             names = [batch[0]["metadata"]["name"] for batch in batches[1:]]
-            works = [QuestionSubject(KINDS[name[0]], "default", name) for name in names]
+            works = [SubjectRef(KINDS[name[0]], "default", name) for name in names]
             # Of a queue with several workloads a step is several changes.
-            for subject in (*works, QuestionSubject("Queue", "", "a"), QuestionSubject("Queue", "", "b")):
+            for subject in (*works, SubjectRef("Queue", "", "a"), SubjectRef("Queue", "", "b")):
                 for step in ask(lab, subject.kind, subject.name).steps:
                     told += 1
                     with opened(pool, batches) as fresh:

@@ -15,7 +15,7 @@ import pytest
 
 from checks.fuzzing.walk import LEAVES, Walk, steps_of
 from checks.fuzzing.walk_objects import WORK
-from kailab.explain.subject import QuestionSubject
+from kailab.explain.subject import SubjectRef
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Change, Delete
 from kailab.lab.node_changes import drain_node, nodes_to_add
@@ -142,7 +142,7 @@ def check_simulate(seed: int, folder: Path) -> None:
         since, start = len(lab.log.evictions), lab.now
         lab.apply([manifest])
         lab.settle()
-        subject = QuestionSubject.of(lab, manifest["kind"], "asked")
+        subject = SubjectRef.of(lab, manifest["kind"], "asked")
         assert subject.runs(lab) == (fate.when is When.NOW)
         left = start + (HOUR if fate.seconds is None else fate.seconds) - lab.now
         if fate.when is not When.NOW and left > 0:

@@ -11,7 +11,7 @@ from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.snapshot.records import PodGroup, Status, Task
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.explain.causes.node_facts import NodeFacts
-from kailab.explain.subject import PodsAtMoment, QuestionSubject
+from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.grouping.pod_grouping import preview_grouping
 from kailab.grouping.records import Grouping, GroupingError
 from kailab.lab.picture import Picture, group_of
@@ -42,7 +42,7 @@ class WaitingPodGroup:
         return self.state.picture
 
     @property
-    def subject(self) -> QuestionSubject:
+    def subject(self) -> SubjectRef:
         return self.state.subject
 
     @property

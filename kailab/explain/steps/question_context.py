@@ -11,7 +11,7 @@ from kailab.engine.decisions import QueueState, TaskAmounts
 from kailab.evidence.entries import PodRow
 from kailab.evidence.shares import queue_ancestry
 from kailab.explain.answer import Cause
-from kailab.explain.subject import PodsAtMoment, QuestionSubject
+from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.model.validation.advice import pod_templates
@@ -34,7 +34,7 @@ class QuestionContext:
         return self.state.lab
 
     @property
-    def subject(self) -> QuestionSubject:
+    def subject(self) -> SubjectRef:
         return self.state.subject
 
     @property
