@@ -111,7 +111,11 @@ class VirtualSettling:
                     between()
             due = min((at for at in (self._clock.next_prompt(), self._retry_at(start)) if at is not None), default=None)
             if due is None:
-                _log.debug("settled at %g: %d cycles and timers changed something", self._clock.now(), cycles)
+                _log.debug(
+                    "settled after %.1f s of lab time; cycles that changed something: %d",
+                    self._clock.now() - start,
+                    cycles,
+                )
                 return
             if self._describing:
                 changes["a prompt timer falls due"] += 1
