@@ -121,7 +121,7 @@ KINDS = (
         schema="V1PriorityClass",
         defaults=_priority_class_defaults,
         check="kailab.model.validation.scheduling:check_priority_class",
-        record="kailab.model.records:PriorityClass",
+        record="kailab.model.records:PriorityClassObject",
         immutable=("value", "preemptionPolicy"),
         columns="kailab.cli.object_tables:PRIORITY_CLASS",
     ),

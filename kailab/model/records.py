@@ -354,7 +354,7 @@ class ResourceClaimTemplateSpec(KubernetesRecord, frozen=True, kw_only=True):
     spec: ResourceClaimSpec = ResourceClaimSpec()
 
 
-class ResourceClaimTemplate(KubernetesRecord, frozen=True, kw_only=True):
+class ResourceClaimTemplateObject(KubernetesRecord, frozen=True, kw_only=True):
     metadata: Metadata
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
 
@@ -363,7 +363,7 @@ class DeviceClassSpec(KubernetesRecord, frozen=True, kw_only=True):
     selectors: tuple[DeviceSelector, ...] = ()
 
 
-class DeviceClass(KubernetesRecord, frozen=True, kw_only=True):
+class DeviceClassObject(KubernetesRecord, frozen=True, kw_only=True):
     metadata: Metadata
     spec: DeviceClassSpec = DeviceClassSpec()
 
@@ -388,7 +388,7 @@ class ResourceSliceSpec(KubernetesRecord, frozen=True, kw_only=True):
     devices: tuple[SliceDevice, ...] = ()
 
 
-class ResourceSlice(KubernetesRecord, frozen=True, kw_only=True):
+class ResourceSliceObject(KubernetesRecord, frozen=True, kw_only=True):
     metadata: Metadata
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
@@ -444,7 +444,7 @@ class TopologyObject(KubernetesRecord, frozen=True, kw_only=True):
     spec: TopologySpec = TopologySpec()
 
 
-class PriorityClass(KubernetesRecord, frozen=True, kw_only=True):
+class PriorityClassObject(KubernetesRecord, frozen=True, kw_only=True):
     metadata: Metadata
     value: int = 0
     global_default: bool = False
