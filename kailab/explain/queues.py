@@ -1,7 +1,7 @@
 """Why a queue holds what it holds: its share, what it borrows and lends, and which queues could reclaim it.
 
 ``explain_queue`` is the entry. The division of fair shares (``kailab.engine.queueing.division``) and the rules of reclaim
-(``kailab.engine.report.returning``) are the engine's; this module puts them into words.
+(``kailab.engine.report.reclaim_options``) are the engine's; this module puts them into words.
 """
 
 from __future__ import annotations
