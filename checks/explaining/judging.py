@@ -55,7 +55,7 @@ class JudgedAnswer:
 
 
 @dataclass
-class _Case:
+class _SituationCase:
     truth: GroundTruth
     work: AppliedWorkload
     answer: Answer
@@ -83,7 +83,7 @@ def judge_answer(truth: GroundTruth, work: AppliedWorkload, *, steps: bool = Fal
     """See ``judge_situation``. A failure of kailab is a fault of its answer."""
     try:
         answer = ask(truth.lab, work.kind, work.name, work.namespace, tried=steps)
-        return _judge(_Case(truth, work, answer))
+        return _judge(_SituationCase(truth, work, answer))
     except MovedForEver as error:
         return JudgedAnswer(work, "", "", restless=str(error))
     except KailabError as error:
@@ -100,7 +100,7 @@ def _place_of(error: Exception) -> str:
     return "" if trace is None else f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
 
 
-def _judge(case: _Case) -> JudgedAnswer:
+def _judge(case: _SituationCase) -> JudgedAnswer:
     answer = case.answer
     code = str(answer.cause.code) if answer.cause else ""
     case.faults += _verdict(case)
@@ -129,7 +129,7 @@ def _judge(case: _Case) -> JudgedAnswer:
 # Verdict
 
 
-def _verdict(case: _Case) -> Iterator[tuple[str, str]]:
+def _verdict(case: _SituationCase) -> Iterator[tuple[str, str]]:
     verdict, work = case.answer.verdict, case.work
     evicted = [eviction for eviction in case.lab.log.evictions if eviction.app == work.name]
     if verdict == Verdict.GONE:
@@ -149,7 +149,7 @@ def _verdict(case: _Case) -> Iterator[tuple[str, str]]:
 # Cause
 
 
-def _cause(case: _Case, code: str) -> list[str]:
+def _cause(case: _SituationCase, code: str) -> list[str]:
     """Adds the faults of the first cause. Returns the codes that came up, one after the other, once it was removed."""
     chain: list[tuple[str, CauseRemoval]] = []
     current, kept_some = code, False
@@ -177,7 +177,7 @@ def _cause(case: _Case, code: str) -> list[str]:
     return [name for name, _ in chain[1:]]
 
 
-def _with_removal(case: _Case, lab: Lab, taken: Sequence[CauseRemoval]) -> Lab:
+def _with_removal(case: _SituationCase, lab: Lab, taken: Sequence[CauseRemoval]) -> Lab:
     """``lab`` without the last cause; the others are removed already. A fork, unless binds are refused, which cannot be
     undone in a fork.
     """
@@ -194,7 +194,7 @@ def _forked(lab: Lab, steps: Sequence[Step]) -> Lab:
         raise
 
 
-def _needed(case: _Case, chain: list[tuple[str, CauseRemoval]]) -> list[str]:
+def _needed(case: _SituationCase, chain: list[tuple[str, CauseRemoval]]) -> list[str]:
     """With the whole chain removed, the workload runs. Without removing the first cause it must not, unless a later
     cause was removed by adding nodes.
     """
@@ -213,7 +213,7 @@ def _needed(case: _Case, chain: list[tuple[str, CauseRemoval]]) -> list[str]:
     return codes
 
 
-def _runs_without(case: _Case, codes: Sequence[str]) -> bool:
+def _runs_without(case: _SituationCase, codes: Sequence[str]) -> bool:
     """True if the workload runs with only these causes removed, one after the other. Each removal is computed in the
     lab as it is then, because a copy of a node still has whatever keeps pods off it.
     """
@@ -229,7 +229,7 @@ def _runs_without(case: _Case, codes: Sequence[str]) -> bool:
         return case.work.runs(lab)
 
 
-def _ends_never(case: _Case, first: CauseRemoval) -> bool:
+def _ends_never(case: _SituationCase, first: CauseRemoval) -> bool:
     """True if a workload with ``never`` runs once others are gone and the first cause is removed: other workloads may
     be an alternative obstacle.
     """
@@ -239,7 +239,7 @@ def _ends_never(case: _Case, first: CauseRemoval) -> bool:
         return runs_alone(case.situation, lab, case.work)
 
 
-def _without(case: _Case, taken: Sequence[CauseRemoval]) -> Lab:
+def _without(case: _SituationCase, taken: Sequence[CauseRemoval]) -> Lab:
     steps = [step for removal in taken for step in removal.steps]
     if all(removal.refusals for removal in taken):
         return _forked(case.lab, steps)
@@ -253,7 +253,7 @@ def _joined(chain: list[tuple[str, CauseRemoval]]) -> str:
 # Steps
 
 
-def _steps(case: _Case) -> Iterator[tuple[str, str]]:
+def _steps(case: _SituationCase) -> Iterator[tuple[str, str]]:
     before = case.work.running(case.lab)
     for step in case.answer.steps:
         if not step.checked:

@@ -63,7 +63,7 @@ def random_case_input(pick: Pick) -> CaseInput:
     nodes = [_node(pick, index, spread_memory) for index in range(pick((1, 2, 3, 4)))]
     queues = _queues(pick)
     leaves = [queue for queue in queues if not any(other.parent == queue.name for other in queues)]
-    room = _Room(nodes)
+    room = _FreeCapacity(nodes)
     podgroups: list[PodGroup] = []
     tasks: list[Task] = []
     for index in range(pick((1, 2, 3, 4, 5, 6, 7))):
@@ -213,7 +213,7 @@ def _members(pick: Pick, count: int) -> _Members:
     return _Members(root, ("a", "b", "c"), 2)
 
 
-def _workload(pick: Pick, name: str, queue: Queue, room: _Room, index: int) -> tuple[PodGroup, list[Task]]:
+def _workload(pick: Pick, name: str, queue: Queue, room: _FreeCapacity, index: int) -> tuple[PodGroup, list[Task]]:
     count = pick((1, 2, 3, 5))
     members = _members(pick, count)
     priority, preemptible = pick(((50, True), (50, True), (75, True), (100, False), (100, True), (125, False)))
@@ -260,7 +260,7 @@ def _without_constraints(group: SubGroup) -> SubGroup:
     )
 
 
-def _run(pick: Pick, tasks: list[Task], room: _Room, needed: int) -> list[Task]:
+def _run(pick: Pick, tasks: list[Task], room: _FreeCapacity, needed: int) -> list[Task]:
     """Place tasks on nodes while they fit. If fewer than ``needed`` fit, none runs (their room stays lost to later
     ones).
     """
@@ -287,7 +287,7 @@ def _run(pick: Pick, tasks: list[Task], room: _Room, needed: int) -> list[Task]:
     return placed + tasks[len(placed) :] if len(placed) >= needed else tasks
 
 
-class _Room:
+class _FreeCapacity:
     """What nodes have left while running pods are placed."""
 
     def __init__(self, nodes: list[Node]) -> None:

@@ -43,7 +43,7 @@ class _Known(msgspec.Struct):
     last: float = 0.0
 
 
-class _Told(NamedTuple):
+class _WrittenEvent(NamedTuple):
     """The content of an event. Thousands may wait, so common parts are added when it is sent."""
 
     about: tuple[tuple[str, str], ...]
@@ -57,7 +57,7 @@ class _Told(NamedTuple):
 class _Send(NamedTuple):
     """``told``: None if the event exists already, and only its count and time are patched."""
 
-    told: _Told | None
+    told: _WrittenEvent | None
     known: _Known
     since: float
 
@@ -98,7 +98,7 @@ class EventWriter:
             known = self._known[identity] = _Known(namespace, name, queued=True, last=now)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-            content = _Told(_reference(involved), type, reason, message[:1024], component, now)
+            content = _WrittenEvent(_reference(involved), type, reason, message[:1024], component, now)
             send = _Send(content, known, monotonic())
         if len(self) >= MOST_WAITING:
             self.dropped += 1
@@ -121,7 +121,7 @@ class EventWriter:
             self._busy += 1
             self._transport.loop.create_task(self._work())
 
-    def _body(self, content: _Told, known: _Known) -> dict[str, Any]:
+    def _body(self, content: _WrittenEvent, known: _Known) -> dict[str, Any]:
         return {
             "apiVersion": "v1",
             "kind": "Event",
