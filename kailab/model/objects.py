@@ -4,7 +4,8 @@ An object is a ``dict`` in Kubernetes' JSON form. The functions only read. They 
 ``status`` and with null in their place, and return an empty value for a field that is missing. For records decoded into types see
 ``kailab.model.records``; for amounts, ``kailab.model.quantities``.
 
-Loops that run for each pod of each cycle may read ``obj["metadata"]`` once instead of calling several of these functions.
+Functions that controllers call for every pod read the fields directly instead of calling each other. Loops over all pods of each
+cycle may read ``obj["metadata"]`` once instead of calling several functions.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ def metadata_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def name_of(obj: Mapping[str, Any]) -> str:
     """``metadata.name``, or "" for an object whose name is still to be generated."""
-    return str(metadata_of(obj).get("name") or "")
+    return str((obj.get("metadata") or _NOTHING).get("name") or "")
 
 
 def namespace_of(obj: Mapping[str, Any]) -> str:
     """``metadata.namespace``, or "" for an object outside of namespaces."""
-    return str(metadata_of(obj).get("namespace") or "")
+    return str((obj.get("metadata") or _NOTHING).get("namespace") or "")
 
 
 def full_name(obj: Mapping[str, Any]) -> str:
@@ -49,22 +50,22 @@ def full_name(obj: Mapping[str, Any]) -> str:
 
 def uid_of(obj: Mapping[str, Any]) -> str:
     """``metadata.uid``, or "" for an object that no server has stored."""
-    return str(metadata_of(obj).get("uid") or "")
+    return str((obj.get("metadata") or _NOTHING).get("uid") or "")
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
     """``metadata.labels``, or an empty mapping."""
-    return metadata_of(obj).get("labels") or _NOTHING
+    return (obj.get("metadata") or _NOTHING).get("labels") or _NOTHING
 
 
 def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
     """``metadata.annotations``, or an empty mapping."""
-    return metadata_of(obj).get("annotations") or _NOTHING
+    return (obj.get("metadata") or _NOTHING).get("annotations") or _NOTHING
 
 
 def is_terminating(obj: Mapping[str, Any]) -> bool:
     """True if the object has a deletion timestamp."""
-    return bool(metadata_of(obj).get("deletionTimestamp"))
+    return bool((obj.get("metadata") or _NOTHING).get("deletionTimestamp"))
 
 
 def created_at(obj: Mapping[str, Any]) -> float | None:
@@ -82,7 +83,7 @@ def deleted_at(obj: Mapping[str, Any]) -> float | None:
 
 def owner_references(obj: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """``metadata.ownerReferences``, or an empty sequence."""
-    return metadata_of(obj).get("ownerReferences") or ()
+    return (obj.get("metadata") or _NOTHING).get("ownerReferences") or ()
 
 
 def owner_uids(obj: Mapping[str, Any]) -> set[str]:
@@ -97,7 +98,10 @@ def is_owned(obj: Mapping[str, Any]) -> bool:
 
 def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The owner reference of the object's controller, or None."""
-    return next((reference for reference in owner_references(obj) if reference.get("controller")), None)
+    for reference in (obj.get("metadata") or _NOTHING).get("ownerReferences") or ():
+        if reference.get("controller"):
+            return reference
+    return None
 
 
 def controller_name(obj: Mapping[str, Any]) -> str:
@@ -134,12 +138,12 @@ def status_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def conditions_of(obj: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """``status.conditions``, or an empty sequence."""
-    return status_of(obj).get("conditions") or ()
+    return (obj.get("status") or _NOTHING).get("conditions") or ()
 
 
 def condition_of(obj: Mapping[str, Any], type: str) -> Mapping[str, Any] | None:
     """The first condition of a type, or None."""
-    for condition in conditions_of(obj):
+    for condition in (obj.get("status") or _NOTHING).get("conditions") or ():
         if condition.get("type") == type:
             return condition
     return None
@@ -162,7 +166,7 @@ def is_ready(obj: Mapping[str, Any], *, unreported: bool = False) -> bool:
 
 def phase_of(pod: Mapping[str, Any]) -> str:
     """``status.phase``, or ``Pending``."""
-    return status_of(pod).get("phase") or "Pending"
+    return (pod.get("status") or _NOTHING).get("phase") or "Pending"
 
 
 def shown_phase(pod: Mapping[str, Any]) -> str:
@@ -172,7 +176,7 @@ def shown_phase(pod: Mapping[str, Any]) -> str:
 
 def is_ended(pod: Mapping[str, Any]) -> bool:
     """True if the pod's phase is ``Succeeded`` or ``Failed``."""
-    return status_of(pod).get("phase") in ENDED_PHASES
+    return (pod.get("status") or _NOTHING).get("phase") in ENDED_PHASES
 
 
 def is_active(pod: Mapping[str, Any]) -> bool:
@@ -182,7 +186,7 @@ def is_active(pod: Mapping[str, Any]) -> bool:
 
 def node_of(pod: Mapping[str, Any]) -> str:
     """``spec.nodeName``, or "" for a pod that is not bound."""
-    return spec_of(pod).get("nodeName") or ""
+    return (pod.get("spec") or _NOTHING).get("nodeName") or ""
 
 
 def allocatable_of(node: Mapping[str, Any]) -> Mapping[str, Any]:
