@@ -179,7 +179,7 @@ class Ledger:
         )
 
     def _heir(self, eviction: Evict, served: set[str]) -> Evict:
-        """Name the job that took over the promise as beneficiary of an eviction, where the action allows it."""
+        """If another job took over the promise of an eviction's beneficiary, make that job the beneficiary (for actions that allow it)."""
         # A job that took a promise may lose it in turn, also in a circle. "" stands for a stale gang: no job gets its
         # place.
         uid, seen = eviction.beneficiary, {""}

@@ -161,7 +161,7 @@ class Recorder(Observer):
         self.recording.refused.extend(sources)
 
     def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
-        """Record an operation (apply, delete, scale, settle, advance). ``state``: also record the state after it. ``detail``: fields of a RecordedStep, except
+        """Record an operation (apply, delete, scale, patch, settle, advance). ``state``: also record the state after it. ``detail``: fields of a RecordedStep, except
         manifests, which are (name, objects)."""
         if "manifests" in detail:
             detail["manifests"] = tuple(self._manifest(name, objects) for name, objects in detail["manifests"])

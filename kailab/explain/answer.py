@@ -102,9 +102,9 @@ SHOWN_STEPS = 3
 
 
 class Verdict(StrEnum):
-    """What becomes of the work. ``never``: it can't run, even if other work ends and time passes. ``later``: it runs after one of these.
-    ``running``: all pods of it that exist run. ``gone``: pods of it were evicted and not all run again. ``failed``: it has failed and
-    creates no more pods."""
+    """The prospect of the work. ``never``: it can't run, even if other work ends and time passes. ``later``: it runs once other work has
+    ended or time has passed. ``running``: all its existing pods run. ``gone``: some of its pods were evicted, and not all run again.
+    ``failed``: it has failed and creates no more pods."""
 
     NEVER = "never"
     LATER = "later"

@@ -73,7 +73,7 @@ def verdict_of(state: PodsAtMoment, first: Cause | None) -> Verdict | None:
     """``first``: the first cause. None if somebody outside of the lab decides."""
     if state.runs:
         return Verdict.RUNNING
-    # An eviction says more than that it now runs in part or waits.
+    # GONE takes precedence over running in part and waiting, because the eviction is the reason for both.
     if is_short_since_eviction(state):
         return Verdict.GONE
     # Its controller has not created more pods.
@@ -96,7 +96,7 @@ def verdict_of(state: PodsAtMoment, first: Cause | None) -> Verdict | None:
 
 
 def is_short_since_eviction(state: PodsAtMoment) -> bool:
-    """Whether fewer pods of it have been placed since its last evictions than these took."""
+    """True if its last evictions took more pods than have been placed since."""
     if not state.evictions or state.runs:
         return False
     last = state.evictions[-1].t

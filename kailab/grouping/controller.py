@@ -109,9 +109,9 @@ class PodGrouper:
         *,
         ahead: bool = False,
     ) -> None:
-        """``cycles`` returns the number of cycles that the scheduler of the same cluster has run. With it, a pod's annotation is not written
-        at once: most pods are bound in the next cycle, and the binding carries it. Pods that are not bound then get a write of their own.
-        ``ahead``: create new PodGroups in the background, if the cluster can do that."""
+        """``cycles`` returns the number of cycles that the scheduler of the same cluster has run. If it is given, the annotation of a pod is
+        written by its binding, because most pods are bound in the next cycle; pods that are not get a write of their own. ``ahead``: create new
+        PodGroups in the background, if the cluster can do that (a real one; embedded labs do not use it)."""
         self._cluster = cluster
         self._cycles = cycles if isinstance(cluster, AssumeCache) else None
         self._assumed: dict[Key, tuple[int, PodAssignment]] = {}  # pod -> (number of cycles at that time, assignment)

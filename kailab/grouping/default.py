@@ -1,7 +1,7 @@
 """The default grouping that every family starts from: one PodGroup per top owner, ``minMember`` 1.
 
 Queue: the queue label of the owner, else of the pod, else the project label of either (joined with the pod's node pool, if it has one),
-else ``default-queue``. Before the last comes what an older KAI read: the ``runai/queue`` label of owner, pod or namespace.
+else the label ``runai/queue`` of an older KAI on the owner, the pod or the namespace, else ``default-queue``.
 
 Priority class: named by an owner's label, the pod's label or the pod's spec, if that PriorityClass exists; else the default of the
 owner's kind in the ConfigMap of defaults, if it exists; else the family's default. Preemptibility: the label of an owner, of the pod,
@@ -134,7 +134,7 @@ def priority_class_of(owners: Sequence[Object], pod: Object, context: Context, f
     if pod_class is None:
         pod_class = spec_of(pod).get("priorityClassName") or ""
     for owner in owners:
-        # An owner without a label has the pod's class. If that class exists, owners further up do not count.
+        # An owner without the label counts as having the pod's class. The first class that exists wins, so owners further up are ignored.
         class_name = labels_of(owner).get(PRIORITY_CLASS, pod_class)
         if class_name and _exists(class_name, context):
             return class_name

@@ -231,8 +231,8 @@ class Lab:
 
     @classmethod
     def resume(cls, path: str | Path, observers: Sequence[Observer] = (), *, read_only: bool = False) -> Lab:
-        """The lab saved in a file. ``read_only``: it is not to be changed; so of an embedded one only what is asked for is taken
-        in, which is quick however large it is. Raises StateError where there is none, or it is damaged; ConnectError where its
+        """Open the lab saved in a file. ``read_only``: refuse changes. A read-only embedded lab unpacks only the parts that are
+        asked for, so it opens quickly at any size. Raises StateError if the file is missing or damaged, and ConnectError if the lab's
         cluster is a real one and does not answer."""
         file = saved.read_started(Path(path))
         with collection_paused(), file.report_damage():
@@ -240,8 +240,8 @@ class Lab:
             return cls(venue, file.lab.spec, observers, end=venue.leave, read_only=read_only, file=file)
 
     def save(self, path: str | Path) -> None:
-        """Write the lab to a file, atomically: objects, time, and what was decided. (There is nothing to write of one whose cluster
-        goes on by itself.) Raises StateError."""
+        """Write the lab to a file, atomically: objects, time and decisions. For a lab on a real cluster this
+        writes nothing, because the cluster keeps the lab. Raises StateError."""
         self.venue.save(Path(path), self._sections)
 
     def _sections(self) -> dict[str, Any]:
@@ -429,9 +429,9 @@ class Lab:
                 pass
 
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
-        """As ``advance``, stopping at each moment at which something may have changed. Time stays where iteration ends. ``before``: at the
-        last moment, if time is virtual, neither controllers nor the scheduler have acted yet. Gives True where all is done at this
-        moment; ``rested``: go on from such a moment."""
+        """As ``advance``, but yield at each time at which something may have changed. The clock stays where the iteration stops. Yields
+        True if controllers and scheduler have nothing left to do at that time. ``before``: with virtual time, yield the last time before
+        controllers and scheduler act. ``rested``: the lab already has nothing left to do at the start."""
         start = self.now
         try:
             yield from collect_regularly(self._settling.moments(seconds, before=before, rested=rested))

@@ -30,7 +30,7 @@ def parts_to_save(picture: Picture) -> dict[str, Any]:
     """The costly parts of a picture, as plain values."""
     pending = msgspec.to_builtins(picture.pending)
     parts: dict[str, Any] = {"rows": msgspec.to_builtins(picture.rows), "used": picture.used, "pending": pending}
-    # A present state that was read is in the file already, and a command that only shows does not write the file.
+    # A saved state that was read from the file is not written again.
     if not isinstance(picture.present, SavedSchedulingState):
         parts["present"] = msgspec.to_builtins(picture.present.to_record())
     return parts

@@ -69,7 +69,7 @@ def _opened(path: str | Path, *, pipe: bool) -> Iterator[BinaryIO]:
 
 
 def _read(file: BinaryIO, most: int, place: Where) -> bytes:
-    """Read up to ``size`` bytes. The wait for each piece of a pipe is limited, because its writer may never write."""
+    """Read up to ``most`` bytes. The wait for each piece of a pipe is limited, because its writer may never write."""
     if not stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
         return file.read(most)
     pieces: list[bytes] = []

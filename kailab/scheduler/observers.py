@@ -72,7 +72,7 @@ class Observer:
         kailab's. ``number``: its number in the decision log."""
 
     def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
-        """A lab was changed (apply, delete, scale, settle, advance). ``state``: the state of pods may have changed. ``detail``: fields of
+        """A lab was changed (apply, delete, scale, patch, settle, advance). ``state``: the state of pods may have changed. ``detail``: fields of
         ``kailab.evidence.entries.RecordedStep``, but ``manifests`` as (name, objects)."""
 
     def on_refusal(self, sources: Sequence[str | Object]) -> None:

@@ -71,7 +71,7 @@ class Workbench:
         """Objects of a kind that the owner controls, in order of creation."""
         uid = owner["metadata"]["uid"]
         result = self.cluster.dependents(uid, kind)
-        # Pods are asked for most, and the store's index is enough for them: who owns one here controls it.
+        # For pods, the most frequent case, the store's index suffices, because an owner of a pod is its controller here.
         if kind == "Pod":
             return result
         return [obj for obj in result if (ref := controller_of(obj)) is not None and ref["uid"] == uid]

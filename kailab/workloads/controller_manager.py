@@ -73,7 +73,7 @@ class WorkloadControllers:
         return bench.wrote
 
     def _look(self, reference: Reference, owner: Object) -> None:
-        # Woken, but nobody's kind here: whoever is above it looks.
+        # No controller here handles this kind, so the controllers of its owners look instead.
         if reference[0] not in self._controlled:
             self._mark_controller(owner)
             return
@@ -83,7 +83,7 @@ class WorkloadControllers:
             self._cover(reference)
 
     def _cover(self, reference: Reference) -> None:
-        # As it is after the look, with what the look wrote. An event up to this version says nothing new.
+        # The version after the sync, including the sync's own writes. Events up to this version bring nothing new.
         current = self._bench.find(*reference)
         if current is not None:
             self._covered[current["metadata"]["uid"]] = int(current["metadata"]["resourceVersion"])
@@ -151,7 +151,9 @@ class WorkloadControllers:
         if owner is None:
             return
         kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
-        if kind == "Pod":  # a worker set whose leader is a pod, executors whose driver is one: those above look
+        if (
+            kind == "Pod"
+        ):  # the owner is a pod (the leader of a worker set, the driver of executors), so its owners look
             leader = self._bench.find("Pod", (obj["metadata"].get("namespace", ""), owner["name"]))
             if leader is not None:
                 self._mark_controller(leader)

@@ -39,7 +39,7 @@ _LONGEST = 100_000  # the most indexes that a Job may have
 def parse_indexes(text: str | None) -> list[int]:
     """The indexes, ascending.
 
-    >>> parse("0,2-4")
+    >>> parse_indexes("0,2-4")
     [0, 2, 3, 4]
     """
     result: list[int] = []
@@ -54,7 +54,7 @@ def parse_indexes(text: str | None) -> list[int]:
 def format_indexes(indexes: Iterable[int]) -> str:
     """The text for ascending indexes; runs of three and more as a range.
 
-    >>> text([0, 2, 3, 4])
+    >>> format_indexes([0, 2, 3, 4])
     '0,2-4'
     """
     runs: list[list[int]] = []

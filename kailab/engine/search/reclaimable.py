@@ -186,7 +186,8 @@ class QueueBalances:
         return self._within(wanted, remaining, resources, multiplier)
 
     def ground(self, reclaimer: WQueue, victims: WQueue) -> EvictionGround:
-        """The rule by which ``allows`` accepted the first victim of a queue. ``after`` is the present balance."""
+        """The rule by which ``allows`` accepted the first victim of a queue. Its ``before`` is the queue's amount before the search, its
+        ``after`` the present amount."""
         mine, theirs = self.tree.diverging_ancestors(reclaimer, victims)
         held = self.allocated[theirs]
         r, bounds = _beyond(held, theirs.allocatable), theirs.allocatable
