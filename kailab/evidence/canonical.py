@@ -44,7 +44,7 @@ def json_lines(values: Iterable[Any]) -> bytes:
 def format_rfc3339(seconds: float) -> str:
     """Format seconds since the epoch as Kubernetes does; with a fraction only if there is one.
 
-    >>> rfc3339(1767225600.0)
+    >>> format_rfc3339(1767225600.0)
     '2026-01-01T00:00:00Z'
     """
     moment = times.date(round(seconds, 6))

@@ -48,7 +48,7 @@ def timeline_entries(moments: Iterable[TimelineMoment]) -> list[TimelineEntry]:
 def render_timeline(entries: Iterable[TimelineEntry]) -> str:
     """Format a timeline as text; each line begins with seconds since the lab opened.
 
-    >>> render([Told(t=3.0, kind="step", text="apply queues.yaml")])
+    >>> render_timeline([TimelineEntry(t=3.0, kind="step", text="apply queues.yaml")])
     '       3 s  apply queues.yaml\\n'
     """
     marks = {"step": "", "decision": "    ", "expectation": "  "}

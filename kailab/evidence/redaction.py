@@ -124,7 +124,7 @@ _OWN_ANNOTATIONS: Mapping[str, re.Pattern[str]] = {
 }
 _ANNOTATIONS = frozenset(
     {
-        labels.POD_GROUP, labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES, labels.GPU_GROUP,
+        labels.POD_GROUP, *labels.GPU_SHARING, labels.GPU_GROUP,
         labels.RECEIVED_RESOURCE_TYPE, labels.FAKE_NODE_TAINT, "user", "autoscaling.knative.dev/min-scale", "grove.io/topology-name",
         "leaderworkerset.sigs.k8s.io/size", "scheduling.k8s.io/group-name", "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-index-failure-count",

@@ -71,7 +71,7 @@ def holds(wanted: Amount, seen: float) -> bool:
 def describe_amount(wanted: Amount, noun: str) -> str:
     """Describe an amount.
 
-    >>> said(8, "GPU"), said(1, "pod"), said(at_least(2), "pod")
+    >>> describe_amount(8, "GPU"), describe_amount(1, "pod"), describe_amount(at_least(2), "pod")
     ('8 GPUs', '1 pod', 'at least 2 pods')
     """
     _check(wanted)

@@ -26,6 +26,11 @@ POD_GROUP = "pod-group-name"
 GPU_FRACTION = "gpu-fraction"
 GPU_MEMORY = "gpu-memory"
 GPU_FRACTION_DEVICES = "gpu-fraction-num-devices"
+GPU_SHARES = (GPU_FRACTION, GPU_MEMORY)
+"""Annotations that ask for a part of a GPU."""
+GPU_SHARING = (*GPU_SHARES, GPU_FRACTION_DEVICES)
+"""Annotations that say how much of how many GPUs a pod shares. Every module that reads, keeps or checks such annotations takes the list
+from here."""
 GPU_FRACTION_CONTAINER = "gpu-fraction-container-name"
 GPU_GROUP = "runai-gpu-group"
 GPU_MULTI_GROUP_PREFIX = "runai-gpu-group/"

@@ -290,7 +290,7 @@ class _Walk:
 
 _PLAIN_NOTES = frozenset(
     {
-        labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES, labels.RECEIVED_RESOURCE_TYPE, labels.PREEMPTIBILITY,
+        *labels.GPU_SHARING, labels.RECEIVED_RESOURCE_TYPE, labels.PREEMPTIBILITY,
         labels.PREEMPTION_DELAY, labels.STALENESS_GRACE, labels.SKIP_PODGROUPER, labels.LAST_START, labels.STALE_SINCE, OBSERVED,
         PREDICTED,
     }

@@ -162,7 +162,6 @@ def _about(queue: Queue) -> str:
 # --- work -------------------------------------------------------------------------------------------------------------
 
 DEFAULT_NAMESPACE = "default"
-_PARTS_OF_GPUS = (labels.GPU_FRACTION, labels.GPU_MEMORY)
 
 
 @dataclass(frozen=True)
@@ -218,7 +217,7 @@ class WorkReader:
         )
 
     def _of(self, obj: Object, path: str, template: Object) -> TemplateWork:
-        if any(key in annotations_of(template) for key in _PARTS_OF_GPUS):
+        if any(key in annotations_of(template) for key in labels.GPU_SHARES):
             raise self._lacks("part of a GPU", obj)
         pod, owners = _pod_of(obj, template)
         for owner in owners:

@@ -25,5 +25,5 @@ def test_work_of_an_operator_is_skipped_on_a_control_plane_without_it(pytester):
     result = pytester.runpytest_subprocess(*beside)
     result.assert_outcomes(skipped=1, errors=1)
     # JobSet runs there, which the Trainer needs: it is not told again.
-    result.stdout.fnmatch_lines(["*this test's work: it needs --kailab-with trainer,kuberay"])
+    result.stdout.fnmatch_lines(["*this test's work; it needs --kailab-with trainer,kuberay"])
     result.stdout.fnmatch_lines(["*marker kailab_operator: there is no operator 'ray'; there are jobset, lws*"])

@@ -106,7 +106,7 @@ def _asks_for_gpus(pod: Object) -> bool:
         for name in (amounts if isinstance(amounts, dict) else ())
     ]
     return bool(
-        {labels.GPU_FRACTION, labels.GPU_MEMORY} & notes.keys()
+        any(name in notes for name in labels.GPU_SHARES)
         or pod["spec"].get("resourceClaims")
         or any(name in labels.GPU_RESOURCES or name.startswith(labels.MIG_PREFIX) for name in asked)
     )

@@ -71,7 +71,7 @@ def sample_times(end: float, every: float) -> list[float]:
     """The times of samples.
 
     >>> sample_times(100, 30)
-    [0.0, 30.0, 60.0, 90.0, 100]
+    [0, 30, 60, 90, 100]
     """
     times = [index * every for index in range(int(end // every) + 1)]
     return times if times[-1] == end else [*times, end]

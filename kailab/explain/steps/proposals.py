@@ -171,7 +171,7 @@ def combined(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
 def apply_difference(before: Any, changed: Any, other: Any) -> Any:
     """``other`` with the difference from ``before`` to ``changed``.
 
-    >>> carried_over({"a": 1, "b": [{"c": 2}]}, {"a": 5, "b": [{"c": 2, "d": 3}]}, {"a": 1, "b": [{"c": 4}]})
+    >>> apply_difference({"a": 1, "b": [{"c": 2}]}, {"a": 5, "b": [{"c": 2, "d": 3}]}, {"a": 1, "b": [{"c": 4}]})
     {'a': 5, 'b': [{'c': 4, 'd': 3}]}
     """
     if before == changed:
@@ -290,7 +290,7 @@ def replace_changes(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
 def merge_patch_between(old: Any, new: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON merge patch from ``old`` to ``new``.
 
-    >>> difference({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"d": 3}})
+    >>> merge_patch_between({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"d": 3}})
     {'b': {'d': 3, 'c': None}}
     """
     found: dict[str, Any] = {}

@@ -25,9 +25,7 @@ from kailab.model.validation.fields import (
     is_label_value,
 )
 
-CHECKED_ANNOTATIONS = frozenset(
-    (*labels.SECONDS, labels.FAIL, labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES)
-)
+CHECKED_ANNOTATIONS = frozenset((*labels.SECONDS, labels.FAIL, *labels.GPU_SHARING))
 """Annotations that ``check_annotations`` checks."""
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -258,7 +256,7 @@ def _check_sharing(faults: Faults, annotations: dict[str, Any], whole: bool, pat
 
 def _check_sharing_container(faults: Faults, annotations: dict[str, Any], spec: dict[str, Any], path: str) -> None:
     # Checked only for pods that request a share, as in KAI (GetFractionContainerRef).
-    if labels.GPU_FRACTION not in annotations and labels.GPU_MEMORY not in annotations:
+    if not any(name in annotations for name in labels.GPU_SHARES):
         return
     name = annotations.get(labels.GPU_FRACTION_CONTAINER)
     if name is not None and all(container.get("name") != name for container in _containers(spec)):

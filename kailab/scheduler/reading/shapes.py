@@ -22,7 +22,6 @@ _encode = msgspec.msgpack.Encoder().encode
 _NOTHING: Mapping[str, Any] = {}
 _MOST = 2**31 - 1  # devices, or MiB of a device: sums over all pods fit into 64 bits
 _NATIVE = ("cpu", "memory")
-_SHARING = frozenset((names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES))
 
 
 class ShapeCache:
@@ -76,7 +75,9 @@ class ShapeCache:
     @staticmethod
     def _gpu_annotations(annotations: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
         relevant = [
-            (key, value) for key, value in annotations.items() if key in _SHARING or key.startswith(names.MIG_PREFIX)
+            (key, value)
+            for key, value in annotations.items()
+            if key in names.GPU_SHARING or key.startswith(names.MIG_PREFIX)
         ]
         return sorted(relevant) if relevant else None
 

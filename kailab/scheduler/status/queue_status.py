@@ -38,7 +38,6 @@ Amounts = dict[str, int]
 """Resource -> amount: cpu and nvidia.com/gpu in thousandths, the rest whole."""
 
 GroupName = tuple[str, str]
-_SHARING = (names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES)
 _NOTHING: Mapping[str, Any] = {}
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -211,7 +210,7 @@ class GroupTotals:
     def _of_spec(self, spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> tuple[Amounts, Amounts, int]:
         """The requested amounts, the allocated amounts, and MiB of GPU memory."""
         containers = spec.get("containers") or ()
-        sharing = tuple(map(annotations.get, _SHARING))
+        sharing = tuple(map(annotations.get, names.GPU_SHARING))
         # Thousands of pods of one workload share a sum.
         key = _encode(([container.get("resources") for container in containers], sharing))
         sums = self._cache.get(key)

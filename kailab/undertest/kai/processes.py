@@ -51,7 +51,7 @@ WEBHOOK_NAME = "kailab-kai-shared-gpus"
 _WEBHOOK_KIND = "MutatingWebhookConfiguration.admissionregistration.k8s.io"
 _WEBHOOK_PATH = "/mutate--v1-pod"
 _API_SERVER = "kube-apiserver"
-_SHARES = " || ".join(f"'{one}' in object.metadata.annotations" for one in (labels.GPU_FRACTION, labels.GPU_MEMORY))
+_SHARES = " || ".join(f"'{one}' in object.metadata.annotations" for one in labels.GPU_SHARES)
 _CONDITIONS = (
     ("kais", f"object.spec.schedulerName == '{labels.SCHEDULER_NAME}'"),
     ("shares-a-gpu", f"has(object.metadata.annotations) && ({_SHARES})"),
