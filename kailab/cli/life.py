@@ -13,6 +13,7 @@ import click
 
 from kailab.cli import completion, configurations, labfile, options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cluster.backends import BACKENDS
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     "--backend",
     default="embedded",
     shell_complete=completion.backends,
-    help="Where the cluster lives: embedded, controlplane, kind, vcluster, or kubeconfig (any cluster).",
+    help=f"Where the cluster lives: {', '.join(BACKENDS)}.",
 )
 @click.option(
     "--scheduler-config",
@@ -69,7 +70,6 @@ def up(
 ) -> None:
     """Start a lab: a fleet of fake GPU nodes and a scheduler. An embedded lab is stored in a file; the other backends
     use a real Kubernetes API. No backend needs root; only kind needs Docker."""
-    from kailab.cluster.backends import BACKENDS
     from kailab.errors import InputError, KailabError
     from kailab.fleet import load_fleet
     from kailab.lab import Lab
@@ -291,7 +291,7 @@ DEFAULT_FLEET = "lesson"
 )
 @click.option(
     "--backend",
-    help="If no lab is up, start one on this backend (embedded, controlplane, kind, vcluster, kubeconfig).",
+    help=f"If no lab is up, start one on this backend ({', '.join(BACKENDS)}).",
 )
 @click.option("--scheduler", help="If no lab is up, start one with this scheduler (`kailab up --help`).")
 @options.state

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from kailab.cli import terminal
 from kailab.cli.selection import full_name
 from kailab.cli.table import format_age, render_table, table_widths
+from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError
 from kailab.evidence.entries import PodRow
 from kailab.evidence.shares import QueueAmounts
@@ -459,4 +460,4 @@ def _read_table(state: Path, find: FindObjects, options: TableOptions) -> Watche
         kind, objects = result[0]
         headers, rows = object_table(TableContext(lab), kind, objects, options)
         keys = [(obj["metadata"].get("namespace", ""), obj["metadata"]["name"]) for obj in objects]
-        return WatchedTable(headers, dict(zip(keys, rows, strict=True)), lab.backend == "embedded")
+        return WatchedTable(headers, dict(zip(keys, rows, strict=True)), not BACKENDS[lab.backend].api_server)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import options, replay_options, terminal
+from kailab.cluster.backends import BACKENDS
 
 if TYPE_CHECKING:
     from kailab.cluster.kubernetes import KubernetesCluster
@@ -122,7 +123,7 @@ def _poll_lab(state: Path, recorder: TraceRecorder, writing: _Writing) -> None:
     stamp = None
     while (now := lab_files.stamp(state)) is not None:
         with lab_files.open_read_only(state, again=True) as lab:
-            live = lab.backend != "embedded"
+            live = BACKENDS[lab.backend].api_server
             if live or now != stamp:
                 recorder.look(lab.cluster.list("Pod"), lab.now)
         stamp = now

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from kailab.cluster.pod_lifecycle import pre_stop_seconds
 from kailab.cluster.protocol import Object
 from kailab.model import labels, queues
+from kailab.model.kinds import KINDS, kinds_generation
 
 NAME_ONLY = frozenset({"Secret", "ConfigMap", "ServiceAccount"})
 """Kinds of which only the name is kept, because pods refer to them."""
@@ -136,7 +138,13 @@ _ANNOTATIONS = frozenset(
 
 def keeps_label(key: str) -> bool:
     """True if a label is kept even if no selector names it: labels of KAI, Kubernetes, devices and operators, and ``app``."""
-    return key in _LABELS or _is_of(key, _LABEL_DOMAINS)
+    return key in _LABELS or _is_of(key, _LABEL_DOMAINS) or _is_of(key, _domains_of_kinds(kinds_generation()))
+
+
+@lru_cache(maxsize=1)
+def _domains_of_kinds(generation: int) -> tuple[str, ...]:
+    """The label domains of all kinds. ``generation``: of the kinds, so that domains of later kinds count too."""
+    return tuple(domain for kind in KINDS.values() for domain in kind.label_domains)
 
 
 def keeps_annotation(key: str, text: object = "") -> bool:

@@ -5,7 +5,7 @@ A subject runs when as many pods run as it wants and none of its pods waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,21 +19,17 @@ from kailab.lab import subjects
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture, group_of
 from kailab.lab.seen_names import describe_names
-from kailab.model.kinds import KINDS, is_namespaced, kind_key
+from kailab.model.kinds import KINDS, is_namespaced, kind_key, part
 from kailab.scheduler.reading.queues import creation_time
-from kailab.workloads.ray import desired_workers
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
     from kailab.scheduler.scheduling_state import CycleInput
 
 
-_Count = Callable[[Object], int]
-
-
 def wanted_pods(obj: Object) -> int | None:
     """The number of pods that a workload wants when it is neither suspended nor ended; None for a kind that does not say."""
-    count = _KINDS.get(obj["kind"])
+    count = part(kind_key(obj), "wanted_pods")
     return None if count is None else max(0, count(obj))
 
 
@@ -65,90 +61,7 @@ def choice_of_subgroups(podgroup: Object) -> tuple[int, tuple[str, ...]] | None:
     return None if needed is None or int(needed) >= len(names) else (int(needed), names)
 
 
-def _spec(obj: Object) -> Mapping[str, Any]:
-    spec = obj.get("spec")
-    return spec if isinstance(spec, Mapping) else {}
-
-
-def _number(holder: Any, field: str, default: int = 1) -> int:
-    value = holder.get(field) if isinstance(holder, Mapping) else None
-    return default if value is None else int(value)
-
-
-def _replicas(obj: Object) -> int:
-    return _number(_spec(obj), "replicas")
-
-
-def _job(obj: Object) -> int:
-    spec, done = _spec(obj), _number(obj.get("status"), "succeeded", 0)
-    wanted = _number(spec, "parallelism")
-    if spec.get("completions") is not None:
-        return min(wanted, int(spec["completions"]) - done)
-    # A Job without completions makes no pods after its first success.
-    return 0 if done else wanted
-
-
-def _cron_job(obj: Object) -> int:
-    return _job({"spec": _spec(obj).get("jobTemplate", {}).get("spec") or {}})
-
-
-def _daemon_set(obj: Object) -> int:
-    return _number(obj.get("status"), "desiredNumberScheduled", 0)
-
-
-def _job_set(obj: Object) -> int:
-    return sum(
-        _number(role, "replicas") * _job({"spec": (role.get("template") or {}).get("spec") or {}})
-        for role in _spec(obj).get("replicatedJobs") or ()
-    )
-
-
-def _leader_worker_set(obj: Object) -> int:
-    return _replicas(obj) * _number(_spec(obj).get("leaderWorkerTemplate"), "size")
-
-
-def _roles(field: str) -> _Count:
-    return lambda obj: sum(_number(role, "replicas") for role in (_spec(obj).get(field) or {}).values())
-
-
-def _ray_cluster(spec: Mapping[str, Any]) -> int:
-    return 1 + sum(map(desired_workers, spec.get("workerGroupSpecs") or ()))
-
-
-def _ray_part(*fields: str) -> _Count:
-    return lambda obj: _ray_cluster(next((found for field in fields if (found := _spec(obj).get(field))), {}))
-
-
-def _spark(obj: Object) -> int:
-    return 1 + _number(_spec(obj).get("executor"), "instances")
-
-
-_KINDS: Mapping[str, _Count] = {
-    "Deployment": _replicas,
-    "ReplicaSet": _replicas,
-    "ReplicationController": _replicas,
-    "StatefulSet": _replicas,
-    "DaemonSet": _daemon_set,
-    "Job": _job,
-    "CronJob": _cron_job,
-    "JobSet": _job_set,
-    "LeaderWorkerSet": _leader_worker_set,
-    "PyTorchJob": _roles("pytorchReplicaSpecs"),
-    "TFJob": _roles("tfReplicaSpecs"),
-    "XGBoostJob": _roles("xgbReplicaSpecs"),
-    "JAXJob": _roles("jaxReplicaSpecs"),
-    "PaddleJob": _roles("paddleReplicaSpecs"),
-    "MPIJob": _roles("mpiReplicaSpecs"),
-    "RayCluster": lambda obj: _ray_cluster(_spec(obj)),
-    "RayJob": _ray_part("rayClusterSpec"),
-    "RayService": _ray_part("rayClusterConfig"),
-    "SparkApplication": _spark,
-}
-
-
 _ENDED = ("Succeeded", "Failed")
-_REPLACING = frozenset({"Job", "CronJob", "JobSet", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"})
-"""Kinds that replace a failed pod, which may still exist."""
 
 
 @dataclass(frozen=True)
@@ -352,7 +265,7 @@ class PodsAtMoment:
     @property
     def absent(self) -> int:
         """How many wanted pods do not exist. A terminating or failed pod exists, unless its owner replaces it."""
-        replaced = self.subject.kind in _REPLACING
+        replaced = self.subject.kind in KINDS and KINDS[self.subject.kind].replaces_failed_pods
         return max(0, self.missing - self.leaving - (0 if replaced else self.failed))
 
     @property

@@ -77,7 +77,7 @@ def _count(header: str, path: str) -> Column:
     return Column(header, path, default="0")
 
 
-def _apps(kind: str, short: str, **parts: Any) -> Kind:
+def _apps(kind: str, short: str, wanted_pods: str = "replicas", **parts: Any) -> Kind:
     return Kind(
         group="apps",
         kind=kind,
@@ -86,6 +86,8 @@ def _apps(kind: str, short: str, **parts: Any) -> Kind:
         short=(short,),
         schema=f"V1{kind}",
         controller=f"kailab.workloads.apps:{kind}Controller",
+        wanted_pods=f"kailab.workloads.wanted_pods:{wanted_pods}",
+        replaces_failed_pods=True,
         checked_templates=True,
         in_all=True,
         **parts,
@@ -128,6 +130,7 @@ KINDS = (
         schema="V1ReplicationController",
         # It differs from a ReplicaSet only in the form of its selector.
         controller="kailab.workloads.apps:ReplicaSetController",
+        wanted_pods="kailab.workloads.wanted_pods:replicas",
         defaults=spec_defaults({"replicas": 1, "minReadySeconds": 0}),
         check=_check_replication_controller,
         checked_templates=True,
@@ -148,6 +151,7 @@ KINDS = (
     _apps(
         "DaemonSet",
         "ds",
+        "daemon_set",
         defaults=spec_defaults({"revisionHistoryLimit": 10}),
         check=_check_daemon_set,
         immutable=("spec.selector",),

@@ -94,6 +94,8 @@ def _training(kind: str, field: str, known: tuple[str, ...] = (), **parts: Any) 
             "check": _check(field, known),
             "shape": _shape(field),
             "controller": f"kailab.workloads.kubeflow:{kind}Controller",
+            "wanted_pods": f"kailab.workloads.wanted_pods:{kind.lower()}",
+            "suspended_by": "runPolicy.suspend",
             "unread": (_MANAGED_BY,),
             **parts,
         }

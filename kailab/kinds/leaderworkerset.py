@@ -59,6 +59,7 @@ KINDS = (
         check=_check,
         shape=_shape,
         controller="kailab.workloads.leaderworkerset:LeaderWorkerSetController",
+        wanted_pods="kailab.workloads.wanted_pods:leader_worker_set",
         grouping="kailab.grouping.families.leaderworkerset:LEADER_WORKER_SET",
         in_all=True,
         scalable=True,

@@ -64,14 +64,15 @@ def _service() -> Check:
     return with_spec(record({"rayClusterConfig": _cluster_spec()}))
 
 
-def _ray(kind: str, plural: str, grouping: str, **parts: Any) -> Kind:
+def _ray(kind: str, plural: str, name: str, **parts: Any) -> Kind:
     return Kind(
         group="ray.io",
         kind=kind,
         versions=("v1", "v1alpha1"),
         plural=plural,
         controller=f"kailab.workloads.ray:{kind}Controller",
-        grouping=f"kailab.grouping.families.ray:{grouping}",
+        grouping=f"kailab.grouping.families.ray:{name}",
+        wanted_pods=f"kailab.workloads.wanted_pods:{name.lower()}",
         **parts,
     )
 
@@ -102,6 +103,7 @@ KINDS = (
         "rayjobs",
         "RAY_JOB",
         shape=_job,
+        suspended_by="suspend",
         in_all=True,
         unread=(
             _autoscaling("spec", "rayClusterSpec"),

@@ -105,6 +105,7 @@ KINDS = (
         short=("sparkapp",),
         shape=_shape,
         controller="kailab.workloads.spark:SparkController",
+        wanted_pods="kailab.workloads.wanted_pods:spark_application",
         unread=(
             Unread(("spec", "dynamicAllocation", "enabled"), "Spark changes how many executors there are"),
             Unread(("spec", "nodeSelector"), "driver and executors run on such nodes only"),

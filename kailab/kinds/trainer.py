@@ -70,6 +70,7 @@ KINDS = (
         plural="trainjobs",
         shape=_train_job,
         controller="kailab.workloads.kubeflow:TrainJobController",
+        suspended_by="suspend",
         watches=_RUNTIMES,
         grouping="kailab.grouping.families.plain_workloads:WRAPPER",
         fields_of_other_versions=("spec.labels", "spec.annotations"),

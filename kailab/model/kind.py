@@ -99,6 +99,15 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     grouping: object | str | None = None
     """The ``kailab.grouping.family.Family`` of its pods; None: one PodGroup with a minimum of one pod."""
 
+    wanted_pods: Part = None
+    """(object) -> the number of pods that it wants while it is neither suspended nor ended. None: the kind does not say."""
+    replaces_failed_pods: bool = False
+    """True if its controller replaces a failed pod, which may still exist."""
+    suspended_by: str = ""
+    """The field below ``spec`` that suspends it, such as ``runPolicy.suspend``; "" if it can't be suspended."""
+    label_domains: tuple[str, ...] = ()
+    """Domains, with subdomains, of labels that its controller or grouping reads. Evidence and snapshots keep such labels."""
+
     owns_pods: bool = True
     """It may own pods, directly or through other objects, so pod grouping has to read it."""
     acts: bool = False
@@ -135,7 +144,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-_PARTS = ("defaults", "check", "shape", "record", "advice", "fixed", "controller")
+_PARTS = ("defaults", "check", "shape", "record", "advice", "fixed", "controller", "wanted_pods")
 
 
 def check_form(kind: object) -> Kind:
@@ -160,6 +169,7 @@ def check_form(kind: object) -> Kind:
         ("short", _LABEL, "short names such as ('js',)"),
         ("immutable", _PATH, "paths of fields such as ('spec.selector',)"),
         ("watches", r"\S+", "kinds such as ('Node',)"),
+        ("label_domains", _GROUP, "domains such as ('ray.io',)"),
     ):
         values = getattr(kind, field)
         if not isinstance(values, tuple) or not all(

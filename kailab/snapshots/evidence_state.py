@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kailab.cluster.backends import BACKENDS
 from kailab.engine.config import EngineConfig
 from kailab.errors import EvidenceError, InputError, KailabError
 from kailab.evidence import store
@@ -47,7 +48,7 @@ def read(path: Path, test: str = "", at: str = "") -> EvidenceSnapshot:
     facts = evidence.labs[lab]
     cycle = _cycle(at)
     name = f"{evidence.name} ({lab})"
-    embedded = facts.backend == "embedded"
+    embedded = not BACKENDS[facts.backend].api_server
     if cycle is not None and not embedded:
         raise InputError(f"{name} ran on {facts.backend}, which can't be repeated; --at last opens its end")
     if not embedded:

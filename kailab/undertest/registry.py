@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from kailab.undertest.contract import SchedulerUnderTest
 
 
+NO_API_SERVER = "no API server"
+"""In place of a backend: all whose clusters are no real API servers."""
+
+
 @dataclass(frozen=True)
 class BackendConflict:
     """A scheduler that a backend does not support, and why. ``option``: only this option is not supported there. ``elsewhere``: backends
@@ -65,9 +69,9 @@ _KAI_OWN = (
     SchedulerOption("kai_release", "release", path=False),
     SchedulerOption("kai_chart", "chart", goes_with="kai_release"),
 )
-_NO_API_SERVER = BackendConflict("embedded", "a real KAI needs a real API server")
+_KAI_ALONE = BackendConflict(NO_API_SERVER, "a real KAI needs a real API server")
 _KAI_CLASHES = (
-    _NO_API_SERVER,
+    _KAI_ALONE,
     BackendConflict(
         "kubeconfig",
         "the KAI of a cluster that a kubeconfig names has a configuration of its own there",
@@ -98,7 +102,7 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
             made="kailab.undertest.kube_scheduler:KubeScheduler",
             clashes=(
                 BackendConflict(
-                    "embedded",
+                    NO_API_SERVER,
                     "the embedded cluster's kube-scheduler does not allocate claims, the one of a real API server does",
                     "devices",
                 ),
@@ -112,14 +116,14 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
             _KAI_OPTIONS,
             made="kailab.undertest.two_schedulers:KaiAndKubeScheduler",
             own=_KAI_OWN,
-            clashes=(_NO_API_SERVER, _DEFAULT_NOT_OURS),
+            clashes=(_KAI_ALONE, _DEFAULT_NOT_OURS),
         ),
         "kueue": SchedulerKind(
             "Kueue, with kube-scheduler",
             made="kailab.undertest.kueue:Kueue",
             clashes=(
                 BackendConflict(
-                    "embedded", "Kueue needs a real API server: expected the backend controlplane", elsewhere=False
+                    NO_API_SERVER, "Kueue needs a real API server: expected the backend controlplane", elsewhere=False
                 ),
                 BackendConflict(
                     "kind",
@@ -142,20 +146,20 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
             "kube-scheduler with coscheduling and capacity scheduling (SIG scheduler-plugins)",
             frozenset(),
             made="kailab.undertest.scheduler_plugins:SchedulerPlugins",
-            clashes=(BackendConflict("embedded", "scheduler-plugins needs a real API server"),),
+            clashes=(BackendConflict(NO_API_SERVER, "scheduler-plugins needs a real API server"),),
         ),
         "yunikorn": SchedulerKind(
             "Apache YuniKorn",
             frozenset(),
             made="kailab.undertest.yunikorn:YuniKorn",
-            clashes=(BackendConflict("embedded", "YuniKorn needs a real API server"),),
+            clashes=(BackendConflict(NO_API_SERVER, "YuniKorn needs a real API server"),),
         ),
         "volcano": SchedulerKind(
             "Volcano, a folder of its programs",
             frozenset({"volcano"}),
             made="kailab.undertest.volcano:Volcano",
             own=(SchedulerOption("volcano", "folder"),),
-            clashes=(BackendConflict("embedded", "Volcano needs a real API server"),),
+            clashes=(BackendConflict(NO_API_SERVER, "Volcano needs a real API server"),),
         ),
     },
     extensions.SCHEDULERS,

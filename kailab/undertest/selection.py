@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kailab.cluster.backends import BACKENDS, with_api_server
 from kailab.cluster.registry import FLAGS, Spelt
 from kailab.errors import InputError, InputErrors, Where
-from kailab.undertest.registry import SCHEDULERS, BackendConflict, SchedulerKind, make_scheduler
+from kailab.undertest.registry import NO_API_SERVER, SCHEDULERS, BackendConflict, SchedulerKind, make_scheduler
 
 if TYPE_CHECKING:
     from kailab.model.yamltext import Lines
@@ -203,8 +203,14 @@ def _keys(kind: SchedulerKind) -> dict[str, str]:
 def find_conflicts(backend: str, scheduler: str, given: Mapping[str, Any]) -> Iterator[BackendConflict]:
     """Conflicts between a scheduler with the given options and a backend. ``given``: see ``check_options``."""
     for clash in SCHEDULERS[read_name(scheduler).kind].clashes:
-        if clash.backend == backend and (not clash.option or given.get(clash.option) not in (None, False)):
+        if _is_on(clash, backend) and (not clash.option or given.get(clash.option) not in (None, False)):
             yield clash
+
+
+def _is_on(clash: BackendConflict, backend: str) -> bool:
+    if clash.backend == NO_API_SERVER:
+        return backend not in with_api_server()
+    return clash.backend == backend
 
 
 def check_lab(backend: str, scheduler: str, given: Mapping[str, Any], spelt: Spelt = FLAGS.__getitem__) -> None:

@@ -6,7 +6,7 @@ How long to wait is found by letting time pass on a fork.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import Any
@@ -43,12 +43,6 @@ from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.claims import claim_record
 from kailab.scheduler.reading.podgroups import DEFAULT_PODGROUP_PRIORITY, node_pool
 from kailab.scheduler.reading.references import ObjectReference, referenced_objects
-
-SUSPENDED_BY: Mapping[str, str] = {
-    **dict.fromkeys(("Job", "JobSet", "TrainJob", "RayJob"), "suspend"),
-    **dict.fromkeys(("PyTorchJob", "TFJob", "XGBoostJob", "JAXJob", "PaddleJob", "MPIJob"), "runPolicy.suspend"),
-}
-"""Kind key -> the field below ``spec`` that suspends a workload."""
 
 SINGLE_WORKLOADS = 6
 """Workloads that are each tried alone."""
@@ -129,8 +123,9 @@ def _withdrawn(context: QuestionContext, works: Sequence[Object]) -> Relaxation:
 
 def suspension(obj: Object) -> Change | None:
     """The patch that suspends a workload; None if its kind can't be, or it already is."""
-    path = SUSPENDED_BY.get(kind_key(obj))
-    if path is None or field_of(obj, f"spec.{path}"):
+    kind = KINDS.get(kind_key(obj))
+    path = kind.suspended_by if kind is not None else ""
+    if not path or field_of(obj, f"spec.{path}"):
         return None
     change: object = True
     for name in reversed(path.split(".")):

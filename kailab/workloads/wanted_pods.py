@@ -1,0 +1,81 @@
+"""The number of pods that a workload wants while it is neither suspended nor ended, by kind (``Kind.wanted_pods``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kailab.model.objects import Object
+from kailab.workloads.ray import desired_workers
+
+
+def _spec(obj: Object) -> Mapping[str, Any]:
+    spec = obj.get("spec")
+    return spec if isinstance(spec, Mapping) else {}
+
+
+def _number(holder: Any, field: str, default: int = 1) -> int:
+    value = holder.get(field) if isinstance(holder, Mapping) else None
+    return default if value is None else int(value)
+
+
+def replicas(obj: Object) -> int:
+    return _number(_spec(obj), "replicas")
+
+
+def job(obj: Object) -> int:
+    spec, done = _spec(obj), _number(obj.get("status"), "succeeded", 0)
+    wanted = _number(spec, "parallelism")
+    if spec.get("completions") is not None:
+        return min(wanted, int(spec["completions"]) - done)
+    # A Job without completions makes no pods after its first success.
+    return 0 if done else wanted
+
+
+def cron_job(obj: Object) -> int:
+    return job({"spec": _spec(obj).get("jobTemplate", {}).get("spec") or {}})
+
+
+def daemon_set(obj: Object) -> int:
+    return _number(obj.get("status"), "desiredNumberScheduled", 0)
+
+
+def job_set(obj: Object) -> int:
+    return sum(
+        _number(role, "replicas") * job({"spec": (role.get("template") or {}).get("spec") or {}})
+        for role in _spec(obj).get("replicatedJobs") or ()
+    )
+
+
+def leader_worker_set(obj: Object) -> int:
+    return replicas(obj) * _number(_spec(obj).get("leaderWorkerTemplate"), "size")
+
+
+def _roles(field: str) -> Callable[[Object], int]:
+    return lambda obj: sum(_number(role, "replicas") for role in (_spec(obj).get(field) or {}).values())
+
+
+def _ray_cluster(spec: Mapping[str, Any]) -> int:
+    return 1 + sum(map(desired_workers, spec.get("workerGroupSpecs") or ()))
+
+
+def _ray_part(*fields: str) -> Callable[[Object], int]:
+    return lambda obj: _ray_cluster(next((found for field in fields if (found := _spec(obj).get(field))), {}))
+
+
+def spark_application(obj: Object) -> int:
+    return 1 + _number(_spec(obj).get("executor"), "instances")
+
+
+pytorchjob = _roles("pytorchReplicaSpecs")
+tfjob = _roles("tfReplicaSpecs")
+xgboostjob = _roles("xgbReplicaSpecs")
+jaxjob = _roles("jaxReplicaSpecs")
+paddlejob = _roles("paddleReplicaSpecs")
+mpijob = _roles("mpiReplicaSpecs")
+ray_job = _ray_part("rayClusterSpec")
+ray_service = _ray_part("rayClusterConfig")
+
+
+def ray_cluster(obj: Object) -> int:
+    return _ray_cluster(_spec(obj))
