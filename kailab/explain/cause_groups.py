@@ -43,7 +43,8 @@ def causes_now(state: PodsAtMoment) -> tuple[Cause, ...]:
 
 
 def first_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tuple[Cause, ...]:
-    """All causes, each once. The first is that of most pods, unless it says least or only names other pods of the same workload."""
+    """All causes, each once. The first is the cause of the largest number of pods. Causes that say least, and causes that only name other
+    pods of the same workload, come later."""
     order = sorted(
         (group for group in groups if group.causes),
         key=lambda group: (

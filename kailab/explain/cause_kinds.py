@@ -1,6 +1,6 @@
 """All causes: one ``CauseKind`` for each code, and the finders of causes in the order in which they are asked.
 
-A new cause takes a code (``answer.Code``), its entry in ``CAUSE_KINDS``, and a finder: a function that takes a waiting group and yields
+A new cause takes a code (``answer.CauseCode``), its entry in ``CAUSE_KINDS``, and a finder: a function that takes a waiting group and yields
 causes, in a module of ``causes``, with its place in ``FINDERS``. If a change of objects takes the cause away, its entry also names step
 families: functions of the modules of ``steps`` that propose changes.
 """
@@ -44,8 +44,8 @@ class Duration(Enum):
 class CauseKind:
     """What is true of every cause with one code.
 
-    ``says_least``: it is the first cause only where no other explains why the work waits. ``steps``: the step families that may take it
-    away, the least disturbance first; what is evicted for a step is known only once it is tried.
+    ``says_least``: it comes after every cause that says more, so it is the first cause only if there is no other. ``steps``: the step
+        families that may remove it, the least disturbing first.
     """
 
     code: CauseCode

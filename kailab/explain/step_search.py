@@ -83,8 +83,8 @@ def promising_proposals(context: QuestionContext, family: ProposalFamily) -> Ite
 def _smallest(context: QuestionContext, proposals: Sequence[Proposal]) -> Proposal | None:
     """The smallest proposal that serves the subject; None if not even the largest does.
 
-    A cycle with the turns of others is slow, so few are run. Mostly the change that is enough for the subject alone is enough, or all work
-    before it has to be served as well. A larger change does what a smaller one does, so bisection applies.
+    A cycle that also schedules the work ahead of the subject is slow, so only few are run: usually the smallest change that serves the
+        subject alone suffices. Bisection applies, because a larger change has at least the effect of a smaller one.
     """
     last = len(proposals) - 1
     if not _serves(context, proposals[last], before=False) or not _could_run(context, proposals[last]):
@@ -97,8 +97,8 @@ def _smallest(context: QuestionContext, proposals: Sequence[Proposal]) -> Propos
     # For many PodGroups of the subject a cycle of its own takes as long as one with all others.
     if low and serves_all(last, before=False):
         low = _first(0, last, lambda place: serves_all(place, before=False))
-    # An evicting action takes one surplus pod a cycle. If even a large change serves only some pods at once, one cycle does not show
-    # which smaller change is enough.
+    # Evicting actions serve one surplus pod per cycle. So if even a large change serves only some pods in one cycle, that cycle does not
+    #     # show which smaller change suffices.
     before_last = max(low, last - 1)
     if before_last < last and serves_all(before_last):
         return proposals[low if serves_all(low) else _first(low + 1, before_last, serves_all)]

@@ -3,7 +3,7 @@
 The schema is stated once, by ``QueueSpec`` and ``QueueResourceShare``: each field has a ``FieldForm``, which says how a value is
 checked, what ``whatif --set`` accepts, and what evidence and anonymised snapshots keep of it. A new field needs a line here, a field of
 ``kailab.engine.snapshot.records.Queue``, its conversion in ``kailab.scheduler.reading.queues``, and its entry in KAI's CRD
-(``kailab/cluster/install/crds/queues.yaml``).
+(``kailab/cluster/install/crds/queues.yaml``). ``python -m tools.known_names`` then adds its name to those that anonymised snapshots keep.
 
 The rules are those of KAI's schema and webhooks, a little stricter on numbers: quota and limit are -1 (unlimited) or at least 0, the
 weight is at least 0.
@@ -43,7 +43,7 @@ class FieldForm:
 
     ``check(faults, parent, key, path)`` reports a wrong value. ``expected`` describes the values, and ``parse`` reads one from text
     (ValueError or InputError if it is wrong); ``parse`` is None for a field that ``whatif --set`` does not set. ``is_name``: an
-    anonymised snapshot replaces the text. ``in_evidence``: evidence keeps the value.
+    anonymised snapshot replaces a text. ``in_evidence``: evidence keeps a text. Both keep all numbers.
     """
 
     check: Callable[[Faults, dict[str, Any], str, str], Any]

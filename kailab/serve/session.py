@@ -64,7 +64,7 @@ class LabSession:
         self.said = ""
         """The last operation, in words."""
         self.revision = 0
-        """A number that changes with each state of the lab and its controls that a page can have shown."""
+        """A number that grows whenever the lab or its controls change in a way that a page shows."""
         self._tell = tell
         self._stamp: Stamp = None
         self._held_lab = HeldLab(path, tell)

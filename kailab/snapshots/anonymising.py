@@ -6,7 +6,7 @@ words of that length (a Feistel network over HMAC-SHA256, repeated until the res
 the name of a pod still begins with that of its workload, length limits hold, and selectors, references, labels and queues still match.
 Numbers, amounts, times, uids and words with a meaning to the schedulers (``default``, ``train``, ``kai``) stay.
 
-Everything counts as a name unless it is known to be none. Words that kailab itself knows (``known_names.txt``) stay in names of fields,
+Every word is replaced unless kailab knows that it is not a name. Words that kailab itself knows (``known_names.txt``) stay in names of fields,
 labels and resources, and in texts of fields that enumerate (``_NOT_NAMES``); all other words there are replaced too.
 """
 

@@ -2,12 +2,11 @@
 
 The path of a write whose answer is lost: ``Writer._doubt`` decides whether the cluster's real state matters,
 ``UnansweredWrites`` asks the server in the background until it answers, and the ``InformerUpdate`` with its answer
-resolves the ``WriteInquiry`` in the cache. Until then a pod counts as bound to the node it was sent to, and for every
-other write both states count, so that a GPU that may be taken is not given away.
+resolves the ``WriteInquiry`` in the cache. Until then a bind counts as carried out. Any other write counts as both carried out and not carried out, so that the
+scheduler does not give away a GPU that may be taken.
 
 ``FairQueue`` sends the batches that nobody waits for, a chain of each in turn, so that a small batch does not wait for
-the end of a large one. It begins a little more than ``RequestLimit`` lets through, so that writes that somebody waits
-for find few before them.
+the end of a large one. It starts only slightly more requests than ``RequestLimit`` admits, so that urgent writes find a short queue.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 5.0
 _LONGEST_PAUSE = 10.0
 _UNDER_WAY_SECONDS = 1.0
-"""A server ends the work for a client that has hung up, at once or not at all."""
+"""The wait before the first inquiry. A server that stops working for a disconnected client does so within this time."""
 
 
 class UnansweredWrites:
@@ -61,7 +60,7 @@ class UnansweredWrites:
         self._asked = 0
 
     def ask(self, resource: ApiResource, namespace: str, name: str, uid: str, under_way: bool) -> WriteInquiry:
-        """Inquire an object's real state. ``under_way``: a request that nobody waits for any more may still be at work.
+        """Inquire an object's real state. ``under_way``: the server may still be working on the request whose answer was lost.
         The update that answers has the returned inquiry."""
         self._asked += 1
         doubt = WriteInquiry((namespace, name), uid, self._asked)
@@ -96,7 +95,7 @@ class UnansweredWrites:
 
 
 Work = Callable[[], Awaitable[None]]
-_MORE = 2  # beyond the limit: it widens only while somebody waits for a place
+_MORE = 2  # requests started beyond the limit, because the limit grows only while requests wait
 
 
 class FairQueue:

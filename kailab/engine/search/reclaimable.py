@@ -83,8 +83,8 @@ def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
 
 
 def above_share(theirs: WQueue, left: Sequence[int]) -> bool:
-    """True if the victim's queue still has more left than its allocatable share in some resource, so its fair share is
-    respected.
+    """True if in some resource the victim's queue still holds more than its allocatable share (the larger of its fair share and
+    its quota). Taking from it then leaves it its fair share.
     """
     return _beyond(left, theirs.allocatable) is not None
 
@@ -131,7 +131,7 @@ def _reclaimer(tree: QueueTree, mine: WQueue, theirs: WQueue) -> Reclaimer | Non
 
 
 def _reclaimer_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside: Sequence[int]) -> Reclaimer | None:
-    """The reclaimer by a claim on resource ``r``, and on the least amount of each of ``beside``."""
+    """The reclaimer whose claim is on resource ``r``, and on the smallest amount of each resource in ``beside``."""
     held = mine.allocated[r]
     unused = min(mine.quota[r], mine.limit[r], max(tree.totals[r], held + 1)) - held
     if unused >= 1:

@@ -159,8 +159,8 @@ class Solver:
         return True
 
     def _repeats(self, solution: Solution) -> bool:
-        """True if repeating the try with the same victims must give the same result; the repetition then counts as
-        made. Some victims were promised other places.
+        """True if a second try with the same victims must give the same result, although some victims were promised other
+        places in the first. The second try then counts as made.
         """
         session = self.session
         # An undone try leaves changes that could affect the next: the order of domains, names of shared devices.

@@ -121,7 +121,7 @@ _ROOM = (Reason.POD_SCHEDULING_ERRORS, Reason.PREEMPTION_DELAY, Reason.UNSCHEDUL
 
 
 def lacks_room_or_claim(trials: RelaxedCycles) -> bool:
-    """Whether it gets nothing even at its own turn although no queue rule refuses it: it lacks room, or a claim on what others hold."""
+    """True if it gets nothing even when it is served first and no queue rule refuses it: it lacks room, and has no claim on what others hold."""
     outcome = trials()
     return not outcome.further and any(one.code in _ROOM for one in outcome.pending) and not refusing_rules(trials)
 
@@ -150,7 +150,7 @@ def find_own_delay(group: WaitingPodGroup) -> Iterable[Cause]:
 
 
 def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Cause]:
-    """The holders of what it has a claim on are protected by a minimum runtime or non-preemptible."""
+    """Find causes for work that could reclaim or preempt, but whose victims are protected by a minimum runtime or non-preemptible."""
     trials, record = group.trials, group.record
     if trials is None or record is None:
         return

@@ -72,8 +72,8 @@ Words: TypeAlias = str | Callable[[ObjectsAfterChanges], str]
 
 @dataclass(frozen=True)
 class Proposal:
-    """Changes that may let the subject run. ``words``: what they do. ``seen``: the relaxation that stands for them in the engine, if that
-    can't be read from the changed objects."""
+    """Changes that may let the subject run. ``words``: what they do. ``seen``: the relaxation with the same effect in the
+    engine, for changes from whose objects ``step_search`` can't derive one."""
 
     words: Words
     changes: tuple[Change, ...]
@@ -136,8 +136,8 @@ def apply(*objects: Object) -> Change:
 
 
 def combined(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
-    """``first`` and then ``second``, which was made for a lab in which ``over``, a proposal of the family of ``first``, had been carried
-    out. If both replace an object, the edit of ``second`` is applied to the object of ``first``."""
+    """Both proposals as one. ``second`` was made for a lab after ``over``, a proposal of the same family as ``first``. If both replace an
+    object, the edit of ``second`` is applied to the object of ``first``."""
     before, after = _made(over.changes), _made(first.changes)
     added: list[Change] = []
     for change in second.changes:

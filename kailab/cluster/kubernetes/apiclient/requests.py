@@ -28,8 +28,8 @@ _decode = msgspec.json.Decoder().decode
 
 
 class ApiRequest(NamedTuple):
-    """``told``: the request in words. ``resolve``: a path to GET, to check a refusal if an earlier try may have
-    succeeded; ``resolve_node``: the node that the pod is on in that case."""
+    """``told``: the request in words. ``resolve``: the path of the object. If a repeated request is refused, a GET of it shows whether an
+    earlier try succeeded; for a bind, that is the case if the pod is on ``resolve_node``."""
 
     method: str
     path: str

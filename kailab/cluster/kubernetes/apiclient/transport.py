@@ -260,7 +260,8 @@ class NoAnswer(Unavailable):
 
 
 class _Again(Exception):
-    """Retry. ``own``: perhaps only this request has trouble; ``sent``: it may have been carried out."""
+    """The request should be repeated. ``own``: the trouble may concern only this request, not the server. ``sent``: the server may have
+    carried it out."""
 
     def __init__(
         self,
@@ -363,7 +364,8 @@ class Transport:
         accept: str = "application/json",
         brief: bool = False,
     ) -> HttpAnswer:
-        """Raises Unavailable when patience runs out. ``brief``: see above."""
+        """Send a request, and repeat it for ``patience`` seconds. Raises Unavailable after that. ``brief``: a request that times out is
+        not repeated."""
         if self.dry_run and method != "GET":
             path += ("&" if "?" in path else "?") + "dryRun=All"
         try:
