@@ -2,7 +2,8 @@
 
 A new cause takes a code (``answer.CauseCode``), its entry in ``CAUSE_KINDS``, and a finder: a function that takes a waiting group and yields
 causes, in a module of ``causes``, with its place in ``FINDERS``. If a change of objects takes the cause away, its entry also names step
-families: functions of the modules of ``steps`` that propose changes.
+families: functions of the modules of ``steps`` that propose changes. A cause that depends on a fact which ``cause_groups.likeness`` does
+not contain needs that fact there. ``checks.explaining.removal`` needs to know how the cause is removed, and docs/explain.md lists it.
 """
 
 from __future__ import annotations

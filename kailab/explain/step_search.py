@@ -98,7 +98,7 @@ def _smallest(context: QuestionContext, proposals: Sequence[Proposal]) -> Propos
     if low and serves_all(last, before=False):
         low = _first(0, last, lambda place: serves_all(place, before=False))
     # Evicting actions serve one surplus pod per cycle. So if even a large change serves only some pods in one cycle, that cycle does not
-    #     # show which smaller change suffices.
+    show which smaller change suffices.
     before_last = max(low, last - 1)
     if before_last < last and serves_all(before_last):
         return proposals[low if serves_all(low) else _first(low + 1, before_last, serves_all)]
@@ -384,7 +384,7 @@ def _order(tried: WorkingProposal) -> tuple[bool, bool, bool, Disturbance]:
 
 
 def _working(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProposal]:
-    """Proposals that work: of the first cause, or if there are none of the others."""
+    """Proposals that work: those of the first cause, or, if there are none, those of the other causes."""
     has_step = False
     for cause in context.causes:
         for propose in () if has_step else CAUSE_KINDS[cause.code].steps:

@@ -43,7 +43,7 @@ class FieldForm:
 
     ``check(faults, parent, key, path)`` reports a wrong value. ``expected`` describes the values, and ``parse`` reads one from text
     (ValueError or InputError if it is wrong); ``parse`` is None for a field that ``whatif --set`` does not set. ``is_name``: an
-    anonymised snapshot replaces a text. ``in_evidence``: evidence keeps a text. Both keep all numbers.
+    anonymised snapshot replaces a text. ``in_evidence``: evidence keeps a text. Numbers are always kept.
     """
 
     check: Callable[[Faults, dict[str, Any], str, str], Any]

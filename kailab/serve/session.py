@@ -310,7 +310,7 @@ class LabSession:
             self._held_lab.save()
         except BaseException:
             self._held_lab.release()
-            # The pages show a change that does not exist.
+            # The pages already show the change that could not be saved, so a new revision makes them load the state again.
             self.revision += 1
             self._undo_history.pop()
             self.said, self.paused = said, paused

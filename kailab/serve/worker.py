@@ -110,7 +110,7 @@ class LabWorker:
         self._waiting = 0
 
     async def ask(self, do: Callable[[LabSession], T]) -> T:
-        """Run a function that only reads the lab, in its thread. Raises KailabError."""
+        """Run a function in the lab's thread, without publishing an update. Raises KailabError."""
         if self._waiting >= MOST_WAITING:
             raise TooManyRequests("too many requests wait for the lab; try again")
         self._waiting += 1

@@ -224,7 +224,7 @@ class ObjectCache:
             del self._unanswered[uid]
         known = self.kinds.get(news.kind, {})
         before = known.get(key)
-        # The assumed pod goes in any case, because a pod that was created has a UID of its own.
+        # The supposed pod goes in any case, because a pod that was created has a UID of its own.
         if uid in self._supposed and before is not None:
             self._remove(news.kind, before)
         exists = bool(news.object) and news.object["metadata"].get("uid") == uid

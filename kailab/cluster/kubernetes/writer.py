@@ -2,8 +2,8 @@
 
 The path of a write whose answer is lost: ``Writer._doubt`` decides whether the cluster's real state matters,
 ``UnansweredWrites`` asks the server in the background until it answers, and the ``InformerUpdate`` with its answer
-resolves the ``WriteInquiry`` in the cache. Until then a bind counts as carried out. Any other write counts as both carried out and not carried out, so that the
-scheduler does not give away a GPU that may be taken.
+resolves the ``WriteInquiry`` in the cache. Until then a bind counts as carried out. For any other write, the resources of both possible states count as taken, so that the
+scheduler does not give away a GPU that may be in use.
 
 ``FairQueue`` sends the batches that nobody waits for, a chain of each in turn, so that a small batch does not wait for
 the end of a large one. It starts only slightly more requests than ``RequestLimit`` admits, so that urgent writes find a short queue.

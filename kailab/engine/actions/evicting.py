@@ -123,7 +123,7 @@ def search(
     the outcome.
 
     ``pick``: the jobs that may be victims. ``valid``: the final check of a solution. ``ground``: why a victim without
-    another place may be evicted. ``lists``: the parts of the sorted victim lists outside of which ``pick`` allows none.
+    another place may be evicted. ``lists``: the parts of the sorted victim lists that contain all jobs that ``pick`` allows.
     ``all_stay``: every victim has to find another place, which ``valid`` verifies.
     """
     mark = session.mark()

@@ -2,8 +2,8 @@
 
 A queue may reclaim only up to its fair share. It may take from a queue that holds more than its allocatable share or,
 while it stays within its own quota, from one that holds more than its quota; both are compared at the level of the tree
-where their paths part. Afterwards, no level of the reclaimer may be fuller, relative to its fair share, than a sibling
-it took from. Source: KAI's proportion plugin, package reclaimable.
+where their paths part. Afterwards, a level of the reclaimer that exceeds its fair share must not be fuller, relative to
+its fair share, than a sibling that it took from. Source: KAI's proportion plugin, package reclaimable.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
 
 
 def above_share(theirs: WQueue, left: Sequence[int]) -> bool:
-    """True if in some resource the victim's queue still holds more than its allocatable share (the larger of its fair share and
-    its quota). Taking from it then leaves it its fair share.
+    """True if in some resource the victim's queue, before the next victim is taken, still holds more than its allocatable share: the
+    larger of its fair share and its quota.
     """
     return _beyond(left, theirs.allocatable) is not None
 
@@ -186,8 +186,8 @@ class QueueBalances:
         return self._within(wanted, remaining, resources, multiplier)
 
     def ground(self, reclaimer: WQueue, victims: WQueue) -> EvictionGround:
-        """The rule by which ``allows`` accepted the first victim of a queue. Its ``before`` is the queue's amount before the search, its
-        ``after`` the present amount."""
+        """The rule by which ``allows`` accepted the first victim of the queue ``victims``. In the result, ``before`` is what that queue
+        held before the search, and ``after`` what it holds now."""
         mine, theirs = self.tree.diverging_ancestors(reclaimer, victims)
         held = self.allocated[theirs]
         r, bounds = _beyond(held, theirs.allocatable), theirs.allocatable

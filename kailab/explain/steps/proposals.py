@@ -73,7 +73,7 @@ Words: TypeAlias = str | Callable[[ObjectsAfterChanges], str]
 @dataclass(frozen=True)
 class Proposal:
     """Changes that may let the subject run. ``words``: what they do. ``seen``: the relaxation with the same effect in the
-    engine, for changes from whose objects ``step_search`` can't derive one."""
+    engine. None: ``step_search`` derives it from the changed objects."""
 
     words: Words
     changes: tuple[Change, ...]

@@ -105,7 +105,7 @@ class BindBackoff:
 
 def _relevant_content(pod: Object) -> tuple[Any, ...]:
     """The content of a pod whose change may let its binding succeed: without its node and the labels written by bindings."""
-    # An unanswered bind counts as done until the server says otherwise, so nodeName alone is no change of the pod.
+    # The cluster's cache shows an unanswered bind as carried out, so a new nodeName alone is not a change of the pod.
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
     labels = {
         key: value
