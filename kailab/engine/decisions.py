@@ -291,7 +291,7 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     ``wake_at``: the earliest time at which another cycle could decide differently although nothing else changed (a
     delay or protection ends); None: never. ``started``: PodGroups that went from nothing allocated to allocated.
     ``robbed``: pairs of PodGroups (uids): one that lost tasks, or a promise of this cycle, and the one that gained from it
-        ("" if a stale gang was evicted). ``heirs``: PodGroups (uid) that the next cycle serves first (``EngineConfig.promised``),
+    ("" if a stale gang was evicted). ``heirs``: PodGroups (uid) that the next cycle serves first (``EngineConfig.promised``),
     because room was made for them. ``again``: the cycle changes nothing, but a job's room was given to another job, and
     every later cycle would do the same unless the heirs go first; so repeat the cycle at once. ``kept``: nodes kept
     free, in serving order.

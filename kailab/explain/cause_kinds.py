@@ -46,7 +46,7 @@ class CauseKind:
     """What is true of every cause with one code.
 
     ``says_least``: it comes after every cause that says more, so it is the first cause only if there is no other. ``steps``: the step
-        families that may remove it, the least disturbing first.
+    families that may remove it, the least disturbing first.
     """
 
     code: CauseCode

@@ -84,7 +84,7 @@ def _smallest(context: QuestionContext, proposals: Sequence[Proposal]) -> Propos
     """The smallest proposal that serves the subject; None if not even the largest does.
 
     A cycle that also schedules the work ahead of the subject is slow, so only few are run: usually the smallest change that serves the
-        subject alone suffices. Bisection applies, because a larger change has at least the effect of a smaller one.
+    subject alone suffices. Bisection applies, because a larger change has at least the effect of a smaller one.
     """
     last = len(proposals) - 1
     if not _serves(context, proposals[last], before=False) or not _could_run(context, proposals[last]):
@@ -98,7 +98,7 @@ def _smallest(context: QuestionContext, proposals: Sequence[Proposal]) -> Propos
     if low and serves_all(last, before=False):
         low = _first(0, last, lambda place: serves_all(place, before=False))
     # Evicting actions serve one surplus pod per cycle. So if even a large change serves only some pods in one cycle, that cycle does not
-    show which smaller change suffices.
+    # show which smaller change suffices.
     before_last = max(low, last - 1)
     if before_last < last and serves_all(before_last):
         return proposals[low if serves_all(low) else _first(low + 1, before_last, serves_all)]
