@@ -171,7 +171,7 @@ def test_a_lab_from_the_command_line(
         assert run(*plane, "--with", "jobset,jobset")[0] == 0
         code, said = run(*plane, "--with", "lws")
         assert code == 2
-        assert "--with: lws here, jobset there" in said
+        assert "--with: requested lws, existing jobset" in said
         found = Lab.resume(tmp_path / "lab.state")
         process = {one.name: one for one in found.venue.processes()}["jobset"]
         found.venue.plane.kill("jobset")  # type: ignore[attr-defined]

@@ -444,7 +444,7 @@ def test_what_is_no_work_of_kais_stays_as_it_is(kueue: SchedulerUnderTest, there
             "quota is less than that of those below",
         ),
         ([queue("a", quota=0.5)], "quota of a part of a device"),
-        ([queue("a", "nobody")], "until its parent is there"),
+        ([queue("a", "nobody")], "until its parent exists"),
         ([*ORG, job(**{"kai.scheduler/queue": "team-z"})], "queue that there is not"),
         ([*ORG, job(**{"kai.scheduler/queue": "org"})], "queue that has others below it"),
     ],
