@@ -38,6 +38,7 @@ MAY_SKIP = (
     "tests/serve/test_live_page.py",
     "tests/service/test_monitored.py::test_it_is_as_the_operators_own_schema_says",
     "tests/snapshots/test_beside_kai.py",
+    "tests/tools/test_node_images.py::test_an_image_in_the_engine",
     "tests/trials/test_viewer_runs.py::test_contenders_stand_side_by_side",
     "tests/trials/test_upgrade.py",
     "tests/vcluster/",

@@ -70,7 +70,7 @@ def test_a_trial_is_no_run_and_what_is_lost_is_told(trial: Trial, home: Path, re
     trial("run", "trial.yaml")
     done = report("trials/small")
     assert done.code == 2
-    assert "is a trial; `kailab trial show trials/small`" in done.err
+    assert "is a trial; use `kailab trial show trials/small`" in done.err
     done = report("trials/small", "--against", "latest", "--html", "x.html")
     assert done.code == 2
     assert "all its contenders side by side" in done.err
