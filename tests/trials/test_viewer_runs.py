@@ -73,7 +73,7 @@ def test_a_trial_is_no_run_and_what_is_lost_is_told(trial: Trial, home: Path, re
     assert "is a trial; use `kailab trial show trials/small`" in done.err
     done = report("trials/small", "--against", "latest", "--html", "x.html")
     assert done.code == 2
-    assert "all its contenders side by side" in done.err
+    assert "the page of a trial compares its contenders" in done.err
     # Of evidence that can't be read any more the verdict is left, and the page says why.
     [damaged] = (home / "trials" / "small" / "cells").glob("returning-kailab-*/evidence/*/returning/a-few-come-back")
     (damaged / "result.json").write_text("{")
