@@ -157,8 +157,10 @@ def has_condition(obj: Mapping[str, Any], *types: str) -> bool:
 def is_ready(obj: Mapping[str, Any], *, unreported: bool = False) -> bool:
     """True if the condition ``Ready`` has the status ``True``. ``unreported`` is the result for an object without that condition:
     nodes count as ready then, pods do not."""
-    condition = condition_of(obj, "Ready")
-    return unreported if condition is None else condition.get("status") == "True"
+    for condition in (obj.get("status") or _NOTHING).get("conditions") or ():
+        if condition.get("type") == "Ready":
+            return bool(condition.get("status") == "True")
+    return unreported
 
 
 # --- pods and nodes ---------------------------------------------------------------------------------------------------
