@@ -88,10 +88,10 @@ def is_enumerated(text: str) -> bool:
     return not text or _ENUMERATED_TEXT.fullmatch(text) is not None
 
 
-# With subdomains. Labels of other domains are kept only if a selector in the lab names them.
+# With subdomains. Kinds name the domains of their operators (``Kind.label_domains``). Labels of other domains are kept only if a selector
+# in the lab names them.
 _LABEL_DOMAINS = (
-    "kai.scheduler", "kai.nvidia.com", "kailab.dev", "run.ai", "runai", "nvidia.com", "amd.com", "kubeflow.org", "ray.io", "k8s.io",
-    "kubernetes.io", "knative.dev", "grove.io", "argoproj.io",
+    "kai.scheduler", "kai.nvidia.com", "kailab.dev", "run.ai", "runai", "nvidia.com", "amd.com", "k8s.io", "kubernetes.io",
 )  # fmt: skip
 _LABELS = frozenset(
     {

@@ -10,6 +10,7 @@ _GROVE = "kailab.grouping.families.grove:GROVE"
 def _grove(kind: str, plural: str, short: str, grouping: str | None = None, group: str = "grove.io") -> Kind:
     return Kind(
         group=group,
+        label_domains=("grove.io",),
         kind=kind,
         versions=("v1alpha1",),
         plural=plural,

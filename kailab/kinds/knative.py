@@ -16,7 +16,15 @@ def _service() -> Check:
 
 def _serving(kind: str, *short: str, **parts: Any) -> Kind:
     plural = f"{kind.lower()}s"
-    return Kind(group="serving.knative.dev", kind=kind, versions=("v1",), plural=plural, short=short, **parts)
+    return Kind(
+        group="serving.knative.dev",
+        kind=kind,
+        versions=("v1",),
+        plural=plural,
+        short=short,
+        label_domains=("knative.dev",),
+        **parts,
+    )
 
 
 KINDS = (

@@ -96,6 +96,7 @@ def _training(kind: str, field: str, known: tuple[str, ...] = (), **parts: Any) 
             "controller": f"kailab.workloads.kubeflow:{kind}Controller",
             "wanted_pods": f"kailab.workloads.wanted_pods:{kind.lower()}",
             "suspended_by": "runPolicy.suspend",
+            "label_domains": ("kubeflow.org",),
             "unread": (_MANAGED_BY,),
             **parts,
         }

@@ -3,18 +3,20 @@ pods, and KAI groups them."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from kailab.model.kind import Kind
 
 _FAMILIES = "kailab.grouping.families.plain_workloads"
 _WRAPPER = f"{_FAMILIES}:WRAPPER"
 
 
-def _owner(group: str, versions: str, kind: str, plural: str, *short: str, grouping: str | None = None) -> Kind:
-    return Kind(group=group, kind=kind, versions=tuple(versions.split()), plural=plural, short=short, grouping=grouping)
+def _owner(group: str, versions: str, kind: str, plural: str, *short: str, **parts: Any) -> Kind:
+    return Kind(group=group, kind=kind, versions=tuple(versions.split()), plural=plural, short=short, **parts)
 
 
 KINDS = (
-    _owner("argoproj.io", "v1alpha1", "Workflow", "workflows", "wf", grouping=_WRAPPER),
+    _owner("argoproj.io", "v1alpha1", "Workflow", "workflows", "wf", grouping=_WRAPPER, label_domains=("argoproj.io",)),
     _owner("nvidia.com", "v1alpha1", "DynamoGraphDeployment", "dynamographdeployments", grouping=_WRAPPER),
     _owner("tekton.dev", "v1 v1beta1", "PipelineRun", "pipelineruns", "pr", "prs"),
     _owner("tekton.dev", "v1 v1beta1", "TaskRun", "taskruns", "tr", "trs"),

@@ -73,6 +73,7 @@ def _ray(kind: str, plural: str, name: str, **parts: Any) -> Kind:
         controller=f"kailab.workloads.ray:{kind}Controller",
         grouping=f"kailab.grouping.families.ray:{name}",
         wanted_pods=f"kailab.workloads.wanted_pods:{name.lower()}",
+        label_domains=("ray.io",),
         **parts,
     )
 

@@ -11,6 +11,7 @@ import pytest
 
 from checks.fuzzing.odd_seeds import SEEDS
 from kailab.errors import InputError
+from kailab.evidence.redaction import keeps_label
 from kailab.model import kinds
 from kailab.model.kind import Kind, check_form
 from kailab.model.kinds import KINDS, kind_key, part, register, registered_kinds
@@ -142,3 +143,26 @@ def test_versions_of_kais_crds_stand_in_one_module() -> None:
     package = Path(kinds.__file__).parents[1]
     found = {str(file.relative_to(package)) for file in package.rglob("*.py") if told.search(file.read_text("utf-8"))}
     assert found == set()
+
+
+def test_evidence_keeps_the_labels_that_a_kind_names_while_it_is_registered() -> None:
+    assert not keeps_label("example.com/shard")
+    with registered_kinds(widget(label_domains=("example.com",))):
+        assert keeps_label("example.com/shard")
+        assert keeps_label("sub.example.com/shard")
+        assert not keeps_label("other.org/shard")
+    assert not keeps_label("example.com/shard")
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "ray.io/cluster",
+        "training.kubeflow.org/job-name",
+        "serving.knative.dev/service",
+        "grove.io/podclique",
+        "workflows.argoproj.io/workflow",
+    ],
+)
+def test_evidence_keeps_the_labels_of_operators(label: str) -> None:
+    assert keeps_label(label)
