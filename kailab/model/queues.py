@@ -22,13 +22,12 @@ from kailab.errors import InputError, Where
 from kailab.model import quantities
 from kailab.model.manifests import Manifest, Notice
 from kailab.model.objects import Object, parent_of
-from kailab.model.quantities import format_number
+from kailab.model.quantities import UNLIMITED, format_number
 from kailab.model.records import KubernetesRecord, Metadata
 from kailab.model.times import duration_seconds
 from kailab.model.validation.fields import Faults
 
 RESOURCES = ("gpu", "cpu", "memory")
-UNLIMITED = -1
 _MOST_NAMES = 6
 _UNITS = {"gpu": "GPUs", "cpu": "millicores", "memory": "MB"}
 _TO_ENGINE_UNITS = {"gpu": quantities.queue_gpu, "cpu": quantities.queue_cpu, "memory": quantities.queue_memory}

@@ -59,8 +59,8 @@ def _ray_cluster(spec: Mapping[str, Any]) -> int:
     return 1 + sum(map(desired_workers, spec.get("workerGroupSpecs") or ()))
 
 
-def _ray_part(*fields: str) -> Callable[[Object], int]:
-    return lambda obj: _ray_cluster(next((found for field in fields if (found := _spec(obj).get(field))), {}))
+def _ray_part(field: str) -> Callable[[Object], int]:
+    return lambda obj: _ray_cluster(_spec(obj).get(field) or {})
 
 
 def spark_application(obj: Object) -> int:

@@ -15,7 +15,8 @@ from kailab.model import labels
 from kailab.model.kinds import api_version_of
 from kailab.model.manifests import value_at
 from kailab.model.objects import Object
-from kailab.model.queues import RESOURCES, UNLIMITED, share
+from kailab.model.quantities import UNLIMITED
+from kailab.model.queues import RESOURCES, share
 from kailab.model.times import format_duration
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 

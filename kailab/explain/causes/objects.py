@@ -24,6 +24,7 @@ from kailab.lab.wording import count, some
 from kailab.model import labels
 from kailab.model.kinds import KINDS
 from kailab.model.labels import PRIORITY_CLASS, QUEUE
+from kailab.model.objects import parent_of
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import REFUSED, UNCONFIRMED
 
@@ -304,7 +305,7 @@ def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Cause]:
         return
     if group.podgroup is None and group.grouping is None:
         return
-    queues = {one["metadata"]["name"]: one["spec"].get("parentQueue") or "" for one in group.lab.cluster.list("Queue")}
+    queues = {one["metadata"]["name"]: parent_of(one) for one in group.lab.cluster.list("Queue")}
     name = group.queue
     leaves = sorted(set(queues) - set(queues.values()))
     if name not in queues:

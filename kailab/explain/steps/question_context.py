@@ -14,6 +14,7 @@ from kailab.explain.answer import Cause
 from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
+from kailab.model.objects import parent_of
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import PriorityClasses
 
@@ -124,7 +125,7 @@ class QuestionContext:
     @cached_property
     def lines(self) -> dict[str, list[str]]:
         """Queue -> itself and the queues above it."""
-        parents = {name: queue["spec"].get("parentQueue") or "" for name, queue in self.queues.items()}
+        parents = {name: parent_of(queue) for name, queue in self.queues.items()}
         return {name: queue_ancestry(name, parents) for name in parents}
 
     @property
@@ -135,7 +136,7 @@ class QuestionContext:
     @cached_property
     def leaves(self) -> list[str]:
         """Queues without children, by name."""
-        parents = {queue["spec"].get("parentQueue") for queue in self.queues.values()}
+        parents = {parent_of(queue) for queue in self.queues.values()}
         return sorted(name for name in self.queues if name not in parents)
 
     @cached_property

@@ -31,6 +31,8 @@ from kailab.explain.steps.question_context import QuestionContext
 from kailab.grouping.default import DEFAULT_QUEUE
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
+from kailab.model.objects import parent_of, share_of
+from kailab.model.queues import share
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 from kailab.scheduler.reading.queues import queue_record
 
@@ -71,7 +73,7 @@ def make_queue(context: QuestionContext) -> Iterator[ProposalFamily]:
     name = context.named_queue or DEFAULT_QUEUE
     if name in context.queues:
         return
-    parents = Counter(context.queues[leaf]["spec"].get("parentQueue") or "" for leaf in context.leaves)
+    parents = Counter(parent_of(context.queues[leaf]) for leaf in context.leaves)
     parent = min(parents, key=lambda one: (-parents[one], one), default="")
     quota = gpus_of(context.asked.gpu)
     under = f" under {parent}" if parent in context.queues else ""
@@ -85,10 +87,10 @@ def fix_queue_parent(context: QuestionContext) -> Iterator[ProposalFamily]:
     if not line:
         return
     last = context.queues[line[-1]]
-    missing = last["spec"].get("parentQueue") or ""
+    missing = parent_of(last)
     if missing and missing not in context.queues:
-        children = [one for one in context.queues.values() if one["spec"].get("parentQueue") == missing]
-        quotas = [((one["spec"].get("resources") or {}).get("gpu") or {}).get("quota") or 0 for one in children]
+        children = [one for one in context.queues.values() if parent_of(one) == missing]
+        quotas = [share_of(one).get("quota") or 0 for one in children]
         # The sum of its children's quotas: less would keep them from theirs.
         quota = -1 if any(one < 0 for one in quotas) else sum(quotas)
         made = queue_object(missing, quota)
@@ -96,7 +98,7 @@ def fix_queue_parent(context: QuestionContext) -> Iterator[ProposalFamily]:
     roots = sorted(
         name
         for name, one in context.queues.items()
-        if not one["spec"].get("parentQueue") and name not in context.leaves and name not in line
+        if not parent_of(one) and name not in context.leaves and name not in line
     )
     for root in roots[:2]:
         change = patch(last, {"spec": {"parentQueue": root}})
@@ -113,16 +115,10 @@ def _made(queue: Object, under: str = "") -> str:
 def queue_object(name: str, quota: float, parent: str = "") -> Object:
     """A queue with a quota of GPUs and no limits."""
     # All three: a resource without a block has a limit of 0.
-    spec: dict[str, Any] = {
-        "resources": {"gpu": resource_block(quota), "cpu": resource_block(-1), "memory": resource_block(-1)}
-    }
+    spec: dict[str, Any] = {"resources": {"gpu": share(quota), "cpu": share(), "memory": share()}}
     if parent:
         spec = {"parentQueue": parent, **spec}
     return {"apiVersion": api_version_of("Queue"), "kind": "Queue", "metadata": {"name": name}, "spec": spec}
-
-
-def resource_block(quota: float) -> dict[str, float]:
-    return {"quota": quota, "limit": -1, "overQuotaWeight": 1}
 
 
 def gpus_of(milli: int) -> float:
@@ -149,7 +145,7 @@ def give_resources(context: QuestionContext) -> Iterator[ProposalFamily]:
 
     def changes(quota: float) -> Iterator[Change]:
         for queue in lacking_queues:
-            lacking = {one: resource_block(quota if one == "gpu" else -1) for one in _lacks(queue)}
+            lacking = {one: share(quota if one == "gpu" else -1) for one in _lacks(queue)}
             yield patch(queue, {"spec": {"resources": lacking}})
 
     def words(after: ObjectsAfterChanges) -> str:
@@ -220,8 +216,7 @@ def raise_weight(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def _weight(queue: Mapping[str, Any]) -> float:
-    gpu = (queue["spec"].get("resources") or {}).get("gpu") or {}
-    return float(gpu.get("overQuotaWeight") or 0)
+    return float(share_of(queue).get("overQuotaWeight") or 0)
 
 
 def _raised(
@@ -385,11 +380,11 @@ def lower_quotas_beside(context: QuestionContext) -> Iterator[ProposalFamily]:
     line = context.line
     asked = context.asked.gpu
     for level in line:
-        parent = context.queues[level]["spec"].get("parentQueue")
+        parent = parent_of(context.queues[level])
         beside = sorted(
             name
             for name, queue in context.queues.items()
-            if name not in line and queue["spec"].get("parentQueue") == parent and name in context.states
+            if name not in line and parent_of(queue) == parent and name in context.states
         )
         for name in beside:
             gpu = context.states[name].gpu
