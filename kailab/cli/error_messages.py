@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from kailab.cli import terminal
-from kailab.cli.signals import Terminated
+from kailab.cli.signals import Terminated, interrupts
 from kailab.errors import ExpectationFailed, KailabError, escaped
 
 _CHANGE = "`kailab patch` changes a field; or edit the manifest and `kailab apply -f` it again (on a real API server kubectl works too)"
@@ -98,7 +98,8 @@ class ReportingGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            result = super().invoke(ctx)
+            with interrupts.recorded():
+                result = self._invoke(ctx)
             sys.stdout.flush()
             return result
         except KeyboardInterrupt as error:
@@ -128,6 +129,15 @@ class ReportingGroup(click.Group):
             raise _escaped(error) from None
         except Exception as error:
             raise click.exceptions.Exit(_report_unexpected(error)) from None
+
+    def _invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if interrupts.came and not isinstance(error, click.exceptions.Exit):
+                _traceback(error)
+                raise KeyboardInterrupt from error
+            raise
 
 
 def _escaped(error: Exception) -> Exception:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kailab.cli import terminal
+from kailab.cli.signals import interrupts
 from kailab.lab import lab_files
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def change_lab(path: Path, *, save: bool = True) -> Iterator[Lab]:
     """Open the saved lab for a change. It is saved and recorded if the block raises nothing. Raises StateError."""
     with lab_files.open_for_change(path, terminal.notice, terminal.warn, save=save) as lab:
         yield lab
+        interrupts.check()
 
 
 def lock_lab(path: Path) -> AbstractContextManager[None]:

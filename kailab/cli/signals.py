@@ -1,4 +1,4 @@
-"""SIGTERM is handled as Ctrl-C, so that a command ends what it has started before it exits."""
+"""Ctrl-C and SIGTERM: a command ends what it has started before it exits, and says that it was interrupted."""
 
 from __future__ import annotations
 
@@ -11,6 +11,44 @@ from types import FrameType
 
 class Terminated(KeyboardInterrupt):
     """The process received SIGTERM, from a service manager, a CI runner or ``timeout``."""
+
+
+class Interrupts:
+    """Whether Ctrl-C was pressed since the command began.
+
+    Python raises KeyboardInterrupt wherever the main thread is: in a callback or in C code that drops exceptions, or inside an import
+    that turns it into another one (a class statement makes it a RuntimeError). So the exception alone does not tell."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Record Ctrl-C while the block runs, and raise KeyboardInterrupt as before."""
+        # Python handles signals in the main thread only. An ignored signal, as under nohup, and a caller's own handler stay.
+        main = threading.current_thread() is threading.main_thread()
+        if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+        self.came = False
+        signal.signal(signal.SIGINT, self._record)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if Ctrl-C was pressed: before something is made to last."""
+        if self.came:
+            raise KeyboardInterrupt
+
+    def _record(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
+        signal.default_int_handler(number, frame)
+
+
+interrupts = Interrupts()
+"""Of this process: it has one main thread and runs one command at a time."""
 
 
 @contextmanager
