@@ -39,7 +39,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     cpu_placement: Literal["binpack", "spread"] = "binpack"
     # the order of shared devices: fullest first, emptiest first, or neither
     gpu_sharing: Literal["binpack", "spread", "any"] = "binpack"
-    # a share prefers a node where it fits on a device in use (KAI's gpusharingorder)
+    # a share, or a task without a whole GPU, prefers a node where it fits beside shares in use (KAI's gpusharingorder)
     prefer_shared_devices: bool = True
     max_consolidation_victims: int = 16  # -1: unlimited
     allow_consolidating_reclaim: bool = True

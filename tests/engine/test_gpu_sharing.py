@@ -48,6 +48,32 @@ def test_a_share_goes_where_a_device_is_open_though_another_node_is_fuller(team)
     assert team.decide(prefer_shared_devices=False).bound == {"new-0": "node-1"}
 
 
+def test_a_pod_without_a_gpu_goes_beside_shares_too(team):
+    """KAI's gpusharingorder asks every pod whether it fits on a GPU in use by shares. One that takes nothing of it does."""
+    team.node("node-1", gpus=4, cpu=4_000)
+    team.node("node-2", gpus=4, cpu=8_000)
+    team.job("open", gpus=0.9, on="node-2", groups=[("g",)])
+    team.job("cpu", gpus=0)
+    assert team.decide().bound == {"cpu-0": "node-2"}
+    assert team.decide(prefer_shared_devices=False).bound == {"cpu-0": "node-1"}
+
+
+def test_a_gpu_that_all_shares_leave_attracts_no_pod(team):
+    team.node("node-1", gpus=4, cpu=4_000)
+    team.node("node-2", gpus=4, cpu=8_000)
+    team.job("leaves", gpus=0.9, on="node-2", groups=[("g",)], status=Status.RELEASING)
+    team.job("cpu", gpus=0)
+    assert team.decide().bound == {"cpu-0": "node-1"}
+
+
+def test_a_whole_gpu_is_not_sought_beside_shares(team):
+    team.node("node-1", gpus=2)
+    team.node("node-2", gpus=4)
+    team.job("open", gpus=0.1, on="node-2", groups=[("g",)])
+    team.job("whole", gpus=1)
+    assert team.decide().bound == {"whole-0": "node-1"}
+
+
 @pytest.mark.parametrize(("sharing", "device"), [("binpack", "fuller"), ("spread", "emptier")])
 def test_which_open_device_is_taken_first(team, sharing, device):
     team.node("node-1", gpus=2)

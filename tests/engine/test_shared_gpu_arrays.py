@@ -11,6 +11,9 @@ from kailab.engine.working.shared_gpu_arrays import SharedGpuArrays
 
 MEMORIES = (16_000, 40_000, 100)
 REQUESTS = [
+    GpuRequest(),
+    GpuRequest(mig=(("nvidia.com/mig-1g.5gb", 1),)),
+    GpuRequest(devices=2),
     *(GpuRequest(devices=count, portion=portion) for count in (1, 2, 3) for portion in (1, 10, 333, 500, 990)),
     *(GpuRequest(devices=count, memory_mib=memory) for count in (1, 2) for memory in (1, 100, 20_000, 90_000)),
 ]
@@ -47,7 +50,7 @@ def test_the_arrays_follow_the_groups(changes: list[tuple[int, str, Status, int]
         shares.on(i).change(group, status, memory, -1)
         shares.changed(i)
     agrees(shares)
-    assert not shares.some_fit(REQUESTS[0]).any()
+    assert not any(shares.some_fit(request).any() for request in REQUESTS)
 
 
 def test_devices_of_one_size_are_told_together() -> None:

@@ -1,8 +1,8 @@
 """The score of a node for a task, KAI's formula, for all nodes in one expression.
 
-The parts are so far apart that a higher one always decides: nominated node 1e7, topology 1e5, room on a shared GPU 1e4,
-fits now 1e3, CPU task on a CPU node 10, packing 0-9 (or spreading 0-1). Only preferred pod affinity, 1e6 per unit of
-weight, can exceed the nominated node. Equal scores go by node name.
+The parts are so far apart that a higher one always decides: nominated node 1e7, topology 1e5, room on a GPU in use by
+shares 1e4, fits now 1e3, CPU task on a CPU node 10, packing 0-9 (or spreading 0-1). Only preferred pod affinity, 1e6
+per unit of weight, can exceed the nominated node. Equal scores go by node name.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def node_scores(
     ``cpu``: binpack, spread, or anything else for neither.
     """
     scores: np.ndarray = np.where(fits_now, AVAILABLE, 0.0) if now_first else np.zeros(len(table))
-    if info.shape.gpu.shared and share_first:
+    if share_first and table.shared:
+        # As in KAI (gpusharingorder), of every task: one without a GPU, or with MIG profiles or claims, fits beside any
+        # shares, unless all of them leave; a whole device never does.
         scores += np.where(table.shares.some_fit(info.shape.gpu), SHARING, 0.0)
     if info.cpu_only:
         if cpu_nodes_first:

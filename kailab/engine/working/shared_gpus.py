@@ -54,8 +54,12 @@ class GpuGroup:
 
 
 def share_memory(request: GpuRequest, device: M) -> int | M:
-    """MiB that one device's share of the request takes, for a device of ``device`` MiB or an array of such sizes."""
-    return request.memory_mib or request.portion * device // GPU
+    """MiB that one device's share of the request takes, for a device of ``device`` MiB or an array of such sizes. All of
+    a whole device; 0 for requests without devices, such as MIG profiles and claims.
+    """
+    if request.memory_mib:
+        return request.memory_mib
+    return request.portion * device // GPU if request.devices else 0
 
 
 class SharedGpus:
