@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.engine.snapshot.records import GpuRequest
+from kailab.engine.snapshot.records import GpuRequest, Status
 
 SMALL, LARGE = "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"
 
@@ -216,3 +216,17 @@ def test_consolidation_moves_an_instance_to_the_other_node(team):
     assert len(decided.moved) == 1
     assert set(decided.promised) == {"both-0"}
     assert not decided.lost
+
+
+def test_a_search_looks_at_an_idle_gpu_that_is_promised_to_shares(world):
+    """KAI's FeasibleNodesForJob: something idle counts, though the promises of it weigh as much in what is releasing."""
+    world.queue("lender", quota=2)
+    world.queue("borrower")
+    world.node("promised", gpus=1)
+    world.node("borrowed", gpus=1)
+    world.job("waits", queue="lender", shape=memory(40_000), on="promised", groups=[("g",)], status=Status.PIPELINED)
+    world.job("borrows", queue="borrower", on="borrowed")
+    world.job("gang", queue="lender", tasks=3, gang=3, shape=memory(40_000))
+    decided = world.decide()
+    assert decided.evicted == {"borrows-0"}
+    assert sorted(decided.promised.values()) == ["borrowed", "borrowed", "promised"]

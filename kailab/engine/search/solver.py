@@ -180,10 +180,11 @@ class Solver:
 
     def _feasible_nodes(self) -> np.ndarray:
         table = self.session.table
-        # A node without a free GPU has no room for a GPU task; each scenario adds the nodes of its victims.
+        # A node without a free GPU has no room for a GPU task; each scenario adds the nodes of its victims. As in KAI
+        # (FeasibleNodesForJob), one pod of the job without a GPU, running or not, opens all nodes.
         if any(task.info.cpu_only for task in self.job):
             return table.all
-        return table.free_gpu_vector() > 0
+        return table.some_gpu_free()
 
     def _probe(self, generator: Generator, tasks: list[WTask], recorded: list[VictimBatch]) -> Solution | None:
         """The first scenario that works, which is then in the journal, or None."""

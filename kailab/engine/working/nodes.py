@@ -354,7 +354,7 @@ class NodeTable:
         return int(self.idle[GPUS, i]) + self._mig_pool(self.idle, i) + int(self.shares.idle[i])
 
     def free_gpu_vector(self) -> np.ndarray:
-        """Milli-GPU idle or releasing on each node, free parts of shared devices included."""
+        """Milli-GPU idle or releasing on each node, free parts of shared devices included. Promises lower it."""
         free = self.free_of(GPUS)
         for row, weight in self.layout.mig.items():
             if row < len(self.idle):
@@ -362,6 +362,23 @@ class NodeTable:
         if self.shared:
             free = free + self.shares.idle + self.shares.releasing
         return free
+
+    def some_gpu_free(self) -> np.ndarray:
+        """The nodes where some GPU is idle, or some is releasing: a mask. Promises for what is idle make ``releasing``
+        negative, but a node with something idle still counts.
+        """
+        if not self._some_leaving() and not self.shared:
+            return self.free_gpu_vector() > 0
+        shares = self.shares
+        return self._gpus_of(self.idle, shares.idle) | self._gpus_of(self.releasing, shares.releasing)
+
+    def _gpus_of(self, pool: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """The nodes where a pool has some GPU, with what it has of shared devices."""
+        gpus = pool[GPUS] + shares
+        for row, weight in self.layout.mig.items():
+            if row < len(pool):
+                gpus = gpus + weight * pool[row]
+        return gpus > 0
 
     @staticmethod
     def share_counted(gpu: GpuRequest, device: int) -> int:
