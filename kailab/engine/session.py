@@ -35,7 +35,7 @@ from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import PolicyError
 
 Zones = tuple[ZoneShare, ...]
-Situation = tuple[Status, str, tuple[str, ...], Place | None, bool, Zones]
+Situation = tuple[Status, str, tuple[str, ...], tuple[Place, ...], bool, Zones]
 
 
 class JournalEntry(NamedTuple):
@@ -176,7 +176,7 @@ class Session:
         status: Status,
         node: str,
         groups: tuple[str, ...],
-        left: Place | None,
+        left: tuple[Place, ...],
         virtual: bool,
         zones: Zones = (),
     ) -> None:
@@ -252,27 +252,45 @@ class Session:
 
     def allocate(self, task: WTask, node: str, groups: tuple[str, ...] = (), zones: Zones = ()) -> None:
         self._log(task)
-        self._move(task, Status.ALLOCATED, node, groups, None, True, zones)
+        self._move(task, Status.ALLOCATED, node, groups, (), True, zones)
 
     def pipeline(self, task: WTask, node: str, groups: tuple[str, ...], keep_in_place: bool, zones: Zones = ()) -> None:
-        """Promise a place. With ``keep_in_place``, a task evicted from that very place stays there instead."""
+        """Promise a place. With ``keep_in_place``, a task that was evicted from that very place gets back what it had
+        when it was evicted: that place, or a promise of another one that was made earlier in the cycle.
+        """
+        left = task.left
         if task.status == Status.RELEASING:
-            same_gpus = not groups or groups == task.groups
-            same_zones = not zones or zones == task.zones
-            if task.node == node and keep_in_place and same_gpus and same_zones:
-                self.unevict(task)
+            if keep_in_place and self._already_there(task, node, groups, zones) and self._put_back(task, node):
                 return
-            # the place in the cluster, not a promise made since
-            left: Place | None = task.left or (task.node, task.groups)
-        else:
-            left = task.left
+            left = (*left, (task.node, task.groups))
         self._log(task)
         self._move(task, Status.PIPELINED, node, groups, left, True, zones)
+
+    @staticmethod
+    def _already_there(task: WTask, node: str, groups: tuple[str, ...], zones: Zones) -> bool:
+        """True if a releasing task has left, or leaves, this very place (the node, and its GPUs and zones if given)."""
+        # As in KAI (Statement.Pipeline), a node knows one place of a task, the last.
+        if task.node == node:
+            return (not groups or groups == task.groups) and (not zones or zones == task.zones)
+        last = next((there for name, there in reversed(task.left) if name == node), None)
+        return last is not None and not zones and (not groups or groups == last)
+
+    def _put_back(self, task: WTask, node: str) -> bool:
+        """Undo the eviction of a task that is on ``node`` already. False, and no change, if the task had a promise of
+        another node whose room has been given away since.
+        """
+        mark = self.mark()
+        self.unevict(task)
+        # KAI does not look whether there is still room for the promise, which is then kept to one of two.
+        if task.node == node or self.config.imitate_faults or self.table.keeps(task):
+            return True
+        self.undo(mark)
+        return False
 
     def withdraw(self, task: WTask) -> None:
         """Take a place of this statement back; the task waits again."""
         self._log(task)
-        self._move(task, Status.PENDING, "", (), None, False)
+        self._move(task, Status.PENDING, "", (), (), False)
 
     def unevict(self, task: WTask) -> None:
         """Restore the state that the task had before this statement evicted it."""
@@ -322,7 +340,7 @@ class Session:
             touched[job.uid] = job
             if (task.status, task.node, task.groups, task.left) == before[:4]:
                 continue  # evicted provisionally and put back
-            evicted = ACTIVE[before[0]] and (task.left is not None or task.status == Status.RELEASING)
+            evicted = ACTIVE[before[0]] and (bool(task.left) or task.status == Status.RELEASING)
             if evicted:
                 lost = task.status == Status.RELEASING
                 why = (

@@ -4,7 +4,9 @@ import pytest
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
-from kailab.engine.snapshot.records import Constraint, GpuRequest, Numa, NumaZone, PodSet, SubGroup, ZoneShare
+from kailab.engine.session import Session
+from kailab.engine.snapshot.records import Constraint, GpuRequest, Numa, NumaZone, PodSet, Status, SubGroup, ZoneShare
+from kailab.engine.working.layout import GPUS
 
 NOW = 1_000_000.0
 
@@ -93,3 +95,45 @@ def test_nor_does_telling_more_and_taking_it_back(busy, state, seed):
         working.set_task(task)
     assert state(working) == state(fresh)
     assert run_cycle(working, EngineConfig(), NOW) == run_cycle(fresh, EngineConfig(), NOW)
+
+
+class TestAVictimMovedBefore:
+    """A pod of node-1 that one statement promised node-2 and the next evicts again (KAI's Statement.Pipeline)."""
+
+    @pytest.fixture(params=[False, True], ids=["kailab", "imitating"])
+    def session(self, world, request):
+        world.queue("team")
+        for number in (1, 2, 3):
+            world.node(f"node-{number}", gpus=1)
+        world.job("moved", on="node-1")
+        world.job("other")
+        return Session(world.working(), EngineConfig(imitate_faults=request.param), NOW)
+
+    @pytest.fixture
+    def moved(self, session):
+        task = session.jobs["moved"].tasks["moved-0"]
+        session.evict(task)
+        session.pipeline(task, "node-2", (), keep_in_place=True)
+        session.commit(0, "consolidation")
+        session.evict(task)
+        return task
+
+    def test_it_gets_its_promise_back_where_it_still_is(self, session, moved):
+        session.pipeline(moved, "node-1", (), keep_in_place=True)
+        assert (moved.status, moved.node) == (Status.PIPELINED, "node-2")
+
+    def test_unless_the_room_was_given_away_which_kai_does_not_ask(self, session, moved):
+        session.pipeline(session.jobs["other"].tasks["other-0"], "node-2", (), keep_in_place=True)
+        session.pipeline(moved, "node-1", (), keep_in_place=True)
+        assert moved.status == Status.PIPELINED
+        assert moved.node == ("node-2" if session.config.imitate_faults else "node-1")
+
+    def test_a_third_place_leaves_it_on_both_others(self, session, moved):
+        session.pipeline(moved, "node-3", (), keep_in_place=True)
+        assert moved.left == (("node-1", ()), ("node-2", ()))
+        table = session.table
+        assert table.idle[GPUS].tolist() == [0, 0, 1000]
+        assert table.releasing[GPUS].tolist() == [1000, 1000, -1000]
+        session.close()
+        assert table.idle[GPUS].tolist() == [0, 1000, 1000]
+        assert not table.releasing.any()

@@ -122,7 +122,7 @@ class Placer:
             i = int(scores.argmax())
             if scores[i] == -np.inf:
                 return False
-            single = liked is not None or (pipeline_only and (bool(nominated) or task.left is not None))
+            single = liked is not None or (pipeline_only and bool(nominated or task.left))
             if self._take_place(task, info, i, bool(now[i]), pipeline_only):
                 self._last = Pick(info, nodes, self.session.changes, i, bool(now[i]), single)
                 return True
@@ -234,7 +234,7 @@ class Placer:
             if (free < amount and (last.now or not pipeline_only)) or free + releasing[row, i] < amount:
                 return None
         # A task that gives up a promised place may free room elsewhere.
-        single = pipeline_only and task.left is not None
+        single = pipeline_only and bool(task.left)
         self._take_place(task, info, i, True, pipeline_only)
         self._last = Pick(info, nodes, self.session.changes, i, last.now, single)
         return True

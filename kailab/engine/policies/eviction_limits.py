@@ -78,7 +78,7 @@ def tasks_losing_places(session: Session, mark: int) -> list[WTask]:
             continue
         seen.add(task.uid)
         # A moved victim still has its old place in ``left``, and is evicted like any other.
-        leaves = task.left is not None or not ACTIVE[task.status]
+        leaves = bool(task.left) or not ACTIVE[task.status]
         if (
             ACTIVE[entry.before[0]]
             and leaves

@@ -234,9 +234,9 @@ class NodeTable:
         if task.node:
             self.place(task, task.status, task.node, task.groups, -1)
             self.host(task, task.node, False)
-        if task.left is not None:  # its pod is there until it is gone
-            self.place(task, Status.RELEASING, task.left[0], task.left[1], -1)
-            self.host(task, task.left[0], False)
+        for node, groups in task.left:  # its pod is there until it is gone
+            self.place(task, Status.RELEASING, node, groups, -1)
+            self.host(task, node, False)
         if task.info.shape.claims:
             self.claims.leave(task, task.info.shape)
 
@@ -244,21 +244,21 @@ class NodeTable:
         """Add a task where it is: the inverse of ``leave``."""
         if task.info.shape.claims:
             self.claims.enter(task, task.info.shape)
-        if task.left is not None:
-            self.place(task, Status.RELEASING, task.left[0], task.left[1], 1)
-            self.host(task, task.left[0], True)
+        for node, groups in task.left:
+            self.place(task, Status.RELEASING, node, groups, 1)
+            self.host(task, node, True)
         if task.node:
             self.place(task, task.status, task.node, task.groups, 1)
             self.host(task, task.node, True)
 
-    def move(self, task: WTask, status: Status, node: str, left: Place | None) -> None:
+    def move(self, task: WTask, status: Status, node: str, left: tuple[Place, ...]) -> None:
         """``place`` and ``host`` in one step for a plain task that gets this state. Unchanged parts are not removed and
         added again.
         """
         changes: dict[str, list[int]] = {}
         _count(changes, task.status, task.node, task.left, -1)
         _count(changes, status, node, left, 1)
-        new_nodes = (node, "" if left is None else left[0])
+        new_nodes = (node, *(place[0] for place in left))
         for name, (idle, releasing) in changes.items():
             i = self.index.get(name)
             if i is None:
@@ -293,6 +293,18 @@ class NodeTable:
         self.idle[GPUS, i] += idle
         self.releasing[GPUS, i] += releasing
         self._leaving = True
+
+    def keeps(self, task: WTask) -> bool:
+        """True if a task's node has room for it once leaving tasks are gone, and for all else that is promised there.
+        Certain for tasks without claims only; False for others.
+        """
+        i = self.index.get(task.node)
+        if i is None or task.info.shape.claims or self.numa:
+            return False
+        if any(self.idle[row, i] + self.releasing[row, i] < 0 for row in {GPUS, *task.info.rows}):
+            return False
+        groups = self.sharing(i).groups if task.groups else {}
+        return all(groups[name].used - groups[name].leaving_memory <= int(self.gpu_memory[i]) for name in task.groups)
 
     def host(self, task: WTask, node: str, present: bool) -> None:
         """Update the list of tasks on a node (for pod affinity and for reports)."""
@@ -386,7 +398,7 @@ class NodeTable:
         return gpu.devices * portion(share_memory(gpu, device), device)
 
 
-def _count(changes: dict[str, list[int]], status: Status, node: str, left: Place | None, sign: int) -> None:
+def _count(changes: dict[str, list[int]], status: Status, node: str, left: tuple[Place, ...], sign: int) -> None:
     """The effect of a plain task in this state on its nodes: node -> multiples of its needs in ``idle`` and
     ``releasing``. See ``place``.
     """
@@ -398,7 +410,7 @@ def _count(changes: dict[str, list[int]], status: Status, node: str, left: Place
             pools[0] -= sign
             if status == Status.RELEASING:
                 pools[1] += sign
-    if left is not None:  # its pod is there until it is gone
-        pools = changes.setdefault(left[0], [0, 0])
+    for name, _ in left:  # its pod is there until it is gone
+        pools = changes.setdefault(name, [0, 0])
         pools[0] -= sign
         pools[1] += sign

@@ -64,7 +64,9 @@ class ShapeInfo:
 
 
 class WTask:
-    """A task with its present place. ``left``: the place from which it was evicted, while it is promised another one."""
+    """A task with its present place. ``left``: the places from which it was evicted to be promised another one, in this
+    order. First is its place in the cluster, if it has one; others are earlier promises of the cycle.
+    """
 
     __slots__ = (
         "groups", "info", "job", "key", "left", "node", "podset", "record", "status", "uid", "virtual", "zones",
@@ -81,7 +83,7 @@ class WTask:
         self.node = record.node if ON_NODE[record.status] else ""
         self.groups = record.gpu_groups
         self.zones = record.numa_zones
-        self.left: Place | None = None
+        self.left: tuple[Place, ...] = ()
         self.virtual = False  # its state exists only in this cycle
         self.key = self.natural_key()
 
