@@ -113,6 +113,7 @@ def scenarios(
 @click.option("--tag", multiple=True, help="Only cases with this tag; may be repeated.")
 @click.option("--level", default="nodes", help="Random cases: compare by queues, status, nodes, rounds or operations.")
 @click.option("--loading", is_flag=True, help="Only compare the loaded cases with KAI's initial state; decide nothing.")
+@click.option("--imitate-faults", is_flag=True, help="Decide as KAI does even where it breaks its own rules.")
 @_verbose
 @options.output
 def cases(
@@ -122,6 +123,7 @@ def cases(
     tag: tuple[str, ...],
     level: str,
     loading: bool,
+    imitate_faults: bool,
     verbose: bool,
     output: TextOrJson,
 ) -> None:
@@ -136,7 +138,7 @@ def cases(
         raise InputError(f"--level: {level!r} is none of: {', '.join(LEVELS)}")
     chosen = choose(paths or [shared_folder() / "conformance" / "cases"], suite, tag or (), expression)
     with terminal.progress_bars() as tell:
-        report = check_loading(chosen) if loading else run_cases(chosen, level, tell)
+        report = check_loading(chosen) if loading else run_cases(chosen, level, tell, imitate_faults)
     _finish(report, output, report.text(verbose))
 
 

@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from msgspec import structs
+
 from checks.case_input import NOW
 from checks.invariants import run_rounds, undetermined
 from checks.recorded.case_reading import RecordedCase
@@ -113,14 +115,23 @@ def _with_reasons(case: RecordedCase, differences: list[str], reasons: dict[str,
     return out
 
 
-def run_cases(cases: Sequence[RecordedCase], level: Level = "nodes", tell: Tell | None = None) -> Report:
-    """Run cases. ``tell("engine cases", done, total)`` is called after each."""
+def run_cases(
+    cases: Sequence[RecordedCase], level: Level = "nodes", tell: Tell | None = None, imitate_faults: bool = False
+) -> Report:
+    """Run cases. ``tell("engine cases", done, total)`` is called after each. ``imitate_faults``: decide with
+    ``EngineConfig.imitate_faults``.
+    """
     report = Report("engine cases")
+    decide = _with_faults if imitate_faults else run_cycle
     for case in cases:
-        report.results.append(run_case(case, level))
+        report.results.append(run_case(case, level, decide))
         if tell is not None:
             tell(report.title, len(report.results), len(cases))
     return report
+
+
+def _with_faults(working: WorkingSet, config: EngineConfig, now: float) -> Decisions:
+    return run_cycle(working, structs.replace(config, imitate_faults=True), now)
 
 
 def check_loading(cases: Iterable[RecordedCase]) -> Report:

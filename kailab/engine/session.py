@@ -29,8 +29,10 @@ from kailab.engine.queueing.jobqueue import Precedence
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.snapshot.counting import memory_as_gpus
 from kailab.engine.snapshot.records import ACTIVE, Shape, Status, ZoneShare
+from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.queues import Amounts, QueueTree, WQueue
 from kailab.engine.working.state import Job, Place, Uids, WTask
+from kailab.engine.working.stepwise_nodes import StepwiseNodeTable
 from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import PolicyError
 
@@ -57,6 +59,8 @@ class Session:
     ):  # fmt: skip
         self.working, self.config, self.now = working, config, now
         self.only, self.until, self.once = only, until, once  # which jobs are tried, see ``run_cycle``
+        if config.imitate_faults:
+            working.renew_table(StepwiseNodeTable)
         self.table = working.table
         self.table.claims.begin()
         self.tree: QueueTree = working.tree
@@ -89,6 +93,7 @@ class Session:
             self.ranking = ranking.attach(self)  # None: KAI's order
         except PolicyError:
             restore_constraints(self._removed_constraints)
+            self._drop_stepwise_table()
             raise
 
     # Queues
@@ -387,10 +392,16 @@ class Session:
         if self.ranking is not None:
             ranking.detach(self)
         restore_constraints(self._removed_constraints)
+        self._drop_stepwise_table()
         for job in touched.values():
             job.last_evicted = job.record.last_evicted  # the ledger moved it on
             job.last_start = job.record.last_start
             self.working.touched(job)
+
+    def _drop_stepwise_table(self) -> None:
+        # Its counts may have drifted, and the next cycle may not imitate faults.
+        if self.config.imitate_faults:
+            self.working.renew_table(NodeTable)
 
     def largest_node(self) -> np.ndarray:
         """Per resource row, the largest amount that any node has."""

@@ -43,10 +43,11 @@ class EvictionScenario(NamedTuple):
             victims.setdefault(batch.job.uid, (batch.job, []))[1].extend(batch.tasks)
         return victims
 
-    def fingerprint(self) -> tuple[frozenset[str], frozenset[str]]:
+    def fingerprint(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The same for scenarios that evict the same tasks equally often."""
         return (
-            frozenset(task.uid for batch in self.recorded for task in batch.tasks),
-            frozenset(task.uid for batch in self.extra for task in batch.tasks),
+            tuple(sorted(task.uid for batch in self.recorded for task in batch.tasks)),
+            tuple(sorted(task.uid for batch in self.extra for task in batch.tasks)),
         )
 
 

@@ -74,7 +74,7 @@ class Solver:
         self._pick = pick
         self._queues = queues
         self._valid = valid
-        self._failed: set[tuple[int, frozenset[str], frozenset[str]]] = set()
+        self._failed: set[tuple[int, tuple[str, ...], tuple[str, ...]]] = set()
         self._nodes = self._feasible_nodes()
         self._shortfall: Shortfall | None = None  # set after the first failed scenario
         self._victims_first: VictimsFirstBound | None = None  # set at the same time
@@ -246,12 +246,12 @@ class Solver:
                 self._shortfall = Shortfall(session, self._nodes, self._bounds.all_stay)
                 self._victims_first = VictimsFirstBound(session, self.job)
             return None
-        displaced = (Status.RELEASING, Status.PIPELINED)
         batches = [*scenario.recorded, *scenario.extra]
-        needed = [batch for batch in batches if any(task.status in displaced for task in batch.tasks)]
-        all_needed = len(needed) == len(batches)
-        all_gone = all_needed and all(task.status == Status.RELEASING for task in victims)
-        return Solution(needed, all_needed, all_gone)
+        needed = representatives(batches, victims)
+        # Without duplicates; a victim that is evicted twice here may be evicted once in the next try.
+        repeatable = len(needed) == len(batches) and len(victims) == len(scenario.evictions())
+        all_gone = repeatable and all(task.status == Status.RELEASING for task in victims)
+        return Solution(needed, repeatable, all_gone)
 
     def _must_fail(self, goal: SearchGoal, victims: list[WTask]) -> bool:
         if self._shortfall is None or self._victims_first is None:
@@ -314,6 +314,29 @@ class Solver:
                 # simulation.
                 order.load(queue, entries, lambda job: job.uid not in jobs, mine)
         return order
+
+
+def representatives(batches: list[VictimBatch], victims: list[WTask]) -> list[VictimBatch]:
+    """The units of a solution that the next try starts with: those with a victim that goes, or moves.
+
+    With KAI's faults imitated, a recorded victim can be in two units. The first unit that contains a displaced victim
+    stands for it, unless a unit that was chosen before contains it too. Victims that go come first (KAI:
+    extractJobsFromTasks).
+    """
+    gone = [task for task in victims if task.status == Status.RELEASING]
+    moved = [task for task in victims if task.status == Status.PIPELINED]
+    uids = [{task.uid for task in batch.tasks} for batch in batches]
+    chosen: set[int] = set()
+    represented: set[str] = set()
+    for task in (*gone, *moved):
+        if task.uid not in represented:
+            number = next(number for number, unit in enumerate(uids) if task.uid in unit)
+            chosen.add(number)
+            represented |= uids[number]
+    return [
+        VictimBatch(batches[number].job, list({task.uid: task for task in batches[number].tasks}.values()))
+        for number in sorted(chosen)
+    ]
 
 
 class JobsLeftByQueue:

@@ -44,6 +44,18 @@ class GpuGroup:
             return -1, 1 if self.leaving == self.holders and not self.waiting else 0
         return 0, -1 if self.waiting else 0
 
+    def count(self, status: Status, memory: int, sign: int) -> None:
+        """Add (1) or remove (-1) a task that holds, leaves or waits for ``memory`` MiB."""
+        if status == Status.PIPELINED:
+            self.promised += sign * memory
+            self.waiting += sign
+        else:
+            self.allocated += sign * memory
+            self.holders += sign
+            if status == Status.RELEASING:
+                self.leaving_memory += sign * memory
+                self.leaving += sign
+
     @property
     def used(self) -> int:
         return self.allocated + self.promised
@@ -78,15 +90,7 @@ class SharedGpus:
             group = self.groups[group_id] = GpuGroup()
         # The difference of the device's effect before and after, which is exact in any order of changes.
         idle, releasing = group.pools()
-        if status == Status.PIPELINED:
-            group.promised += sign * memory
-            group.waiting += sign
-        else:
-            group.allocated += sign * memory
-            group.holders += sign
-            if status == Status.RELEASING:
-                group.leaving_memory += sign * memory
-                group.leaving += sign
+        group.count(status, memory, sign)
         new_idle, new_releasing = group.pools()
         if group.empty:
             del self.groups[group_id]

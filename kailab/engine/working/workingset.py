@@ -54,6 +54,7 @@ class WorkingSet:
         self._shapes: dict[Shape, ShapeInfo] = {}
         self._shapes_by_id: dict[int, ShapeInfo] = {}
         self._table: NodeTable | None = None
+        self._table_type: type[NodeTable] = NodeTable
         self.table_version = 0
         self._tree: QueueTree | None = None
         self._trees: dict[str, tuple[int, DomainTree]] = {}
@@ -361,10 +362,14 @@ class WorkingSet:
 
     # State of a cycle
 
+    def renew_table(self, table_type: type[NodeTable]) -> None:
+        """Build the node table anew on its next use, as this type."""
+        self._table, self._table_type = None, table_type
+
     @property
     def table(self) -> NodeTable:
         if self._table is None:
-            table = self._table = NodeTable(self.nodes.values(), self.layout, self.claims, self.tasks)
+            table = self._table = self._table_type(self.nodes.values(), self.layout, self.claims, self.tasks)
             # Tasks may request resources that no node has; these have rows too.
             table.grow()
             for task in self.tasks.values():

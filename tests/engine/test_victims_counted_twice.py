@@ -1,0 +1,56 @@
+"""Which units of victims the next try starts with when, with KAI's faults imitated, a victim is in two units."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.engine.search.scenario import EvictionScenario
+from kailab.engine.search.search_goal import SearchGoal, VictimBatch
+from kailab.engine.search.solver import representatives
+from kailab.engine.snapshot.records import Status
+
+GONE, MOVED, BACK = Status.RELEASING, Status.PIPELINED, Status.RUNNING
+
+
+@pytest.fixture
+def tasks(team):
+    """Two tasks of one job: ``old`` was recorded by a smaller try, ``new`` comes with the rest of the job."""
+    team.node("n", gpus=2)
+    team.job("victim", tasks=2, on="n")
+    found = team.working().tasks
+    return found["victim-0"], found["victim-1"]
+
+
+@pytest.mark.parametrize(
+    ("old_status", "new_status", "expected"),
+    [
+        (GONE, GONE, ["recorded", "rest"]),
+        (GONE, MOVED, ["recorded", "rest"]),
+        (MOVED, GONE, ["rest"]),  # the unit of the victim that goes contains the other one
+        (MOVED, MOVED, ["recorded", "rest"]),
+        (GONE, BACK, ["recorded"]),
+        (BACK, GONE, ["rest"]),
+        (BACK, BACK, []),
+    ],
+)
+def test_the_first_unit_of_a_displaced_victim_stands_for_it(tasks, old_status, new_status, expected):
+    old, new = tasks
+    old.status, new.status = old_status, new_status
+    units = {"recorded": VictimBatch(old.job, [old]), "rest": VictimBatch(old.job, [old, new])}
+    assert representatives(list(units.values()), [old, new]) == [units[name] for name in expected]
+
+
+def test_a_unit_has_each_victim_once_in_the_next_try(tasks):
+    old, new = tasks
+    old.status = new.status = GONE
+    found = representatives([VictimBatch(old.job, [old, old, new])], [old, new])
+    assert [batch.tasks for batch in found] == [[old, new]]
+
+
+def test_scenarios_that_evict_a_victim_once_or_twice_differ(tasks):
+    old, new = tasks
+    goal = SearchGoal(old.job, [], None)
+    once = EvictionScenario(goal, [], [VictimBatch(old.job, [old, new])])
+    twice = EvictionScenario(goal, [], [VictimBatch(old.job, [old, old, new])])
+    assert once.fingerprint() != twice.fingerprint()
+    assert once.tasks() == twice.tasks()
