@@ -127,7 +127,10 @@ def cases(
     verbose: bool,
     output: TextOrJson,
 ) -> None:
-    """Run KAI's own scheduling cases, of one or several sessions, on kailab's engine."""
+    """Run KAI's own scheduling cases, of one or several sessions, on kailab's engine.
+
+    For random cases with an area (a tag area-*) the report tells in how many of them the status and the node agree.
+    """
     from checks.recorded.cases import check_loading, run_cases
     from checks.recorded.expectations import LEVELS
     from checks.recorded.selection import choose

@@ -5,7 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+AREA = "area-"
+"""The beginning of the tag that tells what a randomly made case is about."""
+
+
+class Agreement(NamedTuple):
+    """Cases of one area: how many there are, in how many the status of every task agrees, and in how many its node and
+    its sharing of devices as well.
+    """
+
+    cases: int
+    status: int
+    nodes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +27,8 @@ class Result:
 
     ``differences`` are sentences: what was expected, what happened, and the engine's reason if known. ``notes``: parts
     of the case that could not be expressed or compared. ``counted`` False: the case was run but is not in the totals
-    (its source says that parts of it cannot be expressed).
+    (its source says that parts of it cannot be expressed). ``same_status``: the status of every task agrees, whatever
+    its node; None if nodes were not compared.
     """
 
     id: str
@@ -23,10 +37,16 @@ class Result:
     tags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     counted: bool = True
+    same_status: bool | None = None
 
     @property
     def passed(self) -> bool:
         return not self.differences
+
+    @property
+    def area(self) -> str:
+        """The area of the case without its prefix, or ''."""
+        return next((tag.removeprefix(AREA) for tag in self.tags if tag.startswith(AREA)), "")
 
 
 @dataclass(slots=True)
@@ -56,6 +76,15 @@ class Report:
         """Tag -> (passed, failed), sorted by name. A case counts once for each of its tags."""
         return _tally((tag, result) for result in self.results if result.counted for tag in result.tags)
 
+    def by_area(self) -> dict[str, Agreement]:
+        """Area -> agreement, sorted by name, of the cases that have an area and whose nodes were compared."""
+        areas: dict[str, Agreement] = {}
+        for result in self.results:
+            if result.counted and result.area and result.same_status is not None:
+                cases, status, nodes = areas.get(result.area, (0, 0, 0))
+                areas[result.area] = Agreement(cases + 1, status + result.same_status, nodes + result.passed)
+        return dict(sorted(areas.items()))
+
     def text(self, verbose: bool = False, most: int = 6) -> str:
         """The differing cases, tables, and the last line ``N passed, M failed``.
 
@@ -81,6 +110,8 @@ class Report:
                 "",
                 f"not counted: {len(self.uncounted)} cases with parts that can't be expressed, {same} agree",
             ]
+        if areas := self.by_area():
+            lines += ["", *_agreement_table(areas)]
         lines += ["", f"{self.passed} passed, {self.failed} failed"]
         return "\n".join(lines).lstrip("\n")
 
@@ -90,6 +121,7 @@ class Report:
             "passed": self.passed,
             "failed": self.failed,
             "suites": {name: {"passed": good, "failed": bad} for name, (good, bad) in self.by_suite().items()},
+            "areas": {name: agreement._asdict() for name, agreement in self.by_area().items()},
             "results": [
                 {
                     "id": result.id,
@@ -120,4 +152,14 @@ def _table(heading: str, tally: dict[str, tuple[int, int]]) -> list[str]:
     width = max(len(heading), *map(len, tally))
     lines = [f"{heading:<{width}}  PASSED  FAILED"]
     lines += [f"{name:<{width}}  {good:>6}  {bad or '':>6}" for name, (good, bad) in tally.items()]
+    return lines
+
+
+def _agreement_table(areas: dict[str, Agreement]) -> list[str]:
+    every = Agreement(*(sum(amounts) for amounts in zip(*areas.values(), strict=True)))
+    rows = {**areas, "all areas": every} if len(areas) > 1 else areas
+    width = max(len("AREA"), *map(len, rows))
+    lines = [f"{'AREA':<{width}}  CASES  STATUS   NODES"]
+    for name, (cases, status, nodes) in rows.items():
+        lines.append(f"{name:<{width}}  {cases:>5}  {status / cases:>6.1%}  {nodes / cases:>6.1%}")
     return lines

@@ -7,6 +7,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -33,6 +34,13 @@ Tell = Callable[[str, int, int], None]
 Decide = Callable[[WorkingSet, EngineConfig, float], Decisions]
 
 
+class Outcome(NamedTuple):
+    """What a run showed. ``same_status``: see ``Result``."""
+
+    differences: list[str]
+    same_status: bool | None = None
+
+
 def run_case(case: RecordedCase, level: Level = "nodes", decide: Decide = run_cycle) -> Result:
     """Run one case to its end and compare. A failure of the engine is a difference, never an exception.
 
@@ -42,41 +50,48 @@ def run_case(case: RecordedCase, level: Level = "nodes", decide: Decide = run_cy
     reasons: dict[str, str] = {}
     try:
         play = _invariants if case.invariants_only else _integration if case.integration else _session
-        differences = play(case, table, level, reasons, decide)
+        outcome = play(case, table, level, reasons, decide)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         last = traceback.format_exception_only(error)[-1].strip()
-        differences = [f"the engine failed: {last} ({Path(place.filename).name}:{place.lineno})"]
+        failure = f"the engine failed: {last} ({Path(place.filename).name}:{place.lineno})"
+        outcome = Outcome([failure], False if _compares_nodes(case, level) else None)
     return Result(
         id=case.id,
         suite=case.suite,
-        differences=tuple(_with_reasons(case, differences, reasons)),
+        differences=tuple(_with_reasons(case, outcome.differences, reasons)),
         tags=case.tags,
         notes=(*case.notes, *case.unsupported),
         counted=not case.unsupported,
+        same_status=outcome.same_status,
     )
 
 
 def _invariants(
     case: RecordedCase, table: SimulatedCluster, level: Level, reasons: dict[str, str], decide: Decide
-) -> list[str]:
-    return run_rounds(case, decide, case.rounds_until_match) + undetermined(case, decide)
+) -> Outcome:
+    return Outcome(run_rounds(case, decide, case.rounds_until_match) + undetermined(case, decide))
 
 
 def _session(
     case: RecordedCase, table: SimulatedCluster, level: Level, reasons: dict[str, str], decide: Decide
-) -> list[str]:
+) -> Outcome:
     decisions, faults = _cycle(case, table, reasons, decide)
-    return faults + operation_differences(case, decisions, "") + final_differences(case, table, level)
+    same_status = _same_status(case, table, level)
+    return Outcome(
+        faults + operation_differences(case, decisions, "") + final_differences(case, table, level), same_status
+    )
 
 
 def _integration(
     case: RecordedCase, table: SimulatedCluster, level: Level, reasons: dict[str, str], decide: Decide
-) -> list[str]:
+) -> Outcome:
     differences: list[str] = []
+    same_status: bool | None = None
     for number in range(case.rounds_until_match + case.rounds_after_match):
         if number == case.rounds_until_match:
             differences += final_differences(case, table, level)
+            same_status = _same_status(case, table, level)
         decisions, faults = _cycle(case, table, reasons, decide)
         where = f"cycle {number + 1}: "
         differences += [where + fault for fault in faults]
@@ -87,7 +102,16 @@ def _integration(
             if number >= case.rounds_until_match:
                 differences += asserted_tasks(case, table, where)
         table.settle_round()
-    return differences
+    return Outcome(differences, same_status)
+
+
+def _compares_nodes(case: RecordedCase, level: Level) -> bool:
+    # At the levels beyond "nodes" the cycles count as well, so their differences say nothing about nodes.
+    return case.recorded_only and level == "nodes"
+
+
+def _same_status(case: RecordedCase, table: SimulatedCluster, level: Level) -> bool | None:
+    return not final_differences(case, table, "status") if _compares_nodes(case, level) else None
 
 
 def _cycle(

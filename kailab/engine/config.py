@@ -55,7 +55,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     refused: frozenset[str] = frozenset()  # task uids
     # Imitate KAI even where it breaks its own rules: a victim recorded by a smaller try counts twice, so a queue may
     # pass its limit, surplus pods may be left running without the core of their gang, a victim may get back a promise
-    # whose room was given away, and the counts of nodes with shared GPUs drift.
+    # whose room was given away, the counts of nodes with shared GPUs drift, and a whole multiple of a device's memory is
+    # bound to one device.
     imitate_faults: bool = False
     tell_turns: bool = False  # fill in ``Pending.turn``; decisions are the same
     predicates: bool = True

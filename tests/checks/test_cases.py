@@ -177,6 +177,25 @@ def test_cases_with_parts_that_cannot_be_expressed_are_not_counted():
     assert "asserts on an internal counter" in result.notes
 
 
+def recorded_case(node):
+    """A case with what KAI's code did in place of expectations: it put a-0 on this node."""
+    raw = small_case() | {"compare": "kai_actual", "kai_rounds": [], "kai_stability": {}}
+    raw["nodes"].append(raw["nodes"][0] | {"name": "n1"})
+    raw["kai_summary"] = {"running_tasks_by_job": {}, "gpus_allocated_by_queue": {}}
+    raw["kai_actual"] = {"jobs": {"a": {"tasks": {"a-0": {"status": "Binding", "node": node}}}}}
+    return build_case(raw)
+
+
+@pytest.mark.parametrize(
+    ("node", "binds", "same_status", "passed"),
+    [("n0", (BIND,), True, True), ("n1", (BIND,), True, False), ("n0", (), False, False)],
+)
+def test_a_recorded_case_tells_whether_the_status_agrees_whatever_the_node(node, binds, same_status, passed):
+    result = run_case(recorded_case(node), decide=decide(*binds))
+    assert (result.same_status, result.passed) == (same_status, passed)
+    assert run_case(recorded_case(node), "status", decide(*binds)).same_status is None
+
+
 def test_integration_runs_to_a_stable_state():
     raw = small_case() | {"mode": "integration", "rounds_until_match": 1, "rounds_after_match": 2}
     raw["expected"] = {"jobs": {"a": {"status": "Running", "node": "n0"}}, "tasks": {}, "nodes": {}}

@@ -98,6 +98,33 @@ def test_more_memory_than_a_device_has_fits_nowhere(team):
     assert team.decide().nothing
 
 
+@pytest.mark.parametrize(("asked", "passes"), [(80_000, True), (79_700, True), (79_600, False), (80_100, False)])
+def test_kai_takes_a_multiple_of_a_devices_memory_for_a_share_of_one_device(team, asked, passes):
+    """A fault of KAI: the multiple counts as two devices in the queue, and the pod gets one. Memory is counted in hundredths of a device, rounded up."""
+    team.node("node-1", gpus=2, gpu_memory_mib=40_000)
+    team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=asked)})
+    team.job("beside")
+    assert "a-0" not in team.decide().bound
+    imitated = team.decide(imitate_faults=True)
+    assert sorted(imitated.bound) == (["a-0", "beside-0"] if passes else ["beside-0"])
+    assert not passes or len(imitated.groups("a-0")) == 1
+
+
+def test_a_multiple_of_a_devices_memory_takes_a_device_that_nobody_shares(team):
+    team.node("node-1", gpus=1, gpu_memory_mib=40_000)
+    team.job("small", gpus=0.1, on="node-1", groups=[("g",)])
+    team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=80_000)})
+    assert team.decide(imitate_faults=True).nothing
+
+
+@pytest.mark.parametrize(("limit", "bound"), [(1, False), (2, True)])
+def test_a_multiple_of_a_devices_memory_counts_in_full_in_its_queue(world, limit, bound):
+    world.queue("team", limit=limit)
+    world.node("node-1", gpus=4, gpu_memory_mib=40_000)
+    world.job("a", queue="team", shape={"gpu": GpuRequest(devices=1, memory_mib=80_000)})
+    assert bool(world.decide(imitate_faults=True).bound) == bound
+
+
 def test_a_node_that_does_not_tell_its_gpu_memory_gets_no_memory_request(team):
     team.node("node-1", gpus=1, gpu_memory_mib=0)
     team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=50)})

@@ -182,6 +182,15 @@ def test_shares_of_gpus_are_told_by_what_the_freest_device_has(team):
     )
 
 
+def test_a_multiple_of_a_devices_memory_is_told_with_what_kai_does(team):
+    team.node("node-1", gpus=1, gpu_memory_mib=40_000)
+    team.job("held", on="node-1")
+    team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=80_000)})
+    told = "its GPUs have 40000 MiB each, wants 80000 MiB of a GPU (a whole multiple, which KAI binds to a single GPU of that size, by a fault)"
+    assert answers_by_node(team)["node-1"] == (NodeRule.SHARE, told)
+    assert answers_by_node(team, imitate_faults=True)["node-1"] == (NodeRule.SHARE, f"0 GPUs free of 1; {told}")
+
+
 def test_a_device_to_be_shared_anew_needs_a_slot_for_its_reservation(team):
     team.node("node-1", pods=2)
     team.job("held", gpus=0, on="node-1")

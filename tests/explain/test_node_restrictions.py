@@ -85,6 +85,7 @@ SITUATIONS = {
     "more CPU than the only nodes with GPUs have": ([A100, pool("big", 1, 0, cpu=128)], {}, pod("x", cpu="96"), CauseCode.LARGER_THAN_ANY_NODE, ["96", "64"]),
     "GPUs where there are none": ([CPU], {}, pod("x", 2), CauseCode.LARGER_THAN_ANY_NODE, ["2", "cpu-0"]),
     "whole GPUs where all are split": ([MIG], {}, pod("x"), CauseCode.LARGER_THAN_ANY_NODE, ["1"]),
+    "a multiple of the memory of a GPU": ([L4], {}, pod("x", annotations={"gpu-memory": "49000"}), CauseCode.GPU_SHARE_TOO_LARGE, ["24500 MiB at most", "fault of KAI"]),
     "more GPU memory than a GPU has": ([L4], {}, pod("x", annotations={"gpu-memory": "30000"}), CauseCode.GPU_SHARE_TOO_LARGE, ["30000", "memory", "24500"]),
     "more than the GPUs of the model have": (
         [A100, L4], {}, pod("x", annotations={"gpu-memory": "40000"}, nodeSelector={MODEL: "L4"}), CauseCode.GPU_SHARE_TOO_LARGE, ["40000"],

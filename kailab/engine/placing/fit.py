@@ -187,5 +187,5 @@ def shared_fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray) -> np.ndarr
     else:
         mask = np.maximum(pool[GPUS], 0) // GPU + table.shares.fitting(gpu) >= gpu.devices
     if gpu.memory_mib:
-        mask &= table.gpu_memory >= gpu.memory_mib
+        mask &= table.memory_fits(gpu)
     return mask

@@ -375,7 +375,7 @@ class Placer:
         if any(idle[row, i] < amount for row, amount in info.needs):
             return False
         gpu = info.shape.gpu
-        if gpu.memory_mib > self.table.gpu_memory[i]:
+        if gpu.memory_mib > self.table.gpu_memory[i] and not self.table.memory_fits(gpu)[i]:
             return False
         whole = max(int(idle[GPUS, i]), 0) // GPU
         return whole + self.table.sharing(i).fitting(gpu) >= gpu.devices

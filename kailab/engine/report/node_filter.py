@@ -122,6 +122,10 @@ def kind_text(table: NodeTable, info: ShapeInfo, i: int, mig_fits: bool) -> str:
     return f"its GPUs are for resource claims, {wants}"
 
 
+MULTIPLE = "a whole multiple, which KAI binds to a single GPU of that size, by a fault"
+"""The words about a request for a multiple of a device's memory (``NodeTable.whole_multiples``)."""
+
+
 def share_text(table: NodeTable, info: ShapeInfo, i: int) -> str:
     """Why no device, or too few devices, can take the share."""
     gpu, wants = info.shape.gpu, f"wants {wanted_text(info)}"
@@ -129,7 +133,13 @@ def share_text(table: NodeTable, info: ShapeInfo, i: int) -> str:
     if devices < gpu.devices:
         return f"{'no GPUs' if not devices else f'{devices} GPUs in all'}, {wants}"
     if gpu.memory_mib > table.gpu_memory[i]:
-        return f"its GPUs have {table.gpu_memory[i]} MiB each, {wants}"
+        text = f"its GPUs have {table.gpu_memory[i]} MiB each, {wants}"
+        if not table.whole_multiples(gpu)[i]:
+            return text
+        if not table.multiples_fit:
+            return f"{text} ({MULTIPLE})"
+        whole = max(0, int(table.idle[GPUS, i])) // GPU
+        return f"{whole} GPUs free of {devices}; {text} ({MULTIPLE})"
     shared = table.shared.get(i)
     # The most that is free on one device, because parts of several cannot be combined.
     left = max((shared.left(group) for group in shared.groups.values()), default=0) if shared is not None else 0

@@ -77,6 +77,9 @@ class NodeTable:
         self.claimed_gpus = np.array([node.claimed_gpus for node in self.nodes], dtype=bool)
         self.cpu_only = np.array([not self.mig[i] and self.allocatable[GPUS, i] <= 0 for i in range(count)], dtype=bool)
         self.gpu_count = np.array([self._gpu_count(i) for i in range(count)], dtype=np.int64)
+        # True: as in KAI, a whole multiple of a device's memory passes for a share of one device
+        # (``EngineConfig.imitate_faults``).
+        self.multiples_fit = False
         self.shares = SharedGpuArrays(self.gpu_memory)
         # The tasks of each node, for rules between pods and for reports.
         self.tasks: list[dict[str, WTask]] = [{} for _ in range(count)]
@@ -347,6 +350,21 @@ class NodeTable:
             i = self.index.get(node)
             return held_gpus(gpu, int(self.gpu_memory[i]) if i is not None else self.min_gpu_memory)
         return info.quota[2]
+
+    def whole_multiples(self, gpu: GpuRequest) -> np.ndarray:
+        """The nodes where the requested GPU memory counts as two or more whole devices, once rounded up to 0.01 device.
+
+        KAI lets such a request through (``isValidGpuPortion``), but binds it as a share of one device.
+        """
+        more: np.ndarray = (self.gpu_memory > 0) & (self.gpu_memory < gpu.memory_mib)
+        if more.any():
+            more[more] = -(-gpu.memory_mib * 100 // self.gpu_memory[more]) % 100 == 0
+        return more
+
+    def memory_fits(self, gpu: GpuRequest) -> np.ndarray:
+        """The nodes whose devices are large enough for the requested GPU memory."""
+        fitting: np.ndarray = self.gpu_memory >= gpu.memory_mib
+        return fitting | self.whole_multiples(gpu) if self.multiples_fit else fitting
 
     def total(self) -> list[int]:
         """The capacity of all available nodes, per queue resource. MIG profiles count by their leading number."""

@@ -35,6 +35,11 @@ from kailab.scheduler.reading import references
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.podgroups import node_pool
 
+_KAI_BINDS_IT = (
+    "KAI itself would start it on one GPU, with less memory than it wants, because that is a whole multiple of a GPU's "
+    "memory; that is a fault of KAI."
+)
+
 
 def closed_node_causes(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) -> list[Cause]:
     """Why no node of an empty cluster takes a pod, the rule to change first at the head; empty if some node does.
@@ -174,16 +179,17 @@ def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
     gpu = info.shape.gpu
     among = np.zeros(len(table), dtype=bool)
     among[nodes] = True
-    small = table.gpu_memory[nodes] < gpu.memory_mib
+    small = ~table.memory_fits(gpu)[nodes]
     if small.any():
         best = best_node(table.gpu_memory, among)
         assert best is not None
         has = int(table.gpu_memory[best])
         name = table.nodes[best].name
+        multiple = bool(table.whole_multiples(gpu)[nodes].any())
         return Cause(
             CauseCode.GPU_SHARE_TOO_LARGE,
             f"It wants {gpu.memory_mib} MiB of the memory of a GPU; the GPUs of the nodes that it may use have {has} MiB at most "
-            f"({name}).",
+            f"({name})." + (f" {_KAI_BINDS_IT}" if multiple else ""),
             node_refs(table, [best]),
             {"wanted": gpu.memory_mib, "most": has, "node": name},
         )
