@@ -174,22 +174,35 @@ def grouping(file: Path | None, verbose: bool, output: TextOrJson) -> None:
 
 
 @app.command()
-@click.option("--cases", type=click.IntRange(min=1), default=200, help="Number of clusters.")
+@click.option("--cases", type=click.IntRange(min=1), default=200, help="Number of clusters, in each area.")
 @_seed
 @_workers
+@click.option(
+    "--area",
+    "areas",
+    multiple=True,
+    help="The area that clusters are drawn from; may be repeated.",
+    show_default="small",
+)
 @click.option("--out", type=options.PATH, help="Write the shrunk failures to this case file.")
 @_verbose
 @options.output
-def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, output: TextOrJson) -> None:
-    """Check random small clusters against the invariants of decisions.
+def fuzz(
+    cases: int, seed: int, workers: int, areas: tuple[str, ...], out: Path | None, verbose: bool, output: TextOrJson
+) -> None:
+    """Check random clusters against the invariants of decisions.
 
     A failing cluster is shrunk to the smallest one that fails in the same way, and printed as manifests.
     """
+    from checks.fuzzing.areas import SMALL, check_area
     from checks.fuzzing.fuzz import run_seeds, shrink_failures
     from checks.recorded.case_writing import write_cases
 
+    for area in areas:
+        check_area(area)
+
     with terminal.progress_bars() as tell:
-        report = run_seeds(range(seed, seed + cases), workers, tell)
+        report = run_seeds(range(seed, seed + cases), workers, tell, areas or (SMALL,))
     with terminal.spinner("shrinking failures"):
         shrunk = shrink_failures(report)
     if out and shrunk:

@@ -1,7 +1,7 @@
-"""Checks random small clusters against the invariants. Failures are shrunk and written as a manifest and as a case.
+"""Checks random clusters against the invariants. Failures are shrunk and written as a manifest and as a case.
 
-Case ``i`` of a run is the cluster of seed ``seed + i`` (``random_cluster``), so any of them can be run alone. Several
-processes may share the work; the report is the same.
+Case ``i`` of a run is the cluster of seed ``seed + i`` in each of its areas (``areas``), so any of them can be run
+alone. Several processes may share the work; the report is the same.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import starmap
 from multiprocessing import get_context
 from pathlib import Path
 
 from checks.case_input import CaseInput
+from checks.fuzzing.areas import SMALL, seeded
 from checks.fuzzing.case_manifest import as_yaml
-from checks.fuzzing.random_cluster import seeded
 from checks.fuzzing.shrinking import shrink
 from checks.invariants import Decide, run_rounds, undetermined
 from checks.recorded.case_writing import as_case
@@ -51,39 +52,53 @@ def kind_of(violation: str) -> str:
     return " ".join("#" if any(c.isdigit() for c in word) else word for word in bare.split())
 
 
-def run_seed(seed: int, decide: Decide = run_cycle, most: int = ROUNDS) -> Result:
-    return Result(id=f"seed/{seed}", suite="invariants", differences=tuple(violations(seeded(seed), decide, most)))
+def run_seed(seed: int, area: str = SMALL, decide: Decide = run_cycle, most: int = ROUNDS) -> Result:
+    """Run the cluster of a seed in an area. Raises ``InputError`` for an unknown area."""
+    found = violations(seeded(seed, area), decide, most)
+    return Result(id=f"{area}/{seed}", suite=area, differences=tuple(found))
 
 
-def run_seeds(seeds: Sequence[int], workers: int = 1, tell: Tell | None = None) -> Report:
-    """Run the clusters of these seeds. ``tell("random clusters", done, total)`` is called after each."""
+def run_seeds(
+    seeds: Sequence[int], workers: int = 1, tell: Tell | None = None, areas: Sequence[str] = (SMALL,)
+) -> Report:
+    """Run the clusters of these seeds in each area. ``tell("random clusters", done, total)`` is called after each.
+
+    Raises ``InputError`` for an unknown area.
+    """
     report = Report("random clusters")
-    for result in _results(seeds, workers):
+    clusters = [(seed, area) for area in areas for seed in seeds]
+    for result in _results(clusters, workers):
         report.results.append(result)
         if tell is not None:
-            tell("random clusters", len(report.results), len(seeds))
+            tell("random clusters", len(report.results), len(clusters))
     return report
 
 
-def _results(seeds: Sequence[int], workers: int) -> Iterator[Result]:
+def _results(clusters: Sequence[tuple[int, str]], workers: int) -> Iterator[Result]:
     if workers <= 1:
-        yield from map(run_seed, seeds)
+        yield from starmap(run_seed, clusters)
         return
+    piece = PIECE if all(area == SMALL for _, area in clusters) else 1
     with get_context("spawn").Pool(workers) as pool:
-        yield from pool.imap(run_seed, seeds, PIECE)
+        yield from pool.imap(_run_pair, clusters, piece)
+
+
+def _run_pair(cluster: tuple[int, str]) -> Result:
+    return run_seed(*cluster)
 
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The smallest cluster found that fails like the one of ``seed``, and its violation."""
+    """The smallest cluster found that fails like the one of ``seed`` in ``area``, and its violation."""
 
     seed: int
+    area: str
     case_input: CaseInput
     violation: str
 
     @property
     def id(self) -> str:
-        return f"random/{self.seed}"
+        return f"random/{self.seed}" if self.area == SMALL else f"random/{self.area}/{self.seed}"
 
     def manifest(self) -> str:
         """Kubernetes YAML; the head names the violation and how to reproduce it."""
@@ -93,19 +108,19 @@ class Shrunk:
         return as_case(self.case_input, self.id, ROUNDS)
 
 
-def shrink_seed(seed: int, decide: Decide = run_cycle, most_tries: int = 3_000) -> Shrunk:
-    """Shrink the failing cluster of a seed, keeping the kind of its first violation.
+def shrink_seed(seed: int, decide: Decide = run_cycle, most_tries: int = 3_000, area: str = SMALL) -> Shrunk:
+    """Shrink the failing cluster of a seed in an area, keeping the kind of its first violation.
 
     Raises ``InputError`` if it does not fail.
     """
-    case_input = seeded(seed)
+    case_input = seeded(seed, area)
     first_violations = violations(case_input, decide)
     if not first_violations:
-        raise InputError(f"the cluster of seed {seed} keeps every invariant: there is nothing to shrink")
+        raise InputError(f"the cluster of seed {seed} in {area} keeps every invariant: there is nothing to shrink")
     kind = kind_of(first_violations[0])
     smallest = shrink(case_input, partial(_fails_as, kind, decide), most_tries)
     violation = next(each for each in violations(smallest, decide) if kind_of(each) == kind)
-    return Shrunk(seed, smallest, violation)
+    return Shrunk(seed, area, smallest, violation)
 
 
 def _fails_as(kind: str, decide: Decide, case_input: CaseInput) -> bool:
@@ -115,8 +130,9 @@ def _fails_as(kind: str, decide: Decide, case_input: CaseInput) -> bool:
 def shrink_failures(report: Report, most: int = MOST_SHRUNK) -> list[Shrunk]:
     """The first failures of a run, shrunk; one of each kind of violation before a second of any."""
     failing = [result for result in report.results if not result.passed]
-    kinds: dict[str, list[int]] = {}
+    kinds: dict[str, list[tuple[int, str]]] = {}
     for result in failing:
-        kinds.setdefault(kind_of(result.differences[0]), []).append(int(result.id.rpartition("/")[2]))
-    order = sorted((rank, seed) for seeds in kinds.values() for rank, seed in enumerate(seeds))
-    return [shrink_seed(seed) for _, seed in order[:most]]
+        area, _, seed = result.id.rpartition("/")
+        kinds.setdefault(kind_of(result.differences[0]), []).append((int(seed), area))
+    order = sorted((rank, cluster) for clusters in kinds.values() for rank, cluster in enumerate(clusters))
+    return [shrink_seed(seed, area=area) for _, (seed, area) in order[:most]]

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import structs
 
 from checks.case_input import NOW, CaseInput
+from checks.fuzzing.free_capacity import FreeCapacity
 from checks.simulated_cluster import accepted_share
 from kailab.engine.config import EngineConfig
 from kailab.engine.snapshot.records import (
@@ -63,7 +64,7 @@ def random_case_input(pick: Pick) -> CaseInput:
     nodes = [_node(pick, index, spread_memory) for index in range(pick((1, 2, 3, 4)))]
     queues = _queues(pick)
     leaves = [queue for queue in queues if not any(other.parent == queue.name for other in queues)]
-    room = _FreeCapacity(nodes)
+    room = FreeCapacity(nodes)
     podgroups: list[PodGroup] = []
     tasks: list[Task] = []
     for index in range(pick((1, 2, 3, 4, 5, 6, 7))):
@@ -213,7 +214,7 @@ def _members(pick: Pick, count: int) -> _Members:
     return _Members(root, ("a", "b", "c"), 2)
 
 
-def _workload(pick: Pick, name: str, queue: Queue, room: _FreeCapacity, index: int) -> tuple[PodGroup, list[Task]]:
+def _workload(pick: Pick, name: str, queue: Queue, room: FreeCapacity, index: int) -> tuple[PodGroup, list[Task]]:
     count = pick((1, 2, 3, 5))
     members = _members(pick, count)
     priority, preemptible = pick(((50, True), (50, True), (75, True), (100, False), (100, True), (125, False)))
@@ -260,7 +261,7 @@ def _without_constraints(group: SubGroup) -> SubGroup:
     )
 
 
-def _run(pick: Pick, tasks: list[Task], room: _FreeCapacity, needed: int) -> list[Task]:
+def _run(pick: Pick, tasks: list[Task], room: FreeCapacity, needed: int) -> list[Task]:
     """Place tasks on nodes while they fit. If fewer than ``needed`` fit, none runs (their room stays lost to later
     ones).
     """
@@ -285,66 +286,3 @@ def _run(pick: Pick, tasks: list[Task], room: _FreeCapacity, needed: int) -> lis
         else:
             break
     return placed + tasks[len(placed) :] if len(placed) >= needed else tasks
-
-
-class _FreeCapacity:
-    """What nodes have left while running pods are placed."""
-
-    def __init__(self, nodes: list[Node]) -> None:
-        self.nodes = nodes
-        self._devices = {node.name: node.gpus // GPU for node in nodes}
-        self._cpu = {node.name: node.cpu for node in nodes}
-        self._pods = {node.name: node.pods for node in nodes}
-        self._mig = {node.name: dict(node.extended) for node in nodes}
-        self._groups: dict[str, list[tuple[str, int]]] = {node.name: [] for node in nodes}
-
-    def place(self, node: Node, shape: Shape, fresh: str) -> tuple[str, ...] | None:
-        """The GPU groups (empty for whole devices) if the task fits on the node, else None. ``fresh``: the name of a
-        new group.
-        """
-        name, gpu = node.name, shape.gpu
-        if self._cpu[name] < shape.cpu or not self._pods[name] or not _may_run(node, shape):
-            return None
-        groups: tuple[str, ...] | None = ()
-        if gpu.mig:
-            groups = self._instances(name, gpu)
-        elif gpu.shared:
-            share = accepted_share(gpu, node.gpu_memory_mib) or gpu
-            groups = self._shares(name, share, fresh)
-        elif self._devices[name] < gpu.devices:
-            return None
-        else:
-            self._devices[name] -= gpu.devices
-        if groups is not None:
-            self._cpu[name] -= shape.cpu
-            self._pods[name] -= 1
-        return groups
-
-    def _instances(self, name: str, gpu: GpuRequest) -> tuple[str, ...] | None:
-        if any(self._mig[name].get(profile, 0) < count for profile, count in gpu.mig):
-            return None
-        for profile, count in gpu.mig:
-            self._mig[name][profile] -= count
-        return ()
-
-    def _shares(self, name: str, gpu: GpuRequest, fresh: str) -> tuple[str, ...] | None:
-        groups = self._groups[name]
-        joined = [i for i, (_, used) in enumerate(groups) if used + gpu.portion <= GPU][: gpu.devices]
-        new = gpu.devices - len(joined)
-        if gpu.portion > GPU or self._devices[name] < new:
-            return None
-        for i in joined:
-            groups[i] = (groups[i][0], groups[i][1] + gpu.portion)
-        names = [groups[i][0] for i in joined]
-        for number in range(new):
-            names.append(f"{fresh}.{number}" if number else fresh)
-            groups.append((names[-1], gpu.portion))
-        self._devices[name] -= new
-        return tuple(names)
-
-
-def _may_run(node: Node, shape: Shape) -> bool:
-    """Pods with pod affinity never run at the start; a node affinity is respected."""
-    if shape.affinity or shape.anti_affinity:
-        return False
-    return not shape.terms or node.name in shape.terms[0].requirements[0].values

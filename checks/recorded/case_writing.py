@@ -103,9 +103,10 @@ def _check_expressible(case_input: CaseInput, id: str) -> None:
 def _config(case_input: CaseInput, memories: list[int]) -> dict[str, Any]:
     config = case_input.config
     plugins: Any = "default"
-    if (config.gpu_placement, config.cpu_placement, config.gpu_sharing) != ("binpack",) * 3:
+    placements = (config.gpu_placement, config.cpu_placement, config.gpu_sharing)
+    if placements != ("binpack",) * 3 or not config.prefer_shared_devices:
         arguments = {"gpu": config.gpu_placement, "cpu": config.cpu_placement}
-        plugins = [{"name": name} for name in PLUGINS]
+        plugins = [{"name": name} for name in PLUGINS if name != "gpusharingorder" or config.prefer_shared_devices]
         plugins.append({"name": "gpuspread" if config.gpu_sharing == "spread" else "gpupack"})
         plugins.append({"name": "nodeplacement", "arguments": arguments})
     return {

@@ -147,7 +147,7 @@ def test_a_fault_that_stops_the_engine_is_shrunk_as_well():
 
 
 def test_a_cluster_that_keeps_the_invariants_is_not_shrunk():
-    with pytest.raises(InputError, match="seed 0 keeps every invariant"):
+    with pytest.raises(InputError, match="seed 0 in small keeps every invariant"):
         shrink_seed(0)
 
 

@@ -234,8 +234,8 @@ def test_a_fault_of_the_engine_is_reported_by_seed():
     def broken(working, config, now):
         raise KeyError("n9")
 
-    result = run_seed(3, broken)
-    assert result.id == "seed/3"
+    result = run_seed(3, decide=broken)
+    assert result.id == "small/3"
     assert result.differences[0].startswith("the engine failed: KeyError: 'n9'")
 
 
