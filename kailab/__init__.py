@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kailab.exports import on_demand
+from kailab.version import __version__
 
 if TYPE_CHECKING:
     from kailab.engine import EngineConfig
@@ -41,7 +42,7 @@ else:
             "StateError": "errors",
             "Fleet": "fleet.fleet",
             "load_fleet": "fleet.reading",
-            "Answer": "explain.answer",
+            "Answer": "lab.answer",
             "Lab": "lab.lab",
             "at_least": "lab.amounts",
             "at_most": "lab.amounts",
@@ -54,9 +55,6 @@ else:
             "load_settings": "scheduler.settings.config_file",
         },
     )
-
-__version__ = "0.1.0"
-"""Of this distribution."""
 
 __all__ = [
     "Answer",

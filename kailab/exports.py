@@ -12,16 +12,14 @@ from typing import Any
 
 
 def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's ``__getattr__``. ``names`` maps each name to its module: relative to the package, or the full name
-    (``kailab.explain.answer``) of a module of another package."""
+    """Return a package's ``__getattr__``. ``names`` maps each name to its module, relative to the package."""
 
     def get(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         # An exported name must differ from its module's name: importing the module binds that name in the package, and this function
         # is not called any more.
-        module = names[name]
-        value = getattr(import_module(module if module.startswith("kailab.") else f"{package}.{module}"), name)
+        value = getattr(import_module(f"{package}.{names[name]}"), name)
         setattr(sys.modules[package], name, value)  # later reads do not call this function
         return value
 

@@ -12,7 +12,6 @@ from checks.explaining.situation import Situation
 from checks.explaining.workloads import AppliedWorkload, other_workloads, waiting_workloads
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
-from kailab.lab.fork import fork
 from kailab.lab.lab import Lab
 
 DAY = 86_400.0
@@ -42,7 +41,7 @@ class GroundTruth:
         """All waiting workloads that run at any moment within a day, computed once."""
         left = set(waiting_workloads(self.situation, self.lab))
         served: set[AppliedWorkload] = set()
-        with fork(self.lab) as lab:
+        with self.lab.fork() as lab:
             for _ in _within_a_day(lab):
                 served |= {work for work in left - served if work.runs(lab)}
                 if served == left:
@@ -52,7 +51,7 @@ class GroundTruth:
 
 def runs_alone(situation: Situation, lab: Lab, work: AppliedWorkload) -> bool:
     """True if a workload runs, within a day, in a fork of ``lab`` without the situation's other workloads."""
-    with fork(lab) as trial:
+    with lab.fork() as trial:
         for other in other_workloads(situation, trial, work):
             trial.delete(other.kind, other.name, other.namespace)
         for pod in _remaining_pods(trial, work):

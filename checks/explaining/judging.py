@@ -20,9 +20,8 @@ from checks.explaining.situation import Situation, Step, carry_out_steps
 from checks.explaining.workload_context import WorkloadContext
 from checks.explaining.workloads import AppliedWorkload, waiting_workloads
 from kailab.errors import KailabError
-from kailab.explain.answer import Answer, CauseCode, Verdict
 from kailab.explain.questions import ask
-from kailab.lab.fork import fork
+from kailab.lab.answer import Answer, CauseCode, Verdict
 from kailab.lab.lab import Lab
 from kailab.lab.settle import MovedForEver
 
@@ -185,7 +184,7 @@ def _with_removal(case: _SituationCase, lab: Lab, taken: Sequence[CauseRemoval])
 
 
 def _forked(lab: Lab, steps: Sequence[Step]) -> Lab:
-    trial = fork(lab)
+    trial = lab.fork()
     try:
         carry_out_steps(trial, steps)
         return trial

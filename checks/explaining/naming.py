@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from checks.explaining.misconfigurations import template_of
 from checks.explaining.workload_context import WorkloadContext
 from kailab.cluster.protocol import Object
-from kailab.explain.answer import CauseCode
+from kailab.lab.answer import CauseCode
 from kailab.model import labels
 
 Alternatives = Iterator[tuple[str, ...]]

@@ -14,7 +14,7 @@ from checks.explaining.removal_steps import node_copies
 from checks.explaining.situation import Situation, Step
 from checks.explaining.workload_context import Remover, WorkloadContext
 from checks.explaining.workloads import AppliedWorkload
-from kailab.explain.answer import CauseCode
+from kailab.lab.answer import CauseCode
 from kailab.lab.lab import Lab
 from kailab.model import labels
 

@@ -15,7 +15,6 @@ from checks.explaining.workloads import other_workloads, waiting_workloads
 from checks.fuzzing.walk_objects import queue
 from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
-from kailab.lab.fork import fork
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
 
@@ -300,6 +299,6 @@ def _with_value(context: WorkloadContext, value: int) -> list[Step]:
 
 
 def _running(context: WorkloadContext, steps: list[Step]) -> int:
-    with fork(context.lab) as lab:
+    with context.lab.fork() as lab:
         carry_out_steps(lab, steps)
         return context.work.running(lab)

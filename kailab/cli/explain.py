@@ -71,12 +71,12 @@ def _explain_lab(what: tuple[str, ...], namespace: str, everything: bool, state:
 
 def _explain_evidence(what: tuple[str, ...], namespace: str, past: str) -> list[Answer]:
     """``past``: a run or test, as for `kailab timeline`, in the folder that KAILAB_EVIDENCE names."""
-    from kailab.evidence.history import LabHistory
     from kailab.evidence.store import find_lab
     from kailab.explain.evidence_answers import explain_evidence
 
     root = Path(os.environ.get("KAILAB_EVIDENCE") or options.EVIDENCE)
-    history = LabHistory.of_test(*find_lab(root, past))
+    test, lab = find_lab(root, past)
+    history = test.history(lab)
     return [explain_evidence(history, kind, name, namespace) for kind, name in _parse_subjects(what)]
 
 

@@ -8,10 +8,10 @@ import os
 
 import click
 
-from kailab import __version__
 from kailab.cli import terminal
 from kailab.cli.commands import CommandTable
 from kailab.cli.error_messages import DEBUG
+from kailab.version import __version__
 
 # A lab creates many long-lived objects. With Python's default thresholds the garbage collector scans all of them every few hundred
 # allocations, which costs more than the lab itself.

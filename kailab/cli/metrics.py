@@ -167,10 +167,10 @@ def _history(state: Path, lab: Lab) -> LabHistory:
 
 
 def _read_evidence(past: str) -> LabHistory:
-    from kailab.evidence.history import LabHistory
     from kailab.evidence.store import find_lab
 
-    return LabHistory.of_test(*find_lab(options.EVIDENCE, past))
+    test, lab = find_lab(options.EVIDENCE, past)
+    return test.history(lab)
 
 
 def _serve(listen: str, state: Path) -> None:

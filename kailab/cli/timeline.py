@@ -73,7 +73,7 @@ def _read_lab(state: Path) -> LabHistory:
 
 
 def _read_evidence(evidence: Path, source: str) -> LabHistory:
-    from kailab.evidence.history import LabHistory
     from kailab.evidence.store import find_lab
 
-    return LabHistory.of_test(*find_lab(evidence, source))
+    test, lab = find_lab(evidence, source)
+    return test.history(lab)

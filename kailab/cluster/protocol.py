@@ -16,8 +16,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from kailab.cluster.writes import Chain, Subresource, WriteOutcome
-from kailab.errors import NotFound
+from kailab.cluster.writes import (
+    BindWrite,
+    Chain,
+    CreateWrite,
+    DeleteWrite,
+    EvictWrite,
+    PatchWrite,
+    Subresource,
+    UpdateWrite,
+    Write,
+    WriteOutcome,
+)
+from kailab.errors import ApiError, NotFound
 from kailab.model.objects import Object as Object
 
 Outcomes: TypeAlias = list[WriteOutcome]
@@ -171,3 +182,38 @@ def object_exists(cluster: Cluster, kind: str, name: str, namespace: str | None 
     except NotFound:
         return False
     return True
+
+
+def carry_out(cluster: Cluster, write: Write) -> Object | None:
+    """Carry out one write. Raises ApiError."""
+    # The fields of each write have the order of the method's parameters. Most writes are patches, so they come first.
+    match write:
+        case PatchWrite():
+            return cluster.patch(*write)
+        case CreateWrite(obj):
+            return cluster.create(obj)
+        case UpdateWrite(obj):
+            return cluster.update(obj)
+        case DeleteWrite():
+            cluster.delete(*write)
+        case BindWrite():
+            cluster.bind(*write)
+        case EvictWrite():
+            cluster.evict(*write)
+    return None
+
+
+def write_sequentially(cluster: Cluster, chains: Iterable[Chain]) -> list[WriteOutcome]:
+    """Carry out all chains one after the other, for clusters in the same process."""
+    outcomes = []
+    for chain in chains:
+        objects: list[Object | None] = []
+        error = None
+        try:
+            for write in chain:
+                objects.append(carry_out(cluster, write))
+        # Earlier writes of the chain stay done, as on a real server.
+        except ApiError as refused:
+            error = refused
+        outcomes.append(WriteOutcome(objects, error))
+    return outcomes

@@ -7,13 +7,11 @@ not depend on each other: a cluster across a network carries them out side by si
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from kailab.errors import ApiError
-
-if TYPE_CHECKING:
-    from kailab.cluster.protocol import Cluster, Object
+from kailab.model.objects import Object
 
 Subresource: TypeAlias = Literal["", "status"]
 """The target of a patch: everything except the status, or the status alone."""
@@ -128,38 +126,3 @@ class SingleWrites(ABC):
         if outcome.error is not None:
             raise outcome.error
         return outcome.objects[0]
-
-
-def carry_out(cluster: Cluster, write: Write) -> Object | None:
-    """Carry out one write. Raises ApiError."""
-    # The fields of each write have the order of the method's parameters. Most writes are patches, so they come first.
-    match write:
-        case PatchWrite():
-            return cluster.patch(*write)
-        case CreateWrite(obj):
-            return cluster.create(obj)
-        case UpdateWrite(obj):
-            return cluster.update(obj)
-        case DeleteWrite():
-            cluster.delete(*write)
-        case BindWrite():
-            cluster.bind(*write)
-        case EvictWrite():
-            cluster.evict(*write)
-    return None
-
-
-def write_sequentially(cluster: Cluster, chains: Iterable[Chain]) -> list[WriteOutcome]:
-    """Carry out all chains one after the other, for clusters in the same process."""
-    outcomes = []
-    for chain in chains:
-        objects: list[Object | None] = []
-        error = None
-        try:
-            for write in chain:
-                objects.append(carry_out(cluster, write))
-        # Earlier writes of the chain stay done, as on a real server.
-        except ApiError as refused:
-            error = refused
-        outcomes.append(WriteOutcome(objects, error))
-    return outcomes

@@ -166,7 +166,6 @@ class _Getting:
 
     def _build(self, pin: Pin, which: str, problem: DownloadFailed | None) -> None:
         from kailab.components.build import build, find_go
-        from kailab.components.recipes import usual_megabytes, usual_seconds
 
         before = f"{pin}: {problem}; " if problem else f"{pin}: "
         go = find_go()

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 import tenacity
 
-from kailab import __version__
 from kailab.components.cache import sha256_of
 from kailab.components.errors import DownloadFailed, Unreachable, WrongChecksum
 from kailab.components.pins import PublishedFile, checksum_in
+from kailab.version import __version__
 
 STALL_SECONDS = 30.0
 REACH_SECONDS = 10.0

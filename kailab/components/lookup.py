@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -47,6 +48,17 @@ class ComponentSet:
         if name not in self.paths:
             raise InputError(f"{name!r} is no program of a control plane; there are {', '.join(PROGRAMS)}")
         return self.paths[name]
+
+
+def reported_or_unknown(name: str, programs: ComponentSet) -> str:
+    """The version of a program of a set, for a record; ``unknown`` with the reason if it can't be found out."""
+    try:
+        return _reported_once(name, programs.path(name))
+    except WrongComponent as error:
+        return f"unknown ({error})"
+
+
+_reported_once = lru_cache(maxsize=64)(reported_version)
 
 
 def find_components(

@@ -5,17 +5,11 @@ from __future__ import annotations
 import mmap
 import re
 import subprocess
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kailab.components.errors import WrongComponent
 from kailab.components.pins import ADDONS, FILES, MANIFESTS, Pin
 from kailab.components.recipes import RECIPES
-
-if TYPE_CHECKING:
-    from kailab.components.lookup import ComponentSet
-
 
 _MAGIC = b"\xff Go buildinf:"
 
@@ -103,14 +97,3 @@ def _built_version(pin: Pin, path: Path) -> str:
     if not version:
         raise WrongComponent(f"{path}: it does not say in its build information that it is {pin.name}")
     return version
-
-
-def reported_or_unknown(name: str, programs: ComponentSet) -> str:
-    """The version of a program of a set, for a record; ``unknown`` with the reason if it can't be found out."""
-    try:
-        return _told_once(name, programs.path(name))
-    except WrongComponent as error:
-        return f"unknown ({error})"
-
-
-_told_once = lru_cache(maxsize=64)(reported_version)

@@ -10,7 +10,6 @@ Source: KAI's framework Session and Statement.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -28,26 +27,13 @@ from kailab.engine.queueing.accounts import open_accounts
 from kailab.engine.queueing.jobqueue import Precedence
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.snapshot.counting import memory_as_gpus
-from kailab.engine.snapshot.records import ACTIVE, Shape, Status, ZoneShare
+from kailab.engine.snapshot.records import ACTIVE, Shape, Status
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.queues import Amounts, QueueTree, WQueue
-from kailab.engine.working.state import Job, Place, Uids, WTask
+from kailab.engine.working.state import Job, JournalEntry, Place, Situation, Uids, WTask, Zones
 from kailab.engine.working.stepwise_nodes import StepwiseNodeTable
 from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import PolicyError
-
-Zones = tuple[ZoneShare, ...]
-Situation = tuple[Status, str, tuple[str, ...], tuple[Place, ...], bool, Zones]
-
-
-class JournalEntry(NamedTuple):
-    """One change: a task and its state before. ``again``: the task was evicted a second time, which changed only its
-    queue's account.
-    """
-
-    task: WTask
-    before: Situation
-    again: bool = False
 
 
 class Session:

@@ -19,7 +19,6 @@ from typing import IO, NamedTuple, TypeVar
 import msgspec
 from msgspec import structs
 
-from kailab import __version__
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions, Pending, QueueState
 from kailab.engine.snapshot import jsonform
@@ -29,6 +28,7 @@ from kailab.errors import EvidenceError, InputError, StateError, Where
 from kailab.model.files import file_bytes, unpacked
 from kailab.model.private_files import make_folder, open_file, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
+from kailab.version import __version__
 
 FORMAT = 1
 """The format number of the file."""

@@ -378,7 +378,7 @@ def _effects(first: TestEvidence, second: TestEvidence, lab: str) -> Iterator[Ru
             )
             break
     # Later differences are mostly consequences of the first one, so only the first is listed.
-    for moved in moved_workloads(LabHistory.of_test(first, lab), LabHistory.of_test(second, lab)):
+    for moved in moved_workloads(first.history(lab), second.history(lab)):
         yield RunDifference("workload", first.name, lab, *moved.data(), str(moved))
     before, after = _ending(first, lab), _ending(second, lab)
     for app in sorted(before.keys() | after.keys()):

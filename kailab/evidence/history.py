@@ -10,12 +10,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import Status
-from kailab.evidence import cycles as cycle_files
 from kailab.evidence.cycles import RecordedCycle
 from kailab.evidence.entries import (
     ClusterState,
@@ -32,10 +29,6 @@ from kailab.grouping.default import TOP_OWNER_METADATA
 from kailab.model import labels
 from kailab.model.objects import controller_name, parent_of
 from kailab.model.times import parse_time
-
-if TYPE_CHECKING:
-    from kailab.evidence.store import TestEvidence
-
 
 _TOP = re.compile(r"""^(name|kind): (["']?)(.*)\2$""", re.MULTILINE)
 # A Deployment appends a hash of up to 10 characters to the name of its ReplicaSet.
@@ -221,28 +214,6 @@ class LabHistory:
     pending: Sequence[PendingReason] = ()
 
     @classmethod
-    def of_test(cls, test: TestEvidence, lab: str) -> LabHistory:
-        """Read the history of a test's lab from its evidence. Raises EvidenceError."""
-        steps, folder = test.steps(lab), test.path / lab
-        cycles: list[RecordedCycle] = []
-        opened = None
-        if cycle_files.has_cycles(folder):
-            head, cycles = cycle_files.read_cycles_file(folder)
-            opened = head.opened
-        objects = {
-            moment: {
-                kind: test.objects(lab, moment, kind) for kind in ("pods", "podgroups", "queues", "priorityclasses")
-            }
-            for moment in ("before", "after")
-        }
-        decisions = test.decisions(lab)
-        # A lab with another scheduler has no cycles. Each decision has both clocks.
-        if opened is None:
-            opened = _opened(decisions, folder)
-        states = time_states(list(test.states(lab).items()), steps)
-        return cls(opened, steps, decisions, states, cycles, objects["before"], objects["after"], test.pending(lab))
-
-    @classmethod
     def of_recording(cls, recording: Recording) -> LabHistory:
         """The history of a recorded lab, after its last look."""
         states = time_states(recording.states, recording.steps)
@@ -385,9 +356,3 @@ def time_states(
     """Pair states with the times of the steps after which they were taken; the step's number begins the state's name."""
     times = {step.n: step.t for step in steps}
     return [(times.get(int(name.partition("-")[0]), 0.0), state) for name, state in states]
-
-
-def _opened(decisions: Sequence[Decision], folder: Path) -> float:
-    for entry in decisions:
-        return parse_time(entry.time) - entry.t
-    return 0.0

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from kailab import __version__
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
@@ -31,6 +30,7 @@ from kailab.evidence.diff import describe_decisions, field_changes, format_value
 from kailab.evidence.entries import Decision, LabFacts, PodBound, PodEvicted, PodPromised, WriteRefused
 from kailab.evidence.run import test_folders
 from kailab.scheduler.settings.policies import with_policies
+from kailab.version import __version__
 
 DECIDES = "kailab"
 """The kind of scheduler under test whose cycles are recorded."""

@@ -9,6 +9,7 @@ import re
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -18,7 +19,9 @@ import msgspec
 from kailab.cluster.protocol import Object
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import canonical
+from kailab.evidence import cycles as cycle_files
 from kailab.evidence import run as sums
+from kailab.evidence.cycles import RecordedCycle
 from kailab.evidence.entries import (
     CheckedExpectation,
     ClusterState,
@@ -31,15 +34,18 @@ from kailab.evidence.entries import (
     RunFacts,
     TimelineEntry,
 )
+from kailab.evidence.history import LabHistory, time_states
 from kailab.evidence.recorder import RESULT, ResultHead, check_format
 from kailab.evidence.run import RUN, SIGNATURES, FileProblem, run_digest, test_folders
 from kailab.model import decoding
 from kailab.model.files import file_bytes
 from kailab.model.private_files import PARTIAL, make_private
 from kailab.model.suggestions import closest_names
+from kailab.model.times import parse_time
 
 LATEST = "latest"
 T = TypeVar("T")
+_MOMENTS: tuple[Literal["before", "after"], ...] = ("before", "after")
 _RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{3}Z(-\d+)?")
 """The form of run ids (``RunFolder.begin``)."""
 
@@ -105,9 +111,34 @@ class TestEvidence:
         """The objects of a kind (``pods``, ``queues`` ...) when the lab opened or closed."""
         return _decode(self.path / lab / look / f"{file}.json", list[Object])
 
+    def history(self, lab: str) -> LabHistory:
+        """The history of a lab."""
+        steps, folder = self.steps(lab), self.path / lab
+        cycles: list[RecordedCycle] = []
+        opened = None
+        if cycle_files.has_cycles(folder):
+            head, cycles = cycle_files.read_cycles_file(folder)
+            opened = head.opened
+        before, after = (
+            {kind: self.objects(lab, moment, kind) for kind in ("pods", "podgroups", "queues", "priorityclasses")}
+            for moment in _MOMENTS
+        )
+        decisions = self.decisions(lab)
+        # A lab with another scheduler has no cycles. Each decision has both clocks.
+        if opened is None:
+            opened = _opened(decisions)
+        states = time_states(list(self.states(lab).items()), steps)
+        return LabHistory(opened, steps, decisions, states, cycles, before, after, self.pending(lab))
+
     def text(self, lab: str, file: str) -> str:
         """The text of a file that is no list of entries."""
         return _bytes(self.path / lab / file).decode(errors="replace")
+
+
+def _opened(decisions: Sequence[Decision]) -> float:
+    for entry in decisions:
+        return parse_time(entry.time) - entry.t
+    return 0.0
 
 
 def list_runs(root: Path | str) -> list[RunSummary]:

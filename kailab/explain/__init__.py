@@ -2,7 +2,8 @@
 
 The path of a question:
 
-- ``questions.ask`` is the entry. ``subject`` has the subject and its pods at one moment; ``answer`` has the classes of an answer.
+- ``questions.ask`` is the entry. ``subject`` has the subject and its pods at one moment; ``kailab.lab.answer`` has the
+  classes of an answer.
 - ``pending_work`` answers for work that waits: ``cause_groups`` asks the finders (``causes``) for the causes of each waiting group,
   ``verdict`` decides whether the work can run later, and ``step_search`` tries the step families (``steps``) on forks.
 - ``cause_kinds`` has one entry for each cause, and the finders in order.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from kailab.explain.answer import Cause, CauseCode, CauseGroup
 from kailab.explain.cause_kinds import CAUSE_KINDS, find_causes
 from kailab.explain.causes.waiting_group import WaitingPodGroup, waiting_podgroups
 from kailab.explain.subject import PodsAtMoment
+from kailab.lab.answer import Cause, CauseCode, CauseGroup
 from kailab.lab.picture import group_of
 
 MOST_UNLIKE_GROUPS = 12

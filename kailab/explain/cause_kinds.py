@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
 
-from kailab.explain.answer import Cause, CauseCode
 from kailab.explain.causes import node_capacity, node_restrictions, objects, queue_limits, queue_order, queue_shares
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.steps import node_steps, pod_steps, queue_steps, work_steps
 from kailab.explain.steps.proposals import ProposalFamily
 from kailab.explain.steps.question_context import QuestionContext
+from kailab.lab.answer import Cause, CauseCode
 
 Finder: TypeAlias = Callable[[WaitingPodGroup], Iterable[Cause]]
 StepFamily: TypeAlias = Callable[[QuestionContext], Iterable[ProposalFamily]]

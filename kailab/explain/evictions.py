@@ -12,9 +12,9 @@ from kailab.cluster.protocol import Object
 from kailab.engine.decisions import EvictionGround, beyond_quota
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.shares import QueueAmounts, queue_ancestry
-from kailab.explain.answer import Cause, CauseCode, ObjectRef
 from kailab.explain.queues import RESOURCES, borrowing_lines, shares_in, unused_words
 from kailab.explain.subject import PodsAtMoment, min_member
+from kailab.lab.answer import Cause, CauseCode, ObjectRef
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.lab.wording import amount_text, count, gpus, some
@@ -80,7 +80,7 @@ def podgroup_workload(state: PodsAtMoment, podgroup: str) -> str:
     group = state.picture.podgroups.get((namespace, name))
     if group is None:
         return f"PodGroup {podgroup}"
-    top = top_of(state.lab, group)
+    top = top_of(state.lab.cluster, group)
     return f"{top['kind']} {namespace}/{top['metadata']['name']}"
 
 

@@ -8,8 +8,8 @@ from kailab.evidence.canonical import as_plain_json, format_rfc3339
 from kailab.evidence.entries import PendingReason, PodBound, PodEvicted
 from kailab.evidence.history import LabHistory
 from kailab.evidence.subject_timeline import SubjectTimeline, subject_timeline
-from kailab.explain.answer import Answer, Verdict
 from kailab.explain.evictions import eviction_cause_of, eviction_lines, eviction_summary
+from kailab.lab.answer import Answer, Verdict
 from kailab.lab.wording import count
 
 

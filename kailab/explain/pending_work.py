@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kailab.explain.answer import Cause, CauseCode, CauseGroup, Step, Verdict
 from kailab.explain.cause_groups import first_causes, waiting_groups
 from kailab.explain.cause_kinds import CAUSE_KINDS, Duration, least_last
 from kailab.explain.evictions import eviction_cause, running_causes
@@ -14,6 +13,7 @@ from kailab.explain.node_answers import model_lines
 from kailab.explain.step_search import find_steps
 from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.explain.verdict import SettledState, run_without_others, settle_on_fork, verdict_of
+from kailab.lab.answer import Cause, CauseCode, CauseGroup, Step, Verdict
 
 
 class PendingAnswer(NamedTuple):

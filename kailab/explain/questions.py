@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kailab.explain.answer import Answer, Cause, CauseGroup, Step, Verdict
 from kailab.explain.details import detail_lines, facts, headline, note_lines, scheduler_reason
 from kailab.explain.evictions import failure_cause, running_causes, running_lines
 from kailab.explain.queues import explain_queue
 from kailab.explain.subject import PodsAtMoment, SubjectRef
+from kailab.lab.answer import Answer, Cause, CauseGroup, Step, Verdict
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab

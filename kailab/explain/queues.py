@@ -22,7 +22,7 @@ from kailab.engine.snapshot.amounts import number
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
 from kailab.evidence.shares import UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
-from kailab.explain.answer import Explanation
+from kailab.lab.answer import Explanation
 from kailab.lab.owners import work_title
 from kailab.lab.picture import Picture
 from kailab.lab.wording import amount_text, count, gpus, some

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kailab.engine.decisions import ServingPosition
-from kailab.engine.queueing.order_records import PROMISED, EarlierQueue, JobCriterion, QueueCriterion
+from kailab.engine.queueing.order_records import PROMISED, EarlierQueue
+from kailab.engine.working.order_criteria import JobCriterion, QueueCriterion
 from kailab.lab.picture import Picture
 from kailab.lab.wording import some
 

@@ -21,15 +21,14 @@ from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
 from kailab.engine.relaxing.rules import Draft, Relaxation
 from kailab.errors import KailabError
-from kailab.explain.answer import Cause, Step, StepOutcome
 from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS
 from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, combined
 from kailab.explain.steps.question_context import QuestionContext, object_key
 from kailab.explain.subject import PodsAtMoment
 from kailab.explain.verdict import could_run
+from kailab.lab.answer import Cause, Step, StepOutcome
 from kailab.lab.change import carry_out, read_changes
-from kailab.lab.fork import fork
 from kailab.lab.owners import owners_of
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.queues import queue_record
@@ -279,7 +278,7 @@ class StepTrials:
         """Try one proposal on a fork. None if the lab refuses it, the subject does not run, or no trial is left."""
         if not self.spend():
             return None
-        with closing(fork(context.lab)) as copy:
+        with closing(context.lab.fork()) as copy:
             try:
                 self.carry_out(copy, proposal)
             except KailabError:
@@ -334,7 +333,7 @@ def _failed(context: QuestionContext, copy: Lab, evicted: Sequence[str]) -> Iter
 
 
 def _owners(context: QuestionContext, pod: Object) -> Iterator[tuple[str, Object]]:
-    for owner in owners_of(context.lab, pod):
+    for owner in owners_of(context.lab.cluster, pod):
         yield owner["metadata"]["uid"], owner
 
 
@@ -410,7 +409,7 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
         one = family.proposals[-1 if family.grows else 0]
         if not trials.spend():
             return
-        with closing(fork(context.lab)) as copy:
+        with closing(context.lab.fork()) as copy:
             try:
                 trials.carry_out(copy, one)
                 state = context.subject.state(copy)

@@ -321,7 +321,7 @@ def _workload_pods(state: PodsAtMoment) -> list[PodRow]:
         return []
     namespace, _, name = state.pods[0].name.partition("/")
     pod = state.lab.cluster.get("Pod", name, namespace)
-    top = top_of(state.lab, pod)
+    top = top_of(state.lab.cluster, pod)
     if top is pod:
         return []
     return subjects.workload(state.lab, kind_key(top), top["metadata"]["name"], namespace).pods(state.picture)

@@ -24,11 +24,10 @@ from kailab.engine.relaxing.rules import OthersGone, Relaxation
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.errors import KailabError
-from kailab.explain.answer import Cause, CauseCode, Verdict
 from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS, Duration
 from kailab.explain.subject import PodsAtMoment, workload_podgroups
-from kailab.lab.fork import fork
+from kailab.lab.answer import Cause, CauseCode, Verdict
 from kailab.lab.lab import Lab
 from kailab.lab.owners import owners_of, top_of
 from kailab.model.kinds import kind_key
@@ -169,7 +168,7 @@ class SettledState(NamedTuple):
 def settle_on_fork(state: PodsAtMoment) -> SettledState | None:
     """A subject after a fork has settled. None if that changes nothing for it, or if the fork never settles."""
     subject = state.subject
-    with closing(fork(state.lab)) as trial:
+    with closing(state.lab.fork()) as trial:
         try:
             trial.settle()
         except KailabError:
@@ -203,8 +202,8 @@ def _emptied(state: PodsAtMoment) -> Iterator[Lab]:
             others.append(pods[row.name])
     kept_owners = _owners(state, [pods[name] for name in sorted(own)])
     # An owner that the subject shares with other work stays, as the CronJob of two Jobs does.
-    doomed = (top_of(state.lab, pod, kept_owners) for pod in others)
-    with fork(state.lab, without=dict.fromkeys(map(_reference, doomed))) as trial:
+    doomed = (top_of(state.lab.cluster, pod, kept_owners) for pod in others)
+    with state.lab.fork(without=dict.fromkeys(map(_reference, doomed))) as trial:
         for obj in kept_owners.values():
             # The Jobs that it would create next are other work.
             if obj["kind"] == "CronJob" and state.subject.kind != "CronJob":
@@ -222,4 +221,4 @@ def _reference(obj: Object) -> tuple[str, tuple[str, str]]:
 def _owners(state: PodsAtMoment, pods: list[Object]) -> dict[str, Object]:
     """The subject's object, its owners and the owners of its pods, by UID."""
     objects = pods if state.object is None else [state.object, *pods]
-    return {one["metadata"]["uid"]: one for obj in objects for one in (obj, *owners_of(state.lab, obj))}
+    return {one["metadata"]["uid"]: one for obj in objects for one in (obj, *owners_of(state.lab.cluster, obj))}

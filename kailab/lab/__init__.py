@@ -2,7 +2,7 @@
 
 >>> from kailab.lab import Lab, expect
 
-- ``lab``: the class ``Lab``; its docstring names the modules that its methods call.
+- ``lab``: the class ``Lab``; its docstring names the modules that its methods call. ``open_lab``: a lab as these modules see it.
 - ``spec``, ``saved``, ``saved_picture``: what a lab is, and its file; ``life`` and ``lab_files`` begin, resume and end labs for commands.
 - ``venues``: where the cluster of a lab is, one module for each backend; ``parts``: the controllers and the scheduler over it.
 - ``intake``, then ``advice``, ``references``, ``inert_kinds``, ``unknown_fields``, ``unread_fields``, ``pod_priorities``: manifests are
@@ -11,6 +11,7 @@
 - ``picture``: the state at one moment, read by ``subjects``, ``expectations``, ``temporal``, ``costs``, ``metric_samples`` and
   ``kailab.explain``.
 - ``change``, ``node_changes``, ``fork``: changes as data, and copies of a lab to try them on.
+- ``answer``: the classes of an explanation, which ``kailab.explain`` fills.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import TYPE_CHECKING
 from kailab.exports import on_demand
 
 if TYPE_CHECKING:
-    from kailab.explain.answer import Answer
     from kailab.lab.amounts import at_least, at_most, between
+    from kailab.lab.answer import Answer
     from kailab.lab.expectations import Expectation, expect
     from kailab.lab.lab import Lab
     from kailab.lab.subjects import Subject
@@ -35,7 +36,7 @@ else:
             "between": "amounts",
             "Expectation": "expectations",
             "expect": "expectations",
-            "Answer": "kailab.explain.answer",
+            "Answer": "answer",
             "Lab": "lab",
             "Subject": "subjects",
             "eventually": "temporal",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-from kailab import __version__
 from kailab.evidence.cycles import read_cycle_file, whole_cycles
 from kailab.evidence.decision_file import NamedCycles
 from kailab.evidence.lab_record import LabRecord
@@ -13,6 +12,7 @@ from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.recording import STEP, Recording
 from kailab.evidence.run import RunFolder
 from kailab.lab.lab import Lab
+from kailab.version import __version__
 
 EXERCISE, TEST = "lab", "by-hand"
 OUTCOME = "captured"

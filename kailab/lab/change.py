@@ -24,7 +24,7 @@ from kailab.errors import InputError, Where
 
 if TYPE_CHECKING:
     from kailab.lab.intake import NamedText
-    from kailab.lab.lab import Lab
+    from kailab.lab.open_lab import OpenLab
 
 DEFAULT_NAMESPACE = "default"
 FORMS = "apply, patch, delete, advance, or an object"
@@ -43,7 +43,7 @@ class Change(ABC):
         """The change in the form that ``read`` takes."""
 
     @abstractmethod
-    def do(self, lab: Lab) -> Sequence[str]:
+    def do(self, lab: OpenLab) -> Sequence[str]:
         """Carry the change out, without settling. Returns warnings. Raises InputError."""
 
 
@@ -59,7 +59,7 @@ class Apply(Change):
         spaced = {} if self.namespace == DEFAULT_NAMESPACE else {"namespace": self.namespace}
         return {"apply": list(self.objects), **spaced}
 
-    def do(self, lab: Lab) -> Sequence[str]:
+    def do(self, lab: OpenLab) -> Sequence[str]:
         sources = self.files or (list(self.objects),)
         return lab.apply(*sources, namespace=self.namespace).warnings
 
@@ -78,7 +78,7 @@ class Patch(Change):
         part = {"subresource": self.subresource} if self.subresource else {}
         return {"patch": {**_reference(self.kind, self.name, self.namespace), **part, "patch": dict(self.patch)}}
 
-    def do(self, lab: Lab) -> Sequence[str]:
+    def do(self, lab: OpenLab) -> Sequence[str]:
         lab.patch(self.kind, self.name, dict(self.patch), self.namespace, self.subresource)
         return ()
 
@@ -92,7 +92,7 @@ class Delete(Change):
     def data(self) -> dict[str, Any]:
         return {"delete": _reference(self.kind, self.name, self.namespace)}
 
-    def do(self, lab: Lab) -> Sequence[str]:
+    def do(self, lab: OpenLab) -> Sequence[str]:
         lab.delete(self.kind, self.name, self.namespace)
         return ()
 
@@ -106,7 +106,7 @@ class Advance(Change):
     def data(self) -> dict[str, Any]:
         return {"advance": self.seconds}
 
-    def do(self, lab: Lab) -> Sequence[str]:
+    def do(self, lab: OpenLab) -> Sequence[str]:
         # Earlier changes take effect now, not after these seconds.
         lab.settle_if_changed()
         lab.advance(self.seconds)
@@ -121,7 +121,7 @@ def read_changes(data: Any, where: Where | None = None) -> tuple[Change, ...]:
     return tuple(_read(entry, _inside(where, f"[{index}]")) for index, entry in enumerate(data))
 
 
-def carry_out(lab: Lab, changes: Iterable[Change], *, together: bool = False) -> None:
+def carry_out(lab: OpenLab, changes: Iterable[Change], *, together: bool = False) -> None:
     """Carry changes out in order; the lab settles after each. ``together``: it settles only after the last of several changes of one form in
     a row, as with one command and several names. Raises InputError for what the lab refuses, and NotSettled."""
     for _, some in groupby(changes, key=type if together else id):

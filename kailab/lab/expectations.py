@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from kailab.errors import ExpectationFailed, InputError
 from kailab.evidence.shares import QueueAmounts
-from kailab.lab import answers, subjects
+from kailab.lab import subjects
 from kailab.lab.amounts import Amount, at_least, at_most, between, describe_amount, holds, no_more
+from kailab.lab.answer import Explanation
 from kailab.lab.picture import group_of
 from kailab.lab.seen_names import check_action, check_reason
 from kailab.lab.subjects import Subject
@@ -28,7 +29,7 @@ from kailab.model import labels
 
 if TYPE_CHECKING:
     from kailab.evidence.entries import PodEvicted, PodRow
-    from kailab.explain.answer import Answer, Explanation
+    from kailab.lab.answer import Answer, Explanation
     from kailab.lab.lab import Lab
 
 __all__ = ["Expectation", "at_least", "at_most", "between", "expect"]
@@ -347,7 +348,7 @@ class Expectation:
             f"seen     {self._subject.title}: {seen}",
             f"when     {lab.now - lab.opened:g} s after the lab opened, scheduler {lab.scheduler}",
         ]
-        why: Sequence[Explanation | Answer] = [*map(answers.explain_eviction, evicted[:EXPLAINED])]
+        why: Sequence[Explanation | Answer] = [*map(_explain_eviction, evicted[:EXPLAINED])]
         omitted = 0
         if not why:
             why, omitted = self._explanations(list(culprits))
@@ -374,7 +375,7 @@ class Expectation:
         picture = self._picture
         found: list[Explanation | Answer] = []
         if self._subject.kind == "queue" and self._subject.name in picture.shares:
-            found.append(answers.explain(self._subject.lab, "Queue", self._subject.name, tried=False, picture=picture))
+            found.append(self._subject.lab.explain("Queue", self._subject.name, tried=False, picture=picture))
             # The explanation of the queue covers its waiting work.
             culprits = [row for row in culprits if row.node or row.phase != "Pending"]
         alike: dict[tuple[str, ...], list[PodRow]] = {}
@@ -390,7 +391,7 @@ class Expectation:
                 answer = replace(answer, told=(*answer.told, f"({count(more, 'more pod')} like it)"))
             found.append(answer)
         if not culprits and not found:
-            found += map(answers.explain_eviction, self._subject.evictions(picture)[: EXPLAINED - len(found)])
+            found += map(_explain_eviction, self._subject.evictions(picture)[: EXPLAINED - len(found)])
         return found, max(0, len(alike) - room)
 
     def _explain(self, row: PodRow, *, tried: bool) -> Answer:
@@ -400,4 +401,12 @@ class Expectation:
         kind = "Pod"
         if row.phase == "Pending" and not row.node and (namespace, row.podgroup) in picture.podgroups:
             kind, name = "PodGroup", row.podgroup
-        return answers.explain(lab, kind, name, namespace, tried=tried and len(picture.pods) <= SMALL, picture=picture)
+        return lab.explain(kind, name, namespace, tried=tried and len(picture.pods) <= SMALL, picture=picture)
+
+
+def _explain_eviction(entry: PodEvicted) -> Explanation:
+    """When, by which action, for whom and why a pod was evicted."""
+    # ``kailab.explain`` is a layer above this package. It is imported when an expectation has failed.
+    from kailab.explain.evictions import eviction_lines
+
+    return Explanation("pod", entry.pod, tuple(eviction_lines(entry)))

@@ -1,6 +1,6 @@
 """Forks: copies of a lab in which anything can be tried.
 
-    with fork(lab) as trial:
+    with lab.fork() as trial:
         trial.patch("Queue", "team-a", {"spec": {"resources": {"gpu": {"quota": 8}}}})
         trial.settle()
 
@@ -20,7 +20,6 @@ from msgspec import structs
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.storage.store import Reference
 from kailab.lab.cluster_copies import embedded_from
-from kailab.lab.garbage import collector_off
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import LabCluster
 from kailab.lab.venues.embedded import EmbeddedVenue
@@ -28,24 +27,21 @@ from kailab.model.kinds import KINDS
 from kailab.undertest.contract import SchedulerUnderTest
 
 if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
     from kailab.scheduler import SchedulerSettings
 
 OWN_SCHEDULER = "kailab"
 
 
-def fork(lab: Lab, settings: SchedulerSettings | None = None, *, without: Iterable[Reference] = ()) -> Lab:
-    """A fork of a lab, to be closed (it is a context manager). Of a lab on a real API server it copies the present objects. Kailab's own
-    scheduler, with the same configuration, replaces one that only runs as processes beside a cluster; ``fork.scheduler`` names the
-    scheduler. ``settings``: of the scheduler; None: as in the lab. ``without``: objects to leave out, with everything that only they own."""
-    spec = _spec(lab.spec)
+def copy_lab(
+    cluster: LabCluster, spec: LabSpec, settings: SchedulerSettings | None, without: Iterable[Reference]
+) -> tuple[EmbeddedVenue, LabSpec]:
+    """The venue and the spec of a fork. Of a lab on a real API server it copies the present objects. Kailab's own scheduler, with the same
+    configuration, replaces one that only runs as processes beside a cluster; the spec names the scheduler. ``settings``: of the scheduler;
+    None: as in the lab. ``without``: objects to leave out, with everything that only they own."""
+    spec = _spec(spec)
     if settings is not None:
         spec = structs.replace(spec, config=settings.engine, usage=settings.usage)
-    with collector_off():
-        venue = EmbeddedVenue(_copied(lab.cluster, without))
-        forked = type(lab)(venue, spec, end=venue.close)
-        forked.carry_on(lab)
-    return forked
+    return EmbeddedVenue(_copied(cluster, without)), spec
 
 
 def _copied(cluster: LabCluster, without: Iterable[Reference]) -> EmbeddedCluster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kailab.lab.wording import elapsed, gpus
@@ -10,11 +11,10 @@ from kailab.model.markup import html_table
 if TYPE_CHECKING:
     from kailab.evidence.entries import PodRow
     from kailab.evidence.shares import QueueTreeShares
-    from kailab.lab.lab import Lab
-    from kailab.lab.subjects import Subject
+    from kailab.lab.open_lab import OpenLab
 
 
-def lab(lab: Lab) -> str:
+def lab(lab: OpenLab) -> str:
     picture = lab.picture()
     caption = f"Lab: fleet {lab.spec.fleet}, scheduler {lab.scheduler}, {elapsed(picture.now - lab.spec.opened)} after it opened"
     return shares(picture.shares, caption)
@@ -33,19 +33,11 @@ def shares(queues: QueueTreeShares, caption: str = "Queues") -> str:
     return html_table(caption, heads, rows)
 
 
-def subject(subject: Subject) -> str:
-    """The pods of a subject; for a queue, its amounts first."""
-    picture = subject.lab.picture()
-    subject.look_up(picture)
-    pods = html_table(
-        f"Pods of {subject.title}",
-        ("pod", "phase", "node", "queue", "GPUs", "why it waits"),
-        map(_pod, subject.pods(picture)),
-    )
-    if subject.kind != "queue" or subject.name not in picture.shares:
-        return pods
-    own = type(picture.shares)({subject.name: picture.shares[subject.name]})
-    return shares(own, subject.title) + pods
+def subject(title: str, rows: Iterable[PodRow], queues: QueueTreeShares | None) -> str:
+    """The pods of a subject; for a queue, its amounts (``queues``) first."""
+    heads = ("pod", "phase", "node", "queue", "GPUs", "why it waits")
+    pods = html_table(f"Pods of {title}", heads, map(_pod, rows))
+    return pods if queues is None else shares(queues, title) + pods
 
 
 def _pod(row: PodRow) -> tuple[object, ...]:

@@ -7,14 +7,14 @@
 
 ``Lab`` has the public methods. Longer ones call functions and objects of the modules beside this one: ``operations`` (apply, delete,
 scale, patch), ``activity`` (reported steps), ``pictures`` (the state as tables and explanations see it), ``settle`` (time),
-``subjects`` (what expectations are about), ``answers`` (explanations), ``fork``, ``frames`` and ``html``.
+``subjects`` (what expectations are about), ``fork``, ``frames`` and ``html``. They know a lab as ``open_lab.OpenLab``.
 
 With ``scheduler="kube-scheduler"`` the same manifests run under the baseline: ``schedulerName: kai-scheduler``
 is replaced in pods and pod templates as they are applied."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +29,7 @@ from kailab.cluster.writes import Subresource
 from kailab.errors import InputError, NotFound
 from kailab.evidence.decision_log import DecisionLog, NameIndex
 from kailab.evidence.entries import ClusterState
-from kailab.lab import answers, saved, subjects
+from kailab.lab import saved, subjects
 from kailab.lab.activity import LabActivity
 from kailab.lab.garbage import collect_regularly, collector_off
 from kailab.lab.picture import Picture
@@ -37,7 +37,7 @@ from kailab.lab.pictures import LabPictures
 from kailab.lab.saved import LabFile, SavedLab
 from kailab.lab.saved_picture import parts_to_save
 from kailab.lab.seen_names import SeenNames
-from kailab.lab.spec import LabSpec
+from kailab.lab.spec import LabSpec, fleet_of
 from kailab.lab.subjects import Subject
 from kailab.lab.venues import Place, Venue, provider_of, venue_for
 from kailab.lab.watching import in_temporal_form
@@ -50,11 +50,11 @@ from kailab.undertest.selection import check_lab, choose_scheduler
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from kailab.cluster.embedded.storage.store import Reference
     from kailab.engine.config import EngineConfig
     from kailab.evidence.entries import LabFacts
-    from kailab.explain.answer import Answer
     from kailab.fleet import Fleet
-    from kailab.lab.change import Patch
+    from kailab.lab.answer import Answer
     from kailab.lab.intake import Applied, Source
     from kailab.lab.node_changes import FailedReadyStatus
     from kailab.lab.parts import Parts
@@ -195,7 +195,6 @@ class Lab:
         ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too, as in a cluster
         in which it took kube-scheduler's place; otherwise nobody places them. (The baseline takes them anyhow.)
         """
-        from kailab.lab.spec import fleet_of
         from kailab.scheduler import settings_of
 
         given = {
@@ -355,16 +354,13 @@ class Lab:
         hears of, or False, as a kubelet reports that it can run nothing. Raises InputError for a node that is real or does not exist."""
         from kailab.lab.node_changes import fail_node
 
-        self._patch_node(fail_node(self, name, ready))
+        fail_node(self, name, ready).do(self)
 
     def recover_node(self, name: str) -> None:
         """Bring a failed fake node back. Raises InputError for a node that is real or does not exist."""
         from kailab.lab.node_changes import recover_node
 
-        self._patch_node(recover_node(self, name))
-
-    def _patch_node(self, change: Patch) -> None:
-        self.patch(change.kind, change.name, dict(change.patch), subresource=change.subresource)
+        recover_node(self, name).do(self)
 
     # --- state ---------------------------------------------------------------------------------------------------
 
@@ -377,11 +373,16 @@ class Lab:
         """The state of the whole cluster now, in rows."""
         return self._pictures.cluster_state()
 
-    def fork(self) -> Lab:
-        """A copy in which anything can be tried (``kailab.lab.fork``), to be closed; this lab stays as it is."""
+    def fork(self, settings: SchedulerSettings | None = None, *, without: Iterable[Reference] = ()) -> Lab:
+        """A copy in which anything can be tried (``kailab.lab.fork``), to be closed; this lab stays as it is. ``settings``: of the
+        scheduler; None: as in the lab. ``without``: objects to leave out, with everything that only they own."""
         from kailab.lab import fork
 
-        return fork.fork(self)
+        with collector_off():
+            venue, spec = fork.copy_lab(self.cluster, self.spec, settings, without)
+            forked = type(self)(venue, spec, end=venue.close)
+            forked.carry_on(self)
+        return forked
 
     def table(self, what: Literal["pods", "podgroups", "queues", "nodes", "evictions"]) -> DataFrame:
         """As a table of pandas, with GPUs as numbers. Raises InputError if pandas is not installed (extra ``figures``)."""
@@ -440,10 +441,23 @@ class Lab:
 
     # --- why -----------------------------------------------------------------------------------------------------
 
-    def explain(self, kind: str, name: str, namespace: str = "default", *, everything: bool = False) -> Answer:
+    def explain(
+        self,
+        kind: str,
+        name: str,
+        namespace: str = "default",
+        *,
+        everything: bool = False,
+        tried: bool = True,
+        picture: Picture | None = None,
+    ) -> Answer:
         """Why something is as it is, and what would let it run: a pod, a PodGroup, a workload or a queue. ``everything``: in a large
-        lab, too, further steps are looked for where one was found. Raises NotFound, and InputError for what can't be explained."""
-        return answers.explain(self, self.kind(kind), name, namespace, everything=everything)
+        lab, too, further steps are looked for where one was found. ``tried``: False to look for no steps. ``picture``: of the lab, if
+        the caller has one. Raises NotFound, and InputError for what can't be explained."""
+        # ``kailab.explain`` is a layer above this package. It is imported when somebody asks.
+        from kailab.explain.questions import ask
+
+        return ask(self, self.kind(kind), name, namespace, tried=tried, everything=everything, picture=picture)
 
     def explain_pod(self, name: str, namespace: str = "default") -> Answer:
         """Why a pod is where it is, is not, or is gone. Raises NotFound for one that never was."""

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kailab.errors import StateError
+from kailab.errors import EvidenceError, StateError
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -77,8 +77,6 @@ def resume_lab(path: Path, warn: Tell, *, save: bool = True) -> Iterator[Lab]:
 @contextmanager
 def _warn_of_evidence_errors(path: Path, warn: Tell) -> Iterator[None]:
     """Turn errors of the record into warnings: the lab matters more."""
-    from kailab.errors import EvidenceError
-
     try:
         yield
     except EvidenceError as error:

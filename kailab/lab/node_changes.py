@@ -15,7 +15,7 @@ from kailab.model import labels
 from kailab.model.times import format_time
 
 if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
+    from kailab.lab.open_lab import OpenLab
 
 FailedReadyStatus: TypeAlias = Literal["Unknown", "False"]
 """The Ready condition of a failed node: Unknown if nobody hears of it, False if its kubelet reports the failure."""
@@ -29,7 +29,7 @@ _WELL = {
 _NUMBERED = re.compile(r"(.*?)-?(\d+)")
 
 
-def nodes_to_add(lab: Lab, text: str) -> Apply:
+def nodes_to_add(lab: OpenLab, text: str) -> Apply:
     """``POOL:COUNT``: this many more nodes like the last one of a pool. A pool is the nodes with one name and a number, or a single node of
     that name. New nodes have its labels (except the host name), taints and resources. Raises InputError."""
     pool, colon, number = text.rpartition(":")
@@ -101,7 +101,7 @@ def _slice_of(published: Object, like: str, name: str) -> Object:
     }
 
 
-def drain_node(lab: Lab, name: str) -> tuple[Change, ...]:
+def drain_node(lab: OpenLab, name: str) -> tuple[Change, ...]:
     """As ``kubectl drain --ignore-daemonsets --force``: cordon the node and delete its pods. Raises InputError."""
     _node(lab, name)
     return (
@@ -110,13 +110,13 @@ def drain_node(lab: Lab, name: str) -> tuple[Change, ...]:
     )
 
 
-def pods_to_drain(lab: Lab, name: str) -> list[tuple[str, str]]:
+def pods_to_drain(lab: OpenLab, name: str) -> list[tuple[str, str]]:
     """Namespace and name of the pods that draining a node deletes."""
     found = [pod["metadata"] for pod in lab.cluster.list("Pod") if _drains(pod, name)]
     return [(metadata["namespace"], metadata["name"]) for metadata in found]
 
 
-def fail_node(lab: Lab, name: str, ready: FailedReadyStatus) -> Patch:
+def fail_node(lab: OpenLab, name: str, ready: FailedReadyStatus) -> Patch:
     """The failure of a node that nobody hears of (Unknown), or that reports that it can run nothing (False): its conditions become what the
     node lifecycle controller or its kubelet writes. Raises InputError."""
     if ready == "Unknown":
@@ -126,7 +126,7 @@ def fail_node(lab: Lab, name: str, ready: FailedReadyStatus) -> Patch:
     return _condition(lab, name, {**_pressures(), "Ready": not_ready})
 
 
-def recover_node(lab: Lab, name: str) -> Patch:
+def recover_node(lab: OpenLab, name: str) -> Patch:
     """The recovery of a node. Raises InputError."""
     return _condition(
         lab, name, {**_pressures(), "Ready": {"status": "True", "reason": "KubeletReady", "message": "fake node"}}
@@ -137,7 +137,7 @@ def _pressures() -> dict[str, dict[str, str]]:
     return {kind: {"status": "False", "reason": reason} for kind, reason in _WELL.items()}
 
 
-def _condition(lab: Lab, name: str, wanted: dict[str, dict[str, str]]) -> Patch:
+def _condition(lab: OpenLab, name: str, wanted: dict[str, dict[str, str]]) -> Patch:
     node = _node(lab, name)
     if not lab.venue.exclusive and labels.FAKE_NODE_TAINT not in (node["metadata"].get("annotations") or {}):
         raise InputError(f"Node {name!r} is a real node: only its kubelet sets its conditions")
@@ -155,7 +155,7 @@ def _condition(lab: Lab, name: str, wanted: dict[str, dict[str, str]]) -> Patch:
     return Patch("Node", name, {"status": {"conditions": conditions}}, subresource="status")
 
 
-def _node(lab: Lab, name: str) -> Object:
+def _node(lab: OpenLab, name: str) -> Object:
     try:
         return lab.cluster.get("Node", name)
     except NotFound as error:
@@ -163,7 +163,7 @@ def _node(lab: Lab, name: str) -> Object:
         raise InputError(f"{error}; there are: {some(there, 8)}") from None
 
 
-def drain_obstacles(lab: Lab, name: str, *, daemons: bool, lone: bool, local: bool = True) -> list[InputError]:
+def drain_obstacles(lab: OpenLab, name: str, *, daemons: bool, lone: bool, local: bool = True) -> list[InputError]:
     """Reasons against draining a node, as kubectl has them. ``daemons``: pods of DaemonSets, which would come back; ``lone``: pods that no
     controller replaces; ``local``: pods that lose data in an emptyDir."""
     errors = []

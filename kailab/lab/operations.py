@@ -15,10 +15,10 @@ from kailab.lab.intake import Applied, AppliedChange, Source, SourceContents
 from kailab.model import kinds
 
 if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
+    from kailab.lab.open_lab import OpenLab
 
 
-def apply(lab: Lab, activity: LabActivity, sources: tuple[Source, ...], namespace: str, strict: bool) -> Applied:
+def apply(lab: OpenLab, activity: LabActivity, sources: tuple[Source, ...], namespace: str, strict: bool) -> Applied:
     """See ``Lab.apply``."""
     seen: list[str | Object] = []
     try:
@@ -46,7 +46,7 @@ def apply(lab: Lab, activity: LabActivity, sources: tuple[Source, ...], namespac
     return applied
 
 
-def _warnings(lab: Lab, read: SourceContents, namespace: str) -> list[str]:
+def _warnings(lab: OpenLab, read: SourceContents, namespace: str) -> list[str]:
     """Raises InputError or InputErrors."""
     manifests, cluster = read.manifests, lab.cluster
     warnings = intake.check(cluster, manifests, namespace)
@@ -62,7 +62,7 @@ def _warnings(lab: Lab, read: SourceContents, namespace: str) -> list[str]:
     return [*warnings, *map(str, notices)]
 
 
-def delete(lab: Lab, activity: LabActivity, kind: str | Path, name: str | None, namespace: str) -> Applied:
+def delete(lab: OpenLab, activity: LabActivity, kind: str | Path, name: str | None, namespace: str) -> Applied:
     """See ``Lab.delete``."""
     targets: list[tuple[str, str, str]] = []
     if name is None:
@@ -90,7 +90,7 @@ def delete(lab: Lab, activity: LabActivity, kind: str | Path, name: str | None, 
     return Applied(changes)
 
 
-def scale(lab: Lab, activity: LabActivity, kind: str, name: str, replicas: int, namespace: str) -> None:
+def scale(lab: OpenLab, activity: LabActivity, kind: str, name: str, replicas: int, namespace: str) -> None:
     """See ``Lab.scale``."""
     key = lab.kind(kind)
     scalable = [known.key for known in kinds.KINDS.values() if known.scalable]
@@ -110,7 +110,7 @@ def scale(lab: Lab, activity: LabActivity, kind: str, name: str, replicas: int, 
 
 
 def patch(
-    lab: Lab,
+    lab: OpenLab,
     activity: LabActivity,
     kind: str,
     name: str,
@@ -132,7 +132,7 @@ def patch(
     return patched
 
 
-def _check_exists(lab: Lab, kind: str, name: str, namespace: str) -> None:
+def _check_exists(lab: OpenLab, kind: str, name: str, namespace: str) -> None:
     try:
         lab.cluster.get(kind, name, namespace or None)
     except NotFound as error:

@@ -12,18 +12,18 @@ from kailab.lab.picture import Picture
 from kailab.model.kinds import KINDS, is_namespaced, key_of
 
 if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
+    from kailab.lab.venues import LabCluster
 
 
-def owned_by(lab: Lab, owner: Object) -> Iterator[Object]:
+def owned_by(cluster: LabCluster, owner: Object) -> Iterator[Object]:
     """Objects that ``owner`` owns, directly or through others, except pods: nearest first."""
     uids = {owner["metadata"]["uid"]}
     namespace = owner["metadata"].get("namespace")
     candidates = [
         obj
-        for kind in lab.cluster.kinds()
+        for kind in cluster.kinds()
         if kind in KINDS and KINDS[kind].owns_pods and kind != "Pod" and is_namespaced(kind)
-        for obj in lab.cluster.list(kind, namespace)
+        for obj in cluster.list(kind, namespace)
     ]
     found = True
     # Repeat while new objects are found, because kinds are listed in no particular order.
@@ -37,19 +37,19 @@ def owned_by(lab: Lab, owner: Object) -> Iterator[Object]:
                 yield obj
 
 
-def top_of(lab: Lab, obj: Object, shared: Container[str] = ()) -> Object:
+def top_of(cluster: LabCluster, obj: Object, shared: Container[str] = ()) -> Object:
     """The top owner of an object that exists; the object itself if it has no owner. ``shared``: UIDs of owners to ignore, with those above
     them."""
-    *_, top = (obj, *takewhile(lambda owner: owner["metadata"]["uid"] not in shared, owners_of(lab, obj)))
+    *_, top = (obj, *takewhile(lambda owner: owner["metadata"]["uid"] not in shared, owners_of(cluster, obj)))
     return top
 
 
-def owners_of(lab: Lab, obj: Object) -> Iterator[Object]:
+def owners_of(cluster: LabCluster, obj: Object) -> Iterator[Object]:
     """The first owner of an object, the first owner of that, and so on, while they exist."""
     seen = {obj["metadata"]["uid"]}
     while references := obj["metadata"].get("ownerReferences"):
         try:
-            obj = lab.cluster.get(_key(references[0]), references[0]["name"], obj["metadata"].get("namespace"))
+            obj = cluster.get(_key(references[0]), references[0]["name"], obj["metadata"].get("namespace"))
         except NotFound:
             return
         if obj["metadata"]["uid"] in seen:

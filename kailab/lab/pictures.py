@@ -15,7 +15,7 @@ from kailab.lab.saved_picture import SavedParts, SavedPicture
 from kailab.model import labels
 
 if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
+    from kailab.lab.open_lab import OpenLab
     from kailab.scheduler.scheduling_state import SchedulingState
 
 
@@ -24,7 +24,7 @@ class LabPictures:
     the lab is read-only and so cannot have changed since it was saved; else empty."""
 
     def __init__(
-        self, lab: Lab, present: Callable[[tuple[str, ...]], SchedulingState], saved_parts: SavedParts
+        self, lab: OpenLab, present: Callable[[tuple[str, ...]], SchedulingState], saved_parts: SavedParts
     ) -> None:
         self._lab = lab
         self._present = present

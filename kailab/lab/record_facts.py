@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kailab import __version__
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.scheduler.reading.accounts import GpuAccounts
+from kailab.version import __version__
 
 if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
+    from kailab.lab.open_lab import OpenLab
 
 
-def describe_lab(lab: Lab) -> dict[str, Any]:
+def describe_lab(lab: OpenLab) -> dict[str, Any]:
     """The lab's settings and the size of its fleet, as plain values."""
     nodes = lab.cluster.list("Node")
     # Without pods, because only the offers of nodes are needed.
@@ -34,7 +34,7 @@ def describe_lab(lab: Lab) -> dict[str, Any]:
     }
 
 
-def lab_facts(lab: Lab) -> LabFacts:
+def lab_facts(lab: OpenLab) -> LabFacts:
     """The facts of a lab with its settings and versions."""
     counted, kind = lab.facts(), lab.under_test.kind
     return LabFacts(

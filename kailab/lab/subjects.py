@@ -15,7 +15,7 @@ from kailab.lab.seen_names import describe_names, names_of_owners
 from kailab.model.kinds import KINDS
 
 if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
+    from kailab.lab.open_lab import OpenLab
 
 SYSTEM_NAMESPACES = ("kube-system", "kai-scheduler", "kai-resource-reservation")
 
@@ -27,7 +27,7 @@ Belongs = Callable[[Picture, PodRow], bool]
 class Subject:
     """Some pods of a lab, chosen by a rule. ``title`` names it in messages ("queue team-a")."""
 
-    lab: Lab
+    lab: OpenLab
     kind: str
     name: str
     belongs: Belongs
@@ -55,7 +55,11 @@ class Subject:
         """For notebooks: its amounts if it is a queue, and its pods."""
         from kailab.lab import html
 
-        return html.subject(self)
+        picture = self.lab.picture()
+        self.look_up(picture)
+        shares = picture.shares
+        own = type(shares)({self.name: shares[self.name]}) if self.kind == "queue" and self.name in shares else None
+        return html.subject(self.title, self.pods(picture), own)
 
     def pods(self, picture: Picture) -> list[PodRow]:
         """Its pods that exist now, finished ones too."""
@@ -74,7 +78,7 @@ def _row_of(entry: PodEvicted) -> PodRow:
     )  # fmt: skip
 
 
-def queue(lab: Lab, name: str) -> Subject:
+def queue(lab: OpenLab, name: str) -> Subject:
     """The pods of a queue and of all queues below it."""
 
     def belongs(picture: Picture, row: PodRow) -> bool:
@@ -84,12 +88,12 @@ def queue(lab: Lab, name: str) -> Subject:
     return Subject(lab, "queue", name, belongs, names=lambda picture: queue_names(lab, picture))
 
 
-def queue_names(lab: Lab, picture: Picture) -> set[str]:
+def queue_names(lab: OpenLab, picture: Picture) -> set[str]:
     """Queues that exist or existed."""
     return set(picture.shares.queues) | lab.seen_names.of("Queue")
 
 
-def app(lab: Lab, name: str) -> Subject:
+def app(lab: OpenLab, name: str) -> Subject:
     """Pods with the label ``app``."""
 
     def names(picture: Picture) -> set[str]:
@@ -101,7 +105,7 @@ def app(lab: Lab, name: str) -> Subject:
     return Subject(lab, "app", name, lambda _, row: row.app == name, names=names)
 
 
-def pod(lab: Lab, name: str, namespace: str) -> Subject:
+def pod(lab: OpenLab, name: str, namespace: str) -> Subject:
     namespace = lab.space_of("Pod", name, namespace) or namespace
     full = f"{namespace}/{name}"
 
@@ -113,7 +117,7 @@ def pod(lab: Lab, name: str, namespace: str) -> Subject:
     return Subject(lab, "pod", name, lambda _, row: row.name == full, namespace, names)
 
 
-def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
+def podgroup(lab: OpenLab, name: str, namespace: str) -> Subject:
     namespace = lab.space_of("PodGroup", name, namespace) or namespace
     full = f"{namespace}/{name}"
 
@@ -130,7 +134,7 @@ def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
     return Subject(lab, "podgroup", name, belongs, namespace, names)
 
 
-def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
+def workload(lab: OpenLab, kind: str, name: str, namespace: str) -> Subject:
     """The pods that a workload controls, directly or through objects that it owns (a Deployment's ReplicaSets)."""
     namespace = lab.space_of(kind, name, namespace) or namespace
     # Owner references in rows have a bare kind; if two kinds share it, the one that may own pods is meant.
@@ -152,7 +156,7 @@ def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
     return Subject(lab, kind.lower(), name, belongs, namespace, names)
 
 
-def node(lab: Lab, name: str) -> Subject:
+def node(lab: OpenLab, name: str) -> Subject:
     """Pods on a node."""
 
     def names(picture: Picture) -> set[str]:
@@ -162,7 +166,7 @@ def node(lab: Lab, name: str) -> Subject:
     return Subject(lab, "node", name, lambda _, row: row.node == name, names=names)
 
 
-def everything(lab: Lab) -> Subject:
+def everything(lab: OpenLab) -> Subject:
     """All pods outside the system's namespaces."""
     return Subject(lab, "the lab", "", lambda _, row: row.name.partition("/")[0] not in SYSTEM_NAMESPACES)
 
@@ -172,7 +176,7 @@ def _logged(picture: Picture, kind: str) -> set[str]:
     return {one.name for one in picture.log.names.everyone() if one.kind == kind}
 
 
-def _labelled_apps(lab: Lab) -> set[str]:
+def _labelled_apps(lab: OpenLab) -> set[str]:
     """Apps of existing workloads."""
     result: set[str] = set()
     for kind in lab.cluster.kinds():

@@ -17,7 +17,7 @@ from kailab.errors import ExpectationFailed, InputError, NothingThere
 from kailab.lab.watching import watching
 
 if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
+    from kailab.lab.open_lab import OpenLab
 
 # A failed test shows its own line, not a line of this module.
 __tracebackhide__ = methodcaller("errisinstance", ExpectationFailed)
@@ -25,7 +25,7 @@ __tracebackhide__ = methodcaller("errisinstance", ExpectationFailed)
 Condition = Callable[[], Any]
 
 
-def eventually(condition: Condition, within: float, lab: Lab | None = None) -> None:
+def eventually(condition: Condition, within: float, lab: OpenLab | None = None) -> None:
     """Check that the condition holds at some moment of the next ``within`` seconds; time stops there. Raises the last ExpectationFailed of
     the condition."""
     lab = lab or _lab_of(condition)
@@ -42,7 +42,7 @@ def eventually(condition: Condition, within: float, lab: Lab | None = None) -> N
     raise _failed(lab, f"not within {within:g} s", failure)
 
 
-def stays(condition: Condition, for_: float, lab: Lab | None = None) -> None:
+def stays(condition: Condition, for_: float, lab: OpenLab | None = None) -> None:
     """Check that the condition holds now and at every moment of the next ``for_`` seconds."""
     lab = lab or _lab_of(condition)
     lab.settle_if_changed()
@@ -56,7 +56,7 @@ def stays(condition: Condition, for_: float, lab: Lab | None = None) -> None:
     _held(lab, f"stays so for {for_:g} s", "it stayed so")
 
 
-def never(condition: Condition, for_: float, lab: Lab | None = None) -> None:
+def never(condition: Condition, for_: float, lab: OpenLab | None = None) -> None:
     """Check that the condition holds at no moment, from now on for ``for_`` seconds."""
     lab = lab or _lab_of(condition)
     lab.settle_if_changed()
@@ -86,7 +86,7 @@ def _check(condition: Condition) -> ExpectationFailed | None:
     return ExpectationFailed("the condition is False") if result is False else None
 
 
-def _lab_of(condition: Condition) -> Lab:
+def _lab_of(condition: Condition) -> OpenLab:
     # This only finds out which lab the condition looks at.
     with watching() as watched, suppress(ExpectationFailed):
         condition()
@@ -99,10 +99,10 @@ def _lab_of(condition: Condition) -> Lab:
     )
 
 
-def _held(lab: Lab, how: str, seen: str) -> None:
+def _held(lab: OpenLab, how: str, seen: str) -> None:
     lab.noted_expectation("", f"{how}: {lab.last_expectation}", seen, True)
 
 
-def _failed(lab: Lab, what: str, failure: ExpectationFailed | None) -> ExpectationFailed:
+def _failed(lab: OpenLab, what: str, failure: ExpectationFailed | None) -> ExpectationFailed:
     lab.noted_expectation("", lab.last_expectation, what, False)
     return ExpectationFailed(f"{what}\n{failure}")

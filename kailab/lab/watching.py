@@ -8,13 +8,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
+    from kailab.lab.open_lab import OpenLab
 
 # A context variable keeps the labs of tests in several threads apart.
-_watched: ContextVar[list[Lab] | None] = ContextVar("kailab_watched", default=None)
+_watched: ContextVar[list[OpenLab] | None] = ContextVar("kailab_watched", default=None)
 
 
-def note_lab(lab: Lab) -> bool:
+def note_lab(lab: OpenLab) -> bool:
     """Note that an expectation looks at a lab. True inside a temporal form, where only that form lets time pass."""
     watched = _watched.get()
     if watched is None:
@@ -30,9 +30,9 @@ def in_temporal_form() -> bool:
 
 
 @contextmanager
-def watching() -> Iterator[list[Lab]]:
+def watching() -> Iterator[list[OpenLab]]:
     """Collect the labs that expectations look at inside."""
-    watched: list[Lab] = []
+    watched: list[OpenLab] = []
     token = _watched.set(watched)
     try:
         yield watched

@@ -21,7 +21,7 @@ from kailab.cluster.install import CRD, await_established
 from kailab.cluster.polling import write_until_answered
 from kailab.cluster.protocol import Cluster
 from kailab.cluster.writes import CreateWrite
-from kailab.components import ComponentManifests, DamagedComponent
+from kailab.components import ComponentManifests, DamagedComponent, MissingComponents, find_addon
 from kailab.errors import ConnectError, KailabError, NotFound, Unavailable
 from kailab.model.objects import Object
 from kailab.model.private_files import make_folder
@@ -126,8 +126,6 @@ class Operators:
 
 def find_addons(names: Sequence[str]) -> dict[str, Addon]:
     """The add-ons of these operators; nothing is built. Raises one MissingComponents for all that are missing."""
-    from kailab.components import MissingComponents, find_addon
-
     there: dict[str, Addon] = {}
     missing: list[MissingComponents] = []
     for name in names:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kailab import __version__
+from kailab.errors import ExpectationFailed
 from kailab.pytest_plugin.settings import PluginSettings
+from kailab.version import __version__
 
 if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
@@ -189,8 +190,6 @@ def note_failure(item: pytest.Item, error: BaseException, sources: SourceFinder)
 
 def failure_cause(error: BaseException) -> str:
     """Why a test failed, in a text that is the same in every run: an expectation's text, else the first line of the error."""
-    from kailab.errors import ExpectationFailed
-
     if isinstance(error, pytest.FixtureLookupError):
         return error.msg or f"fixture {error.argname!r} not found"
     text = str(error)

@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kailab.cluster.backends import BACKENDS
+from kailab.errors import InputError, KailabError, NotFound
 from kailab.pytest_plugin.evidence import RunEvidence, in_allure
 from kailab.pytest_plugin.settings import PluginSettings
+from kailab.undertest.registry import SCHEDULERS
+from kailab.undertest.selection import find_conflicts, read_name
 
 if TYPE_CHECKING:
     from kailab.errors import KailabError
@@ -36,8 +40,6 @@ class VenuePool:
 
     def take(self, scheduler: str) -> Venue:
         """Return a venue without a lab. Raises KailabError; after a failure, at once."""
-        from kailab.errors import KailabError
-
         if self._failed is not None:
             raise self._failed
         if self._free:
@@ -52,8 +54,6 @@ class VenuePool:
         return venue
 
     def _open(self, scheduler: str) -> Venue:
-        from kailab.cluster.backends import BACKENDS
-        from kailab.errors import InputError
         from kailab.lab.venues import open_venue
 
         _interrupt_by_sigterm()
@@ -80,8 +80,6 @@ class VenuePool:
 
     def drop(self, venue: Venue) -> None:
         """Close a venue that no other lab may use, because closing its lab failed."""
-        from kailab.errors import KailabError
-
         if venue in self._used:
             self._used.remove(venue)
             with suppress(KailabError):
@@ -170,9 +168,6 @@ class LabFactory:
 
     def _venue(self, scheduler: str) -> Venue | None:
         """Return the lab's venue; None for the embedded backend. If there can be none, the test is skipped, or fails with --kailab-required."""
-        from kailab.cluster.backends import BACKENDS
-        from kailab.errors import KailabError
-
         if "venue" not in BACKENDS[self._settings.backend].options:
             return None
         try:
@@ -225,8 +220,6 @@ class LabFactory:
         marker = self._item.get_closest_marker("kailab_config")
         if marker is None:
             return None
-        from kailab.undertest.registry import SCHEDULERS
-        from kailab.undertest.selection import read_name
 
         if "config" not in SCHEDULERS[read_name(scheduler).kind].options:
             if chosen:
@@ -242,8 +235,6 @@ class LabFactory:
         return replace(settings, engine=replace(settings.engine, **marker.kwargs))
 
     def _skip_if_unsupported(self, scheduler: str) -> None:
-        from kailab.undertest.selection import find_conflicts, read_name
-
         backend = self._settings.backend
         for clash in find_conflicts(backend, scheduler, {"devices": self._wants_devices}):
             pytest.skip(f"scheduler {scheduler} can't run on backend {backend}: {clash.why}")
@@ -261,7 +252,6 @@ class LabFactory:
         marker = self._item.get_closest_marker("kailab_operator")
         if marker is None:
             return ()
-        from kailab.errors import InputError
         from kailab.operators.registry import choose_operators
 
         try:
@@ -273,7 +263,6 @@ class LabFactory:
         needed = self._operators()
         if not needed:
             return
-        from kailab.cluster.backends import BACKENDS
         from kailab.operators.registry import choose_operators
 
         if "operators" not in BACKENDS[self._settings.backend].options:
@@ -284,7 +273,6 @@ class LabFactory:
 
     def _skip_without_operator_kinds(self, venue: Venue | None) -> None:
         """Skip if a user's cluster does not have the kinds of an operator, which kailab does not install there."""
-        from kailab.errors import NotFound
         from kailab.operators.registry import OPERATORS
 
         if venue is None:

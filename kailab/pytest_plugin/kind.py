@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from kailab.errors import KailabError
 from kailab.pytest_plugin.fixtures import LABS, SETTINGS, LabFactory, VenuePool, uses_fixture
 from kailab.pytest_plugin.settings import PluginSettings
 
@@ -45,7 +46,6 @@ def _complete(config: pytest.Config) -> None:
     from kailab.cluster.kind.kind_command import check_library
     from kailab.cluster.kind.options import choose_options
     from kailab.components import find_components
-    from kailab.errors import KailabError
     from kailab.lab.venues.contract import ignore_message
 
     settings, option = config.stash[SETTINGS], config.option

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kailab.errors import EvidenceError
 from kailab.pytest_plugin.evidence import (
     FOLDER,
     REPORTS,
@@ -83,7 +84,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def _check_evidence(settings: PluginSettings) -> None:
     if settings.evidence is None:
         return
-    from kailab.errors import EvidenceError
     from kailab.evidence.run import check_writable
 
     try:

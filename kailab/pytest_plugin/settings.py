@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from kailab.cluster.backends import BACKENDS
+from kailab.errors import InputError
 from kailab.undertest.registry import SCHEDULERS
+from kailab.undertest.selection import absolute_name
 
 OFF = "off"
 
@@ -156,8 +158,6 @@ def _scheduler(name: str) -> str:
     """Check the scheduler once, before the first test; paths become absolute, because a test may change the working directory."""
     if name in SCHEDULERS:
         return name
-    from kailab.errors import InputError
-    from kailab.undertest.selection import absolute_name
 
     try:
         return absolute_name(name)
@@ -167,7 +167,6 @@ def _scheduler(name: str) -> str:
 
 def _check_fleet(name: str) -> None:
     """Check the fleet once, before the first test, instead of in each test."""
-    from kailab.errors import InputError
     from kailab.fleet import load_fleet
 
     try:
@@ -177,7 +176,6 @@ def _check_fleet(name: str) -> None:
 
 
 def _check_operators(names: str) -> None:
-    from kailab.errors import InputError
     from kailab.operators.registry import choose_operators
 
     try:

@@ -6,12 +6,12 @@ import platform
 from collections.abc import Sequence
 from pathlib import Path
 
-from kailab import __version__
 from kailab.errors import InputError
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder, check_writable
 from kailab.fleet import Fleet
 from kailab.replay.trace import Trace
+from kailab.version import __version__
 
 EXERCISE = "replay"
 OUTCOME = "replayed"

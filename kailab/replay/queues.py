@@ -13,6 +13,7 @@ from kailab.cluster.base_objects import PRIORITY_CLASSES
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, InputErrors, Where
 from kailab.fleet import Fleet
+from kailab.lab import intake, unknown_fields
 from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import api_version_of
 from kailab.model.manifests import Manifests
@@ -100,8 +101,6 @@ def from_file(trace: Trace, path: Path) -> TeamQueues:
 
     Raises InputError, InputErrors.
     """
-    from kailab.lab import unknown_fields
-
     manifests = _read(path)
     queues = [manifest for manifest in manifests if manifest.kind == "Queue"]
     errors, notices = check_queue_tree(queues)
@@ -143,8 +142,6 @@ def priorities_of(how: str | Path | None, fleet: Fleet) -> tuple[str, ...]:
 
 def _read(path: Path) -> Manifests:
     """Read manifests of queues and PriorityClasses. Raises InputError, InputErrors."""
-    from kailab.lab import intake
-
     manifests = intake.read([path]).manifests
     for manifest in manifests:
         name = manifest.object["metadata"]["name"]

@@ -80,7 +80,7 @@ def read_recorded_lab(test: TestEvidence, lab: str) -> RecordedLab:
         }
         for look in _OBJECT_FOLDERS
     ]
-    history = LabHistory.of_test(test, lab)
+    history = test.history(lab)
     return RecordedLab(
         name=lab,
         facts=test.labs[lab],

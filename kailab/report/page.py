@@ -12,7 +12,6 @@ from typing import Any
 import jinja2
 import msgspec
 
-from kailab import __version__
 from kailab.engine.snapshot import jsonform
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import store
@@ -21,6 +20,7 @@ from kailab.evidence.store import TestEvidence
 from kailab.report.lab_form import LabFormBuilder, read_recorded_lab
 from kailab.report.page_data import FORMAT, NONE, ExpectedForm, LabRef, Page, RunForm, TestForm
 from kailab.report.raw import RawTextFiles
+from kailab.version import __version__
 
 VIEWER = Path(__file__).parent / "viewer"
 MAIN = "app"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ExpectationFailed, KailabError
+from kailab.lab import expect
 from kailab.model import labels
 from kailab.scenarios.scenario import Scenario, Step
 from kailab.workloads.jobs import back_off
@@ -122,8 +123,6 @@ def differences(lab: Lab, scenario: Scenario, step: Step, known: set[str], wante
 
 
 def _queues(lab: Lab, step: Step, wanted_by: str) -> Iterable[str]:
-    from kailab.lab import expect
-
     for queue, amounts in step["expect"].get("queues", {}).items():
         try:
             expect(lab.queue(queue)).running(gpus=amounts["gpus"])

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from kailab import __version__
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import GPU
@@ -34,6 +33,7 @@ from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.settings.config_file import settings_from
 from kailab.snapshots.kai_settings import with_flags
 from kailab.snapshots.snapshot import ClusterSnapshot, TooLarge, most_unpacked, too_large_message
+from kailab.version import __version__
 
 NAME = "snapshot.json"
 _KINDS = {

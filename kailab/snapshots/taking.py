@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
-from kailab import __version__
+from kailab.cluster.backends import BACKENDS
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
@@ -18,6 +18,7 @@ from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.lab.cluster_copies import ClusterCounters
+from kailab.lab.record_facts import lab_facts
 from kailab.model import decoding
 from kailab.model.kinds import KINDS, key_of
 from kailab.scheduler import SchedulerSettings
@@ -25,6 +26,7 @@ from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.snapshots.contents import NAMES_ONLY, NEEDED, kinds_taken
 from kailab.snapshots.kai_settings import KaiSettings, settings_in
 from kailab.snapshots.snapshot import ClusterSnapshot
+from kailab.version import __version__
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -41,9 +43,6 @@ class ListsMetadata(Protocol):
 
 def of_lab(lab: Lab, *, partial: bool = False) -> ClusterSnapshot:
     """A snapshot of a lab on any backend, with the decisions of its scheduler so far. Raises InputError, ApiError."""
-    from kailab.cluster.backends import BACKENDS
-    from kailab.lab.record_facts import lab_facts
-
     picture = lab.picture()
     log, facts = picture.log, lab_facts(lab)
     looks, left_out = _looks(lab.cluster, partial)

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from kailab import __version__
 from kailab.errors import InputError
 from kailab.model.files import read_bytes
 from kailab.model.schema_files import SchemaFault
 from kailab.replay.clusters.cluster_file import configurations_of, named_files
 from kailab.replay.policies import choice_of, files_of
 from kailab.studies.target import StudyTarget, read_subject, subject
+from kailab.version import __version__
 
 
 class ValueRange(msgspec.Struct, frozen=True):

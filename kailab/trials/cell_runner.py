@@ -16,14 +16,18 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import psutil
+
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.controlplane.supervision import log_tail
 from kailab.cluster.processes import processors
+from kailab.components import get_components
 from kailab.model.private_files import open_file
 from kailab.trials.cell import CELL
 from kailab.trials.matrix import Trial, TrialCell
 from kailab.trials.results import CellResult
 from kailab.trials.store import CellFolder, TrialFolder
+from kailab.undertest.registry import scheduler_class
 
 GIB = 2**30
 _EMBEDDED_BYTES = GIB // 2
@@ -39,8 +43,6 @@ def jobs_that_fit(isolations: Iterable[str]) -> int:
 
     A backend on an existing cluster and a kind cluster have room for one cell.
     """
-    import psutil
-
     cores = processors()
     free = psutil.virtual_memory().available * _LEFT_FREE
     most = []
@@ -68,7 +70,6 @@ def get_programs(trial: Trial, tell: Callable[[str], None]) -> None:
     planes = [name for name in trial.isolations if "components" in BACKENDS[name].options]
     if not planes:
         return
-    from kailab.components import get_components
 
     folder = trial.options.get("components")
     get_components(trial.options.get("kubernetes"), Path(folder) if folder else None, tell=tell)
@@ -111,8 +112,6 @@ def _is_done(folder: CellFolder) -> bool:
 
 
 def _next(waiting: list[TrialCell], running_kinds: set[str]) -> TrialCell | None:
-    from kailab.undertest.registry import scheduler_class
-
     for cell in waiting:
         if cell.contender.kind in running_kinds and scheduler_class(cell.contender.kind).one_per_machine:
             continue

@@ -18,7 +18,10 @@ from kailab.model import yamltext
 from kailab.model.files import read_text
 from kailab.model.private_files import make_folder, write_text
 from kailab.model.yamltext import write_documents
+from kailab.operators import choose_operators
+from kailab.operators.processes import find_addons as programs_found
 from kailab.scenarios.scenario import SUFFIXES, read_file
+from kailab.scheduler import settings_of
 from kailab.trials.matrix import KINDS, Contender, Trial, TrialSubject
 from kailab.undertest.registry import SCHEDULERS
 from kailab.undertest.selection import absolute_name, check_lab, choose_scheduler, read_name, split_name
@@ -129,8 +132,6 @@ def contender(scheduler: str, config: Path | None = None, name: str = "") -> Con
     if config is not None and "config" in named.options:
         raise InputError(f"scheduler {scheduler}: its entry already has a configuration; expected no --config with it")
     if config is not None:
-        from kailab.scheduler import settings_of
-
         settings_of(config)
     return Contender(
         name=name or _default_name(scheduler, config),
@@ -266,8 +267,6 @@ def make_trial(
     )
     check_contenders(trial.contenders, trial)
     if "operators" in trial.options:
-        from kailab.operators.processes import find_addons as programs_found
-
         programs_found(trial.options["operators"].split(","))
     return trial
 
@@ -276,7 +275,6 @@ def _options(options: Mapping[str, str]) -> dict[str, str]:
     """Add the operators that the named ones need. Raises InputError."""
     if "operators" not in options:
         return dict(options)
-    from kailab.operators import choose_operators
 
     return {**options, "operators": ",".join(choose_operators(options["operators"]))}
 

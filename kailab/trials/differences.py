@@ -191,7 +191,7 @@ def first_decision(reference: Path, here: Path) -> FirstDecision | None:
 def _histories(path: Path) -> dict[str, LabHistory]:
     """Histories by lab, cached because the reference's are needed for each contender."""
     test = load_test(path.parent.parent, "/".join(path.parts[-2:]))
-    return {lab: LabHistory.of_test(test, lab) for lab in test.labs}
+    return {lab: test.history(lab) for lab in test.labs}
 
 
 def _when(workload: WorkloadEndedElsewhere) -> float:

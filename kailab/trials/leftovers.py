@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 from kailab.cluster.controlplane.supervision import MARK
 from kailab.cluster.processes import environment, send_signal
 from kailab.errors import KailabError, StateError
@@ -66,8 +68,6 @@ def clean(folder: TrialFolder, *, remove: bool = False) -> Cleaned:
 
 def left(path: Path) -> Iterator[psutil.Process]:
     """Processes of the trial's cells and control planes that are still alive."""
-    import psutil
-
     prefix = f"{path.absolute()}/"
     for process in psutil.process_iter():
         variables = environment(process)

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from kailab import __version__
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import KailabError
 from kailab.evidence.recorder import Recorder, write_test
@@ -21,6 +20,7 @@ from kailab.trials.recorder import CellRecorder
 from kailab.trials.results import CellResult, TestResult, TestVerdict
 from kailab.trials.store import CellFolder
 from kailab.undertest.contract import Unsupported
+from kailab.version import __version__
 
 
 def run(folder: CellFolder, cell: TrialCell) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from msgspec import structs
 
-from kailab import __version__
 from kailab.cluster.registry import FLAGS
 from kailab.evidence.run import digest
 from kailab.model.files import file_bytes
@@ -22,6 +21,7 @@ from kailab.trials.matrix import Contender, Trial, TrialCell
 from kailab.trials.outcome import TrialOutcome
 from kailab.trials.store import TrialFolder
 from kailab.undertest.selection import read_name
+from kailab.version import __version__
 
 _SMALL = 4 * 2**20  # bytes
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from kailab import __version__
 from kailab.cluster.protocol import Cluster
 from kailab.errors import InputError, KailabError
+from kailab.model.labels import DEFAULT_SCHEDULER_NAME
 from kailab.model.objects import Object
+from kailab.version import __version__
 
 if TYPE_CHECKING:
     from kailab.cluster.controlplane.supervision import ProcessStatus
@@ -298,8 +299,6 @@ class SchedulerUnderTest(ABC):
 
     def scheduler_names(self, adopt_default_scheduler: bool) -> tuple[str, ...]:
         """The values of ``schedulerName`` whose pods it places."""
-        from kailab.model.labels import DEFAULT_SCHEDULER_NAME
-
         names = (self.scheduler_name, DEFAULT_SCHEDULER_NAME) if adopt_default_scheduler else (self.scheduler_name,)
         # Once, if it is the default scheduler itself.
         return tuple(dict.fromkeys(names))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kailab import __version__
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
 from kailab.model.objects import Object
@@ -19,6 +18,7 @@ from kailab.undertest.contract import (
     StartSettings,
     Tell,
 )
+from kailab.version import __version__
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -83,7 +83,7 @@ class KubeSchedulerProcesses(SchedulerProcesses):
     def version(self) -> str:
         if self._programs is None:
             return f"{NAME} unknown (its program is not at hand)"
-        from kailab.components.versions import reported_or_unknown
+        from kailab.components.lookup import reported_or_unknown
 
         return f"{NAME} {reported_or_unknown(NAME, self._programs)}"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Cluster
-from kailab.components.versions import reported_or_unknown
+from kailab.components.lookup import reported_or_unknown
 from kailab.scheduler import SchedulerSettings, settings_of
 from kailab.undertest.contract import IdleDetector, Plane, SchedulerProcesses, SchedulerUnderTest, StartSettings, Tell
 from kailab.undertest.registry import SCHEDULERS, make_scheduler

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kailab import __version__
 from kailab.model.objects import Object
 from kailab.undertest.contract import PROCESS_QUIET_SECONDS, InProcessScheduler, SchedulerUnderTest, SchedulerWiring
 from kailab.undertest.kai import Kai
 from kailab.undertest.kailab import Kailab
 from kailab.undertest.kube_scheduler import KubeScheduler
+from kailab.version import __version__
 
 _DEFAULT = KubeScheduler("kube-scheduler", "kube-scheduler")
 

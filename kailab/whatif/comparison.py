@@ -11,6 +11,7 @@ from typing import Any
 from kailab.evidence.entries import MOVING
 from kailab.evidence.shares import QueueAmounts
 from kailab.lab.wording import count
+from kailab.model import markup
 from kailab.whatif.outcome import Eviction, Outcome, Workload, WorkloadState, queue_data
 
 _NONE = WorkloadState("")
@@ -161,8 +162,6 @@ class Comparison:
 
     def html_table(self, caption: str) -> str:
         """The workloads that end differently, as a table for notebooks."""
-        from kailab.model import markup
-
         rows = (
             (
                 str(change.workload), change.queue, ", ".join(change.what),

@@ -175,7 +175,7 @@ class _Owners:
     def _top(self, namespace: str, owner: str) -> Workload:
         kind, _, name = owner.partition("/")
         try:
-            top = top_of(self._lab, self._lab.cluster.get(kind, name, namespace))
+            top = top_of(self._lab.cluster, self._lab.cluster.get(kind, name, namespace))
         except NotFound:
             return Workload(namespace, kind, name)
         return Workload(namespace, kind_key(top), top["metadata"]["name"])

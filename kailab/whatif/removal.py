@@ -35,7 +35,7 @@ def deletions_by_label(lab: Lab, selector: str) -> tuple[Delete, ...]:
     tops = {}
     for pod in lab.cluster.list("Pod", None, selector):
         # The top owner, because lower ones would be replaced.
-        top = top_of(lab, pod)
+        top = top_of(lab.cluster, pod)
         tops[top["metadata"]["uid"]] = top
     if not tops:
         raise InputError(f"{selector!r}: no pod has these labels")

@@ -9,10 +9,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from kailab.errors import InputError
-from kailab.explain.answer import Answer, Verdict
 from kailab.explain.questions import ask
 from kailab.explain.subject import SubjectRef
-from kailab.lab.fork import fork
+from kailab.lab.answer import Answer, Verdict
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
 from kailab.whatif.comparison import Comparison
@@ -113,8 +112,8 @@ def simulate(lab: Lab, *sources: Source, namespace: str = "default", bound: floa
     what the lab refuses, and if nothing has pods; NotSettled."""
     since = len(lab.log.evictions)
     with ExitStack() as forks:
-        untouched = forks.enter_context(fork(lab))
-        trial = forks.enter_context(fork(untouched))
+        untouched = forks.enter_context(lab.fork())
+        trial = forks.enter_context(untouched.fork())
         applied = trial.apply(*sources, namespace=namespace)
         subjects = _subjects(trial, applied)
         trial.settle()

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kailab.lab.change import Advance, Change
-from kailab.lab.fork import fork
 from kailab.lab.redacted_changes import redacted_data
 from kailab.model.times import format_time
 from kailab.whatif.comparison import Comparison
@@ -73,8 +72,8 @@ def what_if(lab: Lab, alternatives: Sequence[Alternative], seconds: float = 0.0)
     since = len(lab.log.evictions)
     with ExitStack() as forks:
         # Fork the others from one untouched fork, so that a saved lab is unpacked once and a real server is read once.
-        untouched = forks.enter_context(fork(lab))
-        changed = [forks.enter_context(fork(untouched, alternative.settings)) for alternative in alternatives]
+        untouched = forks.enter_context(lab.fork())
+        changed = [forks.enter_context(untouched.fork(alternative.settings)) for alternative in alternatives]
         untouched.settle()
         warnings: list[str] = []
         for trial, alternative in zip(changed, alternatives, strict=True):
@@ -94,7 +93,7 @@ def compare_with_waiting(lab: Lab, seconds: float) -> WhatIf:
     """The effect of time: the lab as it is, compared with a fork that is left alone for ``seconds``. Raises NotSettled."""
     since = len(lab.log.evictions)
     before = Outcome.of(lab, since)
-    with fork(lab) as alone:
+    with lab.fork() as alone:
         alone.settle()
         end = max(lab.now + seconds, alone.now)
         alone.advance(end - alone.now)

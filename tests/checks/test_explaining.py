@@ -19,7 +19,7 @@ from checks.explaining.workload_context import WorkloadContext
 from checks.explaining.workloads import AppliedWorkload, waiting_workloads
 from checks.fuzzing.walk_objects import queue
 from kailab.errors import InputError
-from kailab.explain.answer import Answer, Cause, CauseCode, Step, Verdict
+from kailab.lab.answer import Answer, Cause, CauseCode, Step, Verdict
 
 FLEET = yaml.safe_load("""
 apiVersion: kailab.dev/v1

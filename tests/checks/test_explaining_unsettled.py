@@ -11,10 +11,9 @@ from checks.explaining.judging import judge_situation
 from checks.explaining.random_situation import seeded
 from checks.explaining.run import Findings, SeedResult
 from checks.explaining.workloads import AppliedWorkload
-from kailab.explain.answer import Answer, CauseCode
+from kailab.lab.answer import Answer, CauseCode
 from kailab.lab.change import read_changes
 from kailab.lab.endless_moves import explain_endless_moves
-from kailab.lab.fork import fork
 from kailab.lab.settle import MovedForEver
 from tests.checks.test_explaining import LIMITED
 
@@ -34,7 +33,7 @@ def test_what_never_comes_to_rest_is_named_and_not_judged(monkeypatch: pytest.Mo
 def test_a_lab_in_which_pods_are_moved_for_work_that_has_room_says_so() -> None:
     """Its queues have a job in front that never runs, and allocate tries one job of each."""
     situation, work = seeded(50066), AppliedWorkload("Deployment", "w0")
-    with situation.opened() as lab, fork(lab) as trial:
+    with situation.opened() as lab, lab.fork() as trial:
         assert explain_endless_moves(trial._parts.scheduler) == ""
         more = removal.cause_removal(situation, lab, work, CauseCode.NOT_ENOUGH_CPU)
         assert more is not None

@@ -12,7 +12,7 @@ import yaml
 from kailab.advice.audit.finding import FindingCode
 from kailab.engine.decisions import PendingCode
 from kailab.evidence.metrics import RULES, read_packaged_file
-from kailab.explain.answer import CauseCode
+from kailab.lab.answer import CauseCode
 from kailab.model.manifests import dump
 from tests.metrics.conftest import job, queue
 

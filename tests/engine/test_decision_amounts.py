@@ -8,9 +8,9 @@ from checks.fuzzing.random_cluster import random_case_input
 from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import EvictionGround, TaskAmounts
-from kailab.engine.queueing.order_records import JobCriterion
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ALLOCATED, GPU, GpuRequest, Status
+from kailab.engine.working.order_criteria import JobCriterion
 
 MIG = "nvidia.com/mig-1g.5gb"
 

@@ -12,9 +12,9 @@ from kailab.evidence.history import LabHistory
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.evidence.subject_timeline import subject_timeline
-from kailab.explain.answer import CauseCode, Verdict
 from kailab.explain.evidence_answers import explain_evidence
 from kailab.lab import Lab
+from kailab.lab.answer import CauseCode, Verdict
 
 
 def queue(name: str, quota: int) -> dict:
@@ -54,7 +54,8 @@ def lived(root: Path, seconds: float) -> LabHistory:
     run = RunFolder.begin(root)
     run.write("a", "test_one", lambda folder: write_test(folder, "a/test_one", [recorder], "passed"))
     run.finish()
-    return LabHistory.of_test(*store.find_lab(root, "a/test_one"))
+    test, lab = store.find_lab(root, "a/test_one")
+    return test.history(lab)
 
 
 @pytest.fixture
@@ -94,7 +95,8 @@ def test_a_name_of_digits_is_told_without_the_quotes_of_yaml(tmp_path: Path) -> 
     run = RunFolder.begin(tmp_path)
     run.write("a", "test_one", lambda folder: write_test(folder, "a/test_one", [recorder], "passed"))
     run.finish()
-    (past,) = LabHistory.of_test(*store.find_lab(tmp_path, "a/test_one")).pods.values()
+    test, recorded = store.find_lab(tmp_path, "a/test_one")
+    (past,) = test.history(recorded).pods.values()
     assert (past.owners, past.workload) == (["Job/123"], "Job default/123")
 
 

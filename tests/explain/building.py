@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.explain.answer import Cause
 from kailab.explain.cause_groups import first_causes, waiting_groups
 from kailab.explain.subject import SubjectRef
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
+from kailab.lab.answer import Cause
 
 OPEN = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 

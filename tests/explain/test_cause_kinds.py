@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kailab.explain.answer import CauseCode
 from kailab.explain.cause_kinds import CAUSE_KINDS, FALLBACK_FINDERS, FINDERS
+from kailab.lab.answer import CauseCode
 
 
 def test_every_code_has_one_entry() -> None:

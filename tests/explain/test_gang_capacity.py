@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.explain.answer import CauseCode
+from kailab.lab.answer import CauseCode
 from tests.explain.building import causes, queue
 from tests.explain.node_building import (
     MODEL,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kailab.explain.answer import CauseCode
 from kailab.explain.questions import ask
 from kailab.lab import Lab
+from kailab.lab.answer import CauseCode
 from tests.builders import job
 from tests.explain.building import queue
 

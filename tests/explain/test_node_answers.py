@@ -9,7 +9,6 @@ import pytest
 from kailab.errors import InputError, NotFound
 from kailab.explain.node_answers import about_nodes
 from kailab.lab import Lab
-from kailab.lab.fork import fork
 from tests.explain.building import queue
 from tests.explain.node_building import MODEL, change_node, deployment, job, on, opened, pod, pool, put, racks
 
@@ -77,7 +76,7 @@ def test_a_queue_rule_stands_beside_nodes_that_would_take_it() -> None:
 
 
 def test_work_that_is_not_applied_is_asked_of_a_fork() -> None:
-    with opened(A100, L4) as lab, fork(lab) as trial:
+    with opened(A100, L4) as lab, lab.fork() as trial:
         put(trial, pod("x", 8))
         [told] = about_nodes(trial, "Pod", "x")
         assert {one.text for one in told.answers} >= {"GPUs 4 in all, wants 8"}

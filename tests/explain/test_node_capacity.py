@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kailab.engine.relaxing.rules import AllTolerated, TopologyGone
-from kailab.explain.answer import CauseCode
 from kailab.explain.causes.waiting_group import waiting_podgroups
 from kailab.explain.subject import SubjectRef
+from kailab.lab.answer import CauseCode
 from tests.explain.building import causes
 from tests.explain.node_building import (
     MODEL,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kailab.explain.answer import CauseCode
 from kailab.lab import Lab
+from kailab.lab.answer import CauseCode
 from tests.explain.building import causes
 from tests.explain.node_building import MODEL, assert_told, change_node, on, opened, pod, pool, put, told
 

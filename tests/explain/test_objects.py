@@ -10,9 +10,9 @@ import pytest
 
 from kailab.advice.health import health
 from kailab.errors import NotFound, Unavailable
-from kailab.explain.answer import CauseCode
 from kailab.explain.questions import ask
 from kailab.lab import Lab
+from kailab.lab.answer import CauseCode
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kailab.errors import InputError
-from kailab.explain.answer import CauseCode
 from kailab.explain.questions import ask
 from kailab.explain.subject import min_member
 from kailab.lab import Lab
+from kailab.lab.answer import CauseCode
 from kailab.whatif.simulation import When, simulate
 from tests.builders import job
 from tests.explain.building import queue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.explain.answer import CauseCode
+from kailab.lab.answer import CauseCode
 from tests.explain.building import queue
 from tests.explain.node_building import deployment, opened, pod, pool, put, told
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.explain.answer import CauseCode
+from kailab.lab.answer import CauseCode
 from tests.explain import node_building
 from tests.explain.building import OPEN, causes, gang, lab, pod, pods, queue, settled
 

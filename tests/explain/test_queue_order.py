@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from kailab.advice.audit import audit
 from kailab.advice.audit.finding import FindingCode
-from kailab.explain.answer import Cause, CauseCode
 from kailab.explain.questions import ask
 from kailab.lab import Lab
-from kailab.lab.fork import fork
+from kailab.lab.answer import Cause, CauseCode
 from kailab.lab.owners import work_title
 from tests.explain.building import causes, gang, lab, pods, queue, settled
 
@@ -163,7 +162,7 @@ def refuted(found: Lab, cause: Cause) -> str:
 
 def still_waits(found: Lab, name: str, cause: Cause) -> bool:
     """Whether it gets nothing though what the cause names has gone."""
-    with closing(fork(found)) as copy:
+    with closing(found.fork()) as copy:
         before = running(copy, name)
         for title in cause.facts["first"]:
             kind, _, other = title.partition(" ")

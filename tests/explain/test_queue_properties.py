@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from kailab.explain.answer import Cause, CauseCode
 from kailab.lab import Lab
+from kailab.lab.answer import Cause, CauseCode
 from tests.explain.building import causes, lab, pods, queue, settled
 
 LEAVES = ("a", "b", "c")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kailab.explain.answer import Step
 from kailab.explain.questions import ask
 from kailab.lab import Lab
+from kailab.lab.answer import Step
 from kailab.lab.change import Apply, Patch, carry_out, read_changes
 from kailab.lab.redacted_changes import redacted_data
 from kailab.whatif.simulation import simulate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.explain.answer import CauseCode
+from kailab.lab.answer import CauseCode
 from kailab.model.labels import EXPECTED_SECONDS, RUN_SECONDS
 from tests.explain.node_building import opened, pod, pool, put, told
 

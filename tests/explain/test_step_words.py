@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kailab.explain.answer import Step
 from kailab.explain.questions import ask
 from kailab.explain.steps.proposals import Disturbance, Proposal, apply, combined, delete
 from kailab.lab import Lab
+from kailab.lab.answer import Step
 from tests.explain.manifests import Object, fleet, job, pod, queue
 
 BLOCKS: list[Object] = [{"name": "halls", "levels": ["lab/block", "kubernetes.io/hostname"]}]

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from kailab.explain.answer import Cause, CauseCode, Step
 from kailab.explain.questions import ask
 from kailab.explain.step_search import find_steps
 from kailab.explain.subject import SubjectRef
 from kailab.fleet import Fleet
 from kailab.lab import Lab
+from kailab.lab.answer import Cause, CauseCode, Step
 from kailab.lab.change import carry_out, read_changes
 from tests.explain.manifests import Object, deployment, fleet, job, pod, podgroup, queue
 

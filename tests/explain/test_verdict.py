@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kailab.explain import verdict
-from kailab.explain.answer import CauseCode, Verdict
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
+from kailab.lab.answer import CauseCode, Verdict
 
 FLEET = """
 apiVersion: kailab.dev/v1

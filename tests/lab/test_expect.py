@@ -6,7 +6,6 @@ import pytest
 
 from kailab.errors import ExpectationFailed, InputError, NotFound, NothingThere
 from kailab.lab import Lab, at_least, at_most, between, eventually, expect, never, stays
-from kailab.lab.fork import fork
 
 RUN_SECONDS = "kailab.dev/run-seconds"
 
@@ -238,7 +237,7 @@ def test_a_fork_knows_whom_the_lab_knew(lent):
     lent.settle()
     lent.delete("job", "a")
     lent.delete("queue", "team-b")
-    with fork(lent) as tried:
+    with lent.fork() as tried:
         expect(tried.job("a")).no_pods()
         expect(tried.queue("team-b")).no_pods()
 

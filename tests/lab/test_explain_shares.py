@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.explain.answer import Answer
 from kailab.explain.questions import ask
 from kailab.lab import Lab
+from kailab.lab.answer import Answer
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 from checks.fuzzing.walk import Walk, steps_of
 from kailab.errors import StateError
 from kailab.lab import Lab
-from kailab.lab.fork import fork
 
 CONFIG = {"tiers": [{"plugins": [{"name": "proportion", "arguments": {"kValue": "1.0"}}]}]}
 
@@ -109,7 +108,7 @@ def test_a_fork_may_be_made_without_some_of_the_objects(crowded):
     ]
     for name, owners in (("of-first", by_both[:1]), ("of-both", by_both)):
         crowded.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners}})
-    with fork(crowded, without=[("Job", ("default", "first"))]) as without:
+    with crowded.fork(without=[("Job", ("default", "first"))]) as without:
         without.settle()
         assert {row.app for row in without.picture().rows} == {"second"}
         left = {

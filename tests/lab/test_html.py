@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 import pytest
 
 from kailab.errors import NothingThere
-from kailab.explain.answer import Explanation
 from kailab.lab import Lab
+from kailab.lab.answer import Explanation
 from kailab.lab.change import Apply
 from kailab.model.markup import SHOWN, html_table
 from kailab.whatif.trial import Alternative, what_if

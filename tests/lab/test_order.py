@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kailab.engine.queueing.order_records import JobCriterion, QueueCriterion
-from kailab.explain.answer import Answer
+from kailab.engine.working.order_criteria import JobCriterion, QueueCriterion
 from kailab.explain.questions import ask
 from kailab.fleet import Fleet, load_fleet
 from kailab.lab import Lab
+from kailab.lab.answer import Answer
 from kailab.lab.picture import Picture
 
 Obj = dict[str, Any]

@@ -8,9 +8,9 @@ import pytest
 
 from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
 from kailab.errors import InputError
-from kailab.explain.answer import Answer
 from kailab.explain.questions import ask
 from kailab.lab import Lab, expect
+from kailab.lab.answer import Answer
 from kailab.scheduler import UsageParams
 
 EVERYTHING = {

@@ -288,7 +288,7 @@ def test_evidence_is_written_whatever_the_outcome(pytester):
 def test_loading_the_plugin_loads_none_of_the_lab():
     code = (
         "import sys, kailab.pytest_plugin.plugin; "
-        "light = ('kailab.errors', 'kailab.exports', 'kailab.extensions', 'kailab.cluster', 'kailab.cluster.registry', 'kailab.cluster.backends', "
+        "light = ('kailab.errors', 'kailab.exports', 'kailab.version', 'kailab.extensions', 'kailab.cluster', 'kailab.cluster.registry', 'kailab.cluster.backends', "
         "'kailab.undertest', 'kailab.undertest.selection', 'kailab.undertest.registry'); "
         "print([m for m in sys.modules if m.startswith('kailab.') and not m.startswith('kailab.pytest_plugin')"
         " and m not in light]"

@@ -19,6 +19,7 @@ from kailab.cluster.controlplane import kwok
 from kailab.cluster.controlplane.credentials import ADMIN_GROUP, Authority, Pair, signing_key, write_kubeconfig
 from kailab.cluster.controlplane.ports import LOOPBACK
 from kailab.cluster.controlplane.supervision import ProcessRecord, new_process_record
+from kailab.cluster.stages import write_stages
 from kailab.cluster.stages.nodes import HEARTBEAT_SECONDS
 from kailab.model.private_files import make_folder
 
@@ -84,8 +85,6 @@ class Programs:
             self.identity(name, f"system:{name}", (ADMIN_GROUP,))
         self.identity(KWOK, "kwok-controller", (ADMIN_GROUP,))
         if stages is None:
-            from kailab.cluster.stages import write_stages
-
             stages = self.folder / "stages.yaml"
             write_stages(stages)
         text = stages.read_text(encoding="utf-8")

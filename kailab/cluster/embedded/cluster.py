@@ -17,9 +17,9 @@ from kailab.cluster.embedded.storage.state_file import collection_paused, read_s
 from kailab.cluster.embedded.storage.store import ObjectStore, Reference, key_of
 from kailab.cluster.embedded.updates import SERVERS, Updates
 from kailab.cluster.memorywatch import MemoryWatch
-from kailab.cluster.protocol import Object, Severity, WatchEvent
+from kailab.cluster.protocol import Object, Severity, WatchEvent, write_sequentially
 from kailab.cluster.selectors import matches, selector_of
-from kailab.cluster.writes import Chain, Subresource, WriteOutcome, write_sequentially
+from kailab.cluster.writes import Chain, Subresource, WriteOutcome
 from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
 from kailab.model.defaults import with_host_ports
 from kailab.model.times import format_time

@@ -39,7 +39,7 @@ from kailab.cluster.kind.docker import check_docker, node_containers, provide_im
 from kailab.cluster.kind.kind_command import KindCommand, check_library, check_name
 from kailab.cluster.kind.options import choose_options, cluster_config, name_for
 from kailab.cluster.processes import find_process, this_process
-from kailab.components import ComponentCache
+from kailab.components import ComponentCache, find_components
 from kailab.errors import ConnectError, StateError
 from kailab.model import decoding
 from kailab.model.private_files import make_folder, write_text
@@ -247,8 +247,6 @@ class KindPlane(SupervisedCluster):
 
     @classmethod
     def _recovered(cls, folder: Path, name: str) -> KindPlane:
-        from kailab.components import find_components
-
         choices = choose_options()
         # Listing clusters needs no kubectl, which is looked up only if there is something to recover.
         maker_of = KindCommand(choices.kind, choices.kind)

@@ -5,7 +5,7 @@ Source: KAI's AllocateJob.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kailab.engine.decisions import PendingCode
 from kailab.engine.ledger import FailedAttempt
@@ -16,8 +16,23 @@ from kailab.engine.queueing.order import member_key, tasks_to_allocate
 from kailab.engine.session import Session
 from kailab.engine.working.state import Job, Member, WPodSet, WSubGroup, WTask
 
-if TYPE_CHECKING:
-    from kailab.engine.placing.reservations import NodeReservations
+
+class Reservations(Protocol):
+    """Nodes kept free for jobs without room. Implemented by ``kailab.engine.placing.reservations``."""
+
+    def turn(self, job: Job) -> None:
+        """Note that the job is tried now."""
+
+    def consider(self, job: Job) -> None:
+        """Keep nodes for a job that found no room, or was held back."""
+
+    def admit(self, job: Job, mark: int) -> bool:
+        """True if a job that was placed since ``mark`` may keep its place, or gets another one. Otherwise its placement
+        is undone.
+        """
+
+    def refuse(self, job: Job) -> str | None:
+        """Why the evictions made for a job may not be decided; None if they may."""
 
 
 class Allocator:
@@ -25,7 +40,7 @@ class Allocator:
     ``reservations``: nodes that are kept free, if configured.
     """
 
-    reservations: NodeReservations | None = None
+    reservations: Reservations | None = None
 
     def __init__(self, session: Session) -> None:
         self.session = session

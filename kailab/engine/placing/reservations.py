@@ -21,10 +21,10 @@ from kailab.engine.placing.allocation import Allocator
 from kailab.engine.policies.job_reservations import ChosenReservation
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.queueing.order import tasks_to_allocate
-from kailab.engine.session import Session, Zones
+from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import moment_text
 from kailab.engine.snapshot.records import Status
-from kailab.engine.working.state import Job, Member, WTask
+from kailab.engine.working.state import Job, Member, WTask, Zones
 
 _RUNS = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)
 

@@ -4,5 +4,5 @@
 interface of user policies, with what they see in ``views`` and ``dispatching``. ``job_orders``, ``node_scores``,
 ``queue_shares`` and ``job_reservations`` call them. ``ranking`` orders jobs (by ``weighted_score`` if configured),
 ``victim_order`` orders victims. ``eviction_limits`` and ``taken_ratio`` bound evictions, ``budget`` bounds searches,
-and ``constraint_removal`` removes topology constraints.
+and ``constraint_removal`` removes topology constraints. ``session_contract`` is the session as these modules read it.
 """

@@ -15,7 +15,7 @@ from kailab.engine.snapshot.records import ACTIVE, ON_NODE
 from kailab.engine.working.state import WTask
 
 if TYPE_CHECKING:
-    from kailab.engine.session import Session
+    from kailab.engine.policies.session_contract import PolicySession
 
 
 class EvictionLimits:
@@ -27,7 +27,7 @@ class EvictionLimits:
         self._used: dict[int, int] = {}
         self.on = self._most is not None or bool(self._by_priority)
 
-    def refuses(self, session: Session, mark: int) -> str | None:
+    def refuses(self, session: PolicySession, mark: int) -> str | None:
         """Why the changes since ``mark`` may not be decided in this cycle; None if they may."""
         if not self.on:
             return None
@@ -42,7 +42,7 @@ class EvictionLimits:
                 return _refusal_text(number, most - self._used.get(priority, 0), most, f" of priority {priority}")
         return None
 
-    def count(self, session: Session, mark: int) -> None:
+    def count(self, session: PolicySession, mark: int) -> None:
         """Record the evictions since ``mark``. Call before they are committed."""
         if self.on:
             for priority, number in _evictions(session, mark).items():
@@ -55,7 +55,7 @@ def _refusal_text(number: int, left: int, most: int, priority_text: str) -> str:
     return f"it would take {evictions}{priority_text}, and the maximum of {most} a cycle leaves {max(0, left)}{never}"
 
 
-def _evictions(session: Session, mark: int) -> dict[int, int]:
+def _evictions(session: PolicySession, mark: int) -> dict[int, int]:
     """Priority -> number of tasks that lose their place."""
     counts: dict[int, int] = {}
     for task in tasks_losing_places(session, mark):
@@ -65,7 +65,7 @@ def _evictions(session: Session, mark: int) -> dict[int, int]:
     return counts
 
 
-def tasks_losing_places(session: Session, mark: int) -> list[WTask]:
+def tasks_losing_places(session: PolicySession, mark: int) -> list[WTask]:
     """Tasks that hold something in the cluster and lose it by the changes since ``mark``, also if they get another
     place.
     """

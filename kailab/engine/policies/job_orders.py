@@ -21,7 +21,7 @@ from kailab.errors import PolicyError, describe_error
 
 if TYPE_CHECKING:
     from kailab.engine.decisions import QueueState
-    from kailab.engine.session import Session
+    from kailab.engine.policies.session_contract import PolicySession
 
 MOST_PARTS = 32
 """The most parts of a key or cost, because each job's is stored and compared with all others."""
@@ -38,7 +38,7 @@ _MINIMUM: tuple[Literal["below"], Literal["at"], Literal["above"]] = ("below", "
 class JobViews:
     """Views of the jobs of one cycle. ``divided``: fair shares are divided already, so that queue balances are known."""
 
-    def __init__(self, session: Session, *, divided: bool = True) -> None:
+    def __init__(self, session: PolicySession, *, divided: bool = True) -> None:
         self._session = session
         self._divided = divided
 
@@ -74,7 +74,7 @@ class JobViews:
 class ChosenOrder:
     """Calls a ``JobOrder`` in one cycle."""
 
-    def __init__(self, session: Session, choice: PolicyChoice) -> None:
+    def __init__(self, session: PolicySession, choice: PolicyChoice) -> None:
         self._policy = make_policy(choice, JobOrder)
         self._choice = choice
         self._views = JobViews(session)
@@ -110,7 +110,7 @@ class ChosenOrder:
 class ChosenVictims:
     """Calls a ``VictimOrder`` in one cycle."""
 
-    def __init__(self, session: Session, choice: PolicyChoice) -> None:
+    def __init__(self, session: PolicySession, choice: PolicyChoice) -> None:
         self._policy = make_policy(choice, VictimOrder)
         self._choice = choice
         self._views = JobViews(session)

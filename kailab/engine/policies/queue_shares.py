@@ -17,11 +17,11 @@ from kailab.engine.snapshot.records import Queue, Share
 from kailab.engine.working.queues import WQueue
 
 if TYPE_CHECKING:
-    from kailab.engine.session import Session
+    from kailab.engine.policies.session_contract import PolicySession
     from kailab.engine.working.state import Job
 
 
-def queues_for_division(session: Session) -> Sequence[Queue]:
+def queues_for_division(session: PolicySession) -> Sequence[Queue]:
     """The queues among which this cycle divides, as they are or as a policy changes them. Their amounts must be known.
     Raises PolicyError.
     """
@@ -33,7 +33,7 @@ def queues_for_division(session: Session) -> Sequence[Queue]:
 class _ChosenShares:
     """Calls a ``QueueShares`` in one cycle."""
 
-    def __init__(self, session: Session, choice: PolicyChoice) -> None:
+    def __init__(self, session: PolicySession, choice: PolicyChoice) -> None:
         self._session = session
         self._choice = choice
         self._policy = make_policy(choice, QueueShares)

@@ -26,14 +26,14 @@ from kailab.engine.policies.contract import JobOrder, QueueShares, make_policy
 from kailab.engine.policies.job_orders import ChosenOrder, ChosenVictims
 from kailab.engine.policies.switches import JOB_ORDER
 from kailab.engine.policies.weighted_score import Score, Scores, has_its_turn, waiting_since
-from kailab.engine.queueing.order_records import JobCriterion
 from kailab.engine.working.jobindex import JobIndex
+from kailab.engine.working.order_criteria import JobCriterion
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job
 from kailab.errors import PolicyError
 
 if TYPE_CHECKING:
-    from kailab.engine.session import Session
+    from kailab.engine.policies.session_contract import PolicySession
 
 Key = tuple[Any, ...]
 
@@ -41,7 +41,7 @@ Key = tuple[Any, ...]
 class Ranking:
     """The job order of one cycle. ``scores`` is None without a weighted order."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: PolicySession) -> None:
         config, switches = session.config, session.switches
         self.subgroup_order = switches.subgroup_order
         self._session = session
@@ -221,7 +221,7 @@ class Ranking:
         return numbers
 
 
-def attach(session: Session) -> Ranking | None:
+def attach(session: PolicySession) -> Ranking | None:
     """Order the working set's jobs as configured until ``detach``. None if that is KAI's order.
 
     Each cycle computes the keys of all waiting jobs again, because they depend on time or on other jobs. Victims are
@@ -251,14 +251,14 @@ def attach(session: Session) -> Ranking | None:
     return ranking
 
 
-def detach(session: Session) -> None:
+def detach(session: PolicySession) -> None:
     """Return to KAI's order."""
     # Otherwise the cycle's sorted lists would live until garbage collection, thousands of entries each time.
     session.waiting, session.victims = session.working.waiting, session.working.victims
     _rank_by(session, None)
 
 
-def _rank_by(session: Session, ranking: Ranking | None) -> None:
+def _rank_by(session: PolicySession, ranking: Ranking | None) -> None:
     """Set the ranking of all jobs. Cached tasks are dropped only if the order of a job's tasks changes."""
     plain_tasks, by_name = not session.switches.task_order, not session.switches.subgroup_order
     for job in session.jobs.values():

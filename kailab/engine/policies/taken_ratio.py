@@ -13,7 +13,7 @@ from kailab.engine.snapshot.amounts import number, quantity_text
 from kailab.engine.working.queues import Amounts
 
 if TYPE_CHECKING:
-    from kailab.engine.session import Session
+    from kailab.engine.policies.session_contract import PolicySession
 
 
 def counting(asked: Amounts) -> tuple[int, ...]:
@@ -37,7 +37,7 @@ class TakenRatioLimit:
         self._asked = asked
         self._least = None
 
-    def allows(self, session: Session, mark: int) -> bool:
+    def allows(self, session: PolicySession, mark: int) -> bool:
         if self._most is None:
             return True
         taken = [0, 0, 0]

@@ -27,7 +27,7 @@ from kailab.engine.working.layout import GPUS
 from kailab.engine.working.state import Job
 
 if TYPE_CHECKING:
-    from kailab.engine.session import Session
+    from kailab.engine.policies.session_contract import PolicySession
 
 
 STEP = 1e-6
@@ -63,7 +63,7 @@ def waiting_since(job: Job) -> float | None:
 class Scores:
     """Scores of the jobs of one cycle, computed on first use."""
 
-    def __init__(self, session: Session, weights: WeightedOrder) -> None:
+    def __init__(self, session: PolicySession, weights: WeightedOrder) -> None:
         self._session = session
         self._weights = weights
         levels = sorted({job.record.priority for job in session.jobs.values() if job.pending or job.used})

@@ -5,7 +5,7 @@ Source: KAI's proportion queue order, priority, elastic, taskorder and subgroupo
 
 from __future__ import annotations
 
-from kailab.engine.queueing.order_records import JobCriterion, QueueCriterion
+from kailab.engine.working.order_criteria import JobCriterion, QueueCriterion
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, Member, WPodSet, WTask
 

@@ -6,7 +6,7 @@ Records (``kailab.engine.snapshot.records``) are the input; a cycle changes thes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,15 +22,34 @@ from kailab.engine.snapshot.records import (
     Status,
     SubGroup,
     Task,
+    ZoneShare,
 )
 from kailab.engine.working.layout import Layout
+from kailab.engine.working.order_criteria import JobCriterion
 
 if TYPE_CHECKING:
-    from kailab.engine.policies.ranking import Ranking
     from kailab.engine.snapshot.records import PodSet as PodSetRecord
 
 Place = tuple[str, tuple[str, ...]]  # node name, GPU groups
 Uids = frozenset[str]  # of PodGroups
+
+
+class JobRanking(Protocol):
+    """A configured order of jobs. Implemented by ``kailab.engine.policies.ranking``."""
+
+    @property
+    def criteria(self) -> tuple[JobCriterion, ...]:
+        """The criteria behind the parts of ``order_key``."""
+
+    @property
+    def subgroup_order(self) -> bool:
+        """True if KAI's subgrouporder plugin orders the subgroups of a job."""
+
+    def order_key(self, job: Job) -> tuple[Any, ...]:
+        """Serving order: the smallest first."""
+
+    def victim_key(self, job: Job, state: int) -> tuple[Any, ...]:
+        """Eviction order: the largest first. ``state``: the job's elastic state."""
 
 
 class ShapeInfo:
@@ -216,7 +235,7 @@ class Job:
         self.last_start: float | None = None
         self.last_evicted: float | None = None
         self.unassigned_tasks: dict[str, WTask] = {}  # tasks that name an unknown subgroup
-        self.ranking: Ranking | None = None  # set while a cycle with a configured order runs
+        self.ranking: JobRanking | None = None  # set while a cycle with a configured order runs
         self._set_record(record)
 
     def _set_record(self, record: PodGroup) -> None:
@@ -359,3 +378,17 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<job {self.record.name}>"
+
+
+Zones = tuple[ZoneShare, ...]
+Situation = tuple[Status, str, tuple[str, ...], tuple[Place, ...], bool, Zones]
+
+
+class JournalEntry(NamedTuple):
+    """One change: a task and its state before. ``again``: the task was evicted a second time, which changed only its
+    queue's account.
+    """
+
+    task: WTask
+    before: Situation
+    again: bool = False

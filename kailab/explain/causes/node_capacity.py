@@ -33,7 +33,6 @@ from kailab.engine.snapshot.records import GPU, Constraint
 from kailab.engine.working.domains import Domain, DomainTree
 from kailab.engine.working.layout import CPU, GPUS, MEMORY, MIG_PREFIX, PODS
 from kailab.engine.working.state import Member, ShapeInfo, WSubGroup, WTask
-from kailab.explain.answer import Cause, CauseCode, ObjectRef
 from kailab.explain.causes.node_facts import (
     NodeFacts,
     amount,
@@ -48,6 +47,7 @@ from kailab.explain.causes.node_facts import (
 from kailab.explain.causes.node_restrictions import closed_node_causes, cordon_cause, taint_cause
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.subject import workload_podgroups
+from kailab.lab.answer import Cause, CauseCode, ObjectRef
 from kailab.lab.wording import capitalized, count, some
 
 

@@ -15,7 +15,6 @@ from kailab.engine.snapshot.records import GPU, NodeTerm, Requirement, Taint
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import ShapeInfo
-from kailab.explain.answer import Cause, CauseCode, ObjectRef
 from kailab.explain.causes.node_facts import (
     amount,
     amount_figure,
@@ -29,6 +28,7 @@ from kailab.explain.causes.node_facts import (
     requirement_text,
 )
 from kailab.explain.causes.waiting_group import WaitingPodGroup
+from kailab.lab.answer import Cause, CauseCode, ObjectRef
 from kailab.lab.wording import capitalized, some
 from kailab.model.labels import NODE_POOL
 from kailab.scheduler.reading import references

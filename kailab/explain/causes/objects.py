@@ -13,11 +13,11 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import MadePreemptible, PriorityGiven
 from kailab.evidence.entries import PodRow
-from kailab.explain.answer import Cause, CauseCode, ObjectRef
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.evictions import latest_event
 from kailab.explain.subject import min_member
 from kailab.grouping.default import DEFAULT_QUEUE
+from kailab.lab.answer import Cause, CauseCode, ObjectRef
 from kailab.lab.inert_kinds import makes_no_pods, why_no_pods
 from kailab.lab.owners import owned_by, owners_of
 from kailab.lab.wording import count, some
@@ -78,7 +78,9 @@ def _named_by_template(group: WaitingPodGroup, known: Container[str]) -> str:
 
 def _named_by_label(group: WaitingPodGroup, known: Container[str]) -> str:
     pod = group.pod(group.pods[0])
-    named = [((obj["metadata"].get("labels") or {}).get(PRIORITY_CLASS)) for obj in (pod, *owners_of(group.lab, pod))]
+    named = [
+        ((obj["metadata"].get("labels") or {}).get(PRIORITY_CLASS)) for obj in (pod, *owners_of(group.lab.cluster, pod))
+    ]
     if group.podgroup is not None:
         named.append(group.podgroup["spec"].get("priorityClassName"))
     return next((str(name) for name in named if name and name not in known), "")
@@ -243,7 +245,7 @@ def _with_owned(group: WaitingPodGroup) -> Iterator[Object]:
     obj = group.state.object
     if obj is not None and obj["kind"] not in ("Pod", "PodGroup", "Queue"):
         yield obj
-        yield from owned_by(group.lab, obj)
+        yield from owned_by(group.lab.cluster, obj)
 
 
 def _ref(obj: Any) -> ObjectRef:
@@ -338,7 +340,7 @@ def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Cause]:
 def _names_it(group: WaitingPodGroup, name: str) -> bool:
     """Whether the pod, an owner or the PodGroup names the queue itself."""
     pod = group.pod(group.pods[0])
-    owners = (group.podgroup, pod, *owners_of(group.lab, pod))
+    owners = (group.podgroup, pod, *owners_of(group.lab.cluster, pod))
     return any(name in ((obj or {}).get("metadata", {}).get("labels") or {}).values() for obj in owners)
 
 

@@ -21,8 +21,8 @@ from kailab.engine.relaxing.rules import (
     RoomGiven,
 )
 from kailab.engine.snapshot.records import ALLOCATED, UNLIMITED
-from kailab.explain.answer import Cause, CauseCode, ObjectRef
 from kailab.explain.causes.waiting_group import WaitingPodGroup
+from kailab.lab.answer import Cause, CauseCode, ObjectRef
 from kailab.lab.owners import work_title
 from kailab.lab.wording import amount_text, capitalized, some
 from kailab.model.times import format_time

@@ -28,7 +28,6 @@ from kailab.engine.report.serving import serving_positions as in_turn
 from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import moment_text, number
 from kailab.engine.snapshot.records import Status
-from kailab.explain.answer import Cause, CauseCode
 from kailab.explain.causes.queue_limits import (
     podgroup_ref,
     queue_ref,
@@ -40,6 +39,7 @@ from kailab.explain.causes.queue_limits import (
     workload_titles,
 )
 from kailab.explain.causes.waiting_group import WaitingPodGroup
+from kailab.lab.answer import Cause, CauseCode
 from kailab.lab.picture import group_of
 from kailab.lab.wording import amount_text, capitalized, count, gpus, some
 

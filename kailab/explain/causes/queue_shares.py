@@ -18,7 +18,6 @@ from kailab.engine.relaxing.rules import (
 )
 from kailab.engine.report.eviction_blockers import EvictionBlocker, Holder, ReachableCapacity
 from kailab.engine.snapshot.records import UNLIMITED
-from kailab.explain.answer import Cause, CauseCode
 from kailab.explain.causes.queue_limits import demand_text, queue_ref, queue_share, queue_title, quota_words
 from kailab.explain.causes.queue_order import (
     find_blocked_victims,
@@ -27,6 +26,7 @@ from kailab.explain.causes.queue_order import (
     without_own_delay,
 )
 from kailab.explain.causes.waiting_group import WaitingPodGroup
+from kailab.lab.answer import Cause, CauseCode
 from kailab.lab.wording import amount_text, capitalized, some
 
 

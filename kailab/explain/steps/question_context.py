@@ -10,8 +10,8 @@ from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState, TaskAmounts
 from kailab.evidence.entries import PodRow
 from kailab.evidence.shares import queue_ancestry
-from kailab.explain.answer import Cause
 from kailab.explain.subject import PodsAtMoment, SubjectRef
+from kailab.lab.answer import Cause
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.model.objects import parent_of
@@ -77,7 +77,7 @@ class QuestionContext:
         """The top owner of an object; the object itself if it has none."""
         key = obj["metadata"]["uid"]
         if key not in self._tops:
-            self._tops[key] = top_of(self.lab, obj)
+            self._tops[key] = top_of(self.lab.cluster, obj)
         return self._tops[key]
 
     @cached_property

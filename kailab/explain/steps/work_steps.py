@@ -34,7 +34,6 @@ from kailab.explain.steps.proposals import (
     spec_patch,
 )
 from kailab.explain.steps.question_context import QuestionContext, kind_and_name, object_key
-from kailab.lab.fork import fork
 from kailab.lab.wording import count, elapsed, gpus, some
 from kailab.model import labels
 from kailab.model.kind import field_of
@@ -354,7 +353,7 @@ def wait(context: QuestionContext) -> Iterator[ProposalFamily]:
     if not _anything_due(context):
         return
     moments = max(3, min(MOST_MOMENTS, AFFORDABLE_PODS // max(1, len(context.picture.pods))))
-    with closing(fork(context.lab)) as copy:
+    with closing(context.lab.fork()) as copy:
         start = copy.now
         seconds: float | None = None
         try:

@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kailab import __version__
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.storage.state_file import write_state
 from kailab.errors import InputError
 from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
 from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import Decider, SchedulerUnderTest
+from kailab.version import __version__
 
 # Showing a lab runs no controllers and no scheduler.
 if TYPE_CHECKING:

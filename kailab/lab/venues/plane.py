@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kailab.cluster.kubernetes import Connection
+from kailab.components import find_components, get_components
 from kailab.errors import ConnectError, InputError, StateError
 from kailab.evidence.decision_file import SchedulerDecisions, read_decisions
 from kailab.lab.spec import LabSpec
@@ -234,8 +235,6 @@ def _operators(options: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _programs(folder: Path | None, kubernetes: str | None, get: bool, tell: Tell) -> ComponentSet:
-    from kailab.components import find_components, get_components
-
     return get_components(kubernetes, folder, tell=tell) if get else find_components(kubernetes, folder)
 
 

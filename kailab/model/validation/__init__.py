@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from kailab.model.kinds import KINDS, part
 from kailab.model.validation import core
 from kailab.model.validation.advice import advise_work
@@ -68,8 +70,6 @@ def _made(make: Callable[[], Check]) -> Check:
 def _check_record(faults: Faults, obj: dict[str, Any], kind: str) -> None:
     """Check that the object can be decoded, so that no later reader meets wrong types. For kinds that kailab does not decode, only the
     metadata is checked."""
-    import msgspec
-
     from kailab.model import decoding
     from kailab.model.records import AnyObject
 

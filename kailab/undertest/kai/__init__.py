@@ -18,6 +18,7 @@ from kailab.model import labels
 from kailab.model.objects import Object
 from kailab.undertest.contract import EvictionCondition, EvictionFinder, Plane, SchedulerProcesses, SchedulerUnderTest
 from kailab.undertest.kai import messages
+from kailab.undertest.kai.messages import EvictionEvents
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -76,8 +77,6 @@ class Kai(SchedulerUnderTest):
         return translate_topologies(objects, there)
 
     def stopped(self, there: Cluster) -> EvictionFinder | None:
-        from kailab.undertest.kai.messages import EvictionEvents
-
         dialect = self._dialect()
         leaves_a_condition = dialect is None or dialect.has_flag("scheduler", "update-pod-eviction-condition")
         return None if leaves_a_condition else EvictionEvents(there)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from kailab.cluster.connect import connect
 from kailab.cluster.controlplane.credentials import Authority
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports, is_free_everywhere
+from kailab.cluster.install import install
 from kailab.cluster.protocol import Cluster
 from kailab.errors import AlreadyExists, InputError, KailabError, NotFound
 from kailab.model import labels
@@ -389,8 +390,6 @@ class KaiProcesses(LocalProcesses):
 def prepare(cluster: Cluster, kai: KaiFolder) -> None:
     """Apply what an installation of KAI creates: its CRDs, priority classes, namespaces, and the account of its reservation pods.
     Idempotent."""
-    from kailab.cluster.install import install
-
     install_definitions(cluster, [*kai.crds, *missing_definitions(kai)], "KAI")
     install(cluster)
     for obj in (

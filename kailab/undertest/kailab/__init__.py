@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kailab import __version__
 from kailab.model import labels
 from kailab.undertest.contract import EvictionCondition, InProcessScheduler, Plane, SchedulerUnderTest, SchedulerWiring
 from kailab.undertest.kai import messages
+from kailab.version import __version__
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet

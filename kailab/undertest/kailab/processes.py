@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kailab import __version__
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
 from kailab.model.files import read_bytes
@@ -15,6 +14,7 @@ from kailab.model.private_files import write_bytes
 from kailab.undertest import programs
 from kailab.undertest.contract import IdleDetector, Plane, StartSettings, Tell
 from kailab.undertest.programs import LocalProcesses, Program, fetch_url
+from kailab.version import __version__
 
 SCHEDULER = "kailab-scheduler"
 """The name of the process beside a plane."""

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import yaml
@@ -120,8 +121,6 @@ def _check(path: Path, context: str | None) -> str:
 
 def _in_a_loop_of_its_own(work: Any) -> None:
     """Run in a new thread with its own loop, because this thread may be running one already."""
-    from threading import Thread
-
     failed: list[BaseException] = []
 
     def run() -> None:

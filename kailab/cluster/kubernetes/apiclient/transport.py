@@ -29,6 +29,7 @@ import aiohttp
 import msgspec
 import tenacity
 from aiohttp.abc import AbstractStreamWriter
+from yarl import URL
 
 from kailab.cluster.kubernetes.apiclient.connection import Connection
 from kailab.errors import (
@@ -543,16 +544,12 @@ class Transport:
         await self._ready()
 
     def _url(self, path: str) -> Any:
-        from yarl import URL
-
         return URL(f"{self.connection.server}{path}", encoded=True)  # ApiResource.path has quoted it
 
     # --- the first request --------------------------------------------------------------------------------------------
 
     def check(self, patience: float = 3.0) -> str:
         """The server's version. Raises ConnectError with the reason if it can't be used."""
-        import msgspec
-
         server = self.connection.told
 
         async def ask(path: str) -> HttpAnswer:

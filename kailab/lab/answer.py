@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from kailab.lab.wording import count, some
+from kailab.model import markup
 
 
 class CauseCode(StrEnum):
@@ -229,8 +230,6 @@ class Answer:
         return "\n".join(self.lines(everything=True))
 
     def _repr_html_(self) -> str:
-        from kailab.model import markup
-
         return markup.lines(self.lines(everything=True))
 
     def indented(self, by: str = "  ") -> str:
@@ -291,8 +290,6 @@ class Explanation:
         return "\n".join(self.lines)
 
     def _repr_html_(self) -> str:
-        from kailab.model import markup
-
         return markup.lines(self.lines)
 
     def indented(self, by: str = "  ") -> str:

@@ -1,0 +1,128 @@
+"""An open lab as the modules see it that ``Lab`` calls: ``Lab`` imports them, so they can't import it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from kailab.cluster.protocol import Object
+    from kailab.cluster.writes import Subresource
+    from kailab.engine.config import EngineConfig
+    from kailab.evidence.decision_log import DecisionLog
+    from kailab.lab.answer import Answer
+    from kailab.lab.intake import Applied, Source
+    from kailab.lab.picture import Picture
+    from kailab.lab.seen_names import SeenNames
+    from kailab.lab.spec import LabSpec
+    from kailab.lab.venues.contract import LabCluster, Venue
+    from kailab.scheduler import UsageParams
+    from kailab.scheduler.observers import Observers
+    from kailab.undertest.contract import SchedulerUnderTest
+
+
+class OpenLab(Protocol):
+    """A lab. ``kailab.lab.lab.Lab`` implements this and describes each member."""
+
+    @property
+    def venue(self) -> Venue: ...
+
+    @property
+    def spec(self) -> LabSpec: ...
+
+    @property
+    def cluster(self) -> LabCluster: ...
+
+    @property
+    def base(self) -> Path | None: ...
+
+    @property
+    def observers(self) -> Observers: ...
+
+    @property
+    def log(self) -> DecisionLog: ...
+
+    @property
+    def seen_names(self) -> SeenNames: ...
+
+    @property
+    def last_expectation(self) -> str: ...
+
+    @property
+    def shares_pictures(self) -> bool: ...
+
+    @property
+    def fleet(self) -> str: ...
+
+    @property
+    def scheduler(self) -> str: ...
+
+    @property
+    def under_test(self) -> SchedulerUnderTest: ...
+
+    @property
+    def backend(self) -> str: ...
+
+    @property
+    def kubernetes(self) -> str: ...
+
+    @property
+    def config(self) -> EngineConfig: ...
+
+    @property
+    def usage(self) -> UsageParams: ...
+
+    @property
+    def adopt_default_scheduler(self) -> bool: ...
+
+    @property
+    def devices(self) -> bool: ...
+
+    @property
+    def opened(self) -> float: ...
+
+    @property
+    def now(self) -> float: ...
+
+    def facts(self) -> dict[str, Any]: ...
+
+    def kind(self, text: str) -> str: ...
+
+    def space_of(self, kind: str, name: str, namespace: str | None) -> str | None: ...
+
+    def apply(self, *sources: Source, namespace: str = "default", strict: bool = False) -> Applied: ...
+
+    def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied: ...
+
+    def patch(
+        self,
+        kind: str,
+        name: str,
+        patch: dict[str, Any],
+        namespace: str = "default",
+        subresource: Subresource = "",
+    ) -> Object: ...
+
+    def picture(self, like: Picture | None = None) -> Picture: ...
+
+    def settle(self) -> None: ...
+
+    def settle_if_changed(self) -> None: ...
+
+    def advance(self, seconds: float) -> None: ...
+
+    def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]: ...
+
+    def explain(
+        self,
+        kind: str,
+        name: str,
+        namespace: str = "default",
+        *,
+        everything: bool = False,
+        tried: bool = True,
+        picture: Picture | None = None,
+    ) -> Answer: ...
+
+    def noted_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None: ...
