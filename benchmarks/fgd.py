@@ -38,7 +38,7 @@ from msgspec import structs
 from benchmarks.fgd_table import Row, beside, markdown, published
 from kailab.engine import (
     EngineConfig,
-    GpuRequest,
+    GpuFraction,
     Node,
     PodGroup,
     Queue,
@@ -154,7 +154,7 @@ def arriving(jobs: Iterable[TraceJob]) -> Iterator[PodGroup | Task]:
 
 
 def _shape(job: TraceJob) -> Shape:
-    gpu = GpuRequest(devices=job.gpus, portion=job.share) if job.gpus else GpuRequest()
+    gpu = GpuFraction.of(job.gpus, job.share)
     models = (Requirement(key=GPU_PRODUCT, operator="In", values=job.models),) if job.models else ()
     terms = (NodeTerm(requirements=models),) if models else ()
     return Shape(cpu=job.cpu_millis, memory=job.memory_mib << 20, gpu=gpu, terms=terms)

@@ -111,7 +111,7 @@ def _nodes(case_input: CaseInput, tasks: Iterable[Task], when: str) -> list[str]
             gpu = task.shape.gpu
             if gpu.shared:
                 part = (
-                    Fraction(gpu.memory_mib, node.gpu_memory_mib or 1) if gpu.memory_mib else Fraction(gpu.portion, GPU)
+                    Fraction(gpu.memory_mib, node.gpu_memory_mib or 1) if gpu.by_memory else Fraction(gpu.portion, GPU)
                 )
                 if len(task.gpu_groups) != gpu.devices:
                     violations.append(f"{task.uid} wants {gpu.devices} shared devices and has {len(task.gpu_groups)}")
@@ -119,7 +119,7 @@ def _nodes(case_input: CaseInput, tasks: Iterable[Task], when: str) -> list[str]
                     shares[group] = shares.get(group, Fraction()) + part
             else:
                 devices += claims.devices(task)
-            for name, amount in (*task.shape.extended, *gpu.mig):
+            for name, amount in (*task.shape.extended, *gpu.profiles):
                 extended[name] = extended.get(name, 0) + amount
         used = {
             "GPUs": ((devices + len(shares)) * GPU, node.gpus),
@@ -152,8 +152,8 @@ def held(case_input: CaseInput, tasks: Iterable[Task], preemptible_too: bool = T
         if group is None or task.status not in COUNTED or not (preemptible_too or not group.preemptible):
             continue
         gpu = task.accepted or task.shape.gpu
-        milli = sum(count * mig_gpus(name) * GPU for name, count in gpu.mig) + sum(n for _, n in gpu.dra) * GPU
-        milli += gpu.devices * (gpu.memory_mib * GPU // memory if gpu.memory_mib and memory else gpu.portion)
+        milli = sum(count * mig_gpus(name) * GPU for name, count in gpu.profiles) + gpu.claimed_devices * GPU
+        milli += gpu.devices * (gpu.memory_mib * GPU // memory if gpu.by_memory and memory else gpu.portion)
         present = own.get(group.queue, Amounts())
         own[group.queue] = Amounts(
             present.cpu + task.shape.cpu, present.memory + task.shape.memory, present.gpu + milli

@@ -8,7 +8,8 @@ import msgspec
 
 from checks.case_input import ACTIVE, NOW, PLACED, CaseInput
 from kailab.engine.decisions import Decisions, Pipeline
-from kailab.engine.snapshot.records import GPU, GpuRequest, Node, PodGroup, ResourceClaim, Status, Task, ZoneShare
+from kailab.engine.snapshot.gpu_requests import GpuFraction, GpuRequest
+from kailab.engine.snapshot.records import GPU, Node, PodGroup, ResourceClaim, Status, Task, ZoneShare
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.numa import Zones
 from kailab.engine.working.workingset import WorkingSet
@@ -217,16 +218,16 @@ def accepted_share(gpu: GpuRequest, device_mib: int) -> GpuRequest | None:
     """What a request for GPU memory holds of devices of this size, rounded up to a hundredth as in KAI; None for other
     requests.
     """
-    if not gpu.memory_mib or not device_mib:
+    if not gpu.by_memory or not device_mib:
         return None
-    return GpuRequest(devices=gpu.devices, portion=-(-gpu.memory_mib * 100 // device_mib) * GPU // 100)
+    return GpuFraction.of(gpu.devices, -(-gpu.memory_mib * 100 // device_mib) * GPU // 100)
 
 
 def whole_devices(gpu: GpuRequest) -> int:
     """Whole devices of a task, plain or through resource claims."""
-    if gpu.dra:
-        return sum(count for _, count in gpu.dra)
-    return 0 if gpu.shared or gpu.mig else gpu.devices
+    if gpu.claimed:
+        return gpu.claimed_devices
+    return 0 if gpu.shared else gpu.devices
 
 
 class ClaimedDeviceCounter:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kailab.engine.snapshot.gpu_requests import NO_GPU, WholeGpus
 from kailab.engine.snapshot.records import (
     GPU,
     Constraint,
-    GpuRequest,
     Node,
     PodGroup,
     PodSet,
@@ -39,7 +39,7 @@ RACK = "rack"
 
 def pod(gpus: int) -> Shape:
     """The shape of a task with whole GPUs, one core and 1 GB."""
-    return Shape(cpu=CORE, memory=MEMORY, gpu=GpuRequest(devices=gpus))
+    return Shape(cpu=CORE, memory=MEMORY, gpu=WholeGpus(devices=gpus) if gpus else NO_GPU)
 
 
 class ClusterBuilder:

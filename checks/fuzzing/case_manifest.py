@@ -182,7 +182,7 @@ def _pod(task: Task, group: PodGroup) -> Object:
     if task.priority is not None:
         named[labels.TASK_PRIORITY] = str(task.priority)
     requests = {"cpu": f"{shape.cpu}m", "memory": str(shape.memory)}
-    limits: dict[str, str] = {name: str(count) for name, count in (*gpu.mig, *shape.extended)}
+    limits: dict[str, str] = {name: str(count) for name, count in (*gpu.profiles, *shape.extended)}
     if gpu.shared:
         notes |= _sharing(task)
     elif gpu.devices:
@@ -215,7 +215,7 @@ def _pod(task: Task, group: PodGroup) -> Object:
 def _sharing(task: Task) -> dict[str, str]:
     gpu = task.shape.gpu
     notes = (
-        {labels.GPU_MEMORY: str(gpu.memory_mib)} if gpu.memory_mib else {labels.GPU_FRACTION: f"{gpu.portion / GPU:g}"}
+        {labels.GPU_MEMORY: str(gpu.memory_mib)} if gpu.by_memory else {labels.GPU_FRACTION: f"{gpu.portion / GPU:g}"}
     )
     if gpu.devices > 1:
         notes[labels.GPU_FRACTION_DEVICES] = str(gpu.devices)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from checks.simulated_cluster import accepted_share
-from kailab.engine.snapshot.records import GPU, GpuRequest, Node, Shape
+from kailab.engine.snapshot.gpu_requests import GpuRequest
+from kailab.engine.snapshot.records import GPU, Node, Shape
 
 
 class FreeCapacity:
@@ -38,7 +39,7 @@ class FreeCapacity:
         if not _may_run(node, shape):
             return None
         groups: tuple[str, ...] | None = ()
-        if gpu.mig:
+        if gpu.by_profile:
             groups = self._instances(name, gpu)
         elif gpu.shared:
             share = accepted_share(gpu, node.gpu_memory_mib) or gpu
@@ -54,9 +55,9 @@ class FreeCapacity:
         return groups
 
     def _instances(self, name: str, gpu: GpuRequest) -> tuple[str, ...] | None:
-        if any(self._mig[name].get(profile, 0) < count for profile, count in gpu.mig):
+        if any(self._mig[name].get(profile, 0) < count for profile, count in gpu.profiles):
             return None
-        for profile, count in gpu.mig:
+        for profile, count in gpu.profiles:
             self._mig[name][profile] -= count
         return ()
 

@@ -18,11 +18,10 @@ from checks.case_input import NOW, CaseInput
 from checks.fuzzing.free_capacity import FreeCapacity
 from checks.simulated_cluster import accepted_share
 from kailab.engine.config import EngineConfig
+from kailab.engine.snapshot.gpu_requests import NO_GPU, GpuFraction, GpuMemory, MigInstances, WholeGpus
 from kailab.engine.snapshot.records import (
     GPU,
-    NO_GPU,
     Constraint,
-    GpuRequest,
     Node,
     NodeTerm,
     PodGroup,
@@ -142,16 +141,16 @@ def _share(pick: Pick) -> Share:
 
 
 WANTED = (
-    (GpuRequest(devices=1),) * 4
-    + (GpuRequest(devices=2),) * 2
-    + (GpuRequest(devices=4),) * 2
-    + (GpuRequest(devices=1, portion=500),) * 2
-    + (GpuRequest(devices=1, portion=300),)
-    + (GpuRequest(devices=2, portion=500),)
-    + (GpuRequest(devices=1, memory_mib=100),)
-    + (GpuRequest(devices=2, memory_mib=300),)
-    + (GpuRequest(mig=((SMALL_MIG, 1),)),)
-    + (GpuRequest(mig=((LARGE_MIG, 1),)),)
+    (WholeGpus(devices=1),) * 4
+    + (WholeGpus(devices=2),) * 2
+    + (WholeGpus(devices=4),) * 2
+    + (GpuFraction(devices=1, portion=500),) * 2
+    + (GpuFraction(devices=1, portion=300),)
+    + (GpuFraction(devices=2, portion=500),)
+    + (GpuMemory(devices=1, memory_mib=100),)
+    + (GpuMemory(devices=2, memory_mib=300),)
+    + (MigInstances(profiles=((SMALL_MIG, 1),)),)
+    + (MigInstances(profiles=((LARGE_MIG, 1),)),)
     + (NO_GPU,) * 2
 )
 

@@ -16,7 +16,8 @@ from checks.case_input import NOW, CaseInput
 from checks.invariants import check
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
-from kailab.engine.snapshot.records import GpuRequest, PodGroup, Queue, Shape, Share, SubGroup, Task
+from kailab.engine.snapshot.gpu_requests import WholeGpus
+from kailab.engine.snapshot.records import PodGroup, Queue, Shape, Share, SubGroup, Task
 
 Fails = Callable[[CaseInput], bool]
 
@@ -219,7 +220,7 @@ def _simpler_tasks(case_input: CaseInput, budget: _Budget, uid: str) -> CaseInpu
         reshaped(affinity=plain.affinity, anti_affinity=plain.anti_affinity, labels=(), namespace=""),
         reshaped(terms=()),
         reshaped(cpu=CORE),
-        lambda task: replace(task, shape=replace(task.shape, gpu=GpuRequest(devices=1)), gpu_groups=(), accepted=None),
+        lambda task: replace(task, shape=replace(task.shape, gpu=WholeGpus(devices=1)), gpu_groups=(), accepted=None),
     ]
     for change in changes:
         smaller = changed(change)

@@ -18,11 +18,10 @@ from checks.fuzzing.free_capacity import FreeCapacity
 from checks.fuzzing.random_cluster import CORE, FREE, LEVELS, MIG_ENABLED, NODE_NAME, TOPOLOGY, Pick
 from checks.simulated_cluster import accepted_share
 from kailab.engine.config import ACTIONS, EngineConfig
+from kailab.engine.snapshot.gpu_requests import NO_GPU, GpuFraction, GpuMemory, GpuRequest, WholeGpus
 from kailab.engine.snapshot.records import (
     GPU,
-    NO_GPU,
     Constraint,
-    GpuRequest,
     Node,
     PodGroup,
     PodSet,
@@ -308,27 +307,28 @@ class _WorkloadDraw:
         drawn = pick(range(100))
         priority, preemptible = pick(PRIORITIES)
         cores, gigabytes = pick((1, 1, 2, 4)), pick((1, 4, 16))
-        pods, gang, gpu = 1, False, GpuRequest(devices=1)
+        pods, gang = 1, False
+        gpu: GpuRequest = WholeGpus(devices=1)
         kinds = {"cpu": team.cpu_only, "share": team.shares, "memory": team.gpu_memory, "gang": team.gangs}
         kind = "gang" if filling else _kind(kinds, drawn)
         if kind == "cpu":
             gpu, pods = NO_GPU, pick((1, 1, 2, 3, 6))
             cores, gigabytes = pick((1, 2, 8, 16, 32)), pick((1, 8, 64))
         elif kind == "share":
-            gpu, pods = GpuRequest(devices=1, portion=pick((200, 250, 300, 500, 500, 750))), pick((1, 1, 2, 4))
+            gpu, pods = GpuFraction(devices=1, portion=pick((200, 250, 300, 500, 500, 750))), pick((1, 1, 2, 4))
         elif kind == "memory":
             # Some ask for as much as, or more than, a device of the smaller models has.
             mib, devices = pick((4_000, 10_000, 20_000, 24_000, 40_000, 50_000, 80_000)), pick((1, 1, 1, 2))
-            gpu, pods = GpuRequest(devices=devices, memory_mib=mib), pick((1, 1, 2, 4))
+            gpu, pods = GpuMemory(devices=devices, memory_mib=mib), pick((1, 1, 2, 4))
         elif kind == "gang":
             gang, pods = True, pick((2, 2, 3, 4, 4, 6, 8, 16))
-            gpu = GpuRequest(devices=filling or pick((1, 1, 2, 4, 8)))
+            gpu = WholeGpus(devices=filling or pick((1, 1, 2, 4, 8)))
             # Gangs of many nodes are of one half of the cluster at most.
             pods = max(2, min(pods, self._gpus // GPU // gpu.devices // 2))
         elif _happens(pick, 30):
             (priority, preemptible), pods = INFERENCE, pick((1, 2, 3))
         else:
-            gpu = GpuRequest(devices=pick((1, 1, 1, 2, 4)))
+            gpu = WholeGpus(devices=pick((1, 1, 1, 2, 4)))
         if waiting and team.urgent and preemptible:
             priority, preemptible = pick(((75, True), (100, True), (100, False)))
         elif team.urgent and not waiting and preemptible:

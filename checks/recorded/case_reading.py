@@ -14,12 +14,11 @@ from checks.case_input import NOW, PLACED, CaseInput
 from checks.recorded_files import read_json
 from kailab.engine.config import EngineConfig
 from kailab.engine.snapshot.devices import any_devices
+from kailab.engine.snapshot.gpu_requests import NO_GPU, ClaimedGpus, GpuFraction, GpuMemory, GpuRequest, MigInstances
 from kailab.engine.snapshot.records import (
     GPU,
-    NO_GPU,
     NO_SHARE,
     Constraint,
-    GpuRequest,
     Node,
     NodeTerm,
     Numa,
@@ -304,14 +303,14 @@ def _gpu(raw: dict[str, Any] | None) -> GpuRequest:
     if not raw:
         return NO_GPU
     if raw.get("mig"):
-        return GpuRequest(mig=tuple(sorted(raw["mig"].items())))
+        return MigInstances(profiles=tuple(sorted(raw["mig"].items())))
     if raw.get("dra"):
-        return GpuRequest(dra=tuple(sorted(raw["dra"].items())))
+        return ClaimedGpus(claimed=tuple(sorted(raw["dra"].items())))
     portion = raw.get("portion", 0)
     if portion:
-        return GpuRequest(devices=raw["devices"], portion=round(portion * GPU))
+        return GpuFraction.of(raw["devices"], round(portion * GPU))
     if raw.get("memory_mib"):
-        return GpuRequest(devices=raw["devices"], memory_mib=raw["memory_mib"])
+        return GpuMemory(devices=raw["devices"], memory_mib=raw["memory_mib"])
     return NO_GPU
 
 

@@ -14,18 +14,8 @@ from typing import Any
 from checks.case_input import NOW, PLACED, CaseInput
 from checks.recorded.case_reading import NAMES, NODE_NAME_LABEL
 from checks.simulated_cluster import mig_gpus
-from kailab.engine.snapshot.records import (
-    GPU,
-    Constraint,
-    GpuRequest,
-    Node,
-    PodGroup,
-    Queue,
-    Shape,
-    Share,
-    SubGroup,
-    Task,
-)
+from kailab.engine.snapshot.gpu_requests import GpuRequest
+from kailab.engine.snapshot.records import GPU, Constraint, Node, PodGroup, Queue, Shape, Share, SubGroup, Task
 from kailab.errors import InputError, Where
 from kailab.model import labels
 
@@ -231,25 +221,17 @@ def _job(group: PodGroup, case_input: CaseInput) -> dict[str, Any]:
 
 def gpus_asked(gpu: GpuRequest) -> float:
     """Devices that a request takes whole or in part; 0 for GPU memory and MIG, as in the format."""
-    return 0 if gpu.memory_mib or gpu.mig else _plain(gpu.devices * gpu.portion / GPU)
+    return 0 if gpu.by_memory else _plain(gpu.most_gpus / GPU)
 
 
 def _gpu(gpu: GpuRequest) -> dict[str, Any]:
-    if gpu.mig:
-        return {"devices": 0, "portion": 0, "mig": dict(gpu.mig), "gpus": 0}
-    if gpu.memory_mib:
+    if gpu.by_profile:
+        return {"devices": 0, "portion": 0, "mig": dict(gpu.profiles), "gpus": 0}
+    if gpu.by_memory:
         return {"devices": gpu.devices, "portion": 0, "memory_mib": gpu.memory_mib, "gpus": 0}
     if not gpu.devices:
         return {"devices": 1, "portion": 0, "gpus": 0}
     return {"devices": gpu.devices, "portion": gpu.portion / GPU, "gpus": gpus_asked(gpu)}
-
-
-def _request_type(gpu: GpuRequest) -> str:
-    if gpu.mig:
-        return "MigInstance"
-    if gpu.memory_mib:
-        return "GpuMemory"
-    return "Fraction" if gpu.shared else "Regular"
 
 
 def _task(task: Task) -> dict[str, Any]:
@@ -258,7 +240,7 @@ def _task(task: Task) -> dict[str, Any]:
         "uid": task.uid,
         "state": NAMES[task.status],
         "sub_group": task.subgroup or "default",
-        "request_type": _request_type(shape.gpu),
+        "request_type": shape.gpu.request_type,
         "gpu": _gpu(shape.gpu),
         "request": {
             "cpu_millis": shape.cpu,
@@ -266,7 +248,7 @@ def _task(task: Task) -> dict[str, Any]:
             "gpus": gpus_asked(shape.gpu),
             "pods": 1,
             **dict(shape.extended),
-            **dict(shape.gpu.mig),
+            **dict(shape.gpu.profiles),
         },
         "qos_class": "Guaranteed" if shape.guaranteed else "Burstable",
     }

@@ -174,10 +174,10 @@ def queue_gpus(case: RecordedCase, table: SimulatedCluster, queue: str) -> float
         if task.podgroup not in of_queue or task.status not in (Status.RUNNING, Status.BINDING, Status.BOUND):
             continue
         gpu = task.shape.gpu
-        if gpu.memory_mib:
-            total += gpu.devices * gpu.memory_mib / table.nodes[task.node].gpu_memory_mib
+        if gpu.by_memory:
+            total += gpu.memory_in_all / table.nodes[task.node].gpu_memory_mib
         else:
-            total += gpu.devices * gpu.portion / 1000
+            total += gpu.most_gpus / 1000
     return total
 
 

@@ -8,7 +8,8 @@ from checks.case_input import ACTIVE, PLACED
 from checks.recorded.case_reading import RecordedCase
 from checks.simulated_cluster import SimulatedCluster, mig_gpus
 from kailab.engine.queueing.fairshare import Amounts, tree_shares
-from kailab.engine.snapshot.records import GPU, GpuRequest, Node, Status, Task
+from kailab.engine.snapshot.gpu_requests import GpuRequest
+from kailab.engine.snapshot.records import GPU, Node, Status, Task
 
 HOLDING = PLACED - {Status.PIPELINED}
 TOLERANCE = 0.011
@@ -65,13 +66,13 @@ def queue_usage(case: RecordedCase) -> tuple[dict[str, dict[str, float]], dict[s
 
 def _gpus(task: Task, least_memory: int, nodes: tuple[Node, ...]) -> float:
     gpu: GpuRequest = task.accepted or task.shape.gpu
-    if gpu.mig:
-        return float(sum(count * mig_gpus(profile) for profile, count in gpu.mig))
-    if gpu.dra:
-        return float(sum(count for _, count in gpu.dra))
-    if gpu.memory_mib:
-        return gpu.devices * gpu.memory_mib / least_memory
-    return gpu.devices * gpu.portion / GPU
+    if gpu.by_profile:
+        return float(sum(count * mig_gpus(profile) for profile, count in gpu.profiles))
+    if gpu.claimed:
+        return float(gpu.claimed_devices)
+    if gpu.by_memory:
+        return gpu.memory_in_all / least_memory
+    return gpu.most_gpus / GPU
 
 
 def _queue_differences(case: RecordedCase) -> list[str]:

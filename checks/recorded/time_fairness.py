@@ -19,10 +19,10 @@ from checks.case_input import NOW
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.queueing.fairshare import Amounts, sum_up, tree_shares
+from kailab.engine.snapshot.gpu_requests import WholeGpus
 from kailab.engine.snapshot.records import (
     GPU,
     NO_SHARE,
-    GpuRequest,
     Node,
     PodGroup,
     PodSet,
@@ -135,7 +135,7 @@ class _Cluster:
                         name=f"{name}-{pod}",
                         namespace="default",
                         podgroup=name,
-                        shape=Shape(gpu=GpuRequest(devices=gpus)),
+                        shape=Shape(gpu=WholeGpus(devices=gpus)),
                         subgroup="default",
                         status=Status.RUNNING if node else Status.PENDING,
                         node=node[0] if node else "",

@@ -26,7 +26,6 @@ from kailab.engine.policies.taken_ratio import TakenRatioLimit
 from kailab.engine.queueing.accounts import open_accounts
 from kailab.engine.queueing.jobqueue import Precedence
 from kailab.engine.queueing.order import tasks_to_allocate
-from kailab.engine.snapshot.counting import memory_as_gpus
 from kailab.engine.snapshot.records import ACTIVE, Shape, Status
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.queues import Amounts, QueueTree, WQueue
@@ -111,9 +110,9 @@ class Session:
     def _accepted(self, task: WTask, node: str) -> Amounts:
         cpu, memory, gpus = task.info.quota
         given = task.record.accepted
-        if given is not None and node == task.record.node and given.devices and not given.memory_mib:
-            return cpu, memory, given.devices * given.portion
-        if task.info.shape.gpu.memory_mib:
+        if given is not None and node == task.record.node and given.devices and not given.by_memory:
+            return cpu, memory, given.most_gpus
+        if task.info.shape.gpu.by_memory:
             gpus = self.table.accepted_gpus(task.info, node)
         return cpu, memory, gpus
 
@@ -147,9 +146,8 @@ class Session:
             cpu += info.quota[0]
             memory += info.quota[1]
             gpus += info.quota[2]
-            gpu = info.shape.gpu
-            if gpu.memory_mib:
-                gpus += memory_as_gpus(gpu.memory_mib * gpu.devices, device)
+            if info.shape.gpu.by_memory:
+                gpus += info.shape.gpu.memory_gpus(device)
         return cpu, memory, gpus
 
     def gpus_needed(self, tasks: Iterable[WTask]) -> list[int]:
@@ -399,4 +397,6 @@ class Session:
 
 
 def _in_all(shape: Shape, amounts: Amounts) -> TaskAmounts:
-    return TaskAmounts(cpu=amounts[0], memory=amounts[1], gpu=amounts[2], extended=(*shape.extended, *shape.gpu.mig))
+    return TaskAmounts(
+        cpu=amounts[0], memory=amounts[1], gpu=amounts[2], extended=(*shape.extended, *shape.gpu.profiles)
+    )

@@ -192,7 +192,7 @@ class FragmentationTable(msgspec.Struct, frozen=True):
         """
         gpu, sorts = task.shape.gpu, self.sorts
         cpu, portions = self.cpu[rows] - task.shape.cpu, sorts.portions
-        fitting, small, free = self.fitting[rows], self.small[rows], self.free[rows] - gpu.devices * gpu.portion
+        fitting, small, free = self.fitting[rows], self.small[rows], self.free[rows] - gpu.most_gpus
         if gpu.shared:
             before, after = room[:, None], np.maximum(room - gpu.portion, 0)[:, None]
             fitting = fitting - (before >= portions) + (after >= portions)

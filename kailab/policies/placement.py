@@ -127,5 +127,4 @@ def _clustering(kind: int, held: frozenset[int]) -> float:
 
 
 def _wanted(task: Task) -> tuple[int, int]:
-    gpu = task.shape.gpu
-    return task.shape.cpu, gpu.devices * gpu.portion
+    return task.shape.cpu, task.shape.gpu.most_gpus

@@ -175,12 +175,12 @@ def _rows(job: _RecordedJob) -> Iterator[Row]:
     if not ran:
         raise _MissingFact("never ran")
     shapes = [life.shape for life in ran]
-    if any(shape.gpu.mig or shape.gpu.memory_mib or shape.gpu.dra for shape in shapes):
+    if any(shape.gpu.by_profile or shape.gpu.by_memory or shape.gpu.claimed for shape in shapes):
         raise _MissingFact("requests GPUs by memory, as MIG instances or by claims, for which the form has no column")
     # Evicted pods repeated their work, so they do not count if any pod succeeded.
     counted = [life for life in ran if life.kept] or ran
     arrived = min(life.created for life in job.lives.values())
-    if any(shape.gpu.devices and shape.gpu.portion < WHOLE for shape in shapes):
+    if any(shape.gpu.shared for shape in shapes):
         for life in counted:
             name = job.name if len(counted) == 1 else f"{job.name}/{life.name}"
             yield _row(job, name, arrived, [life], [life])
@@ -195,7 +195,7 @@ def _row(job: _RecordedJob, name: str, arrived: int, lives: list[_RecordedPod], 
     alike = all(life.shape is shape for life in held)
     gpus = sum(life.shape.gpu.devices for life in held)
     pods = len(held) if alike or not gpus % len(held) else ""
-    share = shape.gpu.portion / WHOLE if shape.gpu.devices else 1
+    share = shape.gpu.portion / WHOLE
     cpu = max(life.shape.cpu for life in held)
     memory = max(life.shape.memory for life in held)
     return (

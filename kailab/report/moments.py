@@ -10,7 +10,7 @@ import msgspec
 
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState
-from kailab.engine.snapshot.counting import held_gpus, offered_gpus, smallest_device, wanted_gpus
+from kailab.engine.snapshot.counting import smallest_device
 from kailab.engine.snapshot.records import GPU, Node, PodGroup, Task
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import cycles as cycle_files
@@ -98,7 +98,7 @@ class CycleMoments:
         for place, node in enumerate(cycle.changes.set.nodes):
             self._records[node.name] = node
             rack = racks.of(node.name, node.labels)
-            self._nodes.put(moment, node.name, rack, offered_gpus(node), node.unavailable, first + place)
+            self._nodes.put(moment, node.name, rack, node.offered_gpus, node.unavailable, first + place)
         if cycle.changes.set.nodes:
             self._smallest = smallest_device([node.gpu_memory_mib for node in self._records.values()])
 
@@ -125,10 +125,10 @@ class CycleMoments:
     def _pod_state(self, task: Task) -> PodState:
         node = self._records.get(task.node)
         if node is None:
-            milli = wanted_gpus(task.shape.gpu, self._smallest)
+            milli = task.shape.gpu.wanted_gpus(self._smallest)
         else:
             held = self._held.get(task.uid)
-            milli = held if held is not None else held_gpus(task.accepted or task.shape.gpu, node.gpu_memory_mib)
+            milli = held if held is not None else (task.accepted or task.shape.gpu).held_gpus(node.gpu_memory_mib)
         return PodState(STATE_OF_STATUS[task.status], task.node, milli, " ".join(task.gpu_groups))
 
     def _take_queues(self, moment: int, cycle: RecordedCycle, first: int) -> None:

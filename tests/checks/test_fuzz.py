@@ -56,9 +56,9 @@ def test_random_clusters_have_the_rare_features_too():
     openings = [seeded(seed) for seed in range(300)]
     shapes = {task.shape for case_input in openings for task in case_input.tasks}
     roots = [group.root for case_input in openings for group in case_input.podgroups]
-    assert any(shape.gpu.mig for shape in shapes)
+    assert any(shape.gpu.by_profile for shape in shapes)
     assert any(shape.gpu.shared and shape.gpu.devices > 1 for shape in shapes)
-    assert any(shape.gpu.memory_mib for shape in shapes)
+    assert any(shape.gpu.by_memory for shape in shapes)
     assert any(shape.affinity for shape in shapes)
     assert any(shape.anti_affinity for shape in shapes)
     assert any(shape.terms for shape in shapes)

@@ -10,19 +10,8 @@ from checks.fuzzing.fuzz import run_seed
 from checks.fuzzing.random_cluster import seeded
 from checks.invariants import check, run_rounds, undetermined
 from kailab.engine.decisions import Bind, Decisions, Evict, Pipeline, QueueShare, QueueState
-from kailab.engine.snapshot.records import (
-    GPU,
-    GpuRequest,
-    Node,
-    PodGroup,
-    PodSet,
-    Queue,
-    Shape,
-    Share,
-    Status,
-    SubGroup,
-    Task,
-)
+from kailab.engine.snapshot.gpu_requests import GpuFraction, WholeGpus
+from kailab.engine.snapshot.records import GPU, Node, PodGroup, PodSet, Queue, Shape, Share, Status, SubGroup, Task
 
 FREE = Share(quota=-1, limit=-1, weight=1.0)
 
@@ -32,7 +21,7 @@ def queue(name, gpu=FREE):
 
 
 def workload(name, queue="q", pods=1, gpu=GPU, minimum=None, status=Status.PENDING, node="", groups=(), **rest):
-    request = GpuRequest(devices=1, portion=gpu) if gpu < GPU else GpuRequest(devices=gpu // GPU)
+    request = GpuFraction(devices=1, portion=gpu) if gpu < GPU else WholeGpus(devices=gpu // GPU)
     group = PodGroup(
         uid=name,
         name=name,

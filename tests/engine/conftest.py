@@ -19,11 +19,10 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions, Evict, Pending
 from kailab.engine.snapshot.devices import any_devices
+from kailab.engine.snapshot.gpu_requests import NO_GPU, GpuFraction, GpuRequest, WholeGpus
 from kailab.engine.snapshot.records import (
     GPU,
-    NO_GPU,
     Constraint,
-    GpuRequest,
     Node,
     PodGroup,
     PodSet,
@@ -223,7 +222,7 @@ def _milli(gpus: float) -> int:
 def _gpu(gpus: float) -> GpuRequest:
     if gpus == 0:
         return NO_GPU
-    return GpuRequest(devices=1, portion=round(gpus * GPU)) if gpus < 1 else GpuRequest(devices=round(gpus))
+    return GpuFraction(devices=1, portion=round(gpus * GPU)) if gpus < 1 else WholeGpus(devices=round(gpus))
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.engine.snapshot.records import GpuRequest
+from kailab.engine.snapshot.gpu_requests import ClaimedGpus
 
 CLASS = "gpu.example.com"
 
@@ -10,7 +10,7 @@ CLASS = "gpu.example.com"
 def claiming(*claims, gpus=1, cpu=100):
     """A pod that names claims for so many GPUs in all."""
     return {
-        "gpu": GpuRequest(dra=((CLASS, gpus),)),
+        "gpu": ClaimedGpus(claimed=((CLASS, gpus),)),
         "claims": tuple(f"default/{claim}" for claim in claims),
         "cpu": cpu,
     }

@@ -9,7 +9,8 @@ from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import EvictionGround, TaskAmounts
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import ALLOCATED, GPU, GpuRequest, Status
+from kailab.engine.snapshot.gpu_requests import GpuMemory, MigInstances
+from kailab.engine.snapshot.records import ALLOCATED, GPU, Status
 from kailab.engine.working.order_criteria import JobCriterion
 
 MIG = "nvidia.com/mig-1g.5gb"
@@ -21,7 +22,7 @@ def only(entries, task):
 
 def test_amounts_of_what_is_bound_waits_and_goes(team):
     team.node("n", gpus=2, extended=((MIG, 2), ("example.com/fpga", 4)), labels={"nvidia.com/mig.strategy": "mixed"})
-    team.job("mig", gpus=0, shape={"gpu": GpuRequest(mig=((MIG, 1),)), "extended": (("example.com/fpga", 2),)})
+    team.job("mig", gpus=0, shape={"gpu": MigInstances(profiles=((MIG, 1),)), "extended": (("example.com/fpga", 2),)})
     team.job("cpu", gpus=0, shape={"cpu": 1500, "memory": 2**30})
     team.job("large", gpus=3, tasks=2)
     decisions = team.decide().decisions
@@ -38,7 +39,7 @@ def test_gpu_memory_counts_by_the_device_it_is_on_and_by_the_smallest_while_it_w
     world.queue("team", quota=8)
     world.node("large", gpus=1, gpu_memory_mib=80_000)
     world.node("small", gpus=1, gpu_memory_mib=40_000, unavailable="cordoned")
-    memory = {"gpu": GpuRequest(devices=1, memory_mib=60_000)}
+    memory = {"gpu": GpuMemory(devices=1, memory_mib=60_000)}
     world.job("first", shape=memory)
     world.job("second", shape=memory)
     decisions = world.decide().decisions
@@ -118,7 +119,7 @@ def test_amounts_told_are_those_that_queues_count(case_input):
     for bind in decisions.binds:
         shape = working.tasks[bind.task].record.shape
         assert (bind.amounts.cpu, bind.amounts.memory) == (shape.cpu, shape.memory)
-        assert bind.amounts.extended == (*shape.extended, *shape.gpu.mig)
+        assert bind.amounts.extended == (*shape.extended, *shape.gpu.profiles)
     for pending in decisions.pending:
         assert len(pending.amounts) == len(pending.tasks)
     held = {state.name: state.gpu.allocated for state in decisions.queues}

@@ -15,7 +15,8 @@ from kailab.engine.cycle import run_cycle
 from kailab.engine.policies.contract import NodeScore, check_policy, register_policy
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import NodesView
-from kailab.engine.snapshot.records import GPU, GpuRequest, PodGroup, Status, Task
+from kailab.engine.snapshot.gpu_requests import GpuFraction
+from kailab.engine.snapshot.records import GPU, PodGroup, Status, Task
 from kailab.errors import InputError, PolicyError
 from kailab.policies.fragmentation import Fgd, TypicalWorkload
 from kailab.policies.placement import BestFit, GpuClustering, GpuPacking
@@ -124,7 +125,7 @@ def test_a_share_of_two_devices_gets_the_two_best(team) -> None:
     team.node("node", gpus=3)
     team.job("full", gpus=0.7, on="node", groups=[("g-full",)])
     team.job("roomy", gpus=0.2, on="node", groups=[("g-roomy",)])
-    team.job("new", gpus=0.3, shape={"gpu": GpuRequest(devices=2, portion=300)})
+    team.job("new", gpus=0.3, shape={"gpu": GpuFraction(devices=2, portion=300)})
     (bind,) = team.decide(node_score_policy=config("says", says=(0.2, 0.9, 0.1)).node_score_policy).decisions.binds
     assert bind.gpu_groups == ("g-roomy", "g-full")
 

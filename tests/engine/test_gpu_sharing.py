@@ -2,7 +2,8 @@
 
 import pytest
 
-from kailab.engine.snapshot.records import GpuRequest, Status
+from kailab.engine.snapshot.gpu_requests import GpuFraction, GpuMemory, MigInstances
+from kailab.engine.snapshot.records import Status
 
 
 def test_two_halves_share_one_device(team):
@@ -88,13 +89,13 @@ def test_gpu_memory_counts_against_the_device_of_the_node(team):
     team.node("node-1", gpus=1, gpu_memory_mib=40_000)
     team.node("node-2", gpus=1, gpu_memory_mib=80_000)
     for name in "abcd":
-        team.job(name, shape={"gpu": GpuRequest(devices=1, memory_mib=30_000)})
+        team.job(name, shape={"gpu": GpuMemory(devices=1, memory_mib=30_000)})
     assert sorted(team.decide().bound.values()) == ["node-1", "node-2", "node-2"]
 
 
 def test_more_memory_than_a_device_has_fits_nowhere(team):
     team.node("node-1", gpus=2, gpu_memory_mib=40_000)
-    team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=50_000)})
+    team.job("a", shape={"gpu": GpuMemory(devices=1, memory_mib=50_000)})
     assert team.decide().nothing
 
 
@@ -102,7 +103,7 @@ def test_more_memory_than_a_device_has_fits_nowhere(team):
 def test_kai_takes_a_multiple_of_a_devices_memory_for_a_share_of_one_device(team, asked, passes):
     """A fault of KAI: the multiple counts as two devices in the queue, and the pod gets one. Memory is counted in hundredths of a device, rounded up."""
     team.node("node-1", gpus=2, gpu_memory_mib=40_000)
-    team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=asked)})
+    team.job("a", shape={"gpu": GpuMemory(devices=1, memory_mib=asked)})
     team.job("beside")
     assert "a-0" not in team.decide().bound
     imitated = team.decide(imitate_faults=True)
@@ -113,7 +114,7 @@ def test_kai_takes_a_multiple_of_a_devices_memory_for_a_share_of_one_device(team
 def test_a_multiple_of_a_devices_memory_takes_a_device_that_nobody_shares(team):
     team.node("node-1", gpus=1, gpu_memory_mib=40_000)
     team.job("small", gpus=0.1, on="node-1", groups=[("g",)])
-    team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=80_000)})
+    team.job("a", shape={"gpu": GpuMemory(devices=1, memory_mib=80_000)})
     assert team.decide(imitate_faults=True).nothing
 
 
@@ -121,13 +122,13 @@ def test_a_multiple_of_a_devices_memory_takes_a_device_that_nobody_shares(team):
 def test_a_multiple_of_a_devices_memory_counts_in_full_in_its_queue(world, limit, bound):
     world.queue("team", limit=limit)
     world.node("node-1", gpus=4, gpu_memory_mib=40_000)
-    world.job("a", queue="team", shape={"gpu": GpuRequest(devices=1, memory_mib=80_000)})
+    world.job("a", queue="team", shape={"gpu": GpuMemory(devices=1, memory_mib=80_000)})
     assert bool(world.decide(imitate_faults=True).bound) == bound
 
 
 def test_a_node_that_does_not_tell_its_gpu_memory_gets_no_memory_request(team):
     team.node("node-1", gpus=1, gpu_memory_mib=0)
-    team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=50)})
+    team.job("a", shape={"gpu": GpuMemory(devices=1, memory_mib=50)})
     assert team.decide().nothing
 
 
@@ -139,7 +140,7 @@ def test_what_one_queues_limit_refuses_is_there_for_another(world, second):
     world.node("large", gpus=1, gpu_memory_mib=80_000)
     world.node("small", gpus=1, gpu_memory_mib=40_000)
     world.job("holds", queue="free", on="large")
-    asked = {"gpu": GpuRequest(devices=1, memory_mib=30_000)}
+    asked = {"gpu": GpuMemory(devices=1, memory_mib=30_000)}
     world.job("first", queue="limited", shape=asked)
     world.job("second", queue=second, shape=asked)
     assert world.decide().bound == ({"second-0": "small"} if second == "free" else {})
@@ -147,7 +148,7 @@ def test_what_one_queues_limit_refuses_is_there_for_another(world, second):
 
 def test_a_share_of_several_devices_takes_several_devices(team):
     team.node("node-1", gpus=2)
-    half_of_two = {"gpu": GpuRequest(devices=2, portion=500)}
+    half_of_two = {"gpu": GpuFraction(devices=2, portion=500)}
     team.job("a", shape=half_of_two)
     team.job("b", shape=half_of_two)
     team.job("c", shape=half_of_two)
@@ -177,7 +178,7 @@ def mig_node(world, *profiles):
 
 
 def profile(name, count=1):
-    return {"gpu": GpuRequest(mig=((name, count),))}
+    return {"gpu": MigInstances(profiles=((name, count),))}
 
 
 def test_mig_profiles_are_counted_each_for_itself(team):
@@ -217,7 +218,7 @@ def test_what_a_share_is_refused_in_one_queue_another_queue_may_have(world, betw
     world.node("small", gpus=1, gpu_memory_mib=16_000)
     world.job("held", "open", on="large")
     # A fifth of the large device, half of the small one.
-    share = {"gpu": GpuRequest(devices=1, memory_mib=8_000)}
+    share = {"gpu": GpuMemory(devices=1, memory_mib=8_000)}
     world.job("first", "strict", shape=share, priority=100)
     if between:
         world.job("huge", "strict", gpus=4, shape={"cpu": 10**9})

@@ -16,9 +16,9 @@ from kailab.engine.placing.placement import Placer
 from kailab.engine.report.node_answers import node_answers
 from kailab.engine.report.node_filter import NodeRule
 from kailab.engine.session import Session
+from kailab.engine.snapshot.gpu_requests import GpuMemory, MigInstances, WholeGpus
 from kailab.engine.snapshot.records import (
     Constraint,
-    GpuRequest,
     NodeTerm,
     PodSet,
     PodTerm,
@@ -150,7 +150,7 @@ def test_a_mig_profile_is_told_with_what_the_node_offers_instead(team):
         mig=True,
         labels={"nvidia.com/mig.strategy": "mixed"},
     )
-    team.job("a", shape={"gpu": GpuRequest(mig=(("nvidia.com/mig-7g.80gb", 1),))})
+    team.job("a", shape={"gpu": MigInstances(profiles=(("nvidia.com/mig-7g.80gb", 1),))})
     team.job("b")
     assert answers_by_node(team) == {
         "whole": (NodeRule.GPU_KIND, "its GPUs are whole (no MIG), wants 1 nvidia.com/mig-7g.80gb"),
@@ -165,7 +165,7 @@ def test_shares_of_gpus_are_told_by_what_the_freest_device_has(team):
     team.node("none", gpus=0)
     team.node("taken", gpus=1, gpu_memory_mib=80_000)
     team.job("sharing", gpus=0.7, on="taken", groups=[("g",)])
-    team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=40_000)})
+    team.job("a", shape={"gpu": GpuMemory(devices=1, memory_mib=40_000)})
     team.job("b", gpus=0.5)
     answers = answers_by_node(team)
     assert answers["small"] == (NodeRule.SHARE, "its GPUs have 24000 MiB each, wants 40000 MiB of a GPU")
@@ -185,7 +185,7 @@ def test_shares_of_gpus_are_told_by_what_the_freest_device_has(team):
 def test_a_multiple_of_a_devices_memory_is_told_with_what_kai_does(team):
     team.node("node-1", gpus=1, gpu_memory_mib=40_000)
     team.job("held", on="node-1")
-    team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=80_000)})
+    team.job("a", shape={"gpu": GpuMemory(devices=1, memory_mib=80_000)})
     told = "its GPUs have 40000 MiB each, wants 80000 MiB of a GPU (a whole multiple, which KAI binds to a single GPU of that size, by a fault)"
     assert answers_by_node(team)["node-1"] == (NodeRule.SHARE, told)
     assert answers_by_node(team, imitate_faults=True)["node-1"] == (NodeRule.SHARE, f"0 GPUs free of 1; {told}")
@@ -266,7 +266,7 @@ def test_a_domain_tells_the_room_for_a_pod_s_own_group_whatever_the_others_of_it
     podsets = tuple(PodSet(name=name, min_available=3, constraint=one_rack) for name in ("left", "right"))
     racks.job("a", root=SubGroup(podsets=podsets, constraint=one_rack), members={"left": 3, "right": 3}, gpus=8)
     racks.job("held", gpus=2, on="node-1")
-    smaller = GpuRequest(devices=6)
+    smaller = WholeGpus(devices=6)
     racks.records = [
         structs.replace(one, shape=structs.replace(one.shape, gpu=smaller))
         if isinstance(one, Task) and one.subgroup == "left"

@@ -30,17 +30,8 @@ from kailab.engine.report.barriers import Barrier, barriers
 from kailab.engine.report.node_answers import NodeAnswer, node_answers
 from kailab.engine.report.node_filter import NodeRule
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import (
-    GPU,
-    Constraint,
-    GpuRequest,
-    Node,
-    PodTerm,
-    Requirement,
-    Status,
-    Taint,
-    Toleration,
-)
+from kailab.engine.snapshot.gpu_requests import WholeGpus
+from kailab.engine.snapshot.records import GPU, Constraint, Node, PodTerm, Requirement, Status, Taint, Toleration
 from kailab.engine.working.workingset import WorkingSet
 from tests.engine.conftest import NOW
 
@@ -65,7 +56,7 @@ def trials(world, subject="a"):
         (CompanyNotNeeded(), {"labels": {"host": "1"}}, {"affinity": (APART,)}),
         (RoomGiven(("cpu",)), {"cpu": 100}, {"cpu": 200}),
         (RoomGiven(("memory",)), {"memory": 100}, {"memory": 200}),
-        (RoomGiven(("gpu",)), {"gpus": 1}, {"gpu": GpuRequest(devices=2)}),
+        (RoomGiven(("gpu",)), {"gpus": 1}, {"gpu": WholeGpus(devices=2)}),
         (RoomGiven(("pods",)), {"pods": 0}, {}),
         (RoomGiven(("extended",)), {"extended": (("example.com/nic", 1),)}, {"extended": (("example.com/nic", 2),)}),
     ],

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.engine.snapshot.records import GpuRequest, Status
+from kailab.engine.snapshot.gpu_requests import GpuFraction, GpuMemory, MigInstances
+from kailab.engine.snapshot.records import Status
 
 SMALL, LARGE = "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"
 
 
 def shares(portion, devices=2):
-    return {"gpu": GpuRequest(devices=devices, portion=round(portion * 1000))}
+    return {"gpu": GpuFraction(devices=devices, portion=round(portion * 1000))}
 
 
 def memory(mib, devices=1):
-    return {"gpu": GpuRequest(devices=devices, memory_mib=mib)}
+    return {"gpu": GpuMemory(devices=devices, memory_mib=mib)}
 
 
 def mig(profile, count=1):
-    return {"gpu": GpuRequest(mig=((profile, count),))}
+    return {"gpu": MigInstances(profiles=((profile, count),))}
 
 
 def mig_node(world, name, **profiles):

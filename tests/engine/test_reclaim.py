@@ -5,7 +5,8 @@ fairness.
 import pytest
 
 from kailab.engine.decisions import PendingCode
-from kailab.engine.snapshot.records import GpuRequest, Status
+from kailab.engine.snapshot.gpu_requests import GpuMemory
+from kailab.engine.snapshot.records import Status
 
 
 def two_queues(world, gpus, owner=1, borrower=0, **of_borrower):
@@ -140,7 +141,7 @@ def test_a_share_of_a_device_is_reclaimed_by_itself(world):
 
 
 def test_gpu_memory_is_reclaimed_as_its_share_of_the_device(world):
-    half = {"gpu": GpuRequest(devices=1, memory_mib=40_000)}
+    half = {"gpu": GpuMemory(devices=1, memory_mib=40_000)}
     world.node("node-1", gpus=1, gpu_memory_mib=80_000)
     world.queue("owner", quota=0.5)
     world.queue("borrower", quota=0)

@@ -9,18 +9,8 @@ from checks.invariants import run_rounds, undetermined
 from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import repeat_cycle, run_cycle
-from kailab.engine.snapshot.records import (
-    GPU,
-    Constraint,
-    GpuRequest,
-    Node,
-    PodGroup,
-    Queue,
-    ResourceClaim,
-    Status,
-    Task,
-    Topology,
-)
+from kailab.engine.snapshot.gpu_requests import ClaimedGpus
+from kailab.engine.snapshot.records import GPU, Constraint, Node, PodGroup, Queue, ResourceClaim, Status, Task, Topology
 
 CLASS = "gpu.example.com"
 KINDS = {
@@ -31,7 +21,7 @@ KINDS = {
 def sharing(*claims, gpus=1, cpu=100):
     """A pod that names these claims, for so many GPUs in all."""
     return {
-        "gpu": GpuRequest(dra=((CLASS, gpus),)),
+        "gpu": ClaimedGpus(claimed=((CLASS, gpus),)),
         "claims": tuple(f"default/{claim}" for claim in claims),
         "cpu": cpu,
     }

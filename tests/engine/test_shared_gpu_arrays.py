@@ -6,16 +6,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kailab.engine.snapshot.records import GpuRequest, Status
+from kailab.engine.snapshot.gpu_requests import NO_GPU, GpuFraction, GpuMemory, MigInstances, WholeGpus
+from kailab.engine.snapshot.records import Status
 from kailab.engine.working.shared_gpu_arrays import SharedGpuArrays
 
 MEMORIES = (16_000, 40_000, 100)
 REQUESTS = [
-    GpuRequest(),
-    GpuRequest(mig=(("nvidia.com/mig-1g.5gb", 1),)),
-    GpuRequest(devices=2),
-    *(GpuRequest(devices=count, portion=portion) for count in (1, 2, 3) for portion in (1, 10, 333, 500, 990)),
-    *(GpuRequest(devices=count, memory_mib=memory) for count in (1, 2) for memory in (1, 100, 20_000, 90_000)),
+    NO_GPU,
+    MigInstances(profiles=(("nvidia.com/mig-1g.5gb", 1),)),
+    WholeGpus(devices=2),
+    *(GpuFraction(devices=count, portion=portion) for count in (1, 2, 3) for portion in (1, 10, 333, 500, 990)),
+    *(GpuMemory(devices=count, memory_mib=memory) for count in (1, 2) for memory in (1, 100, 20_000, 90_000)),
 ]
 
 change = st.tuples(

@@ -5,7 +5,8 @@ import pytest
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import Constraint, GpuRequest, Numa, NumaZone, PodSet, Status, SubGroup, ZoneShare
+from kailab.engine.snapshot.gpu_requests import ClaimedGpus, GpuMemory
+from kailab.engine.snapshot.records import Constraint, Numa, NumaZone, PodSet, Status, SubGroup, ZoneShare
 from kailab.engine.working.layout import GPUS
 
 NOW = 1_000_000.0
@@ -26,7 +27,7 @@ def everything(world):
         world.job(f"borrowed{number}", queue="c", tasks=3, gpus=2, gang=1, on=f"node-{number}", task=held)
     world.job("halves", queue="c", tasks=2, gpus=0.5, on="node-5", groups=[("g",), ("g",)])
     world.claim("shared", gpus=1, allocated=True, node="node-5", reserved=("claimed-0", "claimed-1"))
-    claim = {"gpu": GpuRequest(dra=(("gpu", 1),)), "claims": ("default/shared",)}
+    claim = {"gpu": ClaimedGpus(claimed=(("gpu", 1),)), "claims": ("default/shared",)}
     world.job("claimed", queue="c", tasks=2, shape=claim, on="node-5")
     world.job("filler", queue="c", tasks=4, on="node-5")
     world.job("joins", queue="c", shape=claim)
@@ -34,7 +35,7 @@ def everything(world):
     world.job("stale", queue="a", gang=2, on="node-6", stale_since=NOW - 100)
     world.job("gang", queue="b", tasks=4, gang=4, gpus=2, constraint=Constraint(topology="network", required="rack"))
     world.job("pair", queue="b", gpus=0.5, tasks=2, gang=2)
-    world.job("memory", queue="b", shape={"gpu": GpuRequest(devices=1, memory_mib=30_000)})
+    world.job("memory", queue="b", shape={"gpu": GpuMemory(devices=1, memory_mib=30_000)})
     world.job("urgent", queue="a", tasks=2, gang=2, gpus=4, priority=75)
     root = SubGroup(podsets=(PodSet(name="lead", min_available=1), PodSet(name="work", min_available=2)))
     world.job("parts", queue="a", root=root, members={"lead": 1, "work": 2})

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from kailab.engine.policies.views import NodesView
-from kailab.engine.snapshot.records import GPU, GpuRequest, Node, Shape, Task
+from kailab.engine.snapshot.gpu_requests import NO_GPU, GpuFraction
+from kailab.engine.snapshot.records import GPU, Node, Shape, Task
 from kailab.policies.fragmentation import Fgd, FgdPacked, TypicalWorkload, fragments, typical
 from kailab.policies.placement import BestFit, DotProduct, GpuClustering, GpuPacking, Random
 
@@ -48,11 +49,7 @@ class Nodes:
 
 def pod(gpus: float, cpu: int = 0, name: str = "pod") -> Task:
     whole = gpus >= 1
-    gpu = (
-        GpuRequest(devices=int(gpus) if whole else 1, portion=GPU if whole else round(gpus * GPU))
-        if gpus
-        else GpuRequest()
-    )
+    gpu = GpuFraction.of(int(gpus) if whole else 1, GPU if whole else round(gpus * GPU)) if gpus else NO_GPU
     return Task(uid=name, name=name, namespace="d", podgroup="g", shape=Shape(cpu=cpu, gpu=gpu))
 
 

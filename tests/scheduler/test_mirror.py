@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.engine.snapshot.records import GpuRequest, Status
+from kailab.engine.snapshot.gpu_requests import ClaimedGpus
+from kailab.engine.snapshot.records import Status
 from kailab.scheduler import Mirror
 
 
@@ -242,7 +243,7 @@ def test_claims_count_devices_per_class(cluster, build) -> None:
     cluster.create(build.member("a", "g", 0, resourceClaims=[{"name": "c", "resourceClaimTemplateName": "two"}]))
     cluster.create(build.member("b", "g", 0, resourceClaims=[{"name": "c", "resourceClaimName": "nowhere"}]))
     found = tasks(mirrored(cluster))
-    assert found["a"].shape.gpu == GpuRequest(dra=(("gpu.nvidia.com", 2),))
+    assert found["a"].shape.gpu == ClaimedGpus(claimed=(("gpu.nvidia.com", 2),))
     assert found["b"].shape.blocked == ('resourceclaim "nowhere" not found',)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.engine.snapshot.records import GpuRequest, Status
+from kailab.engine.snapshot.gpu_requests import NO_GPU
+from kailab.engine.snapshot.records import Status
 from kailab.engine.working.layout import GPUS, PODS
 from kailab.scheduler import Mirror
 
@@ -58,7 +59,7 @@ def test_a_reserved_gpu_counts_through_those_who_share_it_and_by_itself_without_
     for name in ("a", "b"):
         cluster.bind("default", name, "n")
         mirror.update()
-        assert tasks(mirror)["reservation"].shape.gpu == GpuRequest()
+        assert tasks(mirror)["reservation"].shape.gpu == NO_GPU
         assert tasks(mirror)["reservation"].status is not Status.RELEASING
     assert int(mirror.working.table.idle[GPUS, 0]) == 7_000
     cluster.delete("Pod", "a", "default", 0)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kailab.engine.snapshot.records import GpuRequest
+from kailab.engine.snapshot.gpu_requests import GpuFraction, GpuMemory, GpuRequest, MigInstances, WholeGpus
 from kailab.scheduler.reading import requests
 from kailab.scheduler.reading.shapes import ShapeCache, gpu_request
 
@@ -52,18 +52,18 @@ def test_text_that_is_no_quantity_counts_as_nothing() -> None:
 @pytest.mark.parametrize(
     ("annotations", "expected"),
     [
-        ({}, GpuRequest(devices=2)),
-        ({"gpu-fraction": "0.5"}, GpuRequest(devices=1, portion=500)),
-        ({"gpu-fraction": "0.1", "gpu-fraction-num-devices": "3"}, GpuRequest(devices=3, portion=100)),
-        ({"gpu-fraction": "1.5"}, GpuRequest(devices=2)),
-        ({"gpu-fraction": "half"}, GpuRequest(devices=2)),
-        ({"gpu-fraction": "500m"}, GpuRequest(devices=2)),
-        ({"gpu-fraction": "1"}, GpuRequest(devices=1, portion=1000)),
-        ({"gpu-memory": "9" * 18}, GpuRequest(devices=1, memory_mib=2**31 - 1)),
-        ({"gpu-memory": "2000"}, GpuRequest(devices=1, memory_mib=2000)),
-        ({"gpu-memory": "2000", "gpu-fraction-num-devices": "2"}, GpuRequest(devices=2, memory_mib=2000)),
-        ({"gpu-memory": "-5"}, GpuRequest(devices=2)),
-        ({"nvidia.com/mig-1g.5gb": "2"}, GpuRequest(mig=(("nvidia.com/mig-1g.5gb", 2),))),
+        ({}, WholeGpus(devices=2)),
+        ({"gpu-fraction": "0.5"}, GpuFraction(devices=1, portion=500)),
+        ({"gpu-fraction": "0.1", "gpu-fraction-num-devices": "3"}, GpuFraction(devices=3, portion=100)),
+        ({"gpu-fraction": "1.5"}, WholeGpus(devices=2)),
+        ({"gpu-fraction": "half"}, WholeGpus(devices=2)),
+        ({"gpu-fraction": "500m"}, WholeGpus(devices=2)),
+        ({"gpu-fraction": "1"}, WholeGpus(devices=1)),
+        ({"gpu-memory": "9" * 18}, GpuMemory(devices=1, memory_mib=2**31 - 1)),
+        ({"gpu-memory": "2000"}, GpuMemory(devices=1, memory_mib=2000)),
+        ({"gpu-memory": "2000", "gpu-fraction-num-devices": "2"}, GpuMemory(devices=2, memory_mib=2000)),
+        ({"gpu-memory": "-5"}, WholeGpus(devices=2)),
+        ({"nvidia.com/mig-1g.5gb": "2"}, MigInstances(profiles=(("nvidia.com/mig-1g.5gb", 2),))),
     ],
 )
 def test_gpu_annotations_replace_whole_devices_where_they_can_be_read(annotations: dict, expected: GpuRequest) -> None:

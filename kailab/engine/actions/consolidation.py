@@ -80,8 +80,7 @@ def _enough_gpus(session: Session, job: Job) -> bool:
     tasks = tasks_to_allocate(job)
     gpus, memory = sum(session.gpus_needed(tasks)), 0
     for task in tasks:
-        gpu = task.info.shape.gpu
-        memory += gpu.memory_mib * gpu.devices
+        memory += task.info.shape.gpu.memory_in_all
     # Leaving pods count as gone, because the job would only be promised its place anyway.
     free = table.free_gpu_vector()[table.available]
     if int(free.sum()) < gpus:

@@ -125,15 +125,15 @@ def mig_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
     """Nodes for MIG work, or for other work, by the node's MIG strategy."""
     gpu = info.shape.gpu
     mask = np.ones(len(table), dtype=bool)
-    if not info.cpu_only and (gpu.mig or any(table.mig)):
+    if not info.cpu_only and (gpu.by_profile or any(table.mig)):
         for i, strategy in enumerate(table.mig):
             # As in KAI (PredicateByNodeResourcesType), the strategy "none" allows both.
             if not strategy:
-                mask[i] = not gpu.mig
+                mask[i] = not gpu.by_profile
             elif strategy == "single":
-                mask[i] = not gpu.mig and not gpu.shared
+                mask[i] = not gpu.by_profile and not gpu.shared
             elif strategy == "mixed":
-                mask[i] = bool(gpu.mig)
+                mask[i] = gpu.by_profile
     return mask
 
 
@@ -154,7 +154,7 @@ def static_mask(table: NodeTable, info: ShapeInfo, version: int) -> np.ndarray:
         mask &= affinity_mask(table, shape)
         mask &= taint_mask(table, shape)
         mask &= gpu_kind_mask(table, info)
-        if shape.gpu.memory_mib:
+        if shape.gpu.by_memory:
             # Memory cannot be shared out on devices that do not report theirs (KAI: GpuMemorySynced).
             mask &= table.memory_known
         info.mask = mask
@@ -186,6 +186,6 @@ def shared_fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray) -> np.ndarr
         mask: np.ndarray = (pool[GPUS] >= GPU) | table.shares.some_fit(gpu)
     else:
         mask = np.maximum(pool[GPUS], 0) // GPU + table.shares.fitting(gpu) >= gpu.devices
-    if gpu.memory_mib:
+    if gpu.by_memory:
         mask &= table.memory_fits(gpu)
     return mask

@@ -285,7 +285,7 @@ class Placer:
         if queue is not None:
             # The amount depends only on the size of the devices.
             for size in table.shares.sizes:
-                wanted = (info.shape.cpu, info.shape.memory, table.share_counted(gpu, size.memory))
+                wanted = (info.shape.cpu, info.shape.memory, gpu.share_counted(size.memory))
                 if refuses(queue, wanted, job.record.preemptible) is not None:
                     candidates &= ~size.nodes
         for i in (candidates & (table.free_of(PODS) < 2)).nonzero()[0]:
@@ -328,7 +328,7 @@ class Placer:
         table, info = self.table, task.info
         gpu = info.shape.gpu
         shared = table.sharing(i)
-        memory = shared.memory_of(gpu)
+        memory = gpu.share_memory(shared.memory)
         fits_now = bool(self._shared_now_at(info, i))
         chosen: list[str] = []
         waits = False

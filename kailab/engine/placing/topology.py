@@ -192,8 +192,8 @@ def _vector(task: WTask, rows: int) -> np.ndarray:
         vector[row] = amount
     gpu = task.info.shape.gpu
     # As in KAI's request vectors, GPU memory counts as no GPU before its device is known.
-    if gpu.shared and not gpu.memory_mib:
-        vector[GPUS] = gpu.devices * gpu.portion
+    if gpu.shared and not gpu.by_memory:
+        vector[GPUS] = gpu.most_gpus
     return vector
 
 
@@ -204,7 +204,7 @@ def _alike(tasks: list[WTask]) -> bool:
     for task in tasks:
         gpu = task.info.shape.gpu
         # Unlike tasks are compared with sums instead (KAI: useRepresentorPodsAccounting).
-        with_gpu += 1 if gpu.devices and not gpu.memory_mib else 0
+        with_gpu += 1 if gpu.devices and not gpu.by_memory else 0
         for row, amount in task.info.needs:
             if row > GPUS:
                 others[row] = others.get(row, 0) + (1 if amount > 0 else 0)

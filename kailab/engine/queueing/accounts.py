@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.queueing.fairshare import tree_shares
-from kailab.engine.snapshot.counting import memory_as_gpus
 from kailab.engine.snapshot.records import Queue, Status
 from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree
 from kailab.engine.working.state import WTask
@@ -41,7 +40,7 @@ def open_accounts(
         gpu = task.info.shape.gpu
         name = task.job.record.queue
         if task.status == Status.PENDING:
-            amount = memory_as_gpus(gpu.memory_mib * gpu.devices, table.min_gpu_memory)
+            amount = gpu.memory_gpus(table.min_gpu_memory)
             _add(tree, name, [0, 0, amount], request=1)
         else:
             held = [0, 0, accepted(task)[2] - task.info.quota[2]]  # ``held`` above contains the rest

@@ -187,10 +187,10 @@ class RoomGiven(Relaxation):
         cpu = sum(shape.cpu for shape in shapes)
         memory = sum(shape.memory for shape in shapes)
         # An upper bound: a share counts as a whole device.
-        gpus = sum((shape.gpu.devices + sum(count for _, count in shape.gpu.dra)) * GPU for shape in shapes)
+        gpus = sum(shape.gpu.most_devices * GPU for shape in shapes)
         more: dict[str, int] = {}
         for shape in shapes:
-            for name, count in (*shape.extended, *shape.gpu.mig):
+            for name, count in (*shape.extended, *shape.gpu.profiles):
                 more[name] = more.get(name, 0) + count
         given = set(self.resources)
         for node in draft.records("nodes"):
@@ -288,7 +288,7 @@ class ClaimsGone(_OfShapes):
     def shaped(self, shape: Shape) -> Shape:
         if not shape.claims:
             return shape
-        return structs.replace(shape, claims=(), gpu=structs.replace(shape.gpu, dra=()))
+        return structs.replace(shape, claims=(), gpu=shape.gpu.with_claims(()))
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def _split(table: NodeTable, info: ShapeInfo, stage: FilterStage) -> list[tuple[
         parts = [(Barrier(rule), refused & ~bare), (Barrier(NodeRule.CAPACITY, GPUS, True), bare)]
     elif rule == NodeRule.CAPACITY:
         none = refused & (table.allocatable[row] <= 0)
-        if table.layout.names[row] in dict(gpu.mig):
+        if table.layout.names[row] in dict(gpu.profiles):
             none = none & ~table.cpu_only
             bare = refused & table.cpu_only
             parts = [(Barrier(NodeRule.CAPACITY, GPUS, True), bare)]

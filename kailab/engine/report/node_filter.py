@@ -95,29 +95,16 @@ def untolerated_text(shape: Shape, taints: tuple[Taint, ...]) -> str:
     return f"taint {taint_text(taint)}, not tolerated" if taint is not None else ""
 
 
-def wanted_text(info: ShapeInfo) -> str:
-    """The GPUs that a shape requests, as text."""
-    gpu = info.shape.gpu
-    each = f" on each of {gpu.devices} GPUs" if gpu.devices > 1 else " of a GPU"
-    if gpu.mig:
-        return " and ".join(f"{count} {name}" for name, count in gpu.mig)
-    if gpu.memory_mib:
-        return f"{gpu.memory_mib} MiB{each}"
-    if gpu.shared:
-        return f"{number(gpu.portion / GPU)}{each}"
-    return f"{info.request // GPU} whole GPUs"
-
-
 def kind_text(table: NodeTable, info: ShapeInfo, i: int, mig_fits: bool) -> str:
     """Why the node's kind of GPU is wrong. ``mig_fits``: MIG is not the reason."""
     gpu, strategy = info.shape.gpu, table.mig[i]
-    wants = f"wants {wanted_text(info)}"
+    wants = f"wants {info.shape.gpu.text()}"
     if not strategy and not table.allocatable[GPUS, i]:
         return f"no GPUs, {wants}"
     if not mig_fits:
         kind = f"its GPUs are split (MIG strategy {strategy})" if strategy else "its GPUs are whole (no MIG)"
         return f"{kind}, {wants}"
-    if gpu.memory_mib and not table.memory_known[i]:
+    if gpu.by_memory and not table.memory_known[i]:
         return f"does not tell the memory of its GPUs (no label nvidia.com/gpu.memory), {wants}"
     return f"its GPUs are for resource claims, {wants}"
 
@@ -128,7 +115,7 @@ MULTIPLE = "a whole multiple, which KAI binds to a single GPU of that size, by a
 
 def share_text(table: NodeTable, info: ShapeInfo, i: int) -> str:
     """Why no device, or too few devices, can take the share."""
-    gpu, wants = info.shape.gpu, f"wants {wanted_text(info)}"
+    gpu, wants = info.shape.gpu, f"wants {info.shape.gpu.text()}"
     devices = int(table.allocatable[GPUS, i]) // GPU
     if devices < gpu.devices:
         return f"{'no GPUs' if not devices else f'{devices} GPUs in all'}, {wants}"
@@ -144,7 +131,7 @@ def share_text(table: NodeTable, info: ShapeInfo, i: int) -> str:
     # The most that is free on one device, because parts of several cannot be combined.
     left = max((shared.left(group) for group in shared.groups.values()), default=0) if shared is not None else 0
     left = max(0, left)
-    best = f"{left} MiB" if gpu.memory_mib else number(left / int(table.gpu_memory[i]))
+    best = f"{left} MiB" if gpu.by_memory else number(left / int(table.gpu_memory[i]))
     whole = max(0, int(table.idle[GPUS, i])) // GPU
     return f"{whole} GPUs free of {devices}, and at most {best} of a shared one, {wants}"
 
@@ -218,7 +205,7 @@ def _rules(
         yield NodeRule.UNAVAILABLE, table.available, -1
         yield NodeRule.SELECTOR, fit.affinity_mask(table, shape), -1
         yield NodeRule.TAINT, fit.taint_mask(table, shape), -1
-        if shape.gpu.memory_mib:
+        if shape.gpu.by_memory:
             yield NodeRule.GPU_MEMORY, table.memory_known, -1
         yield NodeRule.GPU_KIND, fit.gpu_kind_mask(table, info), -1
     for row, amount in info.needs:

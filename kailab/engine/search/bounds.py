@@ -71,7 +71,9 @@ class SearchBounds:
             wanted is None
             or wanted.amounts[2] <= 0
             # These count differently from node to node, so a sum of whole devices is no upper bound.
-            or any(task.info.shape.gpu.shared or task.info.shape.gpu.mig or task.info.shape.claims for task in tasks)
+            or any(
+                task.info.shape.gpu.shared or task.info.shape.gpu.by_profile or task.info.shape.claims for task in tasks
+            )
         ):
             return None
         parts: dict[WQueue, list[Job]] = {}

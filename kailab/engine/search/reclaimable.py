@@ -39,7 +39,7 @@ class ReclaimedAmounts(NamedTuple):
 def involved(tasks: list[WTask], amounts: Amounts) -> frozenset[int]:
     """The resources that are really requested. As in KAI, MIG instances do not count in the comparison of GPUs."""
     names = {r for r in (0, 1) if amounts[r] > 0}
-    if any(task.info.request > 0 or task.info.shape.gpu.memory_mib for task in tasks):
+    if any(task.info.request > 0 or task.info.shape.gpu.by_memory for task in tasks):
         names.add(2)
     return frozenset(names)
 

@@ -22,7 +22,7 @@ def rules(info: ShapeInfo) -> tuple[Any, ...]:
     gpu = shape.gpu
     return (
         shape.selector, shape.terms, shape.tolerations, shape.affinity, shape.anti_affinity, shape.ports, shape.claims,
-        shape.blocked, shape.labels, bool(gpu.mig), bool(gpu.memory_mib), gpu.shared, bool(gpu.dra), info.cpu_only,
+        shape.blocked, shape.labels, gpu.by_profile, gpu.by_memory, gpu.shared, bool(gpu.claimed), info.cpu_only,
     )  # fmt: skip
 
 

@@ -251,5 +251,5 @@ def _simple(info: ShapeInfo) -> bool:
     return (
         bool(info.needs)
         and info.plain
-        and not (info.requires_pods or info.prefers_pods or shape.ports or shape.gpu.mig)
+        and not (info.requires_pods or info.prefers_pods or shape.ports or shape.gpu.by_profile)
     )

@@ -1,4 +1,4 @@
-"""How requests for GPUs count, in milli-GPU. All other modules count by these functions.
+"""How GPUs count, in milli-GPU: devices, MIG instances and memory. Requests count by these functions (``gpu_requests``).
 
 Whole devices, shares and claims count the same everywhere; a MIG instance counts by the leading number of its profile.
 GPU memory counts as a part of a device: while the task waits, of the smallest device in the cluster, rounded to the
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-from kailab.engine.snapshot.records import GPU, GpuRequest, Node
-
+GPU = 1000
+"""One device, in milli-GPU."""
 DEFAULT_GPU_MEMORY = 100  # MiB, for nodes that report none; the value that KAI uses
 _MIG_PROFILE = re.compile(r"^nvidia\.com/mig-(\d+)g\.(\d+)gb")
 
@@ -23,32 +23,6 @@ def mig_gpus(resource: str) -> int:
     """
     match = _MIG_PROFILE.match(resource)
     return int(match.group(1)) * GPU if match else 0
-
-
-def claimed_gpus(gpu: GpuRequest) -> int:
-    """Milli-GPU requested through resource claims."""
-    return sum(count for _, count in gpu.dra) * GPU
-
-
-def fixed_gpus(gpu: GpuRequest) -> int:
-    """Milli-GPU of all parts of the request except GPU memory, which depends on the device."""
-    own = 0 if gpu.memory_mib else gpu.devices * gpu.portion
-    return own + claimed_gpus(gpu) + sum(mig_gpus(name) * count for name, count in gpu.mig)
-
-
-def held_gpus(gpu: GpuRequest, device: int) -> int:
-    """Milli-GPU that the request counts for on a node with devices of ``device`` MiB."""
-    return fixed_gpus(gpu) + (gpu.devices * portion(gpu.memory_mib, device) if gpu.memory_mib else 0)
-
-
-def wanted_gpus(gpu: GpuRequest, device: int) -> int:
-    """Milli-GPU that the request counts for while it waits. ``device``: MiB of the smallest device in the cluster."""
-    return fixed_gpus(gpu) + memory_as_gpus(gpu.memory_mib * gpu.devices, device)
-
-
-def offered_gpus(node: Node) -> int:
-    """Milli-GPU of a node, MIG instances included."""
-    return node.gpus + sum(mig_gpus(name) * count for name, count in node.extended)
 
 
 def device_memory(memory: int) -> int:

@@ -1,7 +1,7 @@
 """JSON of the engine's input and output: snapshots, changes, configurations, decisions.
 
 Encoding is deterministic: sets and mappings are sorted. Code that embeds these Structs in its own must use ``encode``
-and ``decode`` too, because Fractions need a hook.
+and ``decode`` too, because Fractions and requests for GPUs need a hook.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from kailab.engine.snapshot.gpu_requests import GpuRequest, gpu_request_from
 from kailab.errors import InputError
 
 T = TypeVar("T")
@@ -25,6 +26,8 @@ def _encoded(value: Any) -> Any:
 def _decoded(type: type, value: Any) -> Any:
     if type is Fraction and isinstance(value, str):
         return Fraction(value)
+    if type is GpuRequest and isinstance(value, dict):
+        return gpu_request_from(value)
     raise NotImplementedError(f"{type.__name__} has no JSON form")
 
 

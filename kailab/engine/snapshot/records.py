@@ -12,13 +12,14 @@ from typing import Literal
 
 import msgspec
 
+from kailab.engine.snapshot.counting import GPU as GPU
+from kailab.engine.snapshot.counting import mig_gpus
 from kailab.engine.snapshot.devices import DeviceId, DeviceRequests, any_devices
+from kailab.engine.snapshot.gpu_requests import NO_GPU, GpuRequest
 from kailab.model.device_selectors import Device
 
 UNLIMITED = -1
 """No bound of a quota or limit."""
-GPU = 1000
-"""One device, in milli-GPU."""
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
@@ -94,28 +95,6 @@ class PodTerm(_Record, frozen=True, kw_only=True):
     requirements: tuple[Requirement, ...]
     namespaces: tuple[str, ...]
     weight: int = 0
-
-
-class GpuRequest(_Record, frozen=True, kw_only=True):
-    """The GPUs that one task requests: at most one of whole devices, a share of devices, memory, or MIG profiles.
-
-    ``devices`` x ``portion`` milli-GPU each (1000: whole devices), or ``devices`` x ``memory_mib``, or MIG profiles.
-    ``dra``: device class -> count requested through resource claims.
-    """
-
-    devices: int = 0
-    portion: int = GPU
-    memory_mib: int = 0
-    mig: tuple[tuple[str, int], ...] = ()
-    dra: tuple[tuple[str, int], ...] = ()
-
-    @property
-    def shared(self) -> bool:
-        """True for a share of a device (by fraction or by memory)."""
-        return self.memory_mib > 0 or (self.devices > 0 and self.portion < GPU)
-
-
-NO_GPU = GpuRequest()
 
 
 Amount = tuple[str, int]  # resource name as nodes report it; CPU in millicores, memory in bytes, anything else in units
@@ -258,6 +237,11 @@ class Node(_Record, frozen=True, kw_only=True):
     numa: Numa | None = None
     claimed_gpus: bool = False  # its GPUs are for claims; shares of them are not available
     devices: tuple[Device, ...] | None = None  # from its ResourceSlices, for claims; None: unknown and not checked
+
+    @property
+    def offered_gpus(self) -> int:
+        """Milli-GPU of the node, MIG instances included."""
+        return self.gpus + sum(mig_gpus(name) * count for name, count in self.extended)
 
 
 class Share(_Record, frozen=True, kw_only=True):

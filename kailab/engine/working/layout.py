@@ -7,7 +7,7 @@ some node offers or some task requests gets a row of its own, in order of appear
 from __future__ import annotations
 
 from kailab.engine.snapshot.counting import mig_gpus
-from kailab.engine.snapshot.records import GPU, Node, Shape
+from kailab.engine.snapshot.records import Node, Shape
 
 CPU, MEMORY, GPUS, PODS = 0, 1, 2, 3
 
@@ -48,12 +48,10 @@ class Layout:
         ``kailab.engine.working.shared_gpus`` counts shared devices.
         """
         gpu = shape.gpu
-        rows = {CPU: shape.cpu, MEMORY: shape.memory, GPUS: 0, PODS: 1}
-        if not gpu.shared:
-            rows[GPUS] = gpu.devices * GPU + sum(count for _, count in gpu.dra) * GPU
+        rows = {CPU: shape.cpu, MEMORY: shape.memory, GPUS: gpu.whole_gpus(), PODS: 1}
         for name, amount in shape.extended:
             rows[self.row(name)] = amount
-        for name, count in gpu.mig:
+        for name, count in gpu.profiles:
             row = self.row(name)
             # A profile that is among the other resources too is one request, not two.
             rows[row] = max(rows.get(row, 0), count)

@@ -15,16 +15,14 @@ import numpy as np
 from kailab.engine.snapshot.counting import (
     DEFAULT_GPU_MEMORY,
     device_memory,
-    held_gpus,
-    portion,
     smallest_device,
 )
+from kailab.engine.snapshot.gpu_requests import GpuRequest
 from kailab.engine.snapshot.records import (
     ACTIVE,
     GPU,
     ON_NODE,
     UNREPORTED_CAPACITY,
-    GpuRequest,
     Node,
     ResourceClaim,
     Status,
@@ -33,7 +31,7 @@ from kailab.engine.working.claims import Claims
 from kailab.engine.working.layout import GPUS, QUEUE_RESOURCES, Layout
 from kailab.engine.working.numa import NumaNodes
 from kailab.engine.working.shared_gpu_arrays import SharedGpuArrays
-from kailab.engine.working.shared_gpus import SharedGpus, share_memory
+from kailab.engine.working.shared_gpus import SharedGpus
 from kailab.engine.working.state import Place, ShapeInfo, WTask
 
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
@@ -223,7 +221,7 @@ class NodeTable:
                     pools[row, i] += sign * amount
         if info.shape.gpu.shared:
             shared = self.sharing(i)
-            memory = shared.memory_of(info.shape.gpu)
+            memory = info.shape.gpu.share_memory(shared.memory)
             for group in groups:
                 idle, releasing = shared.change(group, status, memory, sign)
                 self.idle[GPUS, i] += idle
@@ -346,9 +344,9 @@ class NodeTable:
     def accepted_gpus(self, info: ShapeInfo, node: str) -> int:
         """Milli-GPU that a task of this shape counts for in its queue on ``node``."""
         gpu = info.shape.gpu
-        if gpu.memory_mib:
+        if gpu.by_memory:
             i = self.index.get(node)
-            return held_gpus(gpu, int(self.gpu_memory[i]) if i is not None else self.min_gpu_memory)
+            return gpu.held_gpus(int(self.gpu_memory[i]) if i is not None else self.min_gpu_memory)
         return info.quota[2]
 
     def whole_multiples(self, gpu: GpuRequest) -> np.ndarray:
@@ -409,11 +407,6 @@ class NodeTable:
             if row < len(pool):
                 gpus = gpus + weight * pool[row]
         return gpus > 0
-
-    @staticmethod
-    def share_counted(gpu: GpuRequest, device: int) -> int:
-        """Milli-GPU that a share counts for in queues on a node with devices of ``device`` MiB."""
-        return gpu.devices * portion(share_memory(gpu, device), device)
 
 
 def _count(changes: dict[str, list[int]], status: Status, node: str, left: tuple[Place, ...], sign: int) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 
 from kailab.engine.snapshot.records import ContainerRequest, Node, Numa, Shape, ZoneShare
 from kailab.engine.working.state import ShapeInfo, WTask
+from kailab.model.labels import GPU_RESOURCE
 
-GPU_RESOURCE = "nvidia.com/gpu"
 SCORE = 100.0  # for one zone; half of it for two, and so on
 """The score for one zone; half of it for two zones, and so on."""
 REFUSING = ("single-numa-node", "restricted")
@@ -179,11 +179,7 @@ def requests(shape: Shape, scope: str) -> tuple[list[Request], list[Request]]:
 
 def _whole(shape: Shape) -> Request:
     """The pod's requests by resource name. The kubelet does not see shares of devices as requests."""
-    gpu = shape.gpu
-    whole = {"cpu": shape.cpu, "memory": shape.memory, **dict(shape.extended), **dict(gpu.mig)}
-    if gpu.devices and not gpu.shared:
-        whole[GPU_RESOURCE] = gpu.devices
-    return whole
+    return {"cpu": shape.cpu, "memory": shape.memory, **dict(shape.extended), **shape.gpu.resources()}
 
 
 def _cores(shape: Shape, container: ContainerRequest) -> int:
@@ -283,4 +279,4 @@ def _asks(info: ShapeInfo, resource: str) -> bool:
     if resource == GPU_RESOURCE:
         return info.request > 0
     shape = info.shape
-    return dict(shape.extended).get(resource, 0) > 0 or dict(shape.gpu.mig).get(resource, 0) > 0
+    return dict(shape.extended).get(resource, 0) > 0 or shape.gpu.resources().get(resource, 0) > 0

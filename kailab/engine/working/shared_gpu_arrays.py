@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kailab.engine.snapshot.records import GPU, GpuRequest
-from kailab.engine.working.shared_gpus import SharedGpus, share_memory
+from kailab.engine.snapshot.gpu_requests import GpuRequest
+from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.shared_gpus import SharedGpus
 
 
 class ShareSize(NamedTuple):
@@ -112,9 +113,9 @@ class SharedGpuArrays:
         if amount is None:
             if len(self.sizes) == 1:
                 # All devices are equal; one number compares faster than an array.
-                amount = share_memory(request, self.sizes[0].memory)
+                amount = request.share_memory(self.sizes[0].memory)
             else:
-                amount = share_memory(request, self._memory)
+                amount = request.share_memory(self._memory)
             self._shares[request] = amount
         return amount
 

@@ -12,14 +12,9 @@ Memory is in MiB. A share of a device counts as that share of the node's GPU mem
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-import numpy as np
-
 from kailab.engine.snapshot.counting import portion
-from kailab.engine.snapshot.records import GPU, GpuRequest, Status
-
-M = TypeVar("M", int, np.ndarray)
+from kailab.engine.snapshot.gpu_requests import GpuRequest
+from kailab.engine.snapshot.records import GPU, Status
 
 
 class GpuGroup:
@@ -65,15 +60,6 @@ class GpuGroup:
         return not self.holders and not self.waiting
 
 
-def share_memory(request: GpuRequest, device: M) -> int | M:
-    """MiB that one device's share of the request takes, for a device of ``device`` MiB or an array of such sizes. All of
-    a whole device; 0 for requests without devices, such as MIG profiles and claims.
-    """
-    if request.memory_mib:
-        return request.memory_mib
-    return request.portion * device // GPU if request.devices else 0
-
-
 class SharedGpus:
     """The groups of one node."""
 
@@ -95,10 +81,6 @@ class SharedGpus:
         if group.empty:
             del self.groups[group_id]
         return (new_idle - idle) * GPU, (new_releasing - releasing) * GPU
-
-    def memory_of(self, request: GpuRequest) -> int:
-        """MiB that one device's share of the request takes on this node."""
-        return share_memory(request, self.memory)
 
     def left(self, group: GpuGroup) -> int:
         """MiB of a shared device that no task holds."""
@@ -127,7 +109,7 @@ class SharedGpus:
 
     def fitting(self, request: GpuRequest) -> int:
         """The number of groups that could take one device's share of the request."""
-        memory = self.memory_of(request)
+        memory = request.share_memory(self.memory)
         return sum(1 for group in self.groups.values() if self.fits(group, memory))
 
     def idle_shares(self) -> int:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from kailab.engine.snapshot.counting import fixed_gpus, mig_gpus
 from kailab.engine.snapshot.records import (
     ACTIVE,
     ALIVE,
@@ -67,10 +66,10 @@ class ShapeInfo:
         self.needs = tuple((row, amount) for row, amount in self.rows.items() if amount > 0)
         gpu = shape.gpu
         self.plain = not gpu.shared and not shape.claims  # ``needs`` is all that it takes of a node
-        self.cpu_only = not (gpu.devices or gpu.memory_mib or gpu.mig or gpu.dra)
+        self.cpu_only = gpu.nothing
         self.empty = self.cpu_only and all(row == 3 for row, _ in self.needs)  # best effort: only a pod slot
-        gpus = fixed_gpus(gpu)
-        self.request = gpus - sum(mig_gpus(name) * count for name, count in gpu.mig)  # without GPU memory and MIG
+        gpus = gpu.fixed_gpus()
+        self.request = gpu.plain_gpus()  # without GPU memory and MIG
         # What it counts for in quotas (CPU, memory, GPU); GPU memory is added where the device size is known.
         self.quota = (shape.cpu, shape.memory, gpus)
         terms = (*shape.affinity, *shape.anti_affinity)

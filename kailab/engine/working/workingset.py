@@ -354,7 +354,7 @@ class WorkingSet:
             non_preemptible[0] += sign * cpu
             non_preemptible[1] += sign * memory
             non_preemptible[2] += sign * gpus
-        if task.info.shape.gpu.memory_mib:
+        if task.info.shape.gpu.by_memory:
             if sign > 0:
                 self.memory_tasks[task.uid] = task
             else:

@@ -18,7 +18,6 @@ import msgspec
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState
 from kailab.engine.snapshot.changes import Changes
-from kailab.engine.snapshot.counting import offered_gpus
 from kailab.engine.snapshot.records import GPU
 from kailab.errors import EvidenceError
 from kailab.evidence import canonical
@@ -233,7 +232,7 @@ class _LabAtMoment:
             self._tally.evicted.pop(self._names.pop(uid, ""), None)
         for name in changes.removed.nodes:
             self._gpus.pop(name, None)
-        self._gpus |= {node.name: offered_gpus(node) for node in changes.set.nodes}
+        self._gpus |= {node.name: node.offered_gpus for node in changes.set.nodes}
 
     def _fleet(self) -> FleetUse | None:
         if not self._gpus:

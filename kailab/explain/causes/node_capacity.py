@@ -57,7 +57,9 @@ def device_row(facts: NodeFacts) -> tuple[int, int]:
     table, tasks = facts.table, facts.next_tasks
     device = int(table.min_gpu_memory)
     others = {
-        table.layout.rows[name] for task in tasks for name, _ in (*task.info.shape.gpu.mig, *task.info.shape.extended)
+        table.layout.rows[name]
+        for task in tasks
+        for name, _ in (*task.info.shape.gpu.profiles, *task.info.shape.extended)
     }
     wants_gpus = any(row_wanted(task, GPUS, device) for task in tasks)
     given = facts.missing_room

@@ -32,10 +32,8 @@ from kailab.engine.relaxing.rules import (
 )
 from kailab.engine.report.node_answers import NodeAnswer, node_answers
 from kailab.engine.report.node_filter import NAMES
-from kailab.engine.report.node_filter import wanted_text as share_wanted
 from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import number, resource_text
-from kailab.engine.snapshot.counting import wanted_gpus
 from kailab.engine.snapshot.records import ALLOCATED, Constraint, PodSet, Requirement, Status, SubGroup
 from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.nodes import NodeTable
@@ -170,7 +168,7 @@ class NodeFacts:
         wanted = {row for task in self.next_tasks for row, value in task.info.rows.items() if value}
         found: list[tuple[Relaxation, bool]] = [
             (ClaimsGone(), any(shape.claims for shape in shapes)),
-            (RoomGiven(("extended",)), any(shape.gpu.mig or shape.extended for shape in shapes)),
+            (RoomGiven(("extended",)), any(shape.gpu.profiles or shape.extended for shape in shapes)),
             (RoomGiven(("gpu",)), GPUS in wanted or any(shape.gpu.shared for shape in shapes)),
             (RoomGiven(("pods",)), PODS in wanted),
             (RoomGiven(("memory",)), MEMORY in wanted),
@@ -231,7 +229,7 @@ def pods_phrase(tasks: Sequence[WTask], together: bool = True) -> str:
 def row_wanted(task: WTask, row: int, device: int) -> int:
     """What a pod requests of a row of nodes. A share of a GPU counts as a part of it."""
     if row == GPUS and task.info.shape.gpu.shared:
-        return wanted_gpus(task.info.shape.gpu, device)
+        return task.info.shape.gpu.wanted_gpus(device)
     return task.info.rows.get(row, 0)
 
 
@@ -247,7 +245,7 @@ def rows_of(tasks: Iterable[WTask]) -> list[int]:
 def request_text(info: ShapeInfo, row: int, table: NodeTable) -> str:
     """What one pod requests of a row: ``2 GPUs``, ``0.5 of a GPU``, ``4 CPU``."""
     if row == GPUS and info.shape.gpu.shared:
-        return share_wanted(info)
+        return info.shape.gpu.text()
     return amount(table.layout.names[row], info.rows.get(row, 0))
 
 

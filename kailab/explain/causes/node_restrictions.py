@@ -10,7 +10,7 @@ import numpy as np
 from kailab.engine.placing import fit
 from kailab.engine.relaxing.rules import NodesAdded, TopologyGone
 from kailab.engine.report.barriers import Barrier, Barriers, barriers
-from kailab.engine.report.node_filter import NodeRule, taint_text, unavailable_text, untolerated_taints, wanted_text
+from kailab.engine.report.node_filter import NodeRule, taint_text, unavailable_text, untolerated_taints
 from kailab.engine.snapshot.records import GPU, NodeTerm, Requirement, Taint
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.nodes import NodeTable
@@ -68,7 +68,7 @@ def _causes(table: NodeTable, info: ShapeInfo, found: Barriers) -> Iterable[Caus
                 yield _memory_unknown(table, info, found.nodes)
             case NodeRule.SHARE:
                 yield _share(table, info, found.nodes)
-            case NodeRule.GPU_KIND if not info.shape.gpu.mig:
+            case NodeRule.GPU_KIND if not info.shape.gpu.by_profile:
                 yield _kind(table, info, found.nodes)
             case NodeRule.GPU_KIND:
                 yield _profile(table, info)
@@ -209,14 +209,14 @@ def _kind(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
     why = "have only GPUs that are split (MIG)" if split else "have only GPUs that are for resource claims"
     return Cause(
         CauseCode.LARGER_THAN_ANY_NODE,
-        f"It wants {wanted_text(info)}; {nodes_that(nodes, table, 'that it may use')} {why}.",
+        f"It wants {info.shape.gpu.text()}; {nodes_that(nodes, table, 'that it may use')} {why}.",
         node_refs(table, nodes),
     )
 
 
 def _is_profile(table: NodeTable, info: ShapeInfo, barrier: Barrier) -> bool:
     """Whether a barrier is a MIG profile that no node has."""
-    profiles = dict(info.shape.gpu.mig)
+    profiles = dict(info.shape.gpu.profiles)
     if barrier.row == GPUS and barrier.absent and profiles:
         return True
     return barrier.absent and table.layout.names[barrier.row] in profiles
@@ -228,7 +228,7 @@ def _profile(table: NodeTable, info: ShapeInfo) -> Cause:
         name: int(table.allocatable[row].sum()) for name, row in rows.items() if name.startswith("nvidia.com/mig-")
     }
     there = some([name for name in sorted(offered) if offered[name]], 6)
-    wanted = [name for name, _ in info.shape.gpu.mig]
+    wanted = [name for name, _ in info.shape.gpu.profiles]
     missing = [name for name in wanted if not offered.get(name)] or wanted
     where = "" if not any(offered.get(name) for name in missing) else " of those that it may use"
     return Cause(

@@ -143,7 +143,7 @@ def _rules_on_nodes(trials: RelaxedCycles, lifted: Sequence[Relaxation]) -> list
     """Rules that refuse a request for GPU memory on each node. How much of a quota it takes depends on the node, so the rules are asked
     again with a place, and if no node has room, as if one had. ``lifted``: rules that refuse it on every node."""
     jobs = [job for uid in trials.subject if (job := trials.working.jobs.get(uid)) is not None]
-    if not any(task.info.shape.gpu.memory_mib for job in jobs for task in job):
+    if not any(task.info.shape.gpu.by_memory for job in jobs for task in job):
         return []
     rules = [
         (reason, queue)

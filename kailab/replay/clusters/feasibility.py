@@ -9,7 +9,6 @@ from kailab.engine.placing.fit import static_mask
 from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.layout import GPUS, PODS, Layout
 from kailab.engine.working.nodes import NodeTable
-from kailab.engine.working.shared_gpus import share_memory
 from kailab.engine.working.state import ShapeInfo
 from kailab.replay.clusters.queue_bounds import QueueBounds
 from kailab.replay.job import TraceJob
@@ -68,7 +67,7 @@ class JobFeasibility:
         gpu = info.shape.gpu
         if gpu.shared:
             device = int(self._nodes.gpu_memory[index])
-            part = share_memory(gpu, device)
+            part = gpu.share_memory(device)
             # A share that rounds to no memory takes the whole device, because a device without used memory counts as free.
             bounds.append(int(allocatable[GPUS, index]) // GPU * (device // part if part else 1))
             # One pod slot must remain for the reservation pod that holds the shared GPU.

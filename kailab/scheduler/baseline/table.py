@@ -65,11 +65,8 @@ def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bo
 def pod_needs(shape: Shape) -> dict[str, int]:
     """A pod's use of its node: one pod slot, and its resources."""
     needs = {"cpu": shape.cpu, "memory": shape.memory, "pods": 1}
-    if shape.gpu.mig:
-        needs.update(shape.gpu.mig)
-    elif shape.gpu.devices:
-        # Whole devices: ``ShapeCache(sharing=False)`` ignores KAI's annotations, as kube-scheduler does.
-        needs[names.GPU_RESOURCE] = shape.gpu.devices * shape.gpu.portion // GPU
+    # No shares: ``ShapeCache(sharing=False)`` ignores KAI's annotations, as kube-scheduler does.
+    needs.update(shape.gpu.resources())
     needs.update(shape.extended)
     return {name: amount for name, amount in needs.items() if amount}
 

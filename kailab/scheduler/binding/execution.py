@@ -60,9 +60,8 @@ _EMPTY: Object = {"metadata": {}}
 
 def received_resource_type(shape: Shape) -> str:
     """KAI's name for the kind of GPU that a pod received."""
-    if shape.gpu.mig:
-        return "MigInstance"
-    return "Fraction" if shape.gpu.shared else "Regular"
+    # A device is received as a fraction also if it was requested by memory.
+    return "Fraction" if shape.gpu.shared else shape.gpu.request_type
 
 
 class DecisionExecutor:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable
 
 from msgspec import structs
 
-from kailab.engine.snapshot.records import NO_GPU, Shape, Status, Task
+from kailab.engine.snapshot.gpu_requests import NO_GPU
+from kailab.engine.snapshot.records import Shape, Status, Task
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
 

@@ -127,7 +127,7 @@ class PodShapes:
         key = (id(shape), labels, namespace, dra, claims, blocked)  # shapes are interned and never freed
         overlaid = self._overlays.get(key)
         if overlaid is None:
-            gpu = msgspec.structs.replace(shape.gpu, dra=dra) if dra else shape.gpu
+            gpu = shape.gpu.with_claims(dra) if dra else shape.gpu
             overlaid = self._overlays[key] = self._cache.intern(
                 msgspec.structs.replace(
                     shape, gpu=gpu, labels=labels, namespace=namespace, claims=claims, blocked=blocked
@@ -139,7 +139,7 @@ class PodShapes:
         """Whether the pod's shape in ``other`` is certainly its shape here too: it has no overlay and no pod affinity matters."""
         pod_terms = self._pod_terms or other._pod_terms or shape.affinity or shape.anti_affinity
         overlay = uid in other._claiming or uid in other._referring or uid in self._held_back
-        return not (pod_terms or overlay or shape.blocked or shape.claims or shape.gpu.dra)
+        return not (pod_terms or overlay or shape.blocked or shape.claims or shape.gpu.claimed)
 
     def _note_terms(self, terms: tuple[PodTerm, ...]) -> bool:
         """Note the labels that terms select. Returns whether earlier shapes lack some of them."""

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot import counting
-from kailab.engine.snapshot.records import GPU, ON_NODE, GpuRequest
+from kailab.engine.snapshot.gpu_requests import GpuRequest
+from kailab.engine.snapshot.records import GPU, ON_NODE
 from kailab.errors import InputError
 from kailab.model import labels as names
 from kailab.model.objects import labels_of, name_of, namespace_of, node_of
@@ -61,13 +62,13 @@ class GpuAccounts:
         request = self._request(pod)
         if request is None:
             return 0
-        if not request.memory_mib:
-            return counting.fixed_gpus(request)
+        if not request.by_memory:
+            return request.fixed_gpus()
         node = node_of(pod)
         # GPU memory is a part of the node's device; before the binding, of the smallest device.
         if not node:
-            return counting.wanted_gpus(request, self._smallest_device)
-        return counting.held_gpus(request, self._devices.get(node, self._smallest_device))
+            return request.wanted_gpus(self._smallest_device)
+        return request.held_gpus(self._devices.get(node, self._smallest_device))
 
     @cached_property
     def used(self) -> dict[str, int]:
@@ -115,7 +116,7 @@ class GpuAccounts:
     def offered(self, node: Object) -> int:
         """The milli-GPU of a node; 0 if it can't be read."""
         try:
-            return counting.offered_gpus(node_record(node, self._claims.gpus_on(name_of(node))))
+            return node_record(node, self._claims.gpus_on(name_of(node))).offered_gpus
         except _MISFORMED:
             return 0
 
@@ -131,13 +132,7 @@ class GpuAccounts:
     def _read(self, pod: Object) -> GpuRequest:
         request = self._shapes.of(pod).gpu
         if pod["spec"].get("resourceClaims") and (dra := self._claims.of_pod(pod)[0]):
-            return GpuRequest(
-                devices=request.devices,
-                portion=request.portion,
-                memory_mib=request.memory_mib,
-                mig=request.mig,
-                dra=dra,
-            )
+            return request.with_claims(dra)
         return request
 
     @cached_property

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from kailab.cluster.protocol import Object
-from kailab.engine.snapshot.records import GPU, NO_GPU, GpuRequest, Shape
+from kailab.engine.snapshot.gpu_requests import NO_GPU, GpuFraction, GpuMemory, GpuRequest, MigInstances, WholeGpus
+from kailab.engine.snapshot.records import GPU, Shape
 from kailab.model import labels as names
 from kailab.model.quantities import decimal, parse_count
 from kailab.scheduler.reading import affinity, requests
@@ -121,15 +122,15 @@ def gpu_request(devices: int, mig: Mapping[str, int], annotations: Mapping[str, 
         if key.startswith(names.MIG_PREFIX) and (count := _whole(value))
     }
     if mig or legacy:
-        return GpuRequest(mig=tuple(sorted((legacy or mig).items())))
+        return MigInstances(profiles=tuple(sorted((legacy or mig).items())))
     number = max(1, _whole(annotations.get(names.GPU_FRACTION_DEVICES)) or 1)
     portion = _milli(annotations.get(names.GPU_FRACTION))
     if portion:
-        return GpuRequest(devices=number, portion=portion)
+        return GpuFraction.of(number, portion)
     memory = _whole(annotations.get(names.GPU_MEMORY))
     if memory:
-        return GpuRequest(devices=number, memory_mib=memory)
-    return GpuRequest(devices=devices) if devices else NO_GPU
+        return GpuMemory(devices=number, memory_mib=memory)
+    return WholeGpus(devices=devices) if devices else NO_GPU
 
 
 def _whole(value: Any) -> int:

@@ -222,11 +222,11 @@ class GroupTotals:
             if any(sharing):
                 # Without devices and MIG profiles: only the annotations of sharing count here.
                 gpu = gpu_request(0, {}, {key: annotations[key] for key in annotations if key.startswith("gpu-")})
-                memory = gpu.devices * gpu.memory_mib
+                memory = gpu.memory_in_all
                 if memory:
                     extra = {GPU_MEMORY_RESOURCE: memory}
                 else:
-                    devices += gpu.devices * gpu.portion
+                    devices += gpu.most_gpus
             allocated = {**amounts, names.GPU_RESOURCE: devices} if devices else amounts
             sums = self._cache[key] = ({**allocated, **extra}, allocated, memory)
         return sums
