@@ -46,6 +46,8 @@ _SIGNS = re.compile(r"[\\`*\[\]~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 # Characters that at the start of a line make it a heading, a list, a rule or an underline.
 _BEGINNING = re.compile(r"\A(\s*)([#+=-]|\d+(?=[.)](?:\s|\Z)))")
 _TICKS = re.compile(r"`+")
+# With the blanks around them. Not "\s", which matches the control character U+001F, too: that is shown escaped.
+_LINE_ENDS = re.compile(r"[ \t]*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029][ \t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]*")
 
 
 class Markup(str):
@@ -58,7 +60,7 @@ def plain(value: object) -> Markup:
     """Escape text within a line, so that no character is markup, ends a table cell or mentions a user."""
     if isinstance(value, Markup):
         return value
-    text = escaped(re.sub(r"\s*[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*", " ", str(value)))
+    text = escaped(_LINE_ENDS.sub(" ", str(value)))
     text = _SIGNS.sub(r"\\\g<0>", text).translate(_ENTITIES)
     return Markup(_BEGINNING.sub(_harmless, text))
 

@@ -41,6 +41,7 @@ def cells(document: str) -> list[list[Token]]:
 @example("- a")
 @example("1. a")
 @example("    indented")
+@example("\x1f\x1e")
 @given(TEXTS)
 def test_text_in_a_cell_is_read_back_as_it_was(text: str) -> None:
     first, *rest = cells(markdown_table(["a", "b"], [[plain(text), bold(text)]]))[2:]
