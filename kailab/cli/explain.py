@@ -35,36 +35,56 @@ if TYPE_CHECKING:
     help="Show the whole answer instead of a screen; try more proposals in a large lab.",
 )
 @click.option(
+    "--no-steps",
+    is_flag=True,
+    help="Only say why; do not try what would let it run, which takes minutes in a large lab.",
+)
+@click.option(
     "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Explain a test from its evidence."
 )
 @options.output
 @options.state
 def explain(
-    what: tuple[str, ...], namespace: str, nodes: bool, all_of_it: bool, past: str, output: TextOrJson, state: Path
+    what: tuple[str, ...],
+    namespace: str,
+    nodes: bool,
+    all_of_it: bool,
+    no_steps: bool,
+    past: str,
+    output: TextOrJson,
+    state: Path,
 ) -> None:
     """Explain why a pod, a podgroup or a workload (job NAME, deployment NAME ...) is pending and what would let it run; on whose quota
     running work runs; for which work pods were evicted; what a queue holds, borrows and lends.
 
     Every proposed step is tried on a copy of the lab; the lab does not change. With --evidence the answer reports recorded decisions and
     their reasons; nothing is tried."""
+    if no_steps and (nodes or past):
+        raise click.UsageError(
+            f"--no-steps can't be used with {'--nodes' if nodes else '--evidence'}, which tries no steps"
+        )
     if nodes:
         if past:
             raise click.UsageError("--nodes shows the present nodes of a lab; it can't be used with --evidence")
         _print_nodes(what, namespace, all_of_it, output, state)
         return
-    answers = _explain_evidence(what, namespace, past) if past else _explain_lab(what, namespace, all_of_it, state)
+    answers = (
+        _explain_evidence(what, namespace, past)
+        if past
+        else _explain_lab(what, namespace, all_of_it, not no_steps, state)
+    )
     if output is TextOrJson.json:
         _print_data([answer.data() for answer in answers])
     else:
         terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in answers))
 
 
-def _explain_lab(what: tuple[str, ...], namespace: str, everything: bool, state: Path) -> list[Answer]:
+def _explain_lab(what: tuple[str, ...], namespace: str, everything: bool, tried: bool, state: Path) -> list[Answer]:
     with labfile.read_lab(state) as lab:
         if len(what) == 1:
             _check_no_bare_name(lab, what[0], namespace)
         return [
-            lab.explain(kind, complete_name(lab, kind, name, namespace), namespace, everything=everything)
+            lab.explain(kind, complete_name(lab, kind, name, namespace), namespace, everything=everything, tried=tried)
             for kind, name in _parse_subjects(what, lab.cluster.kinds())
         ]
 

@@ -117,3 +117,20 @@ def test_what_can_not_be_explained(busy, arguments: tuple[str, ...], said: str) 
     done = busy("explain", *arguments)
     assert done.code == 2
     assert said in done.err
+
+
+def test_the_cause_alone(busy) -> None:
+    """Nothing is tried, so there are no steps; all else is as with them."""
+    with_steps, without = (busy("explain", "job", "train", *options, "-o", "json") for options in ((), ("--no-steps",)))
+    assert with_steps.code == without.code == 0
+    whole, cause = json.loads(with_steps.out), json.loads(without.out)
+    assert whole["steps"]
+    assert not cause["steps"]
+    assert {**whole, "steps": [], "lines": []} == {**cause, "lines": []}
+
+
+@pytest.mark.parametrize("other", [("--nodes",), ("--evidence", "run/test")])
+def test_no_steps_where_none_are_tried_is_refused(busy, other: tuple[str, ...]) -> None:
+    done = busy("explain", "job", "train", "--no-steps", *other)
+    assert done.code == 2
+    assert f"can't be used with {other[0]}" in done.err
