@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from checks.fuzzing.walk import Walk, steps_of
+from kailab.engine.snapshot.gpu_requests import GpuFraction, GpuMemory, GpuRequest, MigInstances, WholeGpus
 from kailab.errors import InputError
 from kailab.evidence.entries import PodBound, PodEvicted, PodPromised
 from kailab.lab.lab import Lab
@@ -269,3 +270,8 @@ def test_a_key_has_to_be_one(tmp_path: Path) -> None:
         read_key(path)
     with pytest.raises(InputError, match="can't be read"):
         read_key(tmp_path / "none")
+
+
+@pytest.mark.parametrize("form", [WholeGpus, GpuFraction, GpuMemory, MigInstances])
+def test_a_bind_request_keeps_the_form_in_which_gpus_are_received(form: type[GpuRequest]) -> None:
+    assert form.request_type in known_names.FILE.read_text().split()
