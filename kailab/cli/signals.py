@@ -30,12 +30,12 @@ class Interrupts:
         if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             yield
             return
-        self.came = False
         signal.signal(signal.SIGINT, self._record)
         try:
             yield
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            self.came = False  # a later command of this process may have a handler of its own
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if Ctrl-C was pressed: before something is made to last."""

@@ -69,9 +69,14 @@ def test_a_command_that_ends_by_an_interrupt_keeps_its_own_exit_code() -> None:
     assert _run(lambda: None).exit_code == 0
 
 
-def test_an_error_of_a_later_command_is_its_own() -> None:
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_an_error_of_a_later_command_is_its_own(handler: signal.Handlers) -> None:
     def work() -> None:
         raise InputError("no objects in -")
 
     assert _run(_other_error_after_it).exit_code == 130
-    assert _run(work).exit_code == 2
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        assert _run(work).exit_code == 2
+    finally:
+        signal.signal(signal.SIGINT, before)
