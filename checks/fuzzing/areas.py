@@ -9,6 +9,7 @@ with one feature in most of its workloads.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from types import MappingProxyType
 
 from checks.case_input import CaseInput
@@ -23,30 +24,22 @@ _MEDIUM = TeamCluster(nodes=range(4, 9), running=range(2, 8), waiting=range(3, 9
 _LARGE = TeamCluster(nodes=range(8, 33), running=range(6, 41), waiting=range(4, 28), fill=range(85, 101))
 
 
-def _medium(**changes: object) -> TeamCluster:
-    return _MEDIUM.with_(**changes)
-
-
-def _large(**changes: object) -> TeamCluster:
-    return _LARGE.with_(**changes)
-
-
 TEAM_AREAS: MappingProxyType[str, TeamCluster] = MappingProxyType(
     {
-        "cpu-quota": _medium(cpu_only=45, cpu_quotas=85, shares=10, cpu_nodes=60),
-        "cpu-beside-shares": _medium(cpu_only=45, shares=45, fill=range(30, 81), cpu_nodes=40),
-        "gpu-memory": _medium(gpu_memory=60, shares=10, unlike_devices=90, models=range(2, 4)),
-        "topology": _medium(levels=100, constrained=80, nodes=range(6, 13), gangs=70),
-        "subgroups": _medium(subgroups=70, gangs=80, minima=70),
-        "elastic-subgroups": _medium(subgroups=65, elastic=70, gangs=80, minima=40),
-        "min-runtimes": _medium(runtimes=90, fill=range(85, 101)),
-        "settings": _medium(settings=90, shares=20, fill=range(70, 101)),
-        "large-allocate": _large(fill=range(30, 61)),
-        "large-consolidate": _large(fill=range(70, 91), scattered=90),
-        "large-reclaim": _large(fill=range(95, 101), greedy=True),
-        "large-preempt": _large(fill=range(95, 101), urgent=True),
-        "large-mixed": _large(),
-        "large-variety": _large(
+        "cpu-quota": replace(_MEDIUM, cpu_only=45, cpu_quotas=85, shares=10, cpu_nodes=60),
+        "cpu-beside-shares": replace(_MEDIUM, cpu_only=45, shares=45, fill=range(30, 81), cpu_nodes=40),
+        "gpu-memory": replace(_MEDIUM, gpu_memory=60, shares=10, unlike_devices=90, models=range(2, 4)),
+        "topology": replace(_MEDIUM, levels=100, constrained=80, nodes=range(6, 13), gangs=70),
+        "subgroups": replace(_MEDIUM, subgroups=70, gangs=80, minima=70),
+        "elastic-subgroups": replace(_MEDIUM, subgroups=65, elastic=70, gangs=80, minima=40),
+        "min-runtimes": replace(_MEDIUM, runtimes=90, fill=range(85, 101)),
+        "settings": replace(_MEDIUM, settings=90, shares=20, fill=range(70, 101)),
+        "large-allocate": replace(_LARGE, fill=range(30, 61)),
+        "large-consolidate": replace(_LARGE, fill=range(70, 91), scattered=90),
+        "large-reclaim": replace(_LARGE, fill=range(95, 101), greedy=True),
+        "large-preempt": replace(_LARGE, fill=range(95, 101), urgent=True),
+        "large-mixed": _LARGE,
+        "large-variety": replace(_LARGE,
             cpu_only=20, cpu_quotas=40, shares=15, gpu_memory=10, unlike_devices=50, levels=60, constrained=30,
             subgroups=20, minima=40, elastic=30, runtimes=30, settings=40, cpu_nodes=50, leaving=10,
         ),

@@ -7,9 +7,8 @@ run only where they fit, so that nothing is given out twice at the start.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 from msgspec import structs
 
@@ -78,10 +77,6 @@ class TeamCluster:
     scattered: int = 40
     greedy: bool = False
     urgent: bool = False
-
-    def with_(self, **changes: Any) -> TeamCluster:
-        """The same with other numbers."""
-        return replace(self, **changes)
 
 
 def team_case_input(team: TeamCluster, pick: Pick) -> CaseInput:

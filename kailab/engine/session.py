@@ -48,7 +48,6 @@ class Session:
             working.renew_table(StepwiseNodeTable)
         self.table = working.table
         self.table.claims.begin()
-        self.table.multiples_fit = config.imitate_faults
         self.tree: QueueTree = working.tree
         self.jobs = working.jobs
         working.settle_indexes()  # first, because the indexes say which jobs wait and which may be victims

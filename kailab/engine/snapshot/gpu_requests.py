@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from kailab.engine.snapshot.counting import GPU, memory_as_gpus, mig_gpus
 from kailab.engine.snapshot.counting import portion as memory_portion
@@ -133,6 +134,10 @@ class GpuRequest:
 class _Form(GpuRequest, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In JSON, a form is an object of its own amounts, with ``mig`` for profiles and ``dra`` for claims."""
 
+    def with_claims(self, claimed: Counts) -> GpuRequest:
+        """The same request with these claims."""
+        return structs.replace(self, claimed=claimed)
+
 
 class NoGpu(_Form, frozen=True, kw_only=True):
     """No GPU. ``NO_GPU`` is the instance to use."""
@@ -180,18 +185,24 @@ class _Devices(_Form, frozen=True, kw_only=True):
         return f" on each of {self.devices} GPUs" if self.devices > 1 else " of a GPU"
 
 
+class _Shares(_Devices, frozen=True, kw_only=True):
+    """A part of each of a number of devices."""
+
+    shared: ClassVar[bool] = True
+
+    def whole_gpus(self) -> int:
+        """0: shared devices are counted by their groups."""
+        return 0
+
+
 class WholeGpus(_Devices, frozen=True, kw_only=True):
     """Whole devices."""
 
     claimed: Counts = msgspec.field(name="dra", default=())
 
-    def with_claims(self, claimed: Counts) -> GpuRequest:
-        """The same devices with these claims."""
-        return WholeGpus(devices=self.devices, claimed=claimed)
-
     def whole_gpus(self) -> int:
         """Milli-GPU of its devices and of claims."""
-        return (self.devices + self.claimed_devices) * GPU
+        return self.plain_gpus()
 
     def share_memory(self, device: M) -> int | M:
         """All of the device."""
@@ -202,10 +213,9 @@ class WholeGpus(_Devices, frozen=True, kw_only=True):
         return {GPU_RESOURCE: self.devices}
 
 
-class GpuFraction(_Devices, frozen=True, kw_only=True):
+class GpuFraction(_Shares, frozen=True, kw_only=True):
     """A fraction of each of its devices: ``portion`` milli-GPU. Use ``of`` where the portion may be a whole device."""
 
-    shared: ClassVar[bool] = True
     request_type: ClassVar[str] = "Fraction"
 
     portion: int
@@ -220,14 +230,6 @@ class GpuFraction(_Devices, frozen=True, kw_only=True):
             return WholeGpus(devices=devices, claimed=claimed)
         return GpuFraction(devices=devices, portion=portion, claimed=claimed)
 
-    def with_claims(self, claimed: Counts) -> GpuRequest:
-        """The same fraction with these claims."""
-        return GpuFraction(devices=self.devices, portion=self.portion, claimed=claimed)
-
-    def whole_gpus(self) -> int:
-        """0: shared devices are counted by their groups."""
-        return 0
-
     def share_memory(self, device: M) -> int | M:
         """The fraction of the device, in MiB, rounded down as in KAI."""
         return self.portion * device // GPU
@@ -237,19 +239,14 @@ class GpuFraction(_Devices, frozen=True, kw_only=True):
         return f"{self.portion / GPU:g}{self._each}"
 
 
-class GpuMemory(_Devices, frozen=True, kw_only=True):
+class GpuMemory(_Shares, frozen=True, kw_only=True):
     """Memory of each of its devices, in MiB."""
 
-    shared: ClassVar[bool] = True
     by_memory: ClassVar[bool] = True
     request_type: ClassVar[str] = "GpuMemory"
 
     memory_mib: int
     claimed: Counts = msgspec.field(name="dra", default=())
-
-    def with_claims(self, claimed: Counts) -> GpuRequest:
-        """The same memory with these claims."""
-        return GpuMemory(devices=self.devices, memory_mib=self.memory_mib, claimed=claimed)
 
     def plain_gpus(self) -> int:
         """Milli-GPU of claims: what the memory counts for depends on the device."""
@@ -267,10 +264,6 @@ class GpuMemory(_Devices, frozen=True, kw_only=True):
     def memory_in_all(self) -> int:
         """MiB on all its devices."""
         return self.memory_mib * self.devices
-
-    def whole_gpus(self) -> int:
-        """0: shared devices are counted by their groups."""
-        return 0
 
     def share_memory(self, device: M) -> int | M:
         """The requested MiB, whatever the size of the device."""
@@ -294,10 +287,6 @@ class MigInstances(_Form, frozen=True, kw_only=True):
     def nothing(self) -> bool:
         """False: it asks for an instance at least."""
         return False
-
-    def with_claims(self, claimed: Counts) -> GpuRequest:
-        """The same instances with these claims."""
-        return MigInstances(profiles=self.profiles, claimed=claimed)
 
     def fixed_gpus(self) -> int:
         """Milli-GPU of the instances, by the leading numbers of their profiles, and of claims."""

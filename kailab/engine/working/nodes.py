@@ -8,7 +8,7 @@ units of ``kailab.engine.working.layout``. A task changes them through ``place``
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,9 @@ class NodeTable:
     ``tasks``: the working set's resource claims, and all tasks it knows.
     """
 
+    multiples_fit: ClassVar[bool] = False
+    """True if a whole multiple of a device's memory passes for a share of one device, as in KAI."""
+
     def __init__(
         self,
         nodes: Iterable[Node],
@@ -75,9 +78,6 @@ class NodeTable:
         self.claimed_gpus = np.array([node.claimed_gpus for node in self.nodes], dtype=bool)
         self.cpu_only = np.array([not self.mig[i] and self.allocatable[GPUS, i] <= 0 for i in range(count)], dtype=bool)
         self.gpu_count = np.array([self._gpu_count(i) for i in range(count)], dtype=np.int64)
-        # True: as in KAI, a whole multiple of a device's memory passes for a share of one device
-        # (``EngineConfig.imitate_faults``).
-        self.multiples_fit = False
         self.shares = SharedGpuArrays(self.gpu_memory)
         # The tasks of each node, for rules between pods and for reports.
         self.tasks: list[dict[str, WTask]] = [{} for _ in range(count)]
@@ -383,10 +383,7 @@ class NodeTable:
 
     def free_gpu_vector(self) -> np.ndarray:
         """Milli-GPU idle or releasing on each node, free parts of shared devices included. Promises lower it."""
-        free = self.free_of(GPUS)
-        for row, weight in self.layout.mig.items():
-            if row < len(self.idle):
-                free = free + weight * (self.idle[row] + self.releasing[row])
+        free = self._with_mig(self.free_of(GPUS), self.idle, self.releasing)
         if self.shared:
             free = free + self.shares.idle + self.shares.releasing
         return free
@@ -398,15 +395,17 @@ class NodeTable:
         if not self._some_leaving() and not self.shared:
             return self.free_gpu_vector() > 0
         shares = self.shares
-        return self._gpus_of(self.idle, shares.idle) | self._gpus_of(self.releasing, shares.releasing)
+        idle = self._with_mig(self.idle[GPUS] + shares.idle, self.idle)
+        releasing = self._with_mig(self.releasing[GPUS] + shares.releasing, self.releasing)
+        return (idle > 0) | (releasing > 0)
 
-    def _gpus_of(self, pool: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """The nodes where a pool has some GPU, with what it has of shared devices."""
-        gpus = pool[GPUS] + shares
+    def _with_mig(self, gpus: np.ndarray, *pools: np.ndarray) -> np.ndarray:
+        """These milli-GPU of each node, and the MIG instances of these pools."""
         for row, weight in self.layout.mig.items():
-            if row < len(pool):
-                gpus = gpus + weight * pool[row]
-        return gpus > 0
+            for pool in pools:
+                if row < len(pool):
+                    gpus = gpus + weight * pool[row]
+        return gpus
 
 
 def _count(changes: dict[str, list[int]], status: Status, node: str, left: tuple[Place, ...], sign: int) -> None:

@@ -14,7 +14,7 @@ Source: KAI's gpu_sharing_node_info.go, node_info.go (addTask, RemoveTask, Updat
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from kailab.engine.snapshot.records import GPU, ON_NODE, Node, ResourceClaim, Status, ZoneShare
 from kailab.engine.working.layout import GPUS, Layout
@@ -31,7 +31,7 @@ class NodeRecord(NamedTuple):
     zones: tuple[ZoneShare, ...]
 
 
-class Situation(NamedTuple):
+class TaskPlacement(NamedTuple):
     """The state of a task before or after a step."""
 
     status: Status
@@ -99,6 +99,8 @@ class StepwiseSharedGpus(SharedGpus):
 class StepwiseNodeTable(NodeTable):
     """A node table that changes as KAI's does. Valid for one cycle: undoing a cycle need not restore it."""
 
+    multiples_fit: ClassVar[bool] = True
+
     def __init__(
         self,
         nodes: Iterable[Node],
@@ -109,7 +111,7 @@ class StepwiseNodeTable(NodeTable):
         super().__init__(nodes, layout, claims, tasks)
         self._records: list[dict[str, NodeRecord]] = [{} for _ in self.nodes]
         self._used = [0] * len(self.nodes)  # milli-GPU of whole devices that tasks hold or wait for
-        self._before: Situation | None = None
+        self._before: TaskPlacement | None = None
 
     def sharing(self, i: int) -> SharedGpus:
         shared = self.shares.nodes.get(i)
@@ -141,7 +143,7 @@ class StepwiseNodeTable(NodeTable):
         if task.info.shape.claims:
             super().leave(task)
             return
-        self._before = Situation(task.status, task.node, task.groups, task.left, task.zones)
+        self._before = TaskPlacement(task.status, task.node, task.groups, task.left, task.zones)
         self._host_all(task, self._before, False)
 
     def enter(self, task: WTask) -> None:
@@ -151,19 +153,19 @@ class StepwiseNodeTable(NodeTable):
             return
         before, self._before = self._before, None
         assert before is not None
-        after = Situation(task.status, task.node, task.groups, task.left, task.zones)
+        after = TaskPlacement(task.status, task.node, task.groups, task.left, task.zones)
         self._step(task, before, after)
         self._host_all(task, after, True)
 
     def move(self, task: WTask, status: Status, node: str, left: tuple[Place, ...]) -> None:
         """A step of a plain task. See ``NodeTable.move``."""
-        before = Situation(task.status, task.node, task.groups, task.left, task.zones)
-        after = Situation(status, node, (), left, ())
+        before = TaskPlacement(task.status, task.node, task.groups, task.left, task.zones)
+        after = TaskPlacement(status, node, (), left, ())
         self._host_all(task, before, False)
         self._step(task, before, after)
         self._host_all(task, after, True)
 
-    def _step(self, task: WTask, before: Situation, after: Situation) -> None:
+    def _step(self, task: WTask, before: TaskPlacement, after: TaskPlacement) -> None:
         if (before.node, before.groups, before.left) == (after.node, after.groups, after.left):
             # Evicted, or put back: the record changes, or is made if a move has taken it.
             self._forget(task, after.node)
@@ -178,7 +180,7 @@ class StepwiseNodeTable(NodeTable):
             # A move to another GPU replaces the record without removing its effect.
             self._add(task, after)
 
-    def _add(self, task: WTask, situation: Situation) -> None:
+    def _add(self, task: WTask, situation: TaskPlacement) -> None:
         self.place(task, situation.status, situation.node, situation.groups, 1)
 
     def _forget(self, task: WTask, node: str) -> None:
@@ -192,7 +194,7 @@ class StepwiseNodeTable(NodeTable):
         self.place(task, record.status, node, record.groups, -1)
         task.zones = zones
 
-    def _host_all(self, task: WTask, situation: Situation, present: bool) -> None:
+    def _host_all(self, task: WTask, situation: TaskPlacement, present: bool) -> None:
         for node in (situation.node, *(place[0] for place in situation.left)):
             if node:
                 self.host(task, node, present)
