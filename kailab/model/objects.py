@@ -151,7 +151,10 @@ def condition_of(obj: Mapping[str, Any], type: str) -> Mapping[str, Any] | None:
 
 def has_condition(obj: Mapping[str, Any], *types: str) -> bool:
     """True if a condition of one of these types has the status ``True``."""
-    return any(condition.get("type") in types and condition.get("status") == "True" for condition in conditions_of(obj))
+    for condition in (obj.get("status") or _NOTHING).get("conditions") or ():
+        if condition.get("type") in types and condition.get("status") == "True":
+            return True
+    return False
 
 
 def is_ready(obj: Mapping[str, Any], *, unreported: bool = False) -> bool:
