@@ -18,29 +18,13 @@ from kailab.components.recipes import RECIPES
 from kailab.model.kinds import key_of_group
 from kailab.model.validation import core
 from kailab.model.validation.core import OPERATORS_TABLE
+from kailab.operators.registry import OPERATORS
 
 Schema = dict[str, Any]
 
-_PINNED = ("jobset", "lws", "trainer", "training-operator", "mpi-operator", "kuberay")
 _OTHERS = {
-    "Spark operator": ("github.com/kubeflow/spark-operator/v2", "v2.3.0", "config/crd/bases"),
-    "Knative Serving": ("knative.dev/serving", "v0.51.0", "config/core/300-resources"),
-}
-TITLES = {
-    "jobset": "JobSet",
-    "lws": "LeaderWorkerSet",
-    "trainer": "Kubeflow Trainer",
-    "training-operator": "the training operator",
-    "mpi-operator": "the MPI operator",
-    "kuberay": "KubeRay",
-}
-_FOLDERS = {
-    "jobset": "config/components/crd/bases",
-    "lws": "config/crd/bases",
-    "trainer": "manifests/base/crds",
-    "training-operator": "manifests/base/crds",
-    "mpi-operator": "manifests/base",
-    "kuberay": "config/crd/bases",
+    "Spark operator": ("github.com/kubeflow/spark-operator/v2", "v2.3.0", "config/crd/bases/*.yaml"),
+    "Knative Serving": ("knative.dev/serving", "v0.51.0", "config/core/300-resources/*.yaml"),
 }
 _ALIKE = 0.6
 """A definition's object counts as a type of Kubernetes if all its fields are fields of the type, and it has at least this part of them."""
@@ -50,8 +34,8 @@ def made_table() -> dict[str, Any]:
     """``kinds``: (type, operator) by apiVersion and kind. ``types``: as in Kubernetes' own table."""
     types = _Types()
     kinds: dict[str, list[str]] = {}
-    for title, folder in _folders():
-        for definition in _definitions(folder):
+    for title, module, pattern in _manifests():
+        for definition in _definitions(module, pattern):
             spec = definition["spec"]
             kind = spec["names"]["kind"]
             if key_of_group(spec["group"], kind) is None:
@@ -62,12 +46,13 @@ def made_table() -> dict[str, Any]:
     return {"kinds": dict(sorted(kinds.items())), "types": types.found}
 
 
-def _folders() -> Iterator[tuple[str, Path]]:
-    for name in _PINNED:
+def _manifests() -> Iterator[tuple[str, Path, str]]:
+    """The title of each operator with its version, the folder of its module, and the pattern of its definitions there."""
+    for name, operator in OPERATORS.items():
         version = ADDONS[name][0].version
-        yield f"{TITLES[name]} {version}", _downloaded(RECIPES[name].module, version) / _FOLDERS[name]
-    for title, (module, version, folder) in _OTHERS.items():
-        yield f"{title} {version}", _downloaded(module, version) / folder
+        yield f"{operator.title} {version}", _downloaded(RECIPES[name].module, version), operator.definitions
+    for title, (module, version, pattern) in _OTHERS.items():
+        yield f"{title} {version}", _downloaded(module, version), pattern
 
 
 def _downloaded(module: str, version: str) -> Path:
@@ -77,8 +62,8 @@ def _downloaded(module: str, version: str) -> Path:
     return Path(json.loads(process.stdout)["Dir"])
 
 
-def _definitions(folder: Path) -> Iterator[Schema]:
-    for file in sorted(folder.glob("*.yaml")):
+def _definitions(module: Path, pattern: str) -> Iterator[Schema]:
+    for file in sorted(module.glob(pattern)):
         for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
             if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition":
                 yield document

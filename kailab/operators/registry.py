@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Operator:
-    """``kinds``: keys of kailab's kinds that it makes pods for. ``definitions``: pattern of the manifest files that define them;
-    ``webhooks``: the folder with its webhooks, empty for none. ``namespace`` and ``service``: those that it runs in, according to its
-    manifests. ``launch``: the function of ``kailab.operators.launching`` that plans its start. ``needs``: operators that must run with
-    it. ``secret`` and ``authority``: where it expects its certificates and who must have signed them, if it manages them itself.
-    ``port``: a port on all addresses that is fixed in its code, so that only one can run on a machine."""
+    """``title``: its name in sentences. ``kinds``: keys of kailab's kinds that it makes pods for. ``definitions``: pattern of the manifest
+    files that define them; ``webhooks``: the folder with its webhooks, empty for none. ``namespace`` and ``service``: those that it runs
+    in, according to its manifests. ``launch``: the function of ``kailab.operators.launching`` that plans its start. ``needs``: operators
+    that must run with it. ``secret`` and ``authority``: where it expects its certificates and who must have signed them, if it manages
+    them itself. ``port``: a port on all addresses that is fixed in its code, so that only one can run on a machine."""
 
     title: str
     kinds: tuple[str, ...]
@@ -72,7 +72,7 @@ OPERATORS: Mapping[str, Operator] = {
         needs=("jobset",),
     ),
     "training-operator": Operator(
-        title="Kubeflow training operator",
+        title="the training operator",
         kinds=("PyTorchJob", "TFJob", "XGBoostJob", "JAXJob", "PaddleJob", "MPIJob"),
         definitions="manifests/base/crds/kubeflow.org_*.yaml",
         webhooks="manifests/base/webhook",
@@ -83,7 +83,7 @@ OPERATORS: Mapping[str, Operator] = {
         authority="training-operator-ca",
     ),
     "mpi-operator": Operator(
-        title="MPI operator",
+        title="the MPI operator",
         kinds=("MPIJob",),
         definitions="manifests/base/kubeflow.org_mpijobs.yaml",
         launch="mpi_operator",

@@ -13,8 +13,8 @@ from kailab.errors import InputError
 from kailab.model.kinds import KINDS, key_of_group, kind_key
 from kailab.model.manifests import load_text
 from kailab.model.validation import core, shape_of, validate
+from kailab.operators import OPERATORS
 from tools import core_table
-from tools.operator_fields import TITLES
 
 OBJECTS = {
     f"{obj['kind']}/{obj['metadata']['name']}": obj
@@ -198,7 +198,7 @@ def test_each_operators_kind_that_has_a_controller_has_its_fields() -> None:
 
 def test_fields_are_those_of_the_pinned_versions() -> None:
     """If a pin was raised: ``python -m tools.operator_fields``."""
-    pinned = {f"{title} {ADDONS[name][0].version}" for name, title in TITLES.items()}
+    pinned = {f"{operator.title} {ADDONS[name][0].version}" for name, operator in OPERATORS.items()}
     assert pinned <= set(_definitions().values())
 
 
