@@ -93,7 +93,7 @@ def _training(kind: str, field: str, known: tuple[str, ...] = (), **parts: Any) 
             "plural": f"{kind.lower()}s",
             "check": _check(field, known),
             "shape": _shape(field),
-            "controller": f"kailab.workloads.kubeflow:{kind}Controller",
+            "controller": "kailab.workloads.kubeflow:TrainingJobController",
             "wanted_pods": f"kailab.workloads.wanted_pods:{kind.lower()}",
             "suspended_by": "runPolicy.suspend",
             "label_domains": ("kubeflow.org",),

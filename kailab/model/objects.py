@@ -48,6 +48,12 @@ def full_name(obj: Mapping[str, Any]) -> str:
     return f"{namespace}/{name_of(obj)}" if namespace else name_of(obj)
 
 
+def object_key(obj: Mapping[str, Any]) -> tuple[str, str]:
+    """Namespace ("" for an object outside of namespaces) and name, by which stores and caches keep objects of a kind."""
+    metadata = obj.get("metadata") or _NOTHING
+    return metadata.get("namespace") or "", metadata.get("name") or ""
+
+
 def uid_of(obj: Mapping[str, Any]) -> str:
     """``metadata.uid``, or "" for an object that no server has stored."""
     return str((obj.get("metadata") or _NOTHING).get("uid") or "")

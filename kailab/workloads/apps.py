@@ -10,11 +10,12 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from kailab.cluster.embedded.nodes.node_lifecycle import taints_of, tolerates
 from kailab.cluster.embedded.storage.store import safe_text
 from kailab.cluster.protocol import WatchEvent
 from kailab.cluster.selectors import Term
@@ -28,10 +29,16 @@ from kailab.model.objects import (
     is_ready,
     is_terminating,
     labels_of,
+    name_of,
+    namespace_of,
+    node_of,
+    object_key,
+    phase_of,
     status_of,
+    uid_of,
 )
 from kailab.model.quantities import parse_count
-from kailab.workloads.controller import Controller, Reference, Workbench, make_condition, set_conditions
+from kailab.workloads.controller import Controller, Reference, Workbench, with_metadata
 
 TAKEN_OVER = "kailab.dev/revision-of"  # "<hash of the template here>=<the other controller's name>"
 REVISION_LABEL = "controller-revision-hash"
@@ -54,9 +61,8 @@ def revision_of(owner: Object, digest: str, default: str) -> str:
 
 def annotate_revision(owner: Object, name: str) -> Object:
     """The workload with an annotation that pods of its present template have this revision name."""
-    meta = owner["metadata"]
-    notes = {**(meta.get("annotations") or {}), TAKEN_OVER: f"{template_hash(owner['spec']['template'])}={name}"}
-    return {**owner, "metadata": {**meta, "annotations": notes}}
+    notes = {**annotations_of(owner), TAKEN_OVER: f"{template_hash(owner['spec']['template'])}={name}"}
+    return {**owner, "metadata": {**owner["metadata"], "annotations": notes}}
 
 
 def annotate_foreign_revision(owner: Object, pods: Iterable[Object]) -> Object:
@@ -72,19 +78,27 @@ def annotate_foreign_revision(owner: Object, pods: Iterable[Object]) -> Object:
     return annotate_revision(owner, newest)
 
 
+def passed_on_annotations(owner: Object) -> dict[str, str]:
+    """The annotations that a workload gives to the objects that run it."""
+    # kubectl's copy of the applied object is large and belongs to the workload only.
+    return {key: value for key, value in annotations_of(owner).items() if not key.startswith("kubectl.kubernetes.io/")}
+
+
 # --- ReplicaSet: as many pods as it asks for; the least valuable are deleted first ------------------------------------
 
 
-def surplus_order(pod: Object) -> tuple[Any, ...]:
-    """Sort key of pods that are too many; deleted first: unplaced, pending, not ready, newest."""
-    meta = pod["metadata"]
-    phase = pod["status"].get("phase")
+def surplus_pods(pods: list[Object], wanted: int) -> list[Object]:
+    """The pods that are too many; deleted first: unplaced, pending, not ready, newest."""
+    return sorted(pods, key=_surplus_order)[: max(len(pods) - wanted, 0)]
+
+
+def _surplus_order(pod: Object) -> tuple[Any, ...]:
     # The order of Kubernetes' ActivePodsWithRanks, as far as a lab can tell pods apart.
     return (
-        bool(pod["spec"].get("nodeName")),
-        {"Pending": 0, "Unknown": 1}.get(phase, 2),
+        bool(node_of(pod)),
+        {"Pending": 0, "Unknown": 1}.get(phase_of(pod), 2),
         is_ready(pod),
-        -int(meta["uid"][-12:], 16),  # UIDs count up, so they order pods of one second
+        -int(uid_of(pod)[-12:], 16),  # UIDs count up, so they order pods of one second
     )
 
 
@@ -92,17 +106,14 @@ class ReplicaSetController(Controller):
     one_look = True
 
     def sync(self, owner: Object) -> None:
-        bench = self._bench
-        pods = bench.owned(owner, "Pod")
         if is_terminating(owner):
             return
-        spec = owner["spec"]
+        bench, spec = self._bench, owner["spec"]
         wanted = spec.get("replicas", 1)
-        active = [pod for pod in pods if is_active(pod)]
+        active = list(filter(is_active, bench.owned(owner, "Pod")))
         if len(active) > wanted:
-            for pod in sorted(active, key=surplus_order)[: len(active) - wanted]:
-                bench.delete("Pod", pod)
-            active = [pod for pod in bench.owned(owner, "Pod") if is_active(pod)]
+            bench.delete("Pod", *surplus_pods(active, wanted))
+            active = list(filter(is_active, bench.owned(owner, "Pod")))
         reference = as_owner_reference(owner)
         count = len(active)
         for _ in range(wanted - count):
@@ -110,8 +121,7 @@ class ReplicaSetController(Controller):
                 break
             count += 1
         ready = sum(map(is_ready, active))
-        bench.set_status(
-            self.kind,
+        self.set_status(
             owner,
             replicas=count,
             fullyLabeledReplicas=count,
@@ -144,7 +154,7 @@ class DeploymentController(Controller):
         digest = template_hash(spec["template"])
         # A Deployment reproduced from evidence has only a part of its template, and an annotation with the hash of the whole.
         digest = revision_of(owner, digest, digest)
-        name = f"{owner['metadata']['name']}-{digest}"
+        name = f"{name_of(owner)}-{digest}"
         current = _current(owner, name, sets)
         older = [rs for rs in sets if rs is not current]
         if not spec.get("paused"):
@@ -168,19 +178,13 @@ class DeploymentController(Controller):
     def _create(self, owner: Object, name: str, digest: str, sets: list[Object], replicas: int) -> Object | None:
         spec = owner["spec"]
         template = spec["template"]
-        meta = template.get("metadata") or {}
-        labelled = {**template, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), HASH: digest}}}
+        labelled = with_metadata(template, {HASH: digest})
         selector = spec["selector"]
         selector = {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH: digest}}
-        notes = {
-            key: value
-            for key, value in annotations_of(owner).items()
-            # kubectl's copy of the applied object is large and belongs to the Deployment only.
-            if not key.startswith("kubectl.kubernetes.io/")
-        }
+        notes = passed_on_annotations(owner)
         revision = str(1 + max((_revision(rs) for rs in sets), default=0))
         return self._bench.create(owner, "ReplicaSet", {
-            "metadata": {"name": name, "labels": labelled["metadata"]["labels"], "annotations": {**notes, REVISION_ANNOTATION: revision}},
+            "metadata": {"name": name, "labels": labels_of(labelled), "annotations": {**notes, REVISION_ANNOTATION: revision}},
             "spec": {"replicas": replicas, "selector": selector, "template": labelled},
         })  # fmt: skip
 
@@ -248,8 +252,7 @@ class DeploymentController(Controller):
     def _forget(self, owner: Object, older: list[Object]) -> None:
         idle = [rs for rs in older if not rs["spec"].get("replicas") and not status_of(rs).get("replicas")]
         excess = len(idle) - owner["spec"].get("revisionHistoryLimit", 10)
-        for rs in sorted(idle, key=_revision)[: max(excess, 0)]:
-            self._bench.delete("ReplicaSet", rs)
+        self._bench.delete("ReplicaSet", *sorted(idle, key=_revision)[: max(excess, 0)])
 
     def _report(self, owner: Object, name: str) -> None:
         bench = self._bench
@@ -257,8 +260,8 @@ class DeploymentController(Controller):
         sets = bench.owned(owner, "ReplicaSet")
         current = _current(owner, name, sets)
         if current is not None:
-            name = current["metadata"]["name"]
-            revision = current["metadata"]["annotations"].get(REVISION_ANNOTATION, "")
+            name = name_of(current)
+            revision = annotations_of(current).get(REVISION_ANNOTATION, "")
             owner = bench.patch(self.kind, owner, {"metadata": {"annotations": {REVISION_ANNOTATION: revision}}})
         totals = {
             field: sum(status_of(rs).get(field, 0) for rs in sets)
@@ -266,44 +269,33 @@ class DeploymentController(Controller):
         }
         updated = status_of(current).get("replicas", 0) if current else 0
         updated_ready = status_of(current).get("availableReplicas", 0) if current else 0
-        now = bench.stamp()
         rolling = (owner["spec"].get("strategy") or {}).get("rollingUpdate") or {}
         missing = share(rolling.get("maxUnavailable", "25%"), wanted, up=False)
-        if totals["availableReplicas"] >= wanted - missing:
-            available = make_condition(
-                "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", now
-            )
-        else:
-            available = make_condition(
-                "Available",
-                "False",
-                "MinimumReplicasUnavailable",
-                "Deployment does not have minimum availability.",
-                now,
-            )
+        available = totals["availableReplicas"] >= wanted - missing
+        reason = "MinimumReplicasAvailable" if available else "MinimumReplicasUnavailable"
+        message = f"Deployment {'has' if available else 'does not have'} minimum availability."
         done = updated_ready == wanted and totals["replicas"] == wanted
-        progressing = make_condition(
-            "Progressing",
-            "True",
-            "NewReplicaSetAvailable" if done else "ReplicaSetUpdated",
-            f'ReplicaSet "{name}" ' + ("has successfully progressed." if done else "is progressing."),
-            now,
-        )
-        bench.set_status(
-            self.kind,
+        progress = "has successfully progressed." if done else "is progressing."
+        self.set_status(
             owner,
+            ("Available", available, reason, message),
+            (
+                "Progressing",
+                True,
+                "NewReplicaSetAvailable" if done else "ReplicaSetUpdated",
+                f'ReplicaSet "{name}" {progress}',
+            ),
             **totals,
             updatedReplicas=updated,
             unavailableReplicas=max(wanted - totals["availableReplicas"], 0) or None,
             observedGeneration=owner["metadata"]["generation"],
-            conditions=set_conditions(status_of(owner).get("conditions"), available, progressing),
         )
 
 
 def _current(owner: Object, name: str, sets: list[Object]) -> Object | None:
     """The ReplicaSet of the present template: by the name that it gets here, else (if another controller made it) the oldest one with this
     template."""
-    named = next((rs for rs in sets if rs["metadata"]["name"] == name), None)
+    named = next((rs for rs in sets if name_of(rs) == name), None)
     if named is not None:
         return named
     # The set's template differs by the hash label only (Kubernetes' EqualIgnoreHash).
@@ -319,8 +311,7 @@ def _without_hash(template: Object) -> Object:
 
 
 def _revision(replica_set: Object) -> int:
-    text = annotations_of(replica_set).get(REVISION_ANNOTATION, "0")
-    return parse_count(text)
+    return parse_count(annotations_of(replica_set).get(REVISION_ANNOTATION, "0"))
 
 
 # --- StatefulSet: numbered pods with stable names, started one after the other or all at once -------------------------
@@ -332,23 +323,21 @@ class StatefulSetController(Controller):
             return
         bench, spec = self._bench, owner["spec"]
         digest = template_hash(spec["template"])
-        revision = revision_of(owner, digest, f"{owner['metadata']['name']}-{digest}")
+        revision = revision_of(owner, digest, f"{name_of(owner)}-{digest}")
         start = (spec.get("ordinals") or {}).get("start", 0)
         wanted = range(start, start + spec.get("replicas", 1))
         parallel = spec.get("podManagementPolicy", "OrderedReady") == "Parallel"
         self._arrange(owner, wanted, revision, parallel)
-        pods = bench.owned(owner, "Pod")
-        alive = [pod for pod in pods if is_active(pod)]
-        current = [pod for pod in alive if pod["metadata"]["labels"].get(REVISION_LABEL) == revision]
+        alive = list(filter(is_active, bench.owned(owner, "Pod")))
+        current = sum(labels_of(pod).get(REVISION_LABEL) == revision for pod in alive)
         ready = sum(map(is_ready, alive))
-        bench.set_status(
-            self.kind,
+        self.set_status(
             owner,
             replicas=len(alive),
             readyReplicas=ready,
             availableReplicas=ready,
-            currentReplicas=len(current),
-            updatedReplicas=len(current),
+            currentReplicas=current,
+            updatedReplicas=current,
             currentRevision=revision,
             updateRevision=revision,
             collisionCount=0,
@@ -357,18 +346,16 @@ class StatefulSetController(Controller):
 
     def _arrange(self, owner: Object, wanted: range, revision: str, parallel: bool) -> None:
         bench = self._bench
-        there = {_ordinal(owner, pod): pod for pod in bench.owned(owner, "Pod")}
-        for pod in there.values():
-            if is_ended(pod):
-                bench.delete("Pod", pod)  # its name can be used again once it is gone
+        # The name of an ended pod can be used again once it is gone.
+        bench.delete("Pod", *filter(is_ended, bench.owned(owner, "Pod")))
         there = {_ordinal(owner, pod): pod for pod in bench.owned(owner, "Pod")}
         waiting = False
         for ordinal in wanted:
-            found = there.get(ordinal)
-            if found is None:
+            pod = there.get(ordinal)
+            if pod is None:
                 self._create(owner, ordinal, revision)
             # OrderedReady: no other pod is made or deleted before this one is ready.
-            if not parallel and (found is None or not is_active(found) or not is_ready(found)):
+            if not parallel and (pod is None or not is_active(pod) or not is_ready(pod)):
                 waiting = True
                 break
         if waiting:
@@ -392,7 +379,7 @@ class StatefulSetController(Controller):
             # One replacement at a time: the previous one must be back.
             if pod is None or not is_active(pod):
                 return
-            if ordinal >= partition and pod["metadata"]["labels"].get(REVISION_LABEL) != revision:
+            if ordinal >= partition and labels_of(pod).get(REVISION_LABEL) != revision:
                 self._bench.delete("Pod", pod)
                 return
             if not is_ready(pod):
@@ -400,7 +387,7 @@ class StatefulSetController(Controller):
 
     def _create(self, owner: Object, ordinal: int, revision: str) -> None:
         bench, spec = self._bench, owner["spec"]
-        name = f"{owner['metadata']['name']}-{ordinal}"
+        name = f"{name_of(owner)}-{ordinal}"
         labels = {
             "statefulset.kubernetes.io/pod-name": name,
             "apps.kubernetes.io/pod-index": str(ordinal),
@@ -421,15 +408,15 @@ class StatefulSetController(Controller):
 
     def _volumes(self, owner: Object, claims: list[Object], pod: str) -> list[Object]:
         """The pod's volumes; missing claims are made. Claims outlive the pods."""
-        cluster, namespace = self._bench.cluster, owner["metadata"]["namespace"]
+        cluster, namespace = self._bench.cluster, namespace_of(owner)
         volumes = list(owner["spec"]["template"]["spec"].get("volumes") or ())
         for claim in claims:
-            inner = claim["metadata"]["name"]
+            inner = name_of(claim)
             name = f"{inner}-{pod}"
             if self._bench.find("PersistentVolumeClaim", (namespace, name)) is None:
                 cluster.create({
                     "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                    "metadata": {"name": name, "namespace": namespace, "labels": claim["metadata"].get("labels") or {}},
+                    "metadata": {"name": name, "namespace": namespace, "labels": dict(labels_of(claim))},
                     "spec": claim.get("spec") or {},
                 })  # fmt: skip
                 # No volumes are provisioned here, and an unbound claim would keep the pod pending.
@@ -440,8 +427,7 @@ class StatefulSetController(Controller):
 
 
 def _ordinal(owner: Object, pod: Object) -> int:
-    text = pod["metadata"]["name"][len(owner["metadata"]["name"]) + 1 :]
-    return parse_count(text, -1)
+    return parse_count(name_of(pod)[len(name_of(owner)) + 1 :], -1)
 
 
 # --- DaemonSet: one pod on each node that may run it, bound by a scheduler to the node that its affinity names --------
@@ -469,16 +455,12 @@ class DaemonSetController(Controller):
     def concerned(self, event: WatchEvent) -> dict[Reference, None]:
         """All DaemonSets, if a node changed in a way that affects where pods may run."""
         node = event.object
-        name = node["metadata"]["name"]
         # Only labels and taints matter here. A node's status changes all the time.
-        facts = None
-        if event.type != "DELETED":
-            facts = (node["metadata"].get("labels"), (node.get("spec") or {}).get("taints"))
-        if self._nodes.get(name) == facts:
+        facts = None if event.type == "DELETED" else (labels_of(node), taints_of(node))
+        if self._nodes.get(name_of(node)) == facts:
             return {}
-        self._nodes[name] = facts
-        found = self._bench.cluster.list(self.kind)
-        return {(self.kind, (ds["metadata"]["namespace"], ds["metadata"]["name"])): None for ds in found}
+        self._nodes[name_of(node)] = facts
+        return {(self.kind, object_key(owner)): None for owner in self._bench.cluster.list(self.kind)}
 
     def sync(self, owner: Object) -> None:
         if is_terminating(owner):
@@ -486,7 +468,7 @@ class DaemonSetController(Controller):
         bench, spec = self._bench, owner["spec"]
         digest = template_hash(spec["template"])
         revision = revision_of(owner, digest, digest)
-        fitting = [node["metadata"]["name"] for node in bench.cluster.list("Node") if may_run(spec["template"], node)]
+        fitting = [name_of(node) for node in bench.cluster.list("Node") if may_run(spec["template"], node)]
         wanted = dict.fromkeys(fitting)
         there: dict[str, Object] = {}
         for pod in bench.owned(owner, "Pod"):
@@ -503,14 +485,13 @@ class DaemonSetController(Controller):
                     owner,
                     spec["template"],
                     reference=reference,
-                    labels={"controller-revision-hash": revision, "pod-template-generation": "1"},
+                    labels={REVISION_LABEL: revision, "pod-template-generation": "1"},
                     spec=_pinned(spec["template"]["spec"], node),
                 )
         self._update(owner, there, revision)
-        pods = [pod for pod in bench.owned(owner, "Pod") if is_active(pod)]
+        pods = list(filter(is_active, bench.owned(owner, "Pod")))
         ready = sum(map(is_ready, pods))
-        bench.set_status(
-            self.kind,
+        self.set_status(
             owner,
             desiredNumberScheduled=len(fitting),
             currentNumberScheduled=len(pods),
@@ -518,9 +499,7 @@ class DaemonSetController(Controller):
             numberAvailable=ready,
             numberUnavailable=(len(fitting) - ready) or None,
             numberMisscheduled=0,
-            updatedNumberScheduled=sum(
-                p["metadata"]["labels"].get("controller-revision-hash") == revision for p in pods
-            ),
+            updatedNumberScheduled=sum(labels_of(pod).get(REVISION_LABEL) == revision for pod in pods),
             observedGeneration=owner["metadata"]["generation"],
         )
 
@@ -528,23 +507,19 @@ class DaemonSetController(Controller):
         """Replace pods of an older template one at a time, once the others are ready."""
         if (owner["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
             return
-        old = [p for p in there.values() if p["metadata"]["labels"].get("controller-revision-hash") != revision]
+        old = [pod for pod in there.values() if labels_of(pod).get(REVISION_LABEL) != revision]
         # Pods that are not ready can all go at once.
         idle = [pod for pod in old if is_active(pod) and not is_ready(pod)]
-        for pod in idle:
-            self._bench.delete("Pod", pod)
+        self._bench.delete("Pod", *idle)
         if not idle and old and all(is_active(pod) and is_ready(pod) for pod in there.values()):
             self._bench.delete("Pod", old[0])
 
 
 def node_of_daemon_pod(pod: Object) -> str:
     """The node that a daemon pod is on, or is meant for."""
-    if name := pod["spec"].get("nodeName"):
-        return str(name)
-    affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ) or {}
-    for term in affinity.get("nodeSelectorTerms") or ():
+    if name := node_of(pod):
+        return name
+    for term in _required_affinity(pod["spec"]).get("nodeSelectorTerms") or ():
         for field in term.get("matchFields") or ():
             return str(field["values"][0])
     return ""
@@ -552,22 +527,25 @@ def node_of_daemon_pod(pod: Object) -> str:
 
 def may_run(template: Object, node: Object) -> bool:
     """Whether the template's selector, required affinity and tolerations allow the node."""
-    spec, labels = template["spec"], node["metadata"].get("labels") or {}
+    spec, labels = template["spec"], labels_of(node)
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
+    required = _required_affinity(spec)
     if required and not any(_term_holds(term, labels) for term in required.get("nodeSelectorTerms") or ()):
         return False
     tolerations = [*(spec.get("tolerations") or ()), *_ADDED_TOLERATIONS]
-    taints = (node.get("spec") or {}).get("taints") or ()
     return all(
-        taint.get("effect") == "PreferNoSchedule" or any(_tolerates(t, taint) for t in tolerations) for taint in taints
+        taint.get("effect") == "PreferNoSchedule" or any(tolerates(t, taint) for t in tolerations)
+        for taint in taints_of(node)
     )
 
 
-def _term_holds(term: Object, labels: dict[str, str]) -> bool:
+def _required_affinity(spec: Object) -> Object:
+    node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    return node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+
+
+def _term_holds(term: Object, labels: Mapping[str, str]) -> bool:
     for wish in term.get("matchExpressions") or ():
         operator, values = wish["operator"], list(wish.get("values") or ())
         # A label that is no whole number makes the term false; it is no error of the object.
@@ -582,25 +560,13 @@ def _term_holds(term: Object, labels: dict[str, str]) -> bool:
     return True
 
 
-def _tolerates(toleration: dict[str, Any], taint: dict[str, Any]) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint.get("key"):
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", "")
-
-
 def _pinned(spec: Object, node: str) -> dict[str, Any]:
     field = {"key": "metadata.name", "operator": "In", "values": [node]}
     affinity = spec.get("affinity") or {}
-    node_affinity = affinity.get("nodeAffinity") or {}
-    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     # Terms are alternatives, so each must name the node.
-    terms = [{**term, "matchFields": [field]} for term in required.get("nodeSelectorTerms") or [{}]]
-    pinned = {**node_affinity, "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    terms = [{**term, "matchFields": [field]} for term in _required_affinity(spec).get("nodeSelectorTerms") or [{}]]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     return {
-        "affinity": {**affinity, "nodeAffinity": pinned},
+        "affinity": {**affinity, "nodeAffinity": {**(affinity.get("nodeAffinity") or {}), **required}},
         "tolerations": [*(spec.get("tolerations") or ()), *_ADDED_TOLERATIONS],
     }

@@ -7,14 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.embedded.pod_status import with_conditions
 from kailab.cluster.protocol import WatchEvent
 from kailab.errors import ApiError, NotFound
 from kailab.model.kinds import KINDS, api_version_of, kind_key
-from kailab.model.objects import Object, as_owner_reference, controller_of, is_terminating
-from kailab.model.times import format_time
+from kailab.model.objects import (
+    Object,
+    annotations_of,
+    as_owner_reference,
+    conditions_of,
+    controller_of,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    object_key,
+    status_of,
+    uid_of,
+)
+from kailab.model.times import format_time, parse_time
 
 Key = tuple[str, str]
 Reference = tuple[str, Key]
@@ -22,25 +36,38 @@ Reference = tuple[str, Key]
 _REMEMBERED_SPECS = 256  # beyond this, templates are admitted again
 
 
-def make_condition(type: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:
-    return {"type": type, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+Condition: TypeAlias = tuple[str, bool, str, str]
+"""Type, status, reason and message of a condition."""
 
 
-def set_conditions(old: list[dict[str, Any]] | None, *new: dict[str, Any]) -> list[dict[str, Any]]:
-    """Conditions with some set in place; the transition time is kept where the status stays. May return ``old``."""
-    result = list(old or ())
-    for wanted in new:
-        for index, there in enumerate(result):
-            if there["type"] == wanted["type"]:
-                if there["status"] == wanted["status"]:
-                    # A controller asks with the present time; it is a transition only where the status changed.
-                    wanted = {**wanted, "lastTransitionTime": there.get("lastTransitionTime")}
-                result[index] = wanted
-                break
-        else:
-            result.append(wanted)
+def set_conditions(obj: Object, now: str, *new: Condition) -> list[dict[str, Any]]:
+    """The object's conditions with some set in place; the transition time is ``now`` only where the status changed."""
+    old: list[dict[str, Any]] | None = status_of(obj).get("conditions")
+    result = with_conditions(
+        old,
+        *(
+            {"type": type, "status": str(status), "reason": reason, "message": message, "lastTransitionTime": now}
+            for type, status, reason, message in new
+        ),
+    )
     # Return the old list, so that a comparison with the stored one is cheap.
     return old if old is not None and result == old else result
+
+
+def ended_at(obj: Object, *types: str) -> str | None:
+    """When the first of these conditions became true; None if none is."""
+    for condition in conditions_of(obj):
+        if condition["type"] in types and condition["status"] == "True":
+            return str(condition["lastTransitionTime"])
+    return None
+
+
+def with_metadata(template: Object, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None) -> Object:
+    """A copy of a template with these labels and annotations added to its own; None: its annotations stay as they are."""
+    metadata = {**(template.get("metadata") or {}), "labels": {**labels_of(template), **labels}}
+    if annotations is not None:
+        metadata["annotations"] = {**annotations_of(template), **annotations}
+    return {**template, "metadata": metadata}
 
 
 class Workbench:
@@ -69,7 +96,7 @@ class Workbench:
 
     def owned(self, owner: Object, kind: str) -> list[Object]:
         """Objects of a kind that the owner controls, in order of creation."""
-        uid = owner["metadata"]["uid"]
+        uid = uid_of(owner)
         result = self.cluster.dependents(uid, kind)
         # For pods, the most frequent case, the store's index suffices, because an owner of a pod is its controller here.
         if kind == "Pod":
@@ -78,21 +105,18 @@ class Workbench:
 
     def wake(self, owner: Object) -> None:
         """Sync the owner again in the next step."""
-        meta = owner["metadata"]
-        self._wake((kind_key(owner), (meta.get("namespace", ""), meta["name"])))
+        self._wake((kind_key(owner), object_key(owner)))
 
     def wake_at(self, owner: Object, when: float, *, prompt: bool) -> None:
         """Sync the owner again at a time, in seconds since the epoch."""
-        meta = owner["metadata"]
         # One timer an owner, by UID: a later one takes its place.
-        self.cluster.call_at(when, partial(self.wake, owner), prompt=prompt, key=f"workload/{meta['uid']}")
+        self.cluster.call_at(when, partial(self.wake, owner), prompt=prompt, key=f"workload/{uid_of(owner)}")
 
     # --- writes -----------------------------------------------------------------------------------------------------
 
     def set_status(self, kind: str, owner: Object, **fields: Any) -> Object:
         """Set fields of the owner's status (None removes one), written only if something differs; gives the owner."""
-        meta = owner["metadata"]
-        current = self.find(kind, (meta.get("namespace", ""), meta["name"]))
+        current = self.find(kind, object_key(owner))
         if current is None:
             return owner
         # Use the stored owner: the given one may be older than writes of this sync.
@@ -109,24 +133,24 @@ class Workbench:
         return self.cluster.replace_status(kind, owner, status)
 
     def patch(self, kind: str, obj: Object, patch: Mapping[str, Any]) -> Object:
-        meta = obj["metadata"]
-        new = self.cluster.patch(kind, meta["name"], meta.get("namespace"), patch)
+        namespace, name = object_key(obj)
+        new = self.cluster.patch(kind, name, namespace, patch)
         self.wrote = self.wrote or new is not obj
         return new
 
-    def delete(self, kind: str, obj: Object, grace: float | None = None) -> None:
-        """Delete an object unless it is gone or being deleted."""
-        meta = obj["metadata"]
-        current = self.find(kind, (meta.get("namespace", ""), meta["name"]))
-        # Compared by UID, because a new object may have the same name.
-        if current is None or current["metadata"]["uid"] != meta["uid"] or is_terminating(current):
-            return
-        self.wrote = True
-        self.cluster.delete(kind, meta["name"], meta.get("namespace"), grace)
+    def delete(self, kind: str, *objects: Object) -> None:
+        """Delete objects of a kind, except those that are gone or being deleted."""
+        for obj in objects:
+            namespace, name = object_key(obj)
+            current = self.find(kind, (namespace, name))
+            # Compared by UID, because a new object may have the same name.
+            if current is not None and uid_of(current) == uid_of(obj) and not is_terminating(current):
+                self.wrote = True
+                self.cluster.delete(kind, name, namespace)
 
     def create(self, owner: Object, kind: str, obj: Object) -> Object | None:
         """Create an object that the owner controls. Returns None, and writes an event, if the cluster refuses it."""
-        meta = {**obj["metadata"], "namespace": owner["metadata"]["namespace"]}
+        meta = {**obj["metadata"], "namespace": namespace_of(owner)}
         meta["ownerReferences"] = [as_owner_reference(owner)]
         full = {"apiVersion": api_version_of(kind), "kind": obj.get("kind", kind), **obj, "metadata": meta}
         try:
@@ -153,23 +177,18 @@ class Workbench:
 
         ``labels`` and ``annotations`` are added to the template's; ``spec`` replaces fields of its pod spec.
         """
-        owner_meta = owner["metadata"]
-        inner = template.get("metadata") or {}
-        meta: dict[str, Any] = {"namespace": owner_meta["namespace"]}
+        meta: dict[str, Any] = {"namespace": namespace_of(owner)}
         if name:
             meta["name"] = name
         else:
-            meta["generateName"] = f"{owner_meta['name']}-"
-        base = inner.get("labels")
-        if labels:
-            meta["labels"] = {**base, **labels} if base else dict(labels)
-        elif base:
-            meta["labels"] = base
-        notes = inner.get("annotations")
-        if annotations:
-            meta["annotations"] = {**notes, **annotations} if notes else dict(annotations)
-        elif notes:
-            meta["annotations"] = notes
+            meta["generateName"] = f"{name_of(owner)}-"
+        for field, own, added in (
+            ("labels", labels_of(template), labels),
+            ("annotations", annotations_of(template), annotations),
+        ):
+            if own or added:
+                # The template's own ones are shared by its pods.
+                meta[field] = {**own, **added} if added else own
         meta["ownerReferences"] = [reference or as_owner_reference(owner)]
         if finalizers:
             meta["finalizers"] = finalizers
@@ -194,7 +213,7 @@ class Workbench:
         else:
             known = KINDS.get(kind_key(owner))
             checked = known is not None and known.checked_templates
-            admitted = self.cluster.admit_pod_spec(spec, owner["metadata"]["name"], checked)
+            admitted = self.cluster.admit_pod_spec(spec, name_of(owner), checked)
             if len(self._specs) >= _REMEMBERED_SPECS:
                 self._specs.clear()
             self._specs[id(spec)] = (spec, admitted)
@@ -206,8 +225,7 @@ class Workbench:
 
     def refused(self, owner: Object, kind: str, error: ApiError) -> None:
         """Write an event that the cluster refused an object, and remember the owner for a retry."""
-        meta = owner["metadata"]
-        reference = (kind_key(owner), (meta.get("namespace", ""), meta["name"]))
+        reference = (kind_key(owner), object_key(owner))
         # One event in each step, even if several objects of the owner are refused.
         if reference not in self.stuck:
             self.stuck[reference] = None
@@ -233,6 +251,24 @@ class Controller:
     def sync(self, owner: Object) -> None:
         """Reconcile a stored owner: create missing objects, delete surplus ones, write its status."""
         raise NotImplementedError
+
+    def set_status(self, owner: Object, *conditions: Condition, **fields: Any) -> Object:
+        """Set conditions and fields of the owner's status (None removes a field); gives the owner as it is stored then."""
+        if conditions:
+            fields["conditions"] = set_conditions(owner, self._bench.stamp(), *conditions)
+        return self._bench.set_status(self.kind, owner, **fields)
+
+    def is_due(self, owner: Object, when: float) -> bool:
+        """Whether a time has come, in seconds since the epoch. If it has not, the owner is synced again then."""
+        if self._bench.now >= when:
+            return True
+        self._bench.wake_at(owner, when, prompt=False)
+        return False
+
+    def expire(self, owner: Object, ended: str | None, seconds: float | None) -> None:
+        """Delete an owner this long after it ended; None: it has not ended, or stays."""
+        if ended and seconds is not None and self.is_due(owner, parse_time(ended) + seconds):
+            self._bench.delete(self.kind, owner)
 
     def concerned(self, event: WatchEvent) -> Iterable[Reference]:
         """The owners to sync after a change of an object of one of ``Kind.watches``."""

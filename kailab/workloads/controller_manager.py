@@ -6,12 +6,15 @@ A binding or an annotation of a pod causes no sync.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Watch, WatchEvent
 from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model.kinds import KINDS, key_of, kinds_generation, part
-from kailab.model.objects import Object, controller_of, is_ready
-from kailab.workloads.controller import Controller, Key, Reference, Workbench
+from kailab.model.objects import Object, controller_of, is_ready, is_terminating, namespace_of, object_key, uid_of
+from kailab.workloads.controller import Controller, Reference, Workbench
 
 _Seen = tuple[str, bool, bool, int]
 
@@ -86,7 +89,7 @@ class WorkloadControllers:
         # The version after the sync, including the sync's own writes. Events up to this version bring nothing new.
         current = self._bench.find(*reference)
         if current is not None:
-            self._covered[current["metadata"]["uid"]] = int(current["metadata"]["resourceVersion"])
+            self._covered[uid_of(current)] = int(current["metadata"]["resourceVersion"])
 
     def close(self) -> None:
         """Stop watching."""
@@ -111,7 +114,7 @@ class WorkloadControllers:
             if event.type == "DELETED":
                 self._covered.pop(meta["uid"], None)
             elif int(meta["resourceVersion"]) > self._covered.get(meta["uid"], 0):
-                self._dirty[event.kind, (meta.get("namespace", ""), meta["name"])] = None
+                self._dirty[event.kind, object_key(obj)] = None
             self._mark_controller(obj)
         elif event.kind in _ADDED_TO_SPECS:
             self._bench.forget_specs()
@@ -126,8 +129,7 @@ class WorkloadControllers:
     def _counts(self, event: WatchEvent) -> bool:
         """True if the change of a pod matters to its owner."""
         pod = event.object
-        meta = pod["metadata"]
-        uid = meta["uid"]
+        uid = uid_of(pod)
         if event.type == "DELETED":
             self._seen.pop(uid, None)
             return True
@@ -135,7 +137,7 @@ class WorkloadControllers:
         # Restarts count towards a Job's back-off limit with restartPolicy OnFailure, and change no phase.
         statuses = status.get("containerStatuses")
         restarts = sum([c.get("restartCount", 0) for c in statuses]) if statuses else 0
-        seen = (status.get("phase", ""), is_ready(pod), "deletionTimestamp" in meta, restarts)
+        seen = (status.get("phase", ""), is_ready(pod), is_terminating(pod), restarts)
         before = self._seen.get(uid)
         if seen == before:
             return False
@@ -150,23 +152,18 @@ class WorkloadControllers:
         owner = controller_of(obj)
         if owner is None:
             return
-        kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
-        if (
-            kind == "Pod"
-        ):  # the owner is a pod (the leader of a worker set, the driver of executors), so its owners look
-            leader = self._bench.find("Pod", (obj["metadata"].get("namespace", ""), owner["name"]))
-            if leader is not None:
-                self._mark_controller(leader)
-                self._mark_above(leader)
-            return
-        key: Key = (obj["metadata"].get("namespace", ""), owner["name"])
+        kind, key = _reference(obj, owner)
         current = self._bench.find(kind, key)
-        if kind not in self._controlled:  # a Revision between a Service and its Deployment: whoever is above
+        # A pod that owns others (the leader of a worker set, the driver of executors), or a Revision between a Service and its
+        # Deployment: whoever is above looks.
+        if kind not in self._controlled:
             if current is not None:
                 self._mark_controller(current)
+                if kind == "Pod":
+                    self._mark_above(current)
             return
         # An owner of this name but with another UID is not this pod's.
-        if current is not None and current["metadata"]["uid"] == owner["uid"]:
+        if current is not None and uid_of(current) == owner["uid"]:
             self._dirty[kind, key] = None
         else:
             self._controller(kind).orphaned(obj)
@@ -175,7 +172,11 @@ class WorkloadControllers:
         """Queue the owner of the owner: some wait until the last pod of a child is deleted."""
         owner = controller_of(obj)
         if owner is not None:
-            kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
-            above = self._bench.find(kind, (obj["metadata"].get("namespace", ""), owner["name"]))
-            if above is not None and above["metadata"]["uid"] == owner["uid"]:
+            above = self._bench.find(*_reference(obj, owner))
+            if above is not None and uid_of(above) == owner["uid"]:
                 self._mark_controller(above)
+
+
+def _reference(obj: Object, owner: Mapping[str, Any]) -> Reference:
+    """The kind and key of an object's owner. ``owner``: its reference."""
+    return key_of(owner.get("apiVersion", ""), owner.get("kind", "")), (namespace_of(obj), owner["name"])

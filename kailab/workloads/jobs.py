@@ -21,17 +21,26 @@ from kailab.model.objects import (
     Object,
     annotations_of,
     as_owner_reference,
+    condition_of,
+    full_name,
     has_condition,
     is_active,
     is_ended,
     is_ready,
     is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    node_of,
+    object_key,
+    phase_of,
     status_of,
+    uid_of,
 )
 from kailab.model.quantities import parse_count
 from kailab.model.times import format_time, parse_time
-from kailab.workloads.apps import surplus_order
-from kailab.workloads.controller import Controller, Workbench, make_condition, set_conditions
+from kailab.workloads.apps import surplus_pods
+from kailab.workloads.controller import Controller, Workbench, ended_at
 
 _LONGEST = 100_000  # the most indexes that a Job may have
 
@@ -92,13 +101,12 @@ def judge(job_spec: Object, pod: Object) -> tuple[PodFailureVerdict, str]:
     rules = (job_spec.get("podFailurePolicy") or {}).get("rules") or ()
     for number, rule in enumerate(rules):
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
-        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-        if codes and (found := _exit_code(codes, pod)) is not None:
-            message = f"Container for pod {name} failed with exit code {found} matching {rule['action']} rule at index {number}"
+        matching = f"matching {rule['action']} rule at index {number}"
+        if codes and (code := _exit_code(codes, pod)) is not None:
+            message = f"Container for pod {full_name(pod)} failed with exit code {code} {matching}"
             return PodFailureVerdict(rule["action"]), message
         if conditions and (kind := _condition(conditions, pod)):
-            message = f"Pod {name} has condition {kind} matching {rule['action']} rule at index {number}"
-            return PodFailureVerdict(rule["action"]), message
+            return PodFailureVerdict(rule["action"]), f"Pod {full_name(pod)} has condition {kind} {matching}"
     return PodFailureVerdict.COUNT, ""
 
 
@@ -141,8 +149,7 @@ def only_ended_count(spec: Object) -> bool:
 
 def index_of(pod: Object) -> int:
     """The completion index of an Indexed Job's pod; -1 if it has none."""
-    text = annotations_of(pod).get(INDEX, "")
-    return parse_count(text, -1)
+    return parse_count(annotations_of(pod).get(INDEX, ""), -1)
 
 
 def index_failures(job: Object) -> dict[int, int]:
@@ -154,8 +161,7 @@ def index_failures(job: Object) -> dict[int, int]:
 
 def failures_of(job: Object) -> tuple[int, float]:
     """The number of failures since the last success, and the time of the last one."""
-    note = annotations_of(job).get(FAILURES, "")
-    count, _, last = note.partition("@")
+    count, _, last = annotations_of(job).get(FAILURES, "").partition("@")
     return parse_count(count), float(parse_count(last))
 
 
@@ -168,10 +174,15 @@ def _finished(pod: Object) -> float:
     ]
     if ends:
         return max(ends)
-    meta = pod["metadata"]
-    if "deletionTimestamp" in meta:
-        return parse_time(meta["deletionTimestamp"]) - (meta.get("deletionGracePeriodSeconds") or 0)
-    return parse_time(meta["creationTimestamp"])
+    metadata = pod["metadata"]
+    if "deletionTimestamp" in metadata:
+        return parse_time(metadata["deletionTimestamp"]) - (metadata.get("deletionGracePeriodSeconds") or 0)
+    return parse_time(metadata["creationTimestamp"])
+
+
+def _is_tracked(pod: Object) -> bool:
+    """Whether a pod is not counted yet."""
+    return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
 class JobCounts:
@@ -191,15 +202,14 @@ class JobCounts:
         verdict: tuple[str, str] | None = None
         failed_indexes: list[int] = []
         for pod in pods:
-            meta = pod["metadata"]
-            if FINALIZER not in (meta.get("finalizers") or ()):
+            if not _is_tracked(pod):
                 continue
-            phase = pod["status"].get("phase")
-            leaving = "deletionTimestamp" in meta
+            phase = phase_of(pod)
+            leaving = is_terminating(pod)
             if phase == "Succeeded":
                 succeeded.append(pod)
             # No kubelet ends a pod without a node, so it counts as soon as it is deleted.
-            elif phase == "Failed" or (leaving and (not patient or not pod["spec"].get("nodeName"))):
+            elif phase == "Failed" or (leaving and (not patient or not node_of(pod))):
                 # Pods that a suspended Job deletes have not failed.
                 if not (leaving and spec.get("suspend")):
                     action, message = judge(spec, pod)
@@ -267,12 +277,9 @@ class JobCounts:
     def release(self, pods: list[Object]) -> None:
         """Remove the finalizer of pods that are counted or never will be."""
         for pod in pods:
-            meta = pod["metadata"]
-            current = self._bench.find("Pod", (meta["namespace"], meta["name"]))
-            if current is None or current["metadata"]["uid"] != meta["uid"]:
-                continue
-            left = [name for name in current["metadata"].get("finalizers") or () if name != FINALIZER]
-            if len(left) != len(current["metadata"].get("finalizers") or ()):
+            current = self._bench.find("Pod", object_key(pod))
+            if current is not None and uid_of(current) == uid_of(pod) and _is_tracked(current):
+                left = [name for name in current["metadata"]["finalizers"] if name != FINALIZER]
                 self._bench.patch("Pod", current, {"metadata": {"finalizers": left or None}})
 
 
@@ -305,12 +312,11 @@ class JobController(Controller):
             self._expire(job)
             return
         job, failure = self._counts.count(job, pods)
-        status = job.get("status") or {}
         # The verdict stays: ending the Job changes its pods, which must not change the verdict.
         if failure is None and not has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             failure = self._verdict(job, pods)
         # Read the reason from the Job, so that its end goes on later or in a resumed lab.
-        target = next((c for c in status.get("conditions") or () if c["type"] == "FailureTarget"), None)
+        target = condition_of(job, "FailureTarget")
         if failure is None and target is not None:
             failure = (target["reason"], target["message"])
         if failure is not None:
@@ -370,50 +376,29 @@ class JobController(Controller):
     def _end(self, job: Object, target: str, final: str, reason: str, message: str) -> None:
         """Delete running pods; once none is being deleted, set the Job's last condition."""
         bench = self._bench
-        for pod in bench.owned(job, "Pod"):
-            if is_active(pod):
-                bench.delete("Pod", pod)
-        still = bench.owned(job, "Pod")
-        ended = [pod for pod in still if FINALIZER in (pod["metadata"].get("finalizers") or ()) and not is_active(pod)]
+        bench.delete("Pod", *filter(is_active, bench.owned(job, "Pod")))
+        ended = [pod for pod in bench.owned(job, "Pod") if _is_tracked(pod) and not is_active(pod)]
         status = job.get("status") or {}
         fields: dict[str, Any] = {}
         # Pods that the end of the Job deletes count as failed, as in Kubernetes.
-        lost = [pod for pod in ended if pod["status"].get("phase") != "Succeeded"]
+        lost = [pod for pod in ended if phase_of(pod) != "Succeeded"]
         if lost:
             fields["failed"] = status.get("failed", 0) + len(lost)
         self._counts.release(ended)
         leaving = [pod for pod in bench.owned(job, "Pod") if is_terminating(pod) and not is_ended(pod)]
-        now = bench.stamp()
-        conditions = [make_condition(target, "True", reason, message, now)]
+        conditions = [(target, True, reason, message)]
         # As since Kubernetes 1.31: first the target's condition, and after the last pod the final one.
         if not leaving:
-            conditions.append(make_condition(final, "True", reason, message, now))
+            conditions.append((final, True, reason, message))
             if final == "Complete":
-                fields["completionTime"] = now
+                fields["completionTime"] = bench.stamp()
         if not status.get("startTime"):
-            fields["startTime"] = now
-        job = bench.set_status(
-            self.kind,
-            job,
-            **fields,
-            active=None,
-            ready=0,
-            terminating=len(leaving),
-            conditions=set_conditions(status.get("conditions"), *conditions),
-        )
+            fields["startTime"] = bench.stamp()
+        job = self.set_status(job, *conditions, **fields, active=None, ready=0, terminating=len(leaving))
         self._expire(job)
 
     def _expire(self, job: Object) -> None:
-        """ttlSecondsAfterFinished: delete a finished Job after this time."""
-        ttl = job["spec"].get("ttlSecondsAfterFinished")
-        if ttl is None or not has_condition(job, "Complete", "Failed"):
-            return
-        ended = next(c for c in job["status"]["conditions"] if c["type"] in ("Complete", "Failed"))
-        when = parse_time(ended["lastTransitionTime"]) + ttl
-        if self._bench.now >= when:
-            self._bench.delete(self.kind, job)
-        else:
-            self._bench.wake_at(job, when, prompt=False)
+        self.expire(job, ended_at(job, "Complete", "Failed"), job["spec"].get("ttlSecondsAfterFinished"))
 
     # --- the pods ---------------------------------------------------------------------------------------------------
 
@@ -421,7 +406,7 @@ class JobController(Controller):
         bench, spec = self._bench, job["spec"]
         status = job.get("status") or {}
         pods = bench.owned(job, "Pod")
-        active = [pod for pod in pods if is_active(pod)]
+        active = list(filter(is_active, pods))
         fields: dict[str, Any] = {}
         suspended = bool(spec.get("suspend"))
         was = has_condition(job, "Suspended")
@@ -433,25 +418,16 @@ class JobController(Controller):
                 fields["startTime"] = None
         elif status.get("startTime") is None:
             fields["startTime"] = bench.stamp()
-        if suspended != was and (suspended or was):
-            now = bench.stamp()
-            mark = (
-                make_condition("Suspended", "True", "JobSuspended", "Job suspended", now)
-                if suspended
-                else make_condition("Suspended", "False", "JobResumed", "Job resumed", now)
-            )
-            fields["conditions"] = set_conditions(status.get("conditions"), mark)
+        conditions = []
+        if suspended != was:
+            word = "suspended" if suspended else "resumed"
+            conditions = [("Suspended", suspended, f"Job{word.capitalize()}", f"Job {word}")]
         if not suspended:
             active = self._adjust(job, pods, active)
-        leaving = [pod for pod in bench.owned(job, "Pod") if is_terminating(pod)]
-        terminating = sum(not is_ended(pod) for pod in leaving)
-        job = bench.set_status(
-            self.kind,
-            job,
-            **fields,
-            active=len(active) or None,
-            ready=sum(map(is_ready, active)),
-            terminating=terminating,
+        terminating = sum(is_terminating(pod) and not is_ended(pod) for pod in bench.owned(job, "Pod"))
+        ready = sum(map(is_ready, active))
+        job = self.set_status(
+            job, *conditions, **fields, active=len(active) or None, ready=ready, terminating=terminating
         )
         deadline = spec.get("activeDeadlineSeconds")
         if deadline is not None and not suspended and (began := job["status"].get("startTime")):
@@ -460,14 +436,13 @@ class JobController(Controller):
                 parse_time(began) + deadline,
                 partial(bench.wake, job),
                 prompt=False,
-                key=f"job-deadline/{job['metadata']['uid']}",
+                key=f"job-deadline/{uid_of(job)}",
             )
 
     def _drop(self, pods: list[Object]) -> None:
         """Delete surplus pods. They are no failures, so their finalizer is removed first."""
         self._counts.release(pods)
-        for pod in pods:
-            self._bench.delete("Pod", pod)
+        self._bench.delete("Pod", *pods)
 
     def _adjust(self, job: Object, pods: list[Object], active: list[Object]) -> list[Object]:
         """Create or delete pods until the number of active ones is right. Returns the active ones."""
@@ -482,10 +457,10 @@ class JobController(Controller):
             lost = len(parse_indexes(status.get("failedIndexes"))) if "backoffLimitPerIndex" in spec else 0
             wanted = max(0, min(completions - succeeded - lost, parallelism))
         if len(active) > wanted:
-            surplus = sorted(active, key=surplus_order)[: len(active) - wanted]
+            surplus = surplus_pods(active, wanted)
             self._drop(surplus)
-            names = {pod["metadata"]["uid"] for pod in surplus}
-            return [pod for pod in active if pod["metadata"]["uid"] not in names]
+            dropped = set(map(uid_of, surplus))
+            return [pod for pod in active if uid_of(pod) not in dropped]
         missing = wanted - len(active)
         if only_ended_count(spec):
             # Pods that are being deleted still count.
@@ -502,8 +477,8 @@ class JobController(Controller):
         return active + self._create(job, pods, missing)
 
     def _create(self, job: Object, pods: list[Object], missing: int) -> list[Object]:
-        bench, spec, meta = self._bench, job["spec"], job["metadata"]
-        name, uid = meta["name"], meta["uid"]
+        bench, spec = self._bench, job["spec"]
+        name, uid = name_of(job), uid_of(job)
         labels = {
             "batch.kubernetes.io/controller-uid": uid,
             "batch.kubernetes.io/job-name": name,
@@ -520,7 +495,7 @@ class JobController(Controller):
                 if "backoffLimitPerIndex" in spec:
                     notes[INDEX_FAILURES] = str(index_failures(job).get(index, 0))
                 # As in Kubernetes, the name has the index and a random suffix; here the suffix is not random.
-                suffix = bench.cluster.store.generate_name("Pod", meta["namespace"], f"{name}-{index}-")
+                suffix = bench.cluster.store.generate_name("Pod", namespace_of(job), f"{name}-{index}-")
                 pod = bench.create_pod(
                     job,
                     template,
@@ -596,29 +571,25 @@ class CronJobController(Controller):
             bench.cluster.event(
                 owner, "Warning", "MissSchedule", "Missed scheduled time to start a job", "cronjob-controller"
             )
-            return bench.set_status(self.kind, owner, lastScheduleTime=format_time(due))
+            return self.set_status(owner, lastScheduleTime=format_time(due))
         running = [job for job in bench.owned(owner, "Job") if not has_condition(job, "Complete", "Failed")]
         policy = spec.get("concurrencyPolicy", "Allow")
         if running and policy == "Forbid":
             # It stays due: the last missed start follows as soon as the previous run has ended, within startingDeadlineSeconds.
             return owner
         if policy == "Replace":
-            for job in running:
-                bench.delete("Job", job)
+            bench.delete("Job", *running)
         template = spec["jobTemplate"]
-        meta = template.get("metadata") or {}
         # Named by the minute, as in Kubernetes, so that a repeated start finds its Job.
-        name = f"{owner['metadata']['name']}-{int(due) // 60}"
-        annotations = {
-            **(meta.get("annotations") or {}),
-            "batch.kubernetes.io/cronjob-scheduled-timestamp": format_time(due),
-        }
-        if bench.find("Job", (owner["metadata"]["namespace"], name)) is None:
+        name = f"{name_of(owner)}-{int(due) // 60}"
+        scheduled = {"batch.kubernetes.io/cronjob-scheduled-timestamp": format_time(due)}
+        if bench.find("Job", (namespace_of(owner), name)) is None:
             bench.create(owner, "Job", {
-                "metadata": {"name": name, "labels": dict(meta.get("labels") or {}), "annotations": annotations},
+                "metadata": {"name": name, "labels": dict(labels_of(template)),
+                             "annotations": {**annotations_of(template), **scheduled}},
                 "spec": template["spec"],
             })  # fmt: skip
-        return bench.set_status(self.kind, owner, lastScheduleTime=format_time(due))
+        return self.set_status(owner, lastScheduleTime=format_time(due))
 
     def _tidy(self, owner: Object) -> None:
         """Delete the oldest finished Jobs beyond the history limits."""
@@ -629,16 +600,14 @@ class CronJobController(Controller):
             ("Failed", spec.get("failedJobsHistoryLimit", 1)),
         ):
             ended = [job for job in jobs if has_condition(job, condition)]
-            for job in ended[: max(len(ended) - limit, 0)]:
-                self._bench.delete("Job", job)
+            self._bench.delete("Job", *ended[: max(len(ended) - limit, 0)])
 
     def _report(self, owner: Object) -> None:
         jobs = self._bench.owned(owner, "Job")
         active = [
-            {"apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"],
-             "namespace": job["metadata"]["namespace"], "uid": job["metadata"]["uid"]}
+            {"apiVersion": "batch/v1", "kind": "Job", "name": name_of(job), "namespace": namespace_of(job), "uid": uid_of(job)}
             for job in jobs if not has_condition(job, "Complete", "Failed")
         ]  # fmt: skip
         done = [t for job in jobs if (t := status_of(job).get("completionTime"))]
         last = max([*done, status_of(owner).get("lastSuccessfulTime") or ""])
-        self._bench.set_status(self.kind, owner, active=active or None, lastSuccessfulTime=last or None)
+        self.set_status(owner, active=active or None, lastSuccessfulTime=last or None)

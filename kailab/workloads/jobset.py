@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kailab.model.objects import Object, has_condition, is_terminating, labels_of, scheduling_directives, status_of
+from kailab.model.objects import (
+    Object,
+    annotations_of,
+    condition_of,
+    has_condition,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    scheduling_directives,
+    status_of,
+    uid_of,
+)
 from kailab.model.quantities import parse_count
-from kailab.model.times import parse_time
-from kailab.workloads.controller import Controller, make_condition, set_conditions
+from kailab.workloads.controller import Controller, ended_at, with_metadata
 
 PREFIX = "jobset.sigs.k8s.io/"
 
@@ -20,7 +31,7 @@ class JobSetController(Controller):
         if is_terminating(owner):
             return
         if has_condition(owner, "Completed", "Failed"):
-            self._expire(owner)
+            self.expire(owner, ended_at(owner, "Completed", "Failed"), spec.get("ttlSecondsAfterFinished"))
             return
         restarts = status_of(owner).get("restarts", 0)
         jobs: dict[str, Object] = {}
@@ -31,13 +42,13 @@ class JobSetController(Controller):
                 bench.delete("Job", job)
                 leftovers = True
             else:
-                jobs[job["metadata"]["name"]] = job
+                jobs[name_of(job)] = job
         failed = [job for job in jobs.values() if has_condition(job, "Failed")]
         if failed:
             self._failed(owner, failed[0], restarts)
             return
         if self._succeeded(spec, jobs):
-            self._end(owner, jobs, "Completed", "AllJobsCompleted", "jobset completed successfully")
+            self._end(owner, jobs.values(), "Completed", "AllJobsCompleted", "jobset completed successfully")
             return
         # Jobs of all attempts have the same names, so the next ones wait until the old ones are gone.
         if not leftovers:
@@ -53,13 +64,13 @@ class JobSetController(Controller):
             if not all(_reached(states.get(need["name"]), need["status"]) for need in entry.get("dependsOn") or ()):
                 continue
             for index in range(replicas):
-                job_name = f"{owner['metadata']['name']}-{name}-{index}"
-                found = jobs.get(job_name)
-                if found is None:
+                job_name = f"{name_of(owner)}-{name}-{index}"
+                job = jobs.get(job_name)
+                if job is None:
                     if self._create_job(owner, entry, index, job_name, restarts) is None:
                         return
-                elif bool(found["spec"].get("suspend")) != bool(spec.get("suspend")):
-                    bench.patch("Job", found, {"spec": {"suspend": bool(spec.get("suspend")), **_resumed(spec, entry)}})
+                elif bool(job["spec"].get("suspend")) != bool(spec.get("suspend")):
+                    bench.patch("Job", job, {"spec": {"suspend": bool(spec.get("suspend")), **_resumed(spec, entry)}})
             # Later ones wait for these. Suspended Jobs are all made, because none could become ready.
             if in_order and not spec.get("suspend") and not _reached(states.get(name), "Ready"):
                 return
@@ -67,27 +78,19 @@ class JobSetController(Controller):
     def _create_job(self, owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> Object | None:
         labels = _marks(owner, entry, index, job_name, restarts)
         template = entry["template"]
-        own = template.get("metadata") or {}
         # The defaults of JobSet's webhook, as is restartPolicy OnFailure below.
         job_spec = {"completionMode": "Indexed", **template["spec"]}
         if job_spec["completionMode"] == "Indexed" and job_spec.get("completions") is None:
             job_spec["completions"] = job_spec.get("parallelism", 1)
-        pod_template = job_spec["template"]
-        inner = pod_template.get("metadata") or {}
-        inner = {
-            **inner,
-            "labels": {**(inner.get("labels") or {}), **labels},
-            "annotations": {**(inner.get("annotations") or {}), **labels},
-        }
-        pod_spec = {"restartPolicy": "OnFailure", **pod_template["spec"]}
-        job_spec["template"] = {**pod_template, "metadata": inner, "spec": pod_spec}
+        pod_template = with_metadata(job_spec["template"], labels, labels)
+        job_spec["template"] = {**pod_template, "spec": {"restartPolicy": "OnFailure", **pod_template["spec"]}}
         if owner["spec"].get("suspend"):
             job_spec["suspend"] = True
         return self._bench.create(owner, "Job", {
             "metadata": {
                 "name": job_name,
-                "labels": {**(own.get("labels") or {}), **labels},
-                "annotations": {**(own.get("annotations") or {}), **labels},
+                "labels": {**labels_of(template), **labels},
+                "annotations": {**annotations_of(template), **labels},
             },
             "spec": job_spec,
         })  # fmt: skip
@@ -98,7 +101,7 @@ class JobSetController(Controller):
         targets = policy.get("targetReplicatedJobs") or [entry["name"] for entry in spec.get("replicatedJobs") or ()]
         wanted = sum(entry.get("replicas", 1) for entry in spec.get("replicatedJobs") or () if entry["name"] in targets)
         done = sum(
-            job["metadata"]["labels"].get(PREFIX + "replicatedjob-name") in targets and has_condition(job, "Complete")
+            labels_of(job).get(PREFIX + "replicatedjob-name") in targets and has_condition(job, "Complete")
             for job in jobs.values()
         )
         return done > 0 if policy.get("operator") == "Any" else 0 < wanted <= done
@@ -108,72 +111,30 @@ class JobSetController(Controller):
         bench = self._bench
         limit = (owner["spec"].get("failurePolicy") or {}).get("maxRestarts", 0)
         if restarts >= limit:
-            jobs = {j["metadata"]["name"]: j for j in bench.owned(owner, "Job")}
-            name = job["metadata"]["name"]
-            reason = "ReachedMaxRestarts" if limit else "FailedJobs"
+            message = f"jobset failed due to one or more job failures (first failed job: {name_of(job)})"
             self._end(
-                owner,
-                jobs,
-                "Failed",
-                reason,
-                f"jobset failed due to one or more job failures (first failed job: {name})",
+                owner, bench.owned(owner, "Job"), "Failed", "ReachedMaxRestarts" if limit else "FailedJobs", message
             )
             return
         # Count the restart before anything is deleted: if this is interrupted, the labels identify the old Jobs.
-        bench.set_status(self.kind, owner, restarts=restarts + 1)
-        for old in bench.owned(owner, "Job"):
-            bench.delete("Job", old)
+        self.set_status(owner, restarts=restarts + 1)
+        bench.delete("Job", *bench.owned(owner, "Job"))
 
-    def _end(self, owner: Object, jobs: dict[str, Object], type: str, reason: str, message: str) -> None:
-        bench = self._bench
-        for job in jobs.values():
-            if not has_condition(job, "Complete", "Failed"):
-                bench.delete("Job", job)
-        status = owner.get("status") or {}
-        bench.set_status(
-            self.kind,
-            owner,
-            terminalState=type,
-            conditions=set_conditions(
-                status.get("conditions"), make_condition(type, "True", reason, message, bench.stamp())
-            ),
-        )
-
-    def _expire(self, owner: Object) -> None:
-        """ttlSecondsAfterFinished: delete an ended JobSet after this time."""
-        ttl = owner["spec"].get("ttlSecondsAfterFinished")
-        if ttl is None:
-            return
-        ended = next(
-            c for c in owner["status"]["conditions"] if c["type"] in ("Completed", "Failed") and c["status"] == "True"
-        )
-        when = parse_time(ended["lastTransitionTime"]) + ttl
-        if self._bench.now >= when:
-            self._bench.delete(self.kind, owner)
-        else:
-            self._bench.wake_at(owner, when, prompt=False)
+    def _end(self, owner: Object, jobs: Iterable[Object], type: str, reason: str, message: str) -> None:
+        self._bench.delete("Job", *(job for job in jobs if not has_condition(job, "Complete", "Failed")))
+        self.set_status(owner, (type, True, reason, message), terminalState=type)
 
     def _report(self, owner: Object, jobs: dict[str, Object]) -> None:
-        bench = self._bench
-        current = {job["metadata"]["name"]: job for job in bench.owned(owner, "Job")}
+        current = {name_of(job): job for job in self._bench.owned(owner, "Job")}
         rows = [
             {key: value for key, value in row.items() if key != "wanted"} for row in _states(owner, current).values()
         ]
-        status = owner.get("status") or {}
         suspended = bool(owner["spec"].get("suspend"))
-        conditions = status.get("conditions")
-        if suspended or any(c["type"] == "Suspended" for c in conditions or ()):
-            mark = make_condition(
-                "Suspended",
-                str(suspended),
-                "SuspendedJobs" if suspended else "ResumeJobs",
-                "jobset is suspended" if suspended else "jobset is resumed",
-                bench.stamp(),
-            )
-            conditions = set_conditions(conditions, mark)
-        bench.set_status(
-            self.kind, owner, replicatedJobsStatus=rows, restarts=status.get("restarts", 0), conditions=conditions
-        )
+        conditions = []
+        if suspended or condition_of(owner, "Suspended"):
+            reason = "SuspendedJobs" if suspended else "ResumeJobs"
+            conditions = [("Suspended", suspended, reason, f"jobset is {'suspended' if suspended else 'resumed'}")]
+        self.set_status(owner, *conditions, replicatedJobsStatus=rows, restarts=status_of(owner).get("restarts", 0))
 
 
 def _resumed(spec: Object, entry: Object) -> Object:
@@ -186,17 +147,17 @@ def _resumed(spec: Object, entry: Object) -> Object:
 
 def _marks(owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> dict[str, str]:
     """Labels of a Job and of its pods; the pods have them as annotations too."""
-    meta, spec = owner["metadata"], owner["spec"]
+    name, spec = name_of(owner), owner["spec"]
     group = _group(entry)
     before, total = _place(spec["replicatedJobs"], entry)
     before_in_group, in_group = _place([other for other in spec["replicatedJobs"] if _group(other) == group], entry)
     marks = {
-        "jobset-name": meta["name"],
-        "jobset-uid": meta["uid"],
+        "jobset-name": name,
+        "jobset-uid": uid_of(owner),
         "replicatedjob-name": entry["name"],
         "replicatedjob-replicas": str(entry.get("replicas", 1)),
         "job-index": str(index),
-        "job-key": hashlib.sha1(f"{meta['namespace']}/{job_name}".encode(), usedforsecurity=False).hexdigest(),
+        "job-key": hashlib.sha1(f"{namespace_of(owner)}/{job_name}".encode(), usedforsecurity=False).hexdigest(),
         "job-global-index": str(before + index),
         "global-replicas": str(total),
         "group-name": group,
@@ -205,9 +166,9 @@ def _marks(owner: Object, entry: Object, index: int, job_name: str, restarts: in
         "restart-attempt": str(restarts),
     }
     if (lead := spec.get("coordinator")) is not None:
-        domain = (spec.get("network") or {}).get("subdomain") or meta["name"]
+        domain = (spec.get("network") or {}).get("subdomain") or name
         pod = f"{lead['replicatedJob']}-{lead.get('jobIndex') or 0}-{lead.get('podIndex') or 0}"
-        marks["coordinator"] = f"{meta['name']}-{pod}.{domain}"
+        marks["coordinator"] = f"{name}-{pod}.{domain}"
     return {PREFIX + key: value for key, value in marks.items()}
 
 
@@ -229,7 +190,7 @@ def _states(owner: Object, jobs: dict[str, Object]) -> dict[str, dict[str, Any]]
         row = {"name": entry["name"], "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
         row["wanted"] = entry.get("replicas", 1)
         for index in range(entry.get("replicas", 1)):
-            job = jobs.get(f"{owner['metadata']['name']}-{entry['name']}-{index}")
+            job = jobs.get(f"{name_of(owner)}-{entry['name']}-{index}")
             if job is None:
                 continue
             status, spec = job.get("status") or {}, job["spec"]

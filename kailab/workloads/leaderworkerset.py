@@ -6,9 +6,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.model.objects import Object, is_active, is_ready, is_terminating, status_of
+from kailab.model.objects import (
+    Object,
+    full_name,
+    is_active,
+    is_ready,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    status_of,
+)
 from kailab.workloads.apps import template_hash
-from kailab.workloads.controller import Controller, make_condition, set_conditions
+from kailab.workloads.controller import Controller, with_metadata
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
 
@@ -24,36 +34,24 @@ class LeaderWorkerSetController(Controller):
         leaders = self._leaders(owner, template, size, revision)
         groups = ready = 0
         if leaders is not None:
-            for pod in bench.owned(leaders, "Pod"):
-                if not is_active(pod):
-                    continue
+            for pod in filter(is_active, bench.owned(leaders, "Pod")):
                 groups += 1
                 ready += self._group(owner, template, size, revision, pod)
-        wanted = spec.get("replicas", 1)
-        now = bench.stamp()
-        done = ready >= wanted
-        available = make_condition(
-            "Available",
-            str(done),
-            "AllGroupsReady" if done else "GroupsNotReady",
-            "All replicas are ready" if done else "Replicas are not all ready",
-            now,
-        )
-        progressing = make_condition(
-            "Progressing", str(not done), "GroupsAreProgressing", "Replicas are progressing", now
-        )
-        bench.set_status(
-            self.kind,
+        done = ready >= spec.get("replicas", 1)
+        ready_groups = ("AllGroupsReady", "All replicas are ready")
+        missing_groups = ("GroupsNotReady", "Replicas are not all ready")
+        self.set_status(
             owner,
+            ("Available", done, *(ready_groups if done else missing_groups)),
+            ("Progressing", not done, "GroupsAreProgressing", "Replicas are progressing"),
             replicas=groups,
             readyReplicas=ready,
             updatedReplicas=groups,
-            hpaPodSelector=f"{PREFIX}name={owner['metadata']['name']},{PREFIX}worker-index=0",
-            conditions=set_conditions(status_of(owner).get("conditions"), available, progressing),
+            hpaPodSelector=f"{PREFIX}name={name_of(owner)},{PREFIX}worker-index=0",
         )
 
     def _leaders(self, owner: Object, template: Object, size: int, revision: str) -> Object | None:
-        name = owner["metadata"]["name"]
+        name = name_of(owner)
         pod = template.get("leaderTemplate") or template["workerTemplate"]
         labels = {PREFIX + "name": name, PREFIX + "worker-index": "0", PREFIX + "template-revision-hash": revision}
         spec = {
@@ -61,26 +59,24 @@ class LeaderWorkerSetController(Controller):
             "serviceName": name,
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {PREFIX + "name": name, PREFIX + "worker-index": "0"}},
-            "template": _labelled(pod, labels, {PREFIX + "size": str(size), **_segments(template, leader=True)}),
+            "template": with_metadata(pod, labels, {PREFIX + "size": str(size), **_segments(template, leader=True)}),
         }
         return self._stateful_set(owner, owner, name, labels, spec)
 
     def _group(self, owner: Object, template: Object, size: int, revision: str, leader: Object) -> bool:
         """Label a leader with its group, and create its workers. Returns whether the group is ready."""
-        bench, name = self._bench, owner["metadata"]["name"]
-        leader_name = leader["metadata"]["name"]
+        bench, name, leader_name = self._bench, name_of(owner), name_of(leader)
         # A StatefulSet gives all pods the same labels; only the name tells the group of a leader.
         index = leader_name[len(name) + 1 :]
         labels = {
             PREFIX + "name": name,
             PREFIX + "group-index": index,
-            PREFIX + "group-key": template_hash({"leader": f"{owner['metadata']['namespace']}/{leader_name}"}),
+            PREFIX + "group-key": template_hash({"leader": full_name(leader)}),
             PREFIX + "template-revision-hash": revision,
         }
-        if leader["metadata"]["labels"].get(PREFIX + "group-index") != index:
-            leader = bench.patch(
-                "Pod", leader, {"metadata": {"labels": {**labels, **_segment(template, size, leader, 0)}}}
-            )
+        if labels_of(leader).get(PREFIX + "group-index") != index:
+            segment = _segment(template, size, leader, 0)
+            leader = bench.patch("Pod", leader, {"metadata": {"labels": {**labels, **segment}}})
         if size <= 1:
             return is_ready(leader)
         if owner["spec"].get("startupPolicy") == "LeaderReady" and not is_ready(leader):
@@ -92,17 +88,18 @@ class LeaderWorkerSetController(Controller):
             "podManagementPolicy": "Parallel",
             # Index 0 of a group is its leader.
             "ordinals": {"start": 1},
-            "selector": {"matchLabels": {key: labels[PREFIX + key.removeprefix(PREFIX)] for key in (
-                PREFIX + "name", PREFIX + "group-index", PREFIX + "group-key")}},
-            "template": _labelled(template["workerTemplate"], labels, notes),
-        }  # fmt: skip
+            "selector": {
+                "matchLabels": {PREFIX + key: labels[PREFIX + key] for key in ("name", "group-index", "group-key")}
+            },
+            "template": with_metadata(template["workerTemplate"], labels, notes),
+        }
         # The leader's pod owns them: when it goes, the garbage collector deletes its workers.
         workers = self._stateful_set(owner, leader, leader_name, labels, spec)
         if workers is None:
             return False
         for pod in bench.owned(workers, "Pod"):
-            number = pod["metadata"]["name"].rpartition("-")[2]
-            if pod["metadata"]["labels"].get(PREFIX + "worker-index") != number:
+            number = name_of(pod).rpartition("-")[2]
+            if labels_of(pod).get(PREFIX + "worker-index") != number:
                 own = {PREFIX + "worker-index": number, **_segment(template, size, leader, int(number))}
                 bench.patch("Pod", pod, {"metadata": {"labels": own}})
         return is_ready(leader) and status_of(workers).get("readyReplicas", 0) >= size - 1
@@ -111,7 +108,7 @@ class LeaderWorkerSetController(Controller):
         self, owner: Object, controller: Object, name: str, labels: dict[str, str], spec: dict[str, Any]
     ) -> Object | None:
         bench = self._bench
-        result = bench.find("StatefulSet", (owner["metadata"]["namespace"], name))
+        result = bench.find("StatefulSet", (namespace_of(owner), name))
         if result is None:
             return bench.create(controller, "StatefulSet", {"metadata": {"name": name, "labels": labels}, "spec": spec})
         if is_terminating(result):
@@ -139,17 +136,5 @@ def _segment(template: Object, size: int, leader: Object, index: int) -> dict[st
         return {}
     # If the workers divide evenly, the leader is an extra pod of the first subgroup.
     number = max(index - 1, 0) // segment if (size - 1) % segment == 0 else index // segment
-    key = template_hash({"leader": leader["metadata"]["name"], "subgroup": number})
+    key = template_hash({"leader": name_of(leader), "subgroup": number})
     return {PREFIX + "subgroup-index": str(number), PREFIX + "subgroup-key": key}
-
-
-def _labelled(template: Object, labels: dict[str, str], annotations: dict[str, str]) -> Object:
-    meta = template.get("metadata") or {}
-    return {
-        **template,
-        "metadata": {
-            **meta,
-            "labels": {**(meta.get("labels") or {}), **labels},
-            "annotations": {**(meta.get("annotations") or {}), **annotations},
-        },
-    }

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.model.objects import Object, has_condition, is_active, is_ended, is_ready, is_terminating, status_of
+from kailab.model.objects import (
+    Object,
+    has_condition,
+    is_active,
+    is_ended,
+    is_ready,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    status_of,
+)
 from kailab.model.times import parse_time
-from kailab.workloads.apps import surplus_order
-from kailab.workloads.controller import Controller, Workbench, make_condition, set_conditions
+from kailab.workloads.apps import passed_on_annotations, surplus_pods
+from kailab.workloads.controller import Controller, Workbench
 
 PREFIX = "ray.io/"
 
@@ -18,14 +29,11 @@ class RayClusterController(Controller):
             return
         bench, spec = self._bench, owner["spec"]
         if spec.get("suspend"):
-            for pod in bench.owned(owner, "Pod"):
-                bench.delete("Pod", pod)
+            bench.delete("Pod", *bench.owned(owner, "Pod"))
             self._report(owner, 0)
             return
-        for pod in bench.owned(owner, "Pod"):
-            # Replaced even if it succeeded, because pods of a cluster should run.
-            if is_ended(pod):
-                bench.delete("Pod", pod)
+        # Replaced even if they succeeded, because pods of a cluster should run.
+        bench.delete("Pod", *filter(is_ended, bench.owned(owner, "Pod")))
         self._group(owner, "headgroup", "head", spec["headGroupSpec"], 1)
         desired = 0
         for group in spec.get("workerGroupSpecs") or ():
@@ -35,12 +43,10 @@ class RayClusterController(Controller):
         self._report(owner, desired)
 
     def _group(self, owner: Object, group: str, role: str, spec: Object, wanted: int) -> None:
-        bench, name = self._bench, owner["metadata"]["name"]
-        pods = [pod for pod in bench.owned(owner, "Pod") if pod["metadata"]["labels"].get(PREFIX + "group") == group]
-        active = [pod for pod in pods if is_active(pod)]
-        if len(active) > wanted:
-            for pod in sorted(active, key=surplus_order)[: len(active) - wanted]:
-                bench.delete("Pod", pod)
+        bench, name = self._bench, name_of(owner)
+        pods = [pod for pod in bench.owned(owner, "Pod") if labels_of(pod).get(PREFIX + "group") == group]
+        active = list(filter(is_active, pods))
+        bench.delete("Pod", *surplus_pods(active, wanted))
         labels = {
             PREFIX + "cluster": name,
             PREFIX + "group": group,
@@ -54,54 +60,40 @@ class RayClusterController(Controller):
         # Wait until the old head is gone, because there must not be two.
         blocked = len(pods) if role == "head" else len(active)
         for _ in range(wanted - blocked):
-            pod_name = bench.cluster.store.generate_name("Pod", owner["metadata"]["namespace"], f"{name}-{middle}-")
+            pod_name = bench.cluster.store.generate_name("Pod", namespace_of(owner), f"{name}-{middle}-")
             if bench.create_pod(owner, spec["template"], name=pod_name, labels=labels) is None:
                 break
 
     def _report(self, owner: Object, desired: int) -> None:
-        bench = self._bench
-        pods = [pod for pod in bench.owned(owner, "Pod") if is_active(pod)]
-        head = [pod for pod in pods if pod["metadata"]["labels"].get(PREFIX + "node-type") == "head"]
+        pods = list(filter(is_active, self._bench.owned(owner, "Pod")))
+        head = [pod for pod in pods if labels_of(pod).get(PREFIX + "node-type") == "head"]
         workers = [pod for pod in pods if pod not in head]
         ready = sum(map(is_ready, workers))
         head_ready = any(map(is_ready, head))
-        now = bench.stamp()
         groups = owner["spec"].get("workerGroupSpecs") or ()
         provisioned = head_ready and ready >= desired
-        old = status_of(owner).get("conditions")
-        marks = [
-            make_condition(
-                "HeadPodReady", str(head_ready), "HeadPodRunningAndReady" if head_ready else "HeadPodNotFound", "", now
-            )
-        ]
+        reason = "HeadPodRunningAndReady" if head_ready else "HeadPodNotFound"
+        conditions = [("HeadPodReady", head_ready, reason, "")]
         # It becomes true once and stays true when pods are lost later.
         if provisioned or has_condition(owner, "RayClusterProvisioned"):
-            marks.append(
-                make_condition(
-                    "RayClusterProvisioned",
-                    "True",
-                    "AllPodRunningAndReadyFirstTime",
-                    "All Ray Pods are ready for the first time",
-                    now,
-                )
-            )
+            message = "All Ray Pods are ready for the first time"
+            conditions.append(("RayClusterProvisioned", True, "AllPodRunningAndReadyFirstTime", message))
         # If neither holds, the previous state stays.
         state: dict[str, Any] = {}
         if owner["spec"].get("suspend"):
             state["state"] = "suspended"
         elif provisioned:
             state["state"] = "ready"
-        bench.set_status(
-            self.kind,
+        self.set_status(
             owner,
+            *conditions,
             **state,
             desiredWorkerReplicas=desired,
             availableWorkerReplicas=len(workers),
             readyWorkerReplicas=ready,
             minWorkerReplicas=sum(g.get("minReplicas", 0) for g in groups),
             maxWorkerReplicas=sum(g.get("maxReplicas", 2**31 - 1) for g in groups),
-            head={"podName": head[0]["metadata"]["name"]} if head else {},
-            conditions=set_conditions(old, *marks),
+            head={"podName": name_of(head[0])} if head else {},
             observedGeneration=owner["metadata"]["generation"],
         )
 
@@ -121,10 +113,9 @@ class RayJobController(Controller):
     to backoffLimit, but not after activeDeadlineSeconds (KubeRay, rayjob_controller.go)."""
 
     def sync(self, owner: Object) -> None:
-        bench, spec, meta = self._bench, owner["spec"], owner["metadata"]
-        status = owner.get("status") or {}
-        if "deletionTimestamp" in meta:
+        if is_terminating(owner):
             return
+        bench, spec, status = self._bench, owner["spec"], status_of(owner)
         if status.get("jobDeploymentStatus") in ("Complete", "Failed"):
             self._shut_down(owner)
             return
@@ -132,11 +123,9 @@ class RayJobController(Controller):
         submitter = next(iter(bench.owned(owner, "Job")), None)
         if spec.get("suspend"):
             self._take_down(owner)
-            bench.set_status(
-                self.kind, owner, jobDeploymentStatus="Suspended", jobStatus=None, rayClusterName=None, startTime=None
-            )
+            self.set_status(owner, jobDeploymentStatus="Suspended", jobStatus=None, rayClusterName=None, startTime=None)
             return
-        if any(is_terminating(made) for made in clusters):
+        if any(map(is_terminating, clusters)):
             return
         if past := self._past_deadline(owner):
             self._failed(owner, *past)
@@ -145,12 +134,11 @@ class RayJobController(Controller):
         if cluster is None:
             # Clusters named by clusterSelector are not supported here.
             if "rayClusterSpec" not in spec:
-                bench.set_status(self.kind, owner, jobDeploymentStatus="Waiting")
+                self.set_status(owner, jobDeploymentStatus="Waiting")
                 return
-            name = status.get("rayClusterName") or _cluster_name(bench, meta)
+            name = status.get("rayClusterName") or _cluster_name(bench, owner)
             # Store the name before the cluster exists: the grouping of its pods reads it.
-            owner = bench.set_status(
-                self.kind,
+            owner = self.set_status(
                 owner,
                 rayClusterName=name,
                 jobDeploymentStatus="Initializing",
@@ -163,19 +151,17 @@ class RayJobController(Controller):
         if submitter is None:
             if spec.get("submissionMode", "K8sJobMode") == "K8sJobMode":
                 submitter = self._submit(owner, cluster)
-            bench.set_status(self.kind, owner, jobDeploymentStatus="Running", jobStatus="RUNNING")
+            self.set_status(owner, jobDeploymentStatus="Running", jobStatus="RUNNING")
         elif has_condition(submitter, "Complete"):
-            owner = bench.set_status(
-                self.kind, owner, jobStatus="SUCCEEDED", endTime=bench.stamp(), jobDeploymentStatus="Complete"
-            )
+            owner = self.set_status(owner, jobStatus="SUCCEEDED", endTime=bench.stamp(), jobDeploymentStatus="Complete")
             self._shut_down(owner)
         elif has_condition(submitter, "Failed"):
-            owner = bench.set_status(self.kind, owner, jobStatus="FAILED")
+            owner = self.set_status(owner, jobStatus="FAILED")
             self._failed(owner, "AppFailed", "")
 
     def _past_deadline(self, owner: Object) -> tuple[str, str] | None:
         """Reason and message if a deadline has passed. If not, the job is synced again then."""
-        bench, spec, status = self._bench, owner["spec"], owner.get("status") or {}
+        spec, status = owner["spec"], status_of(owner)
         running = status.get("jobDeploymentStatus") == "Running"
         fields = ["activeDeadlineSeconds"] if running else ["activeDeadlineSeconds", "preRunningDeadlineSeconds"]
         times = [
@@ -186,23 +172,18 @@ class RayJobController(Controller):
         if not times:
             return None
         end, field = min(times)
-        if bench.now < end:
-            bench.wake_at(owner, end, prompt=False)
+        if not self.is_due(owner, end):
             return None
         reason = "DeadlineExceeded" if field == "activeDeadlineSeconds" else "PreRunningDeadlineExceeded"
-        return (
-            reason,
-            f"The RayJob has passed the {field}: it began {status['startTime']} and may take {spec[field]} s.",
-        )
+        began = f"it began {status['startTime']} and may take {spec[field]} s."
+        return reason, f"The RayJob has passed the {field}: {began}"
 
     def _failed(self, owner: Object, reason: str, message: str) -> None:
         """Retry if retries are left, else end."""
-        bench = self._bench
         failed = status_of(owner).get("failed", 0) + 1
         if reason != "DeadlineExceeded" and failed <= (owner["spec"].get("backoffLimit") or 0):
             # Count before deleting, so that nothing is counted twice.
-            owner = bench.set_status(
-                self.kind,
+            owner = self.set_status(
                 owner,
                 failed=failed,
                 jobDeploymentStatus="Retrying",
@@ -212,11 +193,10 @@ class RayJobController(Controller):
             )
             self._take_down(owner)
             return
-        owner = bench.set_status(
-            self.kind,
+        owner = self.set_status(
             owner,
             failed=failed,
-            endTime=bench.stamp(),
+            endTime=self._bench.stamp(),
             jobDeploymentStatus="Failed",
             reason=reason,
             message=message or None,
@@ -228,29 +208,20 @@ class RayJobController(Controller):
         bench, spec, ended = self._bench, owner["spec"], status_of(owner).get("endTime")
         if not spec.get("shutdownAfterJobFinishes") or not ended:
             return
-        when = parse_time(ended) + spec.get("ttlSecondsAfterFinished", 0)
-        if bench.now < when:
-            bench.wake_at(owner, when, prompt=False)
+        if not self.is_due(owner, parse_time(ended) + spec.get("ttlSecondsAfterFinished", 0)):
             return
-        for cluster in bench.owned(owner, "RayCluster"):
-            bench.delete("RayCluster", cluster)
-        for submitter in bench.owned(owner, "Job"):
-            # It needs the cluster, so it goes with it. An ended one stays for its logs.
-            if not has_condition(submitter, "Complete", "Failed"):
-                bench.delete("Job", submitter)
+        bench.delete("RayCluster", *bench.owned(owner, "RayCluster"))
+        # A submitter needs the cluster, so it goes with it. An ended one stays for its logs.
+        submitters = bench.owned(owner, "Job")
+        bench.delete("Job", *(job for job in submitters if not has_condition(job, "Complete", "Failed")))
 
     def _take_down(self, owner: Object) -> None:
         for kind in ("RayCluster", "Job"):
-            for made in self._bench.owned(owner, kind):
-                self._bench.delete(kind, made)
+            self._bench.delete(kind, *self._bench.owned(owner, kind))
 
     def _submit(self, owner: Object, cluster: Object) -> Object | None:
-        spec, name = owner["spec"], owner["metadata"]["name"]
-        labels = {
-            PREFIX + "originated-from-cr-name": name,
-            PREFIX + "originated-from-crd": "RayJob",
-            "app.kubernetes.io/created-by": "kuberay-operator",
-        }
+        spec, name = owner["spec"], name_of(owner)
+        labels = {**_origin(owner, "RayJob"), "app.kubernetes.io/created-by": "kuberay-operator"}
         template = spec.get("submitterPodTemplate")
         if template is None:
             # It has neither scheduler nor queue, whatever the cluster's pods have.
@@ -271,54 +242,40 @@ class RayServiceController(Controller):
     """A RayCluster for serving; the service is ready when the cluster is."""
 
     def sync(self, owner: Object) -> None:
-        bench, meta = self._bench, owner["metadata"]
-        if "deletionTimestamp" in meta:
+        if is_terminating(owner):
             return
+        bench = self._bench
         clusters = bench.owned(owner, "RayCluster")
         if not clusters:
             pending = status_of(owner).get("pendingServiceStatus") or {}
-            name = pending.get("rayClusterName") or _cluster_name(bench, meta)
-            owner = bench.set_status(
-                self.kind,
-                owner,
-                pendingServiceStatus={"rayClusterName": name},
-                activeServiceStatus={},
-                serviceStatus="",
+            name = pending.get("rayClusterName") or _cluster_name(bench, owner)
+            owner = self.set_status(
+                owner, pendingServiceStatus={"rayClusterName": name}, activeServiceStatus={}, serviceStatus=""
             )
             _create_cluster(bench, self.kind, owner, name, owner["spec"].get("rayClusterConfig") or {})
             return
         cluster = clusters[0]
         running = status_of(cluster).get("state") == "ready"
-        named = {"rayClusterName": cluster["metadata"]["name"]}
-        now = bench.stamp()
-        mark = make_condition("Ready", str(running), "NonZeroServeEndpoints" if running else "Initializing", "", now)
-        bench.set_status(
-            self.kind,
+        named = {"rayClusterName": name_of(cluster)}
+        self.set_status(
             owner,
+            ("Ready", running, "NonZeroServeEndpoints" if running else "Initializing", ""),
             activeServiceStatus=named if running else {},
             pendingServiceStatus={} if running else named,
             serviceStatus="Running" if running else "",
-            conditions=set_conditions(status_of(owner).get("conditions"), mark),
         )
 
 
-def _cluster_name(bench: Workbench, meta: Object) -> str:
-    return bench.cluster.store.generate_name("RayCluster", meta["namespace"], f"{meta['name'][:40]}-")
+def _cluster_name(bench: Workbench, owner: Object) -> str:
+    return bench.cluster.store.generate_name("RayCluster", namespace_of(owner), f"{name_of(owner)[:40]}-")
 
 
 def _create_cluster(bench: Workbench, kind: str, owner: Object, name: str, spec: Object) -> None:
     """Create the RayCluster of a RayJob or RayService, with labels that name its origin."""
-    meta = owner["metadata"]
-    labels = {
-        **(meta.get("labels") or {}),
-        PREFIX + "originated-from-cr-name": meta["name"],
-        PREFIX + "originated-from-crd": kind,
-    }
-    bench.create(owner, "RayCluster", {
-        "metadata": {"name": name, "labels": labels, "annotations": _own_notes(meta)},
-        "spec": spec,
-    })  # fmt: skip
+    labels = {**labels_of(owner), **_origin(owner, kind)}
+    metadata = {"name": name, "labels": labels, "annotations": passed_on_annotations(owner)}
+    bench.create(owner, "RayCluster", {"metadata": metadata, "spec": spec})
 
 
-def _own_notes(meta: Object) -> dict[str, str]:
-    return {k: v for k, v in (meta.get("annotations") or {}).items() if not k.startswith("kubectl.kubernetes.io/")}
+def _origin(owner: Object, kind: str) -> dict[str, str]:
+    return {PREFIX + "originated-from-cr-name": name_of(owner), PREFIX + "originated-from-crd": kind}

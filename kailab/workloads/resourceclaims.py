@@ -5,20 +5,30 @@ ended; a claim without reservations gives its devices back; a claim that was cre
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model.labels import CLAIM_FINALIZER
-from kailab.model.objects import Object, is_ended, is_terminating, owner_references
+from kailab.model.objects import (
+    Object,
+    annotations_of,
+    is_ended,
+    is_terminating,
+    labels_of,
+    metadata_of,
+    name_of,
+    object_key,
+    owner_references,
+    status_of,
+    uid_of,
+)
 
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 _LONGEST = 57  # of a name to which five characters are appended
-_NOTHING: Mapping[str, Any] = {}
 
 
 class ResourceClaimController:
@@ -70,7 +80,7 @@ class ResourceClaimController:
         elif kind == "ResourceClaim":
             self._hear_claim(obj, gone)
         else:
-            key = (obj["metadata"]["namespace"], obj["metadata"]["name"])
+            key = object_key(obj)
             self._templates.pop(key, None)
             if not gone:
                 self._templates[key] = obj
@@ -78,7 +88,7 @@ class ResourceClaimController:
                 self._due.update(dict.fromkeys(self._waiting))
 
     def _hear_pod(self, pod: Object, gone: bool) -> None:
-        uid = pod["metadata"]["uid"]
+        uid = uid_of(pod)
         if gone or is_ended(pod):
             self._pods.pop(uid, None)
             self._waiting.pop(uid, None)
@@ -91,7 +101,7 @@ class ResourceClaimController:
                 self._due[uid] = None
 
     def _hear_claim(self, claim: Object, gone: bool) -> None:
-        key = (claim["metadata"]["namespace"], claim["metadata"]["name"])
+        key = object_key(claim)
         before = self._claims.pop(key, None)
         if before is not None:
             self._index(before, key, False)
@@ -120,11 +130,9 @@ class ResourceClaimController:
 
     def _make(self, uid: str, pod: Object) -> None:
         """Create the claims for a pod's templates."""
-        metadata = pod["metadata"]
-        namespace = metadata["namespace"]
+        namespace, pod_name = object_key(pod)
         told = {
-            entry["name"]: entry.get("resourceClaimName")
-            for entry in (pod.get("status") or _NOTHING).get("resourceClaimStatuses") or ()
+            entry["name"]: entry.get("resourceClaimName") for entry in status_of(pod).get("resourceClaimStatuses") or ()
         }
         made: dict[str, str] = {}
         self._waiting.pop(uid, None)
@@ -134,15 +142,13 @@ class ResourceClaimController:
             if not template or (name and self._is_made_for((namespace, name), uid)):
                 continue
             # Look for an existing claim first: after a write that failed in between, a second claim would hold a second set of devices.
-            found = self._found(uid, wanted["name"]) or self._created(uid, pod, wanted["name"], template)
-            if found is not None:
-                made[wanted["name"]] = found
+            claim_name = self._found(uid, wanted["name"]) or self._created(uid, pod, wanted["name"], template)
+            if claim_name is not None:
+                made[wanted["name"]] = claim_name
         if not made:
             return
         statuses = [{"name": claim, "resourceClaimName": name} for claim, name in {**told, **made}.items()]
-        self._cluster.patch(
-            "Pod", metadata["name"], namespace, {"status": {"resourceClaimStatuses": statuses}}, "status"
-        )
+        self._cluster.patch("Pod", pod_name, namespace, {"status": {"resourceClaimStatuses": statuses}}, "status")
         self._wrote = True
 
     def _is_made_for(self, key: Key, uid: str) -> bool:
@@ -152,15 +158,13 @@ class ResourceClaimController:
     def _found(self, uid: str, pod_claim: str) -> str | None:
         """The name of an existing claim that is missing in the pod's status."""
         for key in self._made.get(uid, ()):
-            metadata = self._claims[key]["metadata"]
-            named = (metadata.get("annotations") or _NOTHING).get(POD_CLAIM)
-            if named == pod_claim and "deletionTimestamp" not in metadata:
+            claim = self._claims[key]
+            if annotations_of(claim).get(POD_CLAIM) == pod_claim and not is_terminating(claim):
                 return key[1]
         return None
 
     def _created(self, uid: str, pod: Object, pod_claim: str, template_name: str) -> str | None:
-        metadata = pod["metadata"]
-        namespace = metadata["namespace"]
+        namespace, pod_name = object_key(pod)
         template = self._templates.get((namespace, template_name))
         if template is None:
             text = f'PodResourceClaim {pod_claim}: resource claim template "{template_name}": not found'
@@ -169,29 +173,28 @@ class ResourceClaimController:
             self._waiting[uid] = text
             return None
         spec = template["spec"]
-        own = spec.get("metadata") or _NOTHING
-        claim = {
+        claim: Object = {
             # The template's version, which decides how requests are written.
             "apiVersion": template["apiVersion"],
             "kind": "ResourceClaim",
             "metadata": {
-                "generateName": _base(metadata["name"], pod_claim),
+                "generateName": _base(pod_name, pod_claim),
                 "namespace": namespace,
-                "annotations": {**(own.get("annotations") or {}), POD_CLAIM: pod_claim},
-                **({"labels": own["labels"]} if own.get("labels") else {}),
+                "annotations": {**annotations_of(spec), POD_CLAIM: pod_claim},
+                **({"labels": labels_of(spec)} if labels_of(spec) else {}),
                 "ownerReferences": [
-                    {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": uid, "controller": True}
+                    {"apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": uid, "controller": True}
                 ],
             },
             "spec": spec["spec"],
         }
-        return str(self._cluster.create(claim)["metadata"]["name"])
+        return name_of(self._cluster.create(claim))
 
     # --- tidying up --------------------------------------------------------------------------------------------------
 
     def _tidy(self, key: Key, claim: Object) -> None:
         """Remove reservations of pods that do not exist any more, and claims that nobody needs then."""
-        status = claim.get("status") or _NOTHING
+        status = status_of(claim)
         users = status.get("reservedFor") or []
         # Only pods are checked, because other consumers are unknown here.
         valid = [user for user in users if user.get("resource") != "pods" or user.get("uid") in self._pods]
@@ -203,10 +206,10 @@ class ResourceClaimController:
             self._wrote = True
         if valid:
             return
-        held = claim["metadata"].get("finalizers") or []
+        held = metadata_of(claim).get("finalizers") or []
         # This finalizer kept the claim while it had devices.
-        if CLAIM_FINALIZER in held and (claim.get("status") or _NOTHING).get("allocation") is None:
-            left = {"finalizers": [one for one in held if one != CLAIM_FINALIZER] or None}
+        if CLAIM_FINALIZER in held and status_of(claim).get("allocation") is None:
+            left = {"finalizers": [finalizer for finalizer in held if finalizer != CLAIM_FINALIZER] or None}
             claim = self._cluster.patch("ResourceClaim", name, namespace, {"metadata": left})
             self._wrote = True
         owner = _owner(claim)
@@ -232,4 +235,4 @@ def _owner(claim: Object) -> str:
 
 
 def _users(claim: Object) -> list[str]:
-    return [str(user["uid"]) for user in (claim.get("status") or _NOTHING).get("reservedFor") or () if user.get("uid")]
+    return [str(user["uid"]) for user in status_of(claim).get("reservedFor") or () if user.get("uid")]

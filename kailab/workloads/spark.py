@@ -6,7 +6,19 @@ import zlib
 from typing import Any
 
 from kailab.model import labels as names
-from kailab.model.objects import Object, is_active, is_ended, is_terminating, labels_of, status_of
+from kailab.model.objects import (
+    Object,
+    annotations_of,
+    is_active,
+    is_ended,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    phase_of,
+    status_of,
+    uid_of,
+)
 from kailab.model.quantities import parse_count
 from kailab.model.times import parse_time
 from kailab.workloads.controller import Controller
@@ -20,16 +32,15 @@ _JVM_OVERHEAD, _OTHER_OVERHEAD = 0.1, 0.4
 
 class SparkController(Controller):
     def sync(self, owner: Object) -> None:
-        bench, meta = self._bench, owner["metadata"]
+        if is_terminating(owner):
+            return
+        bench, name = self._bench, name_of(owner)
         state = (status_of(owner).get("applicationState") or {}).get("state", "")
-        if "deletionTimestamp" in meta:
-            return
         if state in ("COMPLETED", "FAILED"):
-            self._expire(owner)
+            self.expire(owner, status_of(owner).get("terminationTime"), owner["spec"].get("timeToLiveSeconds") or None)
             return
-        name = meta["name"]
-        selector = f"spark-{zlib.crc32((meta['uid'] + name).encode()):08x}"
-        driver = bench.find("Pod", (meta["namespace"], f"{name}-driver"))
+        selector = f"spark-{zlib.crc32((uid_of(owner) + name).encode()):08x}"
+        driver = bench.find("Pod", (namespace_of(owner), f"{name}-driver"))
         if driver is None:
             driver = self._pod(owner, owner, "driver", f"{name}-driver", selector)
             if driver is None:
@@ -37,74 +48,53 @@ class SparkController(Controller):
             # An evicted driver is replaced in the same attempt.
             if state in ("", "PENDING_RERUN"):
                 attempts = status_of(owner).get("executionAttempts", 0) + 1
-                owner = bench.set_status(
-                    self.kind, owner, executionAttempts=attempts, lastSubmissionAttemptTime=bench.stamp()
-                )
+                owner = self.set_status(owner, executionAttempts=attempts, lastSubmissionAttemptTime=bench.stamp())
         elif state == "PENDING_RERUN" and is_terminating(driver):
             return
-        phase = driver["status"].get("phase")
+        phase = phase_of(driver)
         executors = bench.owned(driver, "Pod")
         if phase == "Running" and is_active(driver):
             self._executors(owner, driver, executors, selector)
             state = "RUNNING"
         elif is_ended(driver):
-            for pod in executors:
-                bench.delete("Pod", pod)
+            bench.delete("Pod", *executors)
             state = self._ended(owner, driver, succeeded=phase == "Succeeded")
         else:
             state = "SUBMITTED"
-        states = {pod["metadata"]["name"]: pod["status"].get("phase", "").upper() for pod in bench.owned(driver, "Pod")}
-        bench.set_status(
-            self.kind,
+        self.set_status(
             owner,
             applicationState={"state": state},
             sparkApplicationId=selector,
-            executorState=states,
-            driverInfo={"podName": driver["metadata"]["name"]},
+            executorState={name_of(pod): phase_of(pod).upper() for pod in bench.owned(driver, "Pod")},
+            driverInfo={"podName": name_of(driver)},
             terminationTime=bench.stamp() if state in ("COMPLETED", "FAILED") else None,
         )
 
     def _ended(self, owner: Object, driver: Object, *, succeeded: bool) -> str:
         """The state of an application whose driver has ended. Its restartPolicy may run it again, after a pause that grows with each
         attempt."""
-        bench, status, policy = self._bench, owner.get("status") or {}, owner["spec"].get("restartPolicy") or {}
+        status, policy = status_of(owner), owner["spec"].get("restartPolicy") or {}
         attempts, kind = status.get("executionAttempts", 0), policy.get("type", "Never")
         retried = kind == "OnFailure" and not succeeded and attempts <= policy.get("onFailureRetries", -1)
         if kind != "Always" and not retried:
             return "COMPLETED" if succeeded else "FAILED"
         pause = 0 if succeeded else policy.get("onFailureRetryInterval", _RETRY_SECONDS) * attempts
-        due = parse_time(status.get("lastSubmissionAttemptTime")) + pause
-        if bench.now < due:
-            bench.wake_at(owner, due, prompt=False)
+        if not self.is_due(owner, parse_time(status.get("lastSubmissionAttemptTime")) + pause):
             return "FAILING"
-        bench.delete("Pod", driver)
+        self._bench.delete("Pod", driver)
         return "PENDING_RERUN"
-
-    def _expire(self, owner: Object) -> None:
-        """timeToLiveSeconds: delete an ended application after this time."""
-        ttl, ended = owner["spec"].get("timeToLiveSeconds"), owner["status"].get("terminationTime")
-        if not ttl or not ended:
-            return
-        when = parse_time(ended) + ttl
-        if self._bench.now >= when:
-            self._bench.delete(self.kind, owner)
-        else:
-            self._bench.wake_at(owner, when, prompt=False)
 
     def _executors(self, owner: Object, driver: Object, executors: list[Object], selector: str) -> None:
         """Create missing executors; a lost one is replaced with the next number."""
-        bench, meta = self._bench, owner["metadata"]
-        wanted = owner["spec"].get("executor", {}).get("instances", 1)
-        alive = [pod for pod in executors if is_active(pod)]
+        bench = self._bench
         # Numbers are never reused, as in Spark, so an annotation keeps the last one.
-        last = parse_count((meta.get("annotations") or {}).get("kailab.dev/executors"))
-        for pod in executors:
-            if is_ended(pod):
-                bench.delete("Pod", pod)
-        if len(alive) >= wanted:
+        last = parse_count(annotations_of(owner).get("kailab.dev/executors"))
+        bench.delete("Pod", *filter(is_ended, executors))
+        missing = owner["spec"].get("executor", {}).get("instances", 1) - sum(map(is_active, executors))
+        if missing <= 0:
             return
-        for number in range(last + 1, last + 1 + wanted - len(alive)):
-            pod_name = f"{meta['name']}-exec-{number}"
+        for number in range(last + 1, last + 1 + missing):
+            pod_name = f"{name_of(owner)}-exec-{number}"
             if self._pod(owner, driver, "executor", pod_name, selector, number) is None:
                 return
             last = number
@@ -113,7 +103,7 @@ class SparkController(Controller):
     def _pod(
         self, owner: Object, controller: Object, role: str, name: str, selector: str, number: int = 0
     ) -> Object | None:
-        spec, app = owner["spec"].get(role) or {}, owner["metadata"]["name"]
+        spec, app = owner["spec"].get(role) or {}, name_of(owner)
         labels = {
             **labels_of(owner),
             **(spec.get("labels") or {}),
@@ -127,7 +117,6 @@ class SparkController(Controller):
         if number:
             labels["spark-exec-id"] = str(number)
         template = spec.get("template") or {}
-        inner = template.get("metadata") or {}
         pod_spec: dict[str, Any] = {"restartPolicy": "Never", **(template.get("spec") or {})}
         for field in ("tolerations", "nodeSelector", "affinity", "priorityClassName", "schedulerName", "hostNetwork",
                       "terminationGracePeriodSeconds"):  # fmt: skip
@@ -143,16 +132,10 @@ class SparkController(Controller):
             "resources": _resources(owner["spec"], role),
         }
         pod_spec["containers"] = containers
-        merged = {
-            "metadata": {
-                "labels": {**(inner.get("labels") or {}), **labels},
-                "annotations": {**(inner.get("annotations") or {}), **(spec.get("annotations") or {})},
-            },
-            "spec": pod_spec,
-        }
-        if names.QUEUE in labels_of(owner):
-            merged["metadata"]["labels"].setdefault(names.QUEUE, owner["metadata"]["labels"][names.QUEUE])
-        return self._bench.create_pod(controller, merged, name=name)
+        annotations = spec.get("annotations") or {}
+        return self._bench.create_pod(
+            controller, {**template, "spec": pod_spec}, name=name, labels=labels, annotations=annotations
+        )
 
 
 def _resources(app: Object, role: str) -> dict[str, dict[str, Any]]:

@@ -121,13 +121,13 @@ def _patience(pod: Object, taint: Mapping[str, Any]) -> float | None:
     """Seconds that the pod tolerates a taint; None: for ever."""
     for toleration in pod["spec"].get("tolerations") or ():
         # Any toleration counts, also of everything: DefaultTolerationSeconds then adds none of its own.
-        if _tolerates(toleration, taint):
+        if tolerates(toleration, taint):
             seconds = toleration.get("tolerationSeconds")
             return None if seconds is None else max(0.0, float(seconds))
     return float(TOLERATION_SECONDS) if taint["key"] in (NOT_READY, UNREACHABLE) else 0.0
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint.get("key"):
