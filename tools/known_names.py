@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 KAILAB = ROOT / "kailab"
 FILE = KAILAB / "snapshots" / "known_names.txt"
 READERS = (
-    "cluster/embedded", "cluster/kubernetes", "cluster/stages", "engine/snapshot/gpu_requests.py", "evidence/redaction.py", "grouping", "kinds", "lab/cluster_copies.py",
+    "cluster/embedded", "cluster/kubernetes", "cluster/stages.py", "engine/snapshot/gpu_requests.py", "evidence/redaction.py", "grouping", "kinds", "lab/cluster_copies.py",
     "snapshots", "model", "operators", "scheduler/mirror", "scheduler/reading", "scheduler/status", "scheduler/binding", "workloads",
 )  # fmt: skip
 """Packages and modules that read or write objects."""

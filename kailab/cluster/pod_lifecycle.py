@@ -136,7 +136,7 @@ def pre_stop_hooks(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def backoff_seconds(restarts: int) -> float:
     """The pause before the nth restart of a container."""
-    # The bound of the exponent only keeps the power small; ``stages.pods`` has it, too.
+    # The bound of the exponent only keeps the power small; ``cluster.stages`` has it, too.
     return float(min(BACKOFF_FIRST * 2 ** min(restarts - 1, 16), BACKOFF_LAST))
 
 

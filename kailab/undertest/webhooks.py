@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from kailab.cluster.controlplane.credentials import Authority, write_private
+from kailab.cluster.controlplane.credentials import Authority
 from kailab.cluster.controlplane.ports import LOOPBACK
 from kailab.model.objects import Object
-from kailab.model.private_files import make_folder
+from kailab.model.private_files import make_folder, replace_file
 
 CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -74,5 +74,5 @@ def webhook_server(folder: Path, port: int, service: str, authority: str = "ca")
     signer = Authority.made(folder, "ca", hosts=(authority,), rsa=True)
     pair = signer.issue_server(folder, "tls", (service, "localhost"))
     # A server presents its whole chain.
-    write_private(pair.certificate, pair.certificate.read_bytes() + signer.certificate.read_bytes())
+    replace_file(pair.certificate, pair.certificate.read_bytes() + signer.certificate.read_bytes())
     return WebhookServer(folder, port)

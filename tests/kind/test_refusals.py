@@ -13,6 +13,7 @@ import psutil
 import pytest
 import yaml
 
+from kailab.cluster.controlplane.cluster_folder import make_cluster_folder
 from kailab.cluster.kind import KindPlane, kind_cluster, kind_command, kind_reason
 from kailab.cluster.kind.docker import default_node_image
 from kailab.cluster.kind.kind_command import failure_reason
@@ -138,13 +139,13 @@ def test_a_folder_with_something_in_it(kind_here: None, tmp_path: Path, programs
 
 def test_a_folder_of_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "lab"
-    kind_cluster.claim_kind_folder(folder)
+    make_cluster_folder(folder, "a kind cluster")
     assert folder.stat().st_mode & 0o777 == 0o700
     (folder / "mine").write_text("kept")
     with pytest.raises(StateError, match=r"not empty \(mine \.\.\.\); a kind cluster needs a folder of its own"):
-        kind_cluster.claim_kind_folder(folder)
+        make_cluster_folder(folder, "a kind cluster")
     with pytest.raises(StateError, match="can't be the folder of a kind cluster"):
-        kind_cluster.claim_kind_folder(folder / "mine")
+        make_cluster_folder(folder / "mine", "a kind cluster")
 
 
 @pytest.mark.slow
@@ -298,19 +299,19 @@ def test_a_start_whose_process_has_ended_is_no_start(tmp_path: Path) -> None:
     """Also where nobody has taken note of its end, and where a stranger has its process id now."""
     child = subprocess.Popen(["/bin/sleep", "600"])
     described = kind_cluster.KindRecord(
-        name="lab", kind="", kubectl="", image="", created=0.0, starter=child.pid, since=born(child.pid)
+        name="lab", kind="", kubectl="", image="", created=0.0, starter=(child.pid, born(child.pid))
     )
     described.write(tmp_path)
-    known = kind_cluster.read_record(tmp_path)
+    known = kind_cluster.KindRecord.read(tmp_path)
     assert known is not None
-    assert kind_cluster.is_starting(known)
-    assert not kind_cluster.is_starting(msgspec.structs.replace(known, since=known.since - 100))
+    assert known.is_starting
+    assert not msgspec.structs.replace(known, starter=(child.pid, born(child.pid) - 100)).is_starting
     child.kill()
-    assert wait_until(lambda: not kind_cluster.is_starting(known), 60)
+    assert wait_until(lambda: not known.is_starting, 60)
     child.wait()
-    assert not kind_cluster.is_starting(known)
-    assert kind_cluster.is_starting(known.with_starter())
-    assert not kind_cluster.is_starting(known.with_starter().done())
+    assert not known.is_starting
+    assert known.with_starter().is_starting
+    assert not known.with_starter().done().is_starting
 
 
 def born(pid: int) -> float:

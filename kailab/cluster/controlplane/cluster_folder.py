@@ -1,4 +1,4 @@
-"""The folder of a control plane: its mark and record, its creation and removal."""
+"""The folder of a cluster: the record in it, its creation and removal. A control plane's folder has a mark from its first moment on."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar, Self
 
 import msgspec
 
-from kailab.cluster.controlplane.credentials import write_private
 from kailab.cluster.controlplane.supervision import Supervision, mark_of, processes_of
 from kailab.cluster.processes import find_process, this_process
 from kailab.errors import StateError
 from kailab.model import decoding
-from kailab.model.private_files import make_folder, open_file
+from kailab.model.private_files import make_folder, open_file, replace_file
 
 FILE = "controlplane.json"
 FORMAT = 1
@@ -22,23 +22,97 @@ LEAST_FREE_BYTES = 400_000_000
 """etcd reserves 128 MB at once; logs and objects are added."""
 
 
-class ControlPlaneRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A control plane on disk. ``ports``: by purpose; ``binaries``: by program; ``starter``: id and start time of the
-    process that starts it; ``created``: seconds since the epoch; ``ready``: the start is complete."""
+class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster on disk. ``starter``: id and start time of the process that makes it; ``ready``: it is complete. ``file``: its name in
+    the folder; ``noun``: the cluster in messages."""
 
-    kubernetes: str
-    ports: dict[str, int]
-    binaries: dict[str, str]
-    starter: tuple[int, float]
-    created: float
+    file: ClassVar[str]
+    noun: ClassVar[str]
+
+    starter: tuple[int, float] = (0, 0.0)
     ready: bool = False
     format: int = FORMAT
 
-    def write(self, folder: Path) -> None:
-        write_private(folder / FILE, msgspec.json.encode(self))
+    @classmethod
+    def read(cls, folder: Path) -> Self | None:
+        """None: no cluster is there. Raises StateError for a damaged record or one of another version."""
+        path = folder / cls.file
+        try:
+            known = decoding.decode_json(path.read_bytes(), cls)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            raise StateError(f"{path}: the {cls.noun} can't be read: {error}") from error
+        known.check_format(folder)
+        return known
 
-    def done(self) -> ControlPlaneRecord:
-        return msgspec.structs.replace(self, ready=True)
+    @classmethod
+    def existing(cls, folder: Path) -> Self:
+        """As ``read``. Raises StateError if no cluster is there."""
+        known = cls.read(folder)
+        if known is None:
+            raise StateError(f"{folder}: no {cls.noun} is here")
+        return known
+
+    @classmethod
+    def complete(cls, folder: Path) -> Self | None:
+        """As ``read``. Raises StateError for a cluster whose start was interrupted."""
+        known = cls.read(folder)
+        if known is not None and not known.ready:
+            raise StateError(f"{folder}: {known.interrupted}")
+        return known
+
+    @classmethod
+    def unfinished(cls, folder: Path) -> Self | None:
+        """The cluster that an interrupted start left in a folder. Raises StateError if a complete one is there, or is being made."""
+        known = cls.read(folder)
+        if known is not None:
+            known.refuse_if_used(folder)
+        return known
+
+    @property
+    def interrupted(self) -> str:
+        return f"the start of a {self.noun} was interrupted here; take it down, or start it again"
+
+    @property
+    def is_starting(self) -> bool:
+        """True if the process that began the start is still there."""
+        return find_process(*self.starter) is not None
+
+    def check_format(self, folder: Path) -> None:
+        """Raises StateError."""
+        if self.format != FORMAT:
+            raise StateError(f"{folder}: a {self.noun} in format {self.format}; this kailab knows format {FORMAT}")
+
+    def refuse_if_used(self, folder: Path, doing: str = "made") -> None:
+        """Raises StateError if the cluster is complete, or is being made."""
+        if self.ready:
+            raise StateError(f"{folder}: a {self.noun} is here already; end it first, or choose another folder")
+        if self.is_starting:
+            raise StateError(f"{folder}: a {self.noun} is being {doing} here by process {self.starter[0]}")
+
+    def write(self, folder: Path) -> None:
+        replace_file(folder / self.file, msgspec.json.encode(self))
+
+    def with_starter(self) -> Self:
+        """The record with this process as the starter."""
+        return msgspec.structs.replace(self, starter=this_process())
+
+    def done(self) -> Self:
+        # The process id may soon belong to another process.
+        return msgspec.structs.replace(self, ready=True, starter=(0, 0.0))
+
+
+class ControlPlaneRecord(ClusterRecord, frozen=True, kw_only=True):
+    """A control plane on disk. ``ports``: by purpose; ``binaries``: by program; ``created``: seconds since the epoch."""
+
+    file: ClassVar[str] = FILE
+    noun: ClassVar[str] = "control plane"
+
+    kubernetes: str = ""
+    ports: dict[str, int] = {}
+    binaries: dict[str, str] = {}
+    created: float = 0.0
 
 
 def resolve_folder(folder: Path) -> Path:
@@ -53,11 +127,7 @@ def claim_folder(folder: Path) -> Path:
     """Prepare a folder for a new control plane. Raises StateError if it is in use or can't be used."""
     folder = resolve_folder(folder)
     if (folder / FILE).exists():
-        known = read(folder)
-        if known.ready:
-            raise StateError(f"{folder}: a control plane is here already; end it first, or choose another folder")
-        if _starts(known):
-            raise StateError(describe_unfinished(folder, known))
+        read(folder).refuse_if_used(folder, "started")
         remove(folder)
     make_cluster_folder(folder, "a control plane", _begin)
     return folder
@@ -92,7 +162,7 @@ def _begin(folder: Path) -> None:
 
 def _mark(folder: Path) -> None:
     """Mark the folder, so that nobody else can begin here."""
-    begun = ControlPlaneRecord(kubernetes="", ports={}, binaries={}, starter=this_process(), created=time.time())
+    begun = ControlPlaneRecord(starter=this_process(), created=time.time())
     try:
         # Exclusive creation decides between two processes that begin at once.
         with open_file(folder / FILE, "xb") as file:
@@ -111,16 +181,9 @@ def read(folder: Path) -> ControlPlaneRecord:
         raise StateError(f"{folder}: the control plane can't be read: {error.strerror or error}") from error
     except msgspec.MsgspecError:
         # Also the mark of a start that got no further.
-        return ControlPlaneRecord(kubernetes="", ports={}, binaries={}, starter=(0, 0.0), created=0.0)
-    if known.format != FORMAT:
-        raise StateError(f"{folder}: a control plane in format {known.format}; this kailab knows format {FORMAT}")
+        return ControlPlaneRecord()
+    known.check_format(folder)
     return known
-
-
-def describe_unfinished(folder: Path, known: ControlPlaneRecord) -> str:
-    if _starts(known):
-        return f"{folder}: a control plane is being started here by process {known.starter[0]}"
-    return f"{folder}: the start of a control plane was interrupted here; take it down, or start it again"
 
 
 def clear(folder: Path) -> None:
@@ -156,8 +219,3 @@ def running() -> list[Path]:
     """The folders of all control planes of this user with processes on this machine."""
     marks = {mark_of(process) for process in processes_of(None)}
     return sorted(Path(mark) for mark in marks if mark)
-
-
-def _starts(known: ControlPlaneRecord) -> bool:
-    """True if the process that began the start is still there."""
-    return find_process(*known.starter) is not None

@@ -136,7 +136,8 @@ class ControlPlane(SupervisedCluster):
         folder = cluster_folder.resolve_folder(folder)
         known = cluster_folder.read(folder)
         if not known.ready:
-            raise StateError(cluster_folder.describe_unfinished(folder, known))
+            known.refuse_if_used(folder, "started")
+            raise StateError(f"{folder}: {known.interrupted}")
         return cls(folder, known)
 
     @property

@@ -10,14 +10,13 @@ from __future__ import annotations
 import base64
 import datetime
 import ipaddress
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 
 from kailab.cluster.controlplane.ports import LOOPBACK
-from kailab.model.private_files import open_file
+from kailab.model.private_files import replace_file
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -90,18 +89,8 @@ class Authority:
 def signing_key(folder: Path, name: str) -> Path:
     """A key that signs the tokens of service accounts."""
     path = folder / f"{name}.key"
-    write_private(path, _pem(_new_key()))
+    replace_file(path, _pem(_new_key()))
     return path
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, at every moment."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.unlink(missing_ok=True)
-    # With this mode from the start: after a chmod it would have been open to others for a moment.
-    with open_file(temporary, "xb") as file:
-        file.write(content)
-    os.replace(temporary, path)
 
 
 def _new_key(rsa: bool = False) -> Key:
@@ -118,8 +107,8 @@ def _pair(folder: Path, name: str) -> Pair:
 def _write(pair: Pair, certificate: x509.Certificate, key: Key) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    write_private(pair.key, _pem(key))
-    write_private(pair.certificate, certificate.public_bytes(Encoding.PEM))
+    replace_file(pair.key, _pem(key))
+    replace_file(pair.certificate, certificate.public_bytes(Encoding.PEM))
 
 
 def _pem(key: Key) -> bytes:
@@ -233,7 +222,7 @@ def write_kubeconfig(path: Path, server: str, authority: Authority, pair: Pair, 
         "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": user}}],
     }
     # Certificates are in the file itself, so that it can be passed on or moved.
-    write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
+    replace_file(path, yaml.safe_dump(config, sort_keys=False).encode())
 
 
 def _encoded(path: Path) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
-from kailab.cluster.controlplane.ports import LOOPBACK
+from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
+from kailab.cluster.controlplane.supervision import ProcessRecord, ProcessStatus, Supervision, new_process_record
 from kailab.cluster.polling import wait_until
 from kailab.cluster.stages import write_stages
 from kailab.errors import ConnectError
@@ -58,33 +59,45 @@ HEALTHY_SECONDS = 300.0
 _LOOK_SECONDS = 10.0
 
 
-def prepare_kwok(folder: Path, stages: Path | None) -> None:
-    """Write its configuration. ``stages``: a file of Stage objects, None: kailab's own."""
-    own = folder / "stages.yaml"
+def start_kwok(supervision: Supervision, program: Path, kubeconfig: Path, stages: Path | None = None) -> ProcessStatus:
+    """Start it in a folder, and return when it is healthy. ``stages``: a file of Stage objects, None: kailab's own. Raises ConnectError."""
+    own = supervision.folder / "stages.yaml"
     text = (stages or write_stages(own)).read_text(encoding="utf-8")
     own.unlink(missing_ok=True)
-    write_config(folder, text)
+    write_config(supervision.folder, text)
+    (port,) = free_ports(1)
+    record = new_process_record(NAME, [program, *kwok_arguments(kubeconfig, port)], port=port)
+    supervision.start(record)
+    return await_healthy(supervision, record)
 
 
-def await_healthy(port: int, why_not: Callable[[], str]) -> None:
-    """``why_not``: why it does not run, empty while it does. Raises ConnectError if it ends, or is not healthy in time."""
-    ended: list[str] = []
+def await_healthy(supervision: Supervision, record: ProcessRecord) -> ProcessStatus:
+    """Raises ConnectError if it ends, or is not healthy in time."""
+    url = f"http://{LOOPBACK}:{record.port}/healthz"
 
     def done() -> bool:
-        ended[:] = [why for why in (why_not(),) if why]
-        return bool(ended) or _is_healthy(port)
+        return not supervision.look(record).running or ask_local(url)[1] is None
 
-    if not wait_until(done, HEALTHY_SECONDS):
+    healthy = wait_until(done, HEALTHY_SECONDS)
+    status = supervision.look(record)
+    if not status.running:
+        raise ConnectError(f"KWOK does not run: {status.why}")
+    if not healthy:
         raise ConnectError(f"KWOK is not healthy after {HEALTHY_SECONDS:.0f} s")
-    if ended:
-        raise ConnectError(f"KWOK does not run: {ended[0]}")
+    return status
 
 
-def _is_healthy(port: int) -> bool:
-    # No proxy, whatever the environment says: the address is local.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+def ask_local(url: str, context: ssl.SSLContext | None = None) -> tuple[str, str | None]:
+    """The answer of a local URL, and the error if there is none. ``context``: for https."""
+    # No proxy, whatever the environment says: the addresses are local.
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+    if context is not None:
+        handlers.append(urllib.request.HTTPSHandler(context=context))
     try:
-        with opener.open(f"http://{LOOPBACK}:{port}/healthz", timeout=_LOOK_SECONDS) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError, ValueError):
-        return False
+        with urllib.request.build_opener(*handlers).open(url, timeout=_LOOK_SECONDS) as answer:
+            return answer.read().decode("utf-8", "replace"), None
+    except urllib.error.HTTPError as error:
+        reason = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]
+        return "", f"{url} says {error.code} ({reason})"
+    except (OSError, ValueError) as error:
+        return "", f"{url} does not answer ({getattr(error, 'reason', None) or error})"

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +17,7 @@ from kailab.cluster.controlplane import kwok
 from kailab.cluster.controlplane.credentials import ADMIN_GROUP, Authority, Pair, signing_key, write_kubeconfig
 from kailab.cluster.controlplane.ports import LOOPBACK
 from kailab.cluster.controlplane.supervision import ProcessRecord, new_process_record
-from kailab.cluster.stages import write_stages
-from kailab.cluster.stages.nodes import HEARTBEAT_SECONDS
+from kailab.cluster.stages import HEARTBEAT_SECONDS, write_stages
 from kailab.model.private_files import make_folder
 
 if TYPE_CHECKING:
@@ -41,7 +38,6 @@ _PKI = "pki"
 _PROXY = "front-proxy-client"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
-_LOOK_SECONDS = 10.0
 # A lab has no volumes to attach, no cloud and no network routes; leaving a controller out saves watches and memory.
 _LEFT_OUT = ("node-ipam-controller", "persistentvolume-attach-detach-controller", "service-lb-controller")
 # Some heartbeats may be late before a node counts as lost.
@@ -112,16 +108,16 @@ class Programs:
         """Check a program once: None if it works, else what is missing."""
         base = f"https://{LOOPBACK}:{self.ports[name]}"
         if name == ETCD:
-            text, problem = _ask(f"{base}/health", self._store_tls)
+            text, problem = kwok.ask_local(f"{base}/health", self._store_tls)
             return problem or (None if json.loads(text or "{}").get("health") == "true" else f"it says {text}")
         if name == KWOK:
-            return _ask(f"http://{LOOPBACK}:{self.ports[name]}/healthz", None)[1]
+            return kwok.ask_local(f"http://{LOOPBACK}:{self.ports[name]}/healthz", None)[1]
         if name == APISERVER:
-            return _ask(f"{base}/readyz", self._tls)[1]
-        problem = _ask(f"{base}/healthz", self._tls)[1]
+            return kwok.ask_local(f"{base}/readyz", self._tls)[1]
+        problem = kwok.ask_local(f"{base}/healthz", self._tls)[1]
         if problem is None and name == CONTROLLERS:
             # A namespace without its service account refuses pods, so the lab is usable only now.
-            missing = _ask(f"{self.server}{_DEFAULT_ACCOUNT}", self._tls)[1]
+            missing = kwok.ask_local(f"{self.server}{_DEFAULT_ACCOUNT}", self._tls)[1]
             return missing and f"the ServiceAccount of the namespace default is not made yet ({missing})"
         return problem
 
@@ -245,20 +241,3 @@ def _context(authority: Path, client: Pair) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=str(authority))
     context.load_cert_chain(client.certificate, client.key)
     return context
-
-
-def _ask(url: str, context: ssl.SSLContext | None) -> tuple[str, str | None]:
-    """The answer of a local URL, and the error if there is none."""
-    # No proxy, whatever the environment says: the addresses are local.
-    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
-    if context is not None:
-        handlers.append(urllib.request.HTTPSHandler(context=context))
-    request = urllib.request.Request(url)
-    try:
-        with urllib.request.build_opener(*handlers).open(request, timeout=_LOOK_SECONDS) as answer:
-            return answer.read().decode("utf-8", "replace"), None
-    except urllib.error.HTTPError as error:
-        reason = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]
-        return "", f"{url} says {error.code} ({reason})"
-    except (OSError, ValueError) as error:
-        return "", f"{url} does not answer ({getattr(error, 'reason', None) or error})"

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import msgspec
 
-from kailab.cluster.controlplane.credentials import write_private
 from kailab.cluster.polling import wait_until
 from kailab.cluster.processes import ask_process, environment, find_process, send_signal
 from kailab.errors import StateError
 from kailab.model import decoding
-from kailab.model.private_files import make_folder
+from kailab.model.private_files import make_folder, replace_file
 
 if TYPE_CHECKING:
     import psutil
@@ -191,7 +190,7 @@ class Supervision:
             for ending in (".pid", ".exit"):
                 Path(f"{files}{ending}").unlink(missing_ok=True)
             self.log(record.name).touch(mode=0o600)
-            write_private(Path(f"{files}.json"), msgspec.json.encode(msgspec.structs.replace(record, stopped=False)))
+            replace_file(Path(f"{files}.json"), msgspec.json.encode(msgspec.structs.replace(record, stopped=False)))
             shell = ["/bin/sh", "-c", _SUPERVISE, "kailab", str(files), str(self.log(record.name)), *record.argv]
             # A spawned program is the user's own, and inherits the whole environment.
             inherited = {name: value for name, value in os.environ.items() if record.spawned or name in _INHERITED}
@@ -241,7 +240,7 @@ class Supervision:
         for name in names:
             # Recorded before the signal, so that everybody who sees the end knows that it was on purpose.
             stopped = msgspec.structs.replace(self.record(name), stopped=True)
-            write_private(self._files / f"{name}.json", msgspec.json.encode(stopped))
+            replace_file(self._files / f"{name}.json", msgspec.json.encode(stopped))
         if running:
             _log.debug("stopping %s with SIGTERM; SIGKILL follows after %g s", ", ".join(running), grace)
         for process in running.values():

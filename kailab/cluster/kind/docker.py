@@ -23,15 +23,10 @@ def docker_reason() -> str | None:
     """Why no Docker engine can be used here; None if one answers."""
     if shutil.which("docker") is None:
         return "there is no docker command here; kind needs a Docker engine"
-    try:
-        done = _docker("version", "--format", "{{.Server.Version}}")
-    except subprocess.TimeoutExpired:
-        return f"the Docker engine did not answer in {ANSWER_SECONDS:.0f} s; is it up?"
-    except OSError as error:
-        return f"docker can't be run: {error}"
-    if done.returncode != 0:
-        return f"the Docker engine can't be reached: {_last_line(done.stderr)}"
-    return None
+    late = f"the Docker engine did not answer in {ANSWER_SECONDS:.0f} s; is it up?"
+    return _failure(
+        "version", "--format", "{{.Server.Version}}", late=late, refused="the Docker engine can't be reached"
+    )
 
 
 def check_docker() -> None:
@@ -55,58 +50,54 @@ def has_image(image: str) -> bool:
 
 def pull_image(image: str) -> str | None:
     """Pull an image. Returns docker's reason if it can't; None: it was pulled."""
-    try:
-        done = _docker("pull", "--quiet", image, seconds=PULL_SECONDS)
-    except subprocess.TimeoutExpired:
-        return f"the node image {image} was not here after {PULL_SECONDS:.0f} s of docker pull"
-    except OSError as error:
-        return f"docker can't be run: {error}"
-    if done.returncode != 0:
-        return f"the node image {image} is not here and can't be pulled: {_last_line(done.stderr)}"
-    return None
+    late = f"the node image {image} was not here after {PULL_SECONDS:.0f} s of docker pull"
+    refused = f"the node image {image} is not here and can't be pulled"
+    return _failure("pull", "--quiet", image, late=late, refused=refused, seconds=PULL_SECONDS)
 
 
 def load_image(archive: Path) -> None:
     """Raises ConnectError."""
-    try:
-        done = _docker("load", "--quiet", "--input", str(archive), seconds=PULL_SECONDS)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ConnectError(f"{archive}: docker can't load it: {error}") from error
-    if done.returncode != 0:
-        raise ConnectError(f"{archive}: docker can't load it: {_last_line(done.stderr)}")
+    _answer(
+        "load", "--quiet", "--input", str(archive), refused=f"{archive}: docker can't load it", seconds=PULL_SECONDS
+    )
 
 
 def image_layers(image: str) -> list[str]:
     """The digests of an image's layers, unpacked: equal in every engine, unlike the image's id. Raises ConnectError."""
-    try:
-        done = _docker("image", "inspect", "--format", "{{range .RootFS.Layers}}{{.}} {{end}}", image)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ConnectError(f"the Docker engine can't be asked for {image}: {error}") from error
-    if done.returncode != 0:
-        raise ConnectError(f"the Docker engine can't be asked for {image}: {_last_line(done.stderr)}")
-    return done.stdout.split()
-
-
-def remove_image(image: str) -> None:
-    """An image that does not exist counts as removed. Raises ConnectError, for example while a container uses it."""
-    if not has_image(image):
-        return
-    done = _docker("image", "rm", image, seconds=PULL_SECONDS)
-    if done.returncode != 0:
-        raise ConnectError(f"{image}: docker can't remove it: {_last_line(done.stderr)}")
+    layers = "{{range .RootFS.Layers}}{{.}} {{end}}"
+    refused = f"the Docker engine can't be asked for {image}"
+    return _answer("image", "inspect", "--format", layers, image, refused=refused).split()
 
 
 def node_containers(cluster: str, *, running: bool = False) -> list[str]:
     """Names of the containers that are nodes of a kind cluster; ``running``: only those that run. Raises ConnectError."""
     which = () if running else ("--all",)
+    # By kind's own label: names of containers of one cluster may begin with the name of another.
+    label = f"label=io.x-k8s.kind.cluster={cluster}"
+    refused = "the Docker engine can't be asked for its containers"
+    return sorted(_answer("ps", *which, "--filter", label, "--format", "{{.Names}}", refused=refused).split())
+
+
+def _failure(*arguments: str, late: str, refused: str, seconds: float = ANSWER_SECONDS) -> str | None:
+    """Why a docker command failed; None: it did not. ``late``: the reason if it took too long; ``refused``: precedes docker's own."""
     try:
-        # By kind's own label: names of containers of one cluster may begin with the name of another.
-        done = _docker("ps", *which, "--filter", f"label=io.x-k8s.kind.cluster={cluster}", "--format", "{{.Names}}")
+        done = _docker(*arguments, seconds=seconds)
+    except subprocess.TimeoutExpired:
+        return late
+    except OSError as error:
+        return f"docker can't be run: {error}"
+    return f"{refused}: {_last_line(done.stderr)}" if done.returncode else None
+
+
+def _answer(*arguments: str, refused: str, seconds: float = ANSWER_SECONDS) -> str:
+    """The output of a docker command. Raises ConnectError: ``refused``, and why."""
+    try:
+        done = _docker(*arguments, seconds=seconds)
     except (OSError, subprocess.SubprocessError) as error:
-        raise ConnectError(f"the Docker engine can't be asked for its containers: {error}") from error
+        raise ConnectError(f"{refused}: {error}") from error
     if done.returncode != 0:
-        raise ConnectError(f"the Docker engine can't be reached: {_last_line(done.stderr)}")
-    return sorted(done.stdout.split())
+        raise ConnectError(f"{refused}: {_last_line(done.stderr)}")
+    return done.stdout
 
 
 def _docker(*arguments: str, seconds: float = ANSWER_SECONDS) -> subprocess.CompletedProcess[str]:
@@ -127,16 +118,6 @@ def default_node_image(kubernetes: str = DEFAULT_KUBERNETES) -> str:
     """The newest that was built here for a Kubernetes release, else the one that kind publishes for it."""
     built = NodeImageStore().newest(kubernetes)
     return built.name if built is not None else f"kindest/node:{kubernetes}"
-
-
-def image_reason(image: str) -> str | None:
-    """Why an image can't be used without pulling it; None: it can."""
-    if has_image(image) or NodeImageStore().find(image) is not None:
-        return None
-    return (
-        f"the Docker engine has no node image {image}; pull it, name another one in KAILAB_KIND_IMAGE, or build one: "
-        f"`{NODE_COMMAND}` in kailab's source"
-    )
 
 
 def provide_image(image: str, tell: Tell) -> None:

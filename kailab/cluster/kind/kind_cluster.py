@@ -12,102 +12,51 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
-import msgspec
 import tenacity
 import yaml
 
 from kailab.cluster.connect import connect
 from kailab.cluster.controlplane import kwok
-from kailab.cluster.controlplane.cluster_folder import make_cluster_folder, resolve_folder
-from kailab.cluster.controlplane.credentials import write_private
-from kailab.cluster.controlplane.kwok import kwok_arguments
-from kailab.cluster.controlplane.ports import free_ports
+from kailab.cluster.controlplane.cluster_folder import ClusterRecord, make_cluster_folder, resolve_folder
 from kailab.cluster.controlplane.supervision import (
     ControlPlaneFailed,
-    ProcessRecord,
     ProcessStatus,
     SupervisedCluster,
     Supervision,
-    new_process_record,
 )
 from kailab.cluster.kind import nodes
 from kailab.cluster.kind.docker import check_docker, node_containers, provide_image
 from kailab.cluster.kind.kind_command import KindCommand, check_library, check_name
 from kailab.cluster.kind.options import choose_options, cluster_config, name_for
-from kailab.cluster.processes import find_process, this_process
 from kailab.components import ComponentCache, find_components
 from kailab.errors import ConnectError, StateError
-from kailab.model import decoding
-from kailab.model.private_files import make_folder, write_text
+from kailab.model.private_files import make_folder, replace_file, write_text
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
 
 
-FILE = "kind.json"
 KUBECONFIG = "kubeconfig"
 CONFIG = "kind.yaml"
 LOGS = "logs"
-FORMAT = 1
 _KEPT_STARTS = 5
 
 
-class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
+class KindRecord(ClusterRecord, frozen=True, kw_only=True):
     """A kind cluster on disk. ``kind``, ``kubectl``: the programs; ``image``: its nodes'; ``created``: seconds since
-    the epoch; ``starter``, ``since``: id and start time of the process that makes it; ``ready``: it is complete."""
+    the epoch."""
+
+    file: ClassVar[str] = "kind.json"
+    noun: ClassVar[str] = "kind cluster"
 
     name: str
     kind: str
     kubectl: str
     image: str
     created: float
-    starter: int = 0
-    since: float = 0.0
-    ready: bool = False
-    format: int = FORMAT
-
-    def write(self, folder: Path) -> None:
-        write_private(folder / FILE, msgspec.json.encode(self))
-
-    def with_starter(self) -> KindRecord:
-        """The record with this process as the starter."""
-        starter, since = this_process()
-        return msgspec.structs.replace(self, starter=starter, since=since)
-
-    def done(self) -> KindRecord:
-        # The process id may soon belong to another process.
-        return msgspec.structs.replace(self, ready=True, starter=0, since=0.0)
-
-
-def claim_kind_folder(folder: Path) -> None:
-    """Prepare a folder for a new cluster. Raises StateError if it is in use or can't be used."""
-    make_cluster_folder(folder, "a kind cluster")
-
-
-def read_record(folder: Path) -> KindRecord | None:
-    """None: no cluster is there. Raises StateError for a damaged record or one of another version."""
-    try:
-        known = decoding.decode_json((folder / FILE).read_bytes(), KindRecord)
-    except FileNotFoundError:
-        return None
-    except NotADirectoryError:
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        raise StateError(f"{folder / FILE}: the kind cluster can't be read: {error}") from error
-    if known.format != FORMAT:
-        raise StateError(f"{folder}: a kind cluster in format {known.format}; this kailab knows format {FORMAT}")
-    return known
-
-
-def write_config(folder: Path, described: dict[str, Any]) -> Path:
-    """Write kind's configuration of the cluster into a file."""
-    path = folder / CONFIG
-    write_text(path, yaml.safe_dump(described, sort_keys=False))
-    return path
 
 
 def has_kubeconfig(folder: Path) -> bool:
@@ -130,21 +79,6 @@ def save_failed_logs(folder: Path, name: str) -> Path | None:
         for old in oldest_last[_KEPT_STARTS:]:
             shutil.rmtree(old, ignore_errors=True)
     return place if place.is_dir() else None
-
-
-def is_starting(known: KindRecord) -> bool:
-    """True if the process that began the start is still there."""
-    return find_process(known.starter, known.since) is not None
-
-
-def remove_folder(folder: Path) -> None:
-    """Raises StateError if something in it can't be removed."""
-    try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StateError(f"{folder}: can't be removed: {error.filename or ''} {error.strerror or error}") from error
 
 
 SPAWNED_GRACE_SECONDS = 5.0
@@ -191,29 +125,26 @@ class KindPlane(SupervisedCluster):
         described = cluster_config(choices.config)
         folder = resolve_folder(folder)
         name = check_name(name or name_for(folder))
-        known = KindRecord(
-            name=name,
-            kind=str(choices.kind),
-            kubectl=str(components.path("kubectl")),
-            image=choices.image,
-            created=time.time(),
-        )
+        kubectl = str(components.path("kubectl"))
+        known = KindRecord(name=name, kind=str(choices.kind), kubectl=kubectl, image=choices.image, created=time.time())
         maker = KindCommand(choices.kind, components.path("kubectl"))
         # Before the name is claimed: an interrupted start may have left a cluster of this name.
-        _clear_unfinished(folder)
+        if (unfinished := KindRecord.unfinished(folder)) is not None:
+            cls(folder, unfinished).down()
         with maker.claimed(name):
-            claim_kind_folder(folder)
+            make_cluster_folder(folder, "a kind cluster")
             plane = cls(folder, known)
             try:
                 provide_image(choices.image, tell)
                 # From here on ``take_down`` finds the cluster, even if this process is killed.
                 known.with_starter().write(folder)
                 tell(f"making the kind cluster {name}")
-                maker.create(name, folder, choices.image, write_config(folder, described))
+                write_text(folder / CONFIG, yaml.safe_dump(described, sort_keys=False))
+                maker.create(name, folder, choices.image, folder / CONFIG)
                 tell("waiting for its nodes")
                 with connect(plane.kubeconfig, name="kind") as cluster:
                     nodes.prepare_nodes(cluster)
-                plane._start_kwok(components.path("kwok"), stages)
+                kwok.start_kwok(plane._supervision, components.path("kwok"), plane.kubeconfig, stages)
                 plane._known = known.done()
                 plane._known.write(folder)
             except BaseException as error:
@@ -233,13 +164,9 @@ class KindPlane(SupervisedCluster):
         Raises StateError if there is none or it is incomplete, ConnectError if it can't be recovered.
         """
         folder = resolve_folder(folder)
-        known = read_record(folder)
+        known = KindRecord.complete(folder)
         if known is None:
             return cls._recovered(folder, name or name_for(folder))
-        if not known.ready:
-            raise StateError(
-                f"{folder}: the start of a kind cluster was interrupted here; take it down, or start it again"
-            )
         plane = cls(folder, known)
         if not has_kubeconfig(folder):
             plane._write_kubeconfig()
@@ -253,19 +180,15 @@ class KindPlane(SupervisedCluster):
         if name not in maker_of.clusters():
             raise StateError(f"{folder}: no kind cluster is here, and there is none of the name {name!r}")
         components = find_components()
-        claim_kind_folder(folder)
+        make_cluster_folder(folder, "a kind cluster")
+        kubectl = str(components.path("kubectl"))
         known = KindRecord(
-            name=name,
-            kind=str(choices.kind),
-            kubectl=str(components.path("kubectl")),
-            image="",
-            created=time.time(),
-            ready=True,
+            name=name, kind=str(choices.kind), kubectl=kubectl, image="", created=time.time(), ready=True
         )
         plane = cls(folder, known)
         plane._write_kubeconfig()
         known.write(folder)
-        plane._start_kwok(components.path("kwok"), None)
+        kwok.start_kwok(plane._supervision, components.path("kwok"), plane.kubeconfig)
         return plane
 
     @property
@@ -314,9 +237,13 @@ class KindPlane(SupervisedCluster):
         # Gracefully, while the API still answers.
         self._supervision.stop(spawned, SPAWNED_GRACE_SECONDS)
         self._supervision.end_all()
-        if (self.folder / FILE).exists():
+        if (self.folder / KindRecord.file).exists():
             self._delete()
-        remove_folder(self.folder)
+        try:
+            shutil.rmtree(self.folder)
+        except OSError as error:
+            what = f"{error.filename or ''} {error.strerror or error}"
+            raise StateError(f"{self.folder}: can't be removed: {what}") from error
 
     def _delete(self) -> None:
         def delete() -> None:
@@ -336,49 +263,24 @@ class KindPlane(SupervisedCluster):
 
     def _kept_logs(self) -> Path | None:
         """The logs of a failed start."""
-        if (self.folder / FILE).exists():
+        if (self.folder / KindRecord.file).exists():
             # If kubeadm failed, kind has removed the nodes and reported why.
             with suppress(ConnectError):
                 self._maker.export_logs(self.name, self.folder / LOGS / "nodes")
         return save_failed_logs(self.folder, self.name)
 
     def _write_kubeconfig(self) -> None:
-        write_private(self.kubeconfig, f"{self._maker.kubeconfig(self.name).strip()}\n".encode())
-
-    def _start_kwok(self, program: Path, stages: Path | None) -> None:
-        kwok.prepare_kwok(self.folder, stages)
-        (port,) = free_ports(1)
-        self._supervision.start(
-            new_process_record(kwok.NAME, [program, *kwok_arguments(self.kubeconfig, port)], port=port)
-        )
-        self._await([kwok.NAME])
+        replace_file(self.kubeconfig, f"{self._maker.kubeconfig(self.name).strip()}\n".encode())
 
     def _await(self, names: Sequence[str]) -> None:
         for record in map(self._supervision.record, names):
-            kwok.await_healthy(record.port, partial(self._why_not, record))
-
-    def _why_not(self, record: ProcessRecord) -> str:
-        return self._supervision.look(record).why
+            kwok.await_healthy(self._supervision, record)
 
 
 def take_down(folder: Path) -> None:
     """End and remove the kind cluster in a folder, in whatever state it is. Raises StateError if there is none."""
     folder = resolve_folder(folder)
-    known = read_record(folder)
-    if known is None:
-        raise StateError(f"{folder}: no kind cluster is here")
-    KindPlane(folder, known).down()
-
-
-def _clear_unfinished(folder: Path) -> None:
-    known = read_record(folder)
-    if known is None:
-        return
-    if known.ready:
-        raise StateError(f"{folder}: a kind cluster is here already; end it first, or choose another folder")
-    if is_starting(known):
-        raise StateError(f"{folder}: a kind cluster is being made here by process {known.starter}")
-    KindPlane(folder, known).down()
+    KindPlane(folder, KindRecord.existing(folder)).down()
 
 
 @contextmanager
@@ -400,14 +302,8 @@ def with_fake_nodes(kubeconfig: Path, components: ComponentSet, context: str | N
         nodes.prepare_nodes(cluster)
     with tempfile.TemporaryDirectory(prefix="kailab-kwok-") as made:
         # Processes are marked with the resolved path, which differs if the temporary folder is a link.
-        folder = Path(made).resolve()
-        supervision = Supervision(folder)
-        kwok.prepare_kwok(folder, None)
-        (port,) = free_ports(1)
-        own = new_process_record(kwok.NAME, [components.path("kwok"), *kwok_arguments(kubeconfig, port)], port=port)
+        supervision = Supervision(Path(made).resolve())
         try:
-            supervision.start(own)
-            kwok.await_healthy(port, lambda: supervision.look(own).why)
-            yield supervision.look(own)
+            yield kwok.start_kwok(supervision, components.path("kwok"), kubeconfig)
         finally:
             supervision.end_all()

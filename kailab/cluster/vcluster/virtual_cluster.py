@@ -15,25 +15,21 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import msgspec
 import yaml
 
 from kailab.cluster.built_images import VclusterImage, VclusterImageStore
 from kailab.cluster.controlplane import kwok
-from kailab.cluster.controlplane.cluster_folder import make_cluster_folder, resolve_folder
-from kailab.cluster.controlplane.credentials import write_private
-from kailab.cluster.controlplane.kwok import kwok_arguments
+from kailab.cluster.controlplane.cluster_folder import ClusterRecord, make_cluster_folder, resolve_folder
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
-from kailab.cluster.controlplane.supervision import ProcessRecord, SupervisedCluster, new_process_record
+from kailab.cluster.controlplane.supervision import SupervisedCluster, new_process_record
 from kailab.cluster.helm import missing_image
 from kailab.cluster.kind.docker import docker_reason, node_containers
 from kailab.cluster.kind.kind_command import KindCommand
 from kailab.cluster.kind.nodes import real_nodes
 from kailab.cluster.kind.options import find_kind, name_for
 from kailab.cluster.polling import poll_until
-from kailab.cluster.processes import find_process, this_process
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.vcluster.vcluster_command import (
     HostCluster,
@@ -43,10 +39,9 @@ from kailab.cluster.vcluster.vcluster_command import (
     packed_chart,
 )
 from kailab.components.cache import exclusive_folder
-from kailab.errors import ConnectError, KailabError, NotFound, StateError
-from kailab.model import decoding
-from kailab.model.objects import is_ready
-from kailab.model.private_files import write_text
+from kailab.errors import ConnectError, KailabError, NotFound
+from kailab.model.objects import is_ready, is_terminating, name_of
+from kailab.model.private_files import replace_file, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,10 +166,9 @@ def _kinds_name(nodes: list[Object]) -> str:
         find_kind()
     except KailabError:
         return ""
-    return name if {node["metadata"]["name"] for node in nodes} <= here else ""
+    return name if set(map(name_of, nodes)) <= here else ""
 
 
-FILE = "vcluster.json"
 FORWARD = "port-forward"
 READY_SECONDS = 600.0
 GONE_SECONDS = 180.0
@@ -184,17 +178,15 @@ _LOOK_SECONDS = 1.0
 _AGAIN = 'while :; do "$@"; sleep 0.3; done'
 
 
-class VclusterRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A virtual cluster on disk. ``name``: of it, and of its namespace in the host. ``starter``, ``since``: id and
-    start time of the process that makes it."""
+class VclusterRecord(ClusterRecord, frozen=True, kw_only=True):
+    """A virtual cluster on disk. ``name``: of it, and of its namespace in the host."""
+
+    file: ClassVar[str] = "vcluster.json"
+    noun: ClassVar[str] = "virtual cluster"
 
     name: str
     kubeconfig: str
     context: str | None
-    starter: int = 0
-    since: float = 0.0
-    ready: bool = False
-    format: int = 1
 
     @property
     def host(self) -> HostCluster:
@@ -218,20 +210,17 @@ class VclusterPlane(SupervisedCluster):
         host, an unavailable image, not ready in time), StateError (folder in use); then nothing is left."""
         tools = find_tools()
         folder = resolve_folder(folder)
-        _clear_unfinished(folder)
+        if (unfinished := VclusterRecord.unfinished(folder)) is not None:
+            cls(folder, unfinished).down()
         make_cluster_folder(folder, "a virtual cluster")
-        starter, since = this_process()
-        context = host.context
-        known = VclusterRecord(
-            name=name_for(folder), kubeconfig=str(host.kubeconfig), context=context, starter=starter, since=since
-        )
+        known = VclusterRecord(name=name_for(folder), kubeconfig=str(host.kubeconfig), context=host.context)
         plane = cls(folder, known)
         try:
             # From here on ``take_down`` finds it, even if this process is killed.
-            plane._write(known)
+            known.with_starter().write(folder)
             plane._make(tools, components, tell)
-            plane._known = msgspec.structs.replace(known, ready=True, starter=0, since=0.0)
-            plane._write(plane._known)
+            plane._known = known.done()
+            plane._known.write(folder)
         except BaseException:
             plane.down()
             raise
@@ -241,14 +230,7 @@ class VclusterPlane(SupervisedCluster):
     def attach(cls, folder: Path) -> VclusterPlane:
         """Raises StateError if there is none, or it is incomplete."""
         folder = resolve_folder(folder)
-        known = _read(folder)
-        if known is None:
-            raise StateError(f"{folder}: no virtual cluster is here")
-        if not known.ready:
-            raise StateError(
-                f"{folder}: the start of a virtual cluster was interrupted here; take it down, or start it again"
-            )
-        return cls(folder, known)
+        return cls(folder, VclusterRecord.complete(folder) or VclusterRecord.existing(folder))
 
     @property
     def name(self) -> str:
@@ -263,7 +245,7 @@ class VclusterPlane(SupervisedCluster):
     def host_nodes(self) -> set[str]:
         """Names of the host's nodes. Raises ConnectError."""
         with self._known.host.connected() as host:
-            return {node["metadata"]["name"] for node in host.list("Node")}
+            return set(map(name_of, host.list("Node")))
 
     def start_kube_scheduler(self) -> None:
         """It runs in the control plane's pod from the start."""
@@ -274,7 +256,7 @@ class VclusterPlane(SupervisedCluster):
         self._supervision.end_all()
         if not self.folder.is_dir():
             return
-        if (self.folder / FILE).exists():
+        if (self.folder / VclusterRecord.file).exists():
             self._delete()
         shutil.rmtree(self.folder)
 
@@ -291,16 +273,13 @@ class VclusterPlane(SupervisedCluster):
             )
             tell("waiting for its control plane")
             self._await_ready(host)
-            (port, health) = free_ports(2)
+            (port,) = free_ports(1)
             self._forward(components.path("kubectl"), port)
             server = f"https://{LOOPBACK}:{port}"
             written = maker.kubeconfig(name, server, partial(_has_images, host, name))
-        write_private(self.kubeconfig, written.encode())
+        replace_file(self.kubeconfig, written.encode())
         self._await_answer()
-        kwok.prepare_kwok(self.folder, None)
-        program: list[str | Path] = [components.path("kwok"), *kwok_arguments(self.kubeconfig, health)]
-        self._supervision.start(new_process_record(kwok.NAME, program, port=health))
-        self._await([kwok.NAME])
+        kwok.start_kwok(self._supervision, components.path("kwok"), self.kubeconfig)
 
     def _forward(self, kubectl: Path, port: int) -> None:
         known = self._known
@@ -334,10 +313,7 @@ class VclusterPlane(SupervisedCluster):
     def _await(self, names: Sequence[str]) -> None:
         for record in map(self._supervision.record, names):
             if record.name == kwok.NAME:
-                kwok.await_healthy(record.port, partial(self._why_not, record))
-
-    def _why_not(self, record: ProcessRecord) -> str:
-        return self._supervision.look(record).why
+                kwok.await_healthy(self._supervision, record)
 
     def _delete(self) -> None:
         VclusterCommand(find_tools(), self._known.host, self.folder).delete(self.name)
@@ -345,7 +321,7 @@ class VclusterPlane(SupervisedCluster):
 
             def left() -> bool:
                 try:
-                    if "deletionTimestamp" not in host.get("Namespace", self.name)["metadata"]:
+                    if not is_terminating(host.get("Namespace", self.name)):
                         host.delete("Namespace", self.name)
                 except NotFound:
                     return False
@@ -354,37 +330,11 @@ class VclusterPlane(SupervisedCluster):
             if poll_until(left, lambda remaining: not remaining, GONE_SECONDS, pause=_LOOK_SECONDS):
                 raise ConnectError(f"virtual cluster {self.name!r}: its namespace is still there in the host")
 
-    def _write(self, known: VclusterRecord) -> None:
-        write_private(self.folder / FILE, msgspec.json.encode(known))
-
 
 def take_down(folder: Path) -> None:
     """Delete the virtual cluster of a folder, in whatever state it is. Raises StateError if there is none."""
     folder = resolve_folder(folder)
-    known = _read(folder)
-    if known is None:
-        raise StateError(f"{folder}: no virtual cluster is here")
-    VclusterPlane(folder, known).down()
-
-
-def _read(folder: Path) -> VclusterRecord | None:
-    try:
-        return decoding.decode_json((folder / FILE).read_bytes(), VclusterRecord)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, msgspec.MsgspecError) as error:
-        raise StateError(f"{folder / FILE}: the virtual cluster can't be read: {error}") from error
-
-
-def _clear_unfinished(folder: Path) -> None:
-    known = _read(folder)
-    if known is None:
-        return
-    if known.ready:
-        raise StateError(f"{folder}: a virtual cluster is here already; end it first, or choose another folder")
-    if find_process(known.starter, known.since) is not None:
-        raise StateError(f"{folder}: a virtual cluster is being made here by process {known.starter}")
-    VclusterPlane(folder, known).down()
+    VclusterPlane(folder, VclusterRecord.existing(folder)).down()
 
 
 def _has_images(host: Cluster, namespace: str) -> None:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from kailab.cluster.controlplane.credentials import write_private
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.errors import AlreadyExists, ConnectError, NotFound
-from kailab.model.private_files import make_folder
+from kailab.model.private_files import make_folder, replace_file
 from kailab.undertest.contract import Plane
 
 if TYPE_CHECKING:
@@ -73,11 +72,11 @@ class ActingPlane:
             return self._plane.spawn(name, argv, env, port)
         self._provide()
         token = _token(self._cluster)
-        write_private(self._token_file(name), token.encode())
+        replace_file(self._token_file(name), token.encode())
         config = yaml.safe_load(self._plane.kubeconfig.read_text(encoding="utf-8"))
         config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
         own_kubeconfig = self._tokens / f"{name}.kubeconfig"
-        write_private(own_kubeconfig, yaml.safe_dump(config).encode())
+        replace_file(own_kubeconfig, yaml.safe_dump(config).encode())
         kubeconfig = str(self._plane.kubeconfig)
         # Some processes get the kubeconfig as an argument.
         arguments = [str(own_kubeconfig) if str(argument) == kubeconfig else argument for argument in argv]

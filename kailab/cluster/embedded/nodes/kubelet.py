@@ -173,7 +173,7 @@ class Kubelet:
         since = parse_time(started)
         runs = seconds_of(notes.get(labels.RUN_SECONDS), None)
         fails = seconds_of(str(notes[labels.FAIL]).partition(":")[0], None) if labels.FAIL in notes else None
-        # On a tie it fails, as on real clusters (``stages.pods.ENDING``).
+        # On a tie it fails, as on real clusters (``cluster.stages.ENDING``).
         if fails is not None and (runs is None or fails <= runs):
             self._at(since + fails, False, self._fail, key, pod)
         elif runs is not None:

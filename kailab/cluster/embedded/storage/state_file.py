@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kailab.cluster.embedded.storage.sealed_file import DamagedFile, SealHeader, WrongMagic, check, header_of, seal
+from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
 from kailab.errors import InputError, StateError
 from kailab.model import decoding
 from kailab.model.files import read_bytes
@@ -28,13 +28,9 @@ from kailab.model.private_files import FILE_MODE, make_folder, make_private
 T = TypeVar("T")
 MAGIC = "kailab-state"
 VERSION = 2
-PLAIN_VERSION = 1
-"""The present format without packing. Still read."""
 
 PACKED = ("objects", "events", "looks")
 _FRESH = "start afresh with `kailab down` and `kailab up`"
-# How the plain format encoded that there are no events.
-_NOTHING = msgspec.msgpack.encode([])
 _LEVEL = 1  # the fastest level: pods of one workload are nearly equal and shrink to a twentieth
 
 
@@ -50,11 +46,10 @@ class _Head(msgspec.Struct):
 
 
 class PackedSection:
-    """An encoded part of a state. ``data``: MessagePack, compressed unless ``plain``."""
+    """An encoded part of a state. ``data``: compressed MessagePack."""
 
-    def __init__(self, data: bytes, *, plain: bool = False) -> None:
+    def __init__(self, data: bytes) -> None:
         self._data = data
-        self._plain = plain
 
     @classmethod
     def of(cls, value: Any) -> PackedSection:
@@ -80,7 +75,7 @@ class PackedSection:
 
     def _read(self, type: Any) -> Any:
         with _damage_told():
-            return decoding.decode_msgpack(self._data if self._plain else zlib.decompress(self._data), type)
+            return decoding.decode_msgpack(zlib.decompress(self._data), type)
 
 
 @contextlib.contextmanager
@@ -121,7 +116,7 @@ def read_state(path: Path) -> dict[str, Any]:
         header, body = header_of(data, MAGIC)
     except WrongMagic:
         raise StateError(f"{path}: not a state file of kailab, or its beginning is damaged; {_FRESH}") from None
-    if header.version not in (VERSION, PLAIN_VERSION):
+    if header.version != VERSION:
         raise StateError(
             f"{path}: written in format {header.version}, this kailab reads format {VERSION}; "
             f"use the kailab that wrote it, or {_FRESH}"
@@ -131,26 +126,15 @@ def read_state(path: Path) -> dict[str, Any]:
     except DamagedFile as error:
         raise StateError(f"{path}: damaged: {error}; {_FRESH}") from None
     try:
-        return _unpacked(body, header)
+        state: dict[str, Any] = dict(decoding.decode_msgpack(body, dict[str, msgspec.Raw]))
+        for name, raw in state.items():
+            if name in PACKED:
+                parts = decoding.decode_msgpack(raw, dict[str, bytes])
+                state[name] = {key: PackedSection(part) for key, part in parts.items()}
+            else:
+                state[name] = msgspec.msgpack.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise StateError(f"{path}: damaged: {error}; {_FRESH}") from None
-
-
-def _unpacked(body: bytes, header: SealHeader) -> dict[str, Any]:
-    plain = header.version == PLAIN_VERSION
-    state: dict[str, Any] = dict(decoding.decode_msgpack(body, dict[str, msgspec.Raw]))
-    for name, raw in state.items():
-        if name not in PACKED:
-            state[name] = msgspec.msgpack.decode(raw)
-        elif plain and name == "events":  # the plain format has them unpacked
-            state[name] = {"Event": PackedSection(bytes(raw), plain=True)} if bytes(raw) != _NOTHING else {}
-        elif plain:
-            parts = decoding.decode_msgpack(raw, dict[str, msgspec.Raw])
-            state[name] = {key: PackedSection(bytes(part), plain=True) for key, part in parts.items()}
-        else:
-            state[name] = {
-                key: PackedSection(part) for key, part in decoding.decode_msgpack(raw, dict[str, bytes]).items()
-            }
     return state
 
 

@@ -1,22 +1,199 @@
-"""KWOK stages of a pod, which give fake pods on a real API server the life that the embedded kubelet gives them.
+"""KWOK stages (kwok.x-k8s.io/v1alpha1, KWOK v0.7.0), which give the fake nodes and pods of a real cluster the life that
+they have in the embedded cluster (``kailab.cluster.pod_lifecycle``).
 
-A stage has a selector and a delay, written in jq, and a patch of the pod's status, written as a Go template. The
-numbers and names are those of ``pod_lifecycle``.
+Differences, because a stage sees only its own object:
 
-* At most one stage matches a pod at any time: KWOK chooses at random among several.
+* Stages don't know the node: pods on a node that is not Ready still become ready, end and leave. A pod that the node lifecycle controller has
+  marked as not ready stays so after its node is back.
+* The events of a saved or lost checkpoint come from ``kwok_controller``, not ``kubelet``.
+* The back-off of a crashing container doubles up to 5 min and stays there: as in the embedded cluster, and unlike with a kubelet, a long good run
+  does not reset it to 10 s.
+* On kind and on a kubeconfig's cluster, a KWOK that was killed acts on its nodes again only when its old leases have expired (40 s).
+* A write that conflicts with another one is repeated when KWOK sees that one, so everything happens at its time or a little later. The deletion of a
+  pod can't be tied to its uid.
+
+A stage has a selector and a delay, written in jq, and a patch of the status, written as a Go template. The numbers and names are those of
+``pod_lifecycle``.
+
+* At most one stage matches an object at any time: KWOK chooses at random among several.
 * Delays count from times recorded in the pod, never from now, so that a KWOK that was away catches up.
 * Each patch names the resourceVersion it was made for, so that it does not overwrite a newer state. A strategic merge patch merges lists of
   conditions by type and replaces lists of containers whole.
+
+A node becomes ready with an address, and has a heartbeat now and then. Its capacity is the one it was created with. A node that somebody set
+to not Ready stays so; one that the node lifecycle controller set to Unknown (because KWOK was away) becomes ready again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
 
 from kailab.cluster import pod_lifecycle
+from kailab.cluster.pod_lifecycle import PodEvent
 from kailab.cluster.protocol import Object
-from kailab.cluster.stages.stage import StageRule, absent, among, outside, present, stage
 from kailab.model import labels
+from kailab.model.private_files import write_text
+
+# --- the form of a Stage object (source: kwok.x-k8s.io/v1alpha1) ------------------------------------------------------
+
+API_VERSION = "kwok.x-k8s.io/v1alpha1"
+
+
+class StageRule(NamedTuple):
+    """A condition on the object: values of a jq expression, and an operator (In, NotIn, Exists, DoesNotExist)."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+def absent(key: str) -> StageRule:
+    return StageRule(key, "DoesNotExist")
+
+
+def present(key: str) -> StageRule:
+    return StageRule(key, "Exists")
+
+
+def among(key: str, *values: str) -> StageRule:
+    return StageRule(key, "In", values)
+
+
+def outside(key: str, *values: str) -> StageRule:
+    return StageRule(key, "NotIn", values)
+
+
+def stage(
+    name: str,
+    kind: str,
+    rules: list[StageRule],
+    *,
+    due: str = "",
+    default_delay: float = 0.0,
+    patch: str = "",
+    subresource: str = "status",
+    delete: bool = False,
+    event: PodEvent | None = None,
+    annotations: dict[str, str] | None = None,
+) -> Object:
+    """A Stage object. ``due``: a jq expression for the time left, as a Go duration; ``default_delay`` (seconds) if it
+    gives none. ``patch``: a Go template of a strategic merge patch, for this subresource (empty: for the object without
+    its status)."""
+    following: dict[str, Any] = {}
+    if event is not None:
+        following["event"] = event._asdict()
+    if delete:
+        following["delete"] = True
+    if patch:
+        following["patches"] = [{**({"subresource": subresource} if subresource else {}), "template": patch}]
+    selector: dict[str, Any] = {"matchExpressions": [{"jq": _expression(rule)} for rule in rules]}
+    if annotations:
+        selector["matchAnnotations"] = annotations
+    spec: dict[str, Any] = {"resourceRef": {"apiGroup": "v1", "kind": kind}, "selector": selector}
+    if due or default_delay:
+        spec["delay"] = {"durationMilliseconds": round(default_delay * 1000)}
+    if due:
+        spec["delay"]["durationFrom"] = {"jq": {"expression": due}}
+    spec["next"] = following
+    return {"apiVersion": API_VERSION, "kind": "Stage", "metadata": {"name": name}, "spec": spec}
+
+
+def _expression(rule: StageRule) -> dict[str, Any]:
+    values = {"values": list(rule.values)} if rule.values else {}
+    return {"key": rule.key, "operator": rule.operator, **values}
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+HEARTBEAT_SECONDS = 3600.0
+"""A kubelet reports an unchanged status every 300 s. Here KWOK reports for all nodes and is restarted when it dies, so
+a report says little about a node; those of 5,000 nodes at once would take some 50 s of processor time."""
+
+_FAKE = {labels.FAKE_NODE_TAINT: "fake"}
+_NODE_READY = '.status.conditions[]? | select(.type == "Ready") | .status'
+# Of the Ready condition, which the node lifecycle controller looks at.
+_LAST_BEAT = '[.status.conditions[]? | select(.type == "Ready") | .lastHeartbeatTime][0]'
+_DUE = (
+    f"{_LAST_BEAT} | if . == null then empty else (fromdate + {HEARTBEAT_SECONDS:g} - now) * 1000 | ceil | "
+    'tostring + "ms" end'
+)
+_CONDITIONS = (
+    ("Ready", "True", "KubeletReady", "fake node"),
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", ""),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", ""),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", ""),
+)
+
+# Each node has an address of its own, derived from its uid.
+_ADDRESSES = """\
+  {{ if not .status.addresses }}
+  {{ $number := adler32sum .metadata.uid | atoi }}
+  addresses:
+  - type: InternalIP
+    address: 172.16.{{ mod (div $number 256) 256 }}.{{ mod $number 256 }}
+  - type: Hostname
+    address: {{ .metadata.name | Quote }}
+  {{ end }}
+"""
+_NODE_HEAD = "metadata:\n  resourceVersion: {{ .metadata.resourceVersion | Quote }}\nstatus:\n"
+_BEAT = """\
+{{ $now := Now }}
+status:
+  conditions:
+  {{ range .status.conditions }}
+  - type: {{ .type | Quote }}
+    lastHeartbeatTime: {{ $now | Quote }}
+  {{ end }}
+"""
+
+
+def node_stages() -> list[Object]:
+    """In the order of a node's life."""
+    ready = "".join(
+        f"  - type: {type}\n"
+        f'    status: "{status}"\n'
+        f"    reason: {reason}\n"
+        f'    message: "{message}"\n'
+        "    lastHeartbeatTime: {{ $now | Quote }}\n"
+        "    lastTransitionTime: {{ $now | Quote }}\n"
+        for type, status, reason, message in _CONDITIONS
+    )
+    is_ready = among(_NODE_READY, "True")
+    has_address = present(".status.addresses")
+    # Without a Ready condition, or with one that is Unknown.
+    first = [outside(_NODE_READY, "True", "False")]
+    return [
+        stage(
+            "node-initialized",
+            "Node",
+            first,
+            patch=f"{{{{ $now := Now }}}}\n{_NODE_HEAD}  conditions:\n{ready}{_ADDRESSES}",
+            annotations=_FAKE,
+        ),
+        stage(
+            "node-addressed",
+            "Node",
+            [is_ready, absent(".status.addresses")],
+            patch="status:\n" + _ADDRESSES,
+            annotations=_FAKE,
+        ),
+        stage(
+            "node-heartbeat",
+            "Node",
+            [is_ready, has_address],
+            due=_DUE,
+            default_delay=HEARTBEAT_SECONDS,
+            patch=_BEAT,
+            annotations=_FAKE,
+        ),
+    ]
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
 
 
 def _note(name: str) -> str:
@@ -326,3 +503,28 @@ def _departures() -> list[Object]:
 def _released() -> Object:
     """An ended pod waits only for its finalizers: no grace is left."""
     return stage("pod-released", "Pod", [_LEAVES, _HELD, among(_PHASE, *_ENDED), _GRACE_LEFT], delete=True)
+
+
+# --- all stages, and the file that KWOK is started with ---------------------------------------------------------------
+
+
+def stages() -> list[Object]:
+    """Stage objects for nodes and pods."""
+    return [*node_stages(), *pod_stages()]
+
+
+def write_stages(path: Path) -> Path:
+    """Write all stages into a file for ``kwok --config``. Returns its path."""
+
+    class Dumper(yaml.SafeDumper):
+        """Writes templates as block text."""
+
+    def text(dumper: Any, value: str) -> Any:
+        # People read templates when a stage does not do what it should.
+        style = "|" if "\n" in value else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    content = yaml.dump_all(stages(), Dumper=Dumper, sort_keys=False, width=120)
+    write_text(path, content)
+    return path
