@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kailab.model import labels
+from kailab.model.objects import annotations_of
 
 READY_SECONDS = 1.0
 """From bound to ready, unless ``kailab.dev/ready-seconds`` says otherwise."""
@@ -95,7 +96,7 @@ def stopping_seconds(pod: Mapping[str, Any], grace: float) -> float | None:
     They are ``kailab.dev/termination-seconds``, else the longest preStop hook of its containers. A hook that is no
     plain sleep can't run on a fake node: it counts as the whole grace period, the most that a kubelet gives it.
     """
-    annotated = seconds_of((pod["metadata"].get("annotations") or {}).get(TERMINATION), None)
+    annotated = seconds_of(annotations_of(pod).get(TERMINATION), None)
     if annotated is not None:
         return min(annotated, grace)
     hooks = pre_stop_hooks(pod) if (pod.get("status") or {}).get("phase") == "Running" else []
@@ -111,7 +112,7 @@ def saving_seconds(pod: Mapping[str, Any]) -> float | None:
 
     They are ``kailab.dev/checkpoint-seconds``, and 0 once the pod reports that it is done.
     """
-    notes = pod["metadata"].get("annotations") or {}
+    notes = annotations_of(pod)
     if labels.CHECKPOINT_REQUESTED not in notes or (pod.get("status") or {}).get("phase") != "Running":
         return None
     takes = seconds_of(notes.get(labels.CHECKPOINT_SECONDS), None)
@@ -123,7 +124,7 @@ def saving_seconds(pod: Mapping[str, Any]) -> float | None:
 
 def can_save(pod: Mapping[str, Any]) -> bool:
     """True if a pod says that it can save its state before it leaves, or has a preStop hook."""
-    return labels.CHECKPOINT_SECONDS in (pod["metadata"].get("annotations") or ()) or bool(pre_stop_hooks(pod))
+    return labels.CHECKPOINT_SECONDS in annotations_of(pod) or bool(pre_stop_hooks(pod))
 
 
 def pre_stop_hooks(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -175,13 +175,17 @@ class AsyncWrites(Protocol):
         """
 
 
+def find_object(cluster: Cluster, kind: str, name: str, namespace: str | None = None) -> Object | None:
+    """As ``Cluster.get``; None for an object that does not exist."""
+    try:
+        return cluster.get(kind, name, namespace)
+    except NotFound:
+        return None
+
+
 def object_exists(cluster: Cluster, kind: str, name: str, namespace: str | None = None) -> bool:
     """``kind``: its kind key; ``namespace``: None for a cluster-wide kind."""
-    try:
-        cluster.get(kind, name, namespace)
-    except NotFound:
-        return False
-    return True
+    return find_object(cluster, kind, name, namespace) is not None
 
 
 def carry_out(cluster: Cluster, write: Write) -> Object | None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from kailab.cluster.protocol import Object, Severity
 from kailab.errors import InputError, KailabError
+from kailab.model.objects import uid_of
 
 STRICT = "KAILAB_STRICT"
 REASON = "Unreadable"
@@ -41,7 +42,7 @@ class UnreadableObjects:
         if (isinstance(error, KailabError) and not isinstance(error, InputError)) or os.environ.get(STRICT):
             raise error
         message = f"left out, because it does not have the form of its kind ({type(error).__name__}: {error!s:.200})"
-        uid = obj["metadata"].get("uid", "")
+        uid = uid_of(obj)
         # One event for each fault of an object, although each change of the object meets the fault again.
         if self._reported.get(uid) != message:
             self._reported[uid] = message

@@ -184,7 +184,7 @@ class PodGrouper:
         if before is pod:
             return
         # Deleted and created again under the same name between two polls.
-        if before is not None and before["metadata"].get("uid") != metadata.get("uid"):
+        if before is not None and uid_of(before) != metadata.get("uid"):
             self._forget(key, before)
             self._pods[key] = pod
             before = None

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kailab.cluster.protocol import Cluster, Object, WatchEvent
-from kailab.errors import AlreadyExists, ApiError, NotFound
+from kailab.cluster.protocol import Cluster, Object, WatchEvent, find_object, object_exists
+from kailab.errors import AlreadyExists, ApiError
 from kailab.grouping.cluster_reader import ClusterReader
 from kailab.grouping.family import GroupingConfig
 from kailab.grouping.pod_grouping import group_pod, is_skipped, owners_of
@@ -80,13 +80,13 @@ class StrayPods:
 
     def _adopt(self, key: Key) -> bool:
         """Give a pod its PodGroup if it is a stray one. Returns whether anything was written."""
-        pod = self._find("Pod", key)
+        pod = find_object(self._cluster, "Pod", key[1], key[0])
         if pod is None or not is_active(pod) or is_skipped(pod):
             return False
         name = annotations_of(pod).get(POD_GROUP)
         if name is not None:
             self._members.setdefault((key[0], name), {})[key] = None
-            if self._find("PodGroup", (key[0], name)) is not None:
+            if object_exists(self._cluster, "PodGroup", name, key[0]):
                 return False
         # The pod grouper handles pods with all their owners, and bare pods that name no PodGroup.
         if not has_lost_owner(pod, self._reads) if is_owned(pod) else name is None:
@@ -106,9 +106,3 @@ class StrayPods:
             self._cluster.patch("Pod", key[1], key[0], {"metadata": {"annotations": {POD_GROUP: grouping.name}}})
             self._members.setdefault((key[0], grouping.name), {})[key] = None
         return True
-
-    def _find(self, kind: str, key: Key) -> Object | None:
-        try:
-            return self._cluster.get(kind, key[1], key[0])
-        except NotFound:
-            return None

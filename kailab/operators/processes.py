@@ -23,7 +23,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.cluster.writes import CreateWrite
 from kailab.components import ComponentManifests, DamagedComponent, MissingComponents, find_addon
 from kailab.errors import ConnectError, KailabError, NotFound, Unavailable
-from kailab.model.objects import Object
+from kailab.model.objects import Object, name_of
 from kailab.model.private_files import make_folder
 from kailab.operators.launching import OperatorSite
 from kailab.operators.registry import OPERATORS
@@ -172,7 +172,7 @@ class _Wiring:
         try:
             for definition in self._addon.manifests.objects(self._operator.definitions):
                 if definition.get("kind") == CRD:
-                    names.append(definition["metadata"]["name"])
+                    names.append(name_of(definition))
                     define_kind(self._cluster, definition)
             await_established(self._cluster, names)
         except (ConnectError, Unavailable) as error:
@@ -209,7 +209,7 @@ def define_kind(cluster: Cluster, definition: Object) -> None:
     """Create a CRD unless it exists. A busy server may take longer for a large one (some have 900 kB) than the timeout of a request.
     Raises ApiError."""
     try:
-        cluster.get(CRD, definition["metadata"]["name"])
+        cluster.get(CRD, name_of(definition))
     except NotFound:
         # Created, not applied: the annotation of an apply holds the whole object, and some exceed its size limit.
         (outcome,) = write_until_answered(cluster, [CreateWrite(definition)], _DEFINE_SECONDS)

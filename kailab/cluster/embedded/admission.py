@@ -20,7 +20,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import Forbidden, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls
 from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
-from kailab.model.objects import content_key
+from kailab.model.objects import content_key, labels_of, name_of, namespace_of, owner_references
 from kailab.model.quantities import parse
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
@@ -81,7 +81,7 @@ class AdmissionCache:
         known = KINDS.get(kind)
         if known is None or not known.spec_alone or not obj["metadata"].keys() <= _METADATA:
             return None
-        owners = obj["metadata"].get("ownerReferences") or ()
+        owners = owner_references(obj)
         if type(owners) not in (list, tuple) or any(
             type(owner) is not dict or not owner.keys() <= _OWNER for owner in owners
         ):
@@ -184,8 +184,8 @@ class Admission:
         path = admin_access(obj)
         if path is None:
             return
-        namespace = self._store.table("Namespace").objects[("", obj["metadata"]["namespace"])]
-        if (namespace["metadata"].get("labels") or {}).get(_ADMIN_ACCESS) != "true":
+        namespace = self._store.table("Namespace").objects[("", namespace_of(obj))]
+        if labels_of(namespace).get(_ADMIN_ACCESS) != "true":
             raise Invalid(
                 f'{kind} {name!r} is invalid: {path}: admin access to devices needs the label {_ADMIN_ACCESS}: "true" on '
                 "its namespace",
@@ -236,7 +236,7 @@ class Admission:
             priority = 0
             for candidate in classes.values():
                 if candidate.get("globalDefault"):
-                    wanted, priority = candidate["metadata"]["name"], candidate["value"]
+                    wanted, priority = name_of(candidate), candidate["value"]
                     break
         # The same object, so that a write which changes nothing is recognized.
         if spec.get("priority") == priority and (not wanted or spec.get("priorityClassName") == wanted):

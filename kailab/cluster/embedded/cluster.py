@@ -22,6 +22,7 @@ from kailab.cluster.selectors import matches, selector_of
 from kailab.cluster.writes import Chain, Subresource, WriteOutcome
 from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
 from kailab.model.defaults import with_host_ports
+from kailab.model.objects import is_terminating, labels_of, name_of, namespace_of
 from kailab.model.times import format_time
 
 Objects: TypeAlias = list[Object]
@@ -111,7 +112,7 @@ class EmbeddedCluster:
         made = [r.materialise() for r in self.store.events if namespace is None or r.namespace == namespace]
         # Recorded events have no labels, so only an empty or negative selector finds them.
         objects = objects + [event for event in made if matches(selector, None)]
-        return sorted(objects, key=lambda event: (event["metadata"]["namespace"], event["metadata"]["name"]))
+        return sorted(objects, key=lambda event: (namespace_of(event), name_of(event)))
 
     def kinds(self) -> Names:
         """Keys of the kinds that have objects, sorted."""
@@ -155,7 +156,7 @@ class EmbeddedCluster:
             admitted = {**admitted, "metadata": dict(admitted["metadata"])}
         if kind == "Namespace":
             # The API server sets this label itself: selectors of namespaces rely on it.
-            labels = admitted["metadata"].get("labels") or {}
+            labels = labels_of(admitted)
             admitted["metadata"]["labels"] = {**labels, "kubernetes.io/metadata.name": name}
         return self.store.insert(kind, (namespace, name), admitted, self._stamp())
 
@@ -241,7 +242,7 @@ class EmbeddedCluster:
         # As in Kubernetes, the node need not exist: a pod can be bound to any name.
         if bound_node := old["spec"].get("nodeName"):
             raise Conflict(f"Pod {pod!r} in namespace {namespace} is bound to node {bound_node!r} already")
-        if "deletionTimestamp" in old["metadata"]:
+        if is_terminating(old):
             raise Conflict(f"Pod {pod!r} in namespace {namespace} is being deleted and can't be bound")
         if old["spec"].get("schedulingGates"):
             raise Conflict(f"Pod {pod!r} in namespace {namespace} has scheduling gates and can't be bound")
@@ -253,7 +254,7 @@ class EmbeddedCluster:
     def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
         key = (namespace, pod)
         old = self.store.get("Pod", key)
-        if "deletionTimestamp" in old["metadata"]:
+        if is_terminating(old):
             return
         # The condition first: the deletion may end the pod at once, and its last state says why it went.
         marked = self.store.replace("Pod", key, old, pod_status.disrupted_pod(old, reason, message, self._stamp()))

@@ -8,12 +8,16 @@ background deletion, without the delay). A namespace goes when it is empty.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Invalid
 from kailab.model.kinds import key_of
+from kailab.model.objects import is_terminating, owner_references, uid_of
 from kailab.model.times import format_time
 
 # The namespaces that the NamespaceLifecycle admission plugin protects, as far as a lab has them.
@@ -36,7 +40,7 @@ class Deletion:
         self._leaving = {
             name: self._count(name)
             for (_, name), obj in self._store.table("Namespace").objects.items()
-            if "deletionTimestamp" in obj["metadata"]
+            if is_terminating(obj)
         }
 
     def is_leaving(self, namespace: str) -> bool:
@@ -49,7 +53,7 @@ class Deletion:
         elif kind == "Namespace":
             self._delete_namespace(key, obj)
         elif obj["metadata"].get("finalizers"):
-            if "deletionTimestamp" not in obj["metadata"]:
+            if not is_terminating(obj):
                 self._mark(kind, key, obj, 0)
         else:
             self.remove(kind, key, obj)
@@ -111,30 +115,30 @@ class Deletion:
     def remove(self, kind: str, key: Key, obj: Object) -> None:
         """Remove an object at once, then everything that only it owned."""
         self._store.remove(kind, key)
-        owned = self._store.dependents.get(obj["metadata"]["uid"])
+        owned = self._store.dependents.get(uid_of(obj))
         if not owned:
             return
         # A copy: each removed dependent changes the index.
         for dependent_kind, dependent_key in list(owned):
             dependent = self._store.find(dependent_kind, dependent_key)
             if dependent is not None:
-                self._orphaned(dependent_kind, dependent_key, dependent, obj["metadata"]["uid"])
+                self._orphaned(dependent_kind, dependent_key, dependent, uid_of(obj))
 
     def _orphaned(self, kind: str, key: Key, obj: Object, owner_uid: str) -> None:
-        others = [owner for owner in obj["metadata"]["ownerReferences"] if owner.get("uid") != owner_uid]
+        others = [owner for owner in owner_references(obj) if owner.get("uid") != owner_uid]
         if any(self._exists(owner, key[0]) for owner in others):
             meta = {**obj["metadata"], "ownerReferences": others}
             self._store.replace(kind, key, obj, {**obj, "metadata": meta})
         # A dependent that is terminating already goes at its own pace.
-        elif "deletionTimestamp" not in obj["metadata"]:
+        elif not is_terminating(obj):
             self.delete(kind, key, obj, None)
 
-    def _exists(self, owner: Object, namespace: str) -> bool:
+    def _exists(self, owner: Mapping[str, Any], namespace: str) -> bool:
         kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
         # An owner reference has no namespace: the owner is in the dependent's namespace, or cluster-wide.
         for key in ((namespace, owner.get("name", "")), ("", owner.get("name", ""))):
             obj = self._store.find(kind, key)
-            if obj is not None and obj["metadata"]["uid"] == owner.get("uid"):
+            if obj is not None and uid_of(obj) == owner.get("uid"):
                 return True
         return False
 
@@ -144,7 +148,7 @@ class Deletion:
         name = key[1]
         if name in PERMANENT_NAMESPACES:
             raise Invalid(f"namespace {name!r} may not be deleted", "metadata.name")
-        if "deletionTimestamp" in obj["metadata"]:
+        if is_terminating(obj):
             return
         obj = self._mark("Namespace", key, obj, 0)
         # One more than there are: the namespace must not go before this loop ends.
@@ -153,7 +157,7 @@ class Deletion:
             for inner in [k for k in self._store.table(kind).objects if k[0] == name]:
                 inner_obj = self._store.find(kind, inner)
                 # It may have gone with an owner that this loop deleted earlier.
-                if inner_obj is not None and "deletionTimestamp" not in inner_obj["metadata"]:
+                if inner_obj is not None and not is_terminating(inner_obj):
                     self.delete(kind, inner, inner_obj, None)
         self._left(name)
 

@@ -19,6 +19,7 @@ from kailab.cluster.pod_lifecycle import (
     STARTED_CONDITIONS,
 )
 from kailab.cluster.protocol import Object
+from kailab.model.objects import uid_of
 
 
 @lru_cache(maxsize=1024)
@@ -195,7 +196,7 @@ def _terminated(container: dict[str, Any], code: int, reason: str, now: str) -> 
 def _pod_ip(pod: Object) -> str:
     """Derived from the number in the pod's uid, so that the same history gives the same address."""
     # The store's uids end in a count, those of an opened snapshot in any hex digits; both give an address.
-    number = int(pod["metadata"]["uid"][-12:], 16)
+    number = int(uid_of(pod)[-12:], 16)
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
@@ -203,5 +204,5 @@ def _host_ip(node: Object) -> str:
     for address in (node.get("status") or {}).get("addresses") or ():
         if address.get("type") == "InternalIP" and address.get("address"):  # the evidence filter removes it
             return str(address["address"])
-    number = int(node["metadata"]["uid"][-12:], 16)
+    number = int(uid_of(node)[-12:], 16)
     return f"172.16.{number >> 8 & 255}.{number & 255}"

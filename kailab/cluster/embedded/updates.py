@@ -19,6 +19,7 @@ from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
 from kailab.errors import Conflict, Invalid
 from kailab.model.kinds import KINDS
+from kailab.model.objects import annotations_of, is_terminating
 from kailab.model.validation import validate_status
 from kailab.model.validation.fields import Faults, check_notes
 from kailab.model.validation.pods import CHECKED_ANNOTATIONS, check_annotations
@@ -108,7 +109,7 @@ class Updates:
                 created["status"] = obj["status"]
             return self._create(created), "created"
         self._expect_version(kind, key, obj["metadata"].get("resourceVersion"), old)
-        before = (old["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+        before = annotations_of(old).get(LAST_APPLIED)
         last = msgspec.json.decode(before) if before else {}
         # A record made by kubectl may have a status, which must not lead to the removal of the present one.
         last.pop("status", None)
@@ -139,7 +140,7 @@ class Updates:
             # Metadata and status do not raise the generation, which controllers compare with their observedGeneration.
             new = {**new, "metadata": {**new["metadata"], "generation": before.get("generation", 0) + 1}}
         stored = self._store.replace(kind, key, old, new)
-        if "deletionTimestamp" in stored["metadata"]:  # the write may have removed its last finalizer
+        if is_terminating(stored):  # the write may have removed its last finalizer
             self._deletion.finish(kind, key, stored)
         return stored
 

@@ -11,6 +11,7 @@ from functools import cache
 from importlib.resources import files
 
 from kailab.cluster.protocol import Object
+from kailab.model.objects import name_of
 from kailab.model.validation.shapes import Check, shape_of_schema
 
 
@@ -23,7 +24,7 @@ def crds() -> list[Object]:
     definitions: list[Object] = [
         yaml.safe_load(file.read_text(encoding="utf-8")) for file in folder.iterdir() if file.name.endswith(".yaml")
     ]
-    return sorted(definitions, key=lambda crd: str(crd["metadata"]["name"]))
+    return sorted(definitions, key=name_of)
 
 
 @cache

@@ -15,9 +15,9 @@ import tenacity
 from kailab.cluster.base_objects import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace, priority_class
 from kailab.cluster.install.definitions import crds
 from kailab.cluster.polling import poll_until
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster, Object, find_object
 from kailab.errors import AlreadyExists, Conflict, ConnectError, NotFound
-from kailab.model.objects import condition_of, has_condition
+from kailab.model.objects import condition_of, has_condition, is_terminating, labels_of, name_of
 
 INSTALLED_BY = "kailab.dev/installed-by"
 LOOKED_AT = "kailab.dev/looked-at"
@@ -39,16 +39,16 @@ def install(cluster: Cluster, tell: Tell | None = None) -> None:
     """
     say = tell or _silent
     definitions = crds()
-    existing = {name: _settled(cluster, name) for name in (crd["metadata"]["name"] for crd in definitions)}
+    existing = {name: _settled(cluster, name) for name in map(name_of, definitions)}
     for crd in definitions:  # all of them first: an unusable cluster stays unchanged
-        present = existing[crd["metadata"]["name"]]
+        present = existing[name_of(crd)]
         # kailab's own are updated to this version.
         if present is not None and not _is_ours(present):
             _check_version(present, crd)
     for crd in definitions:
-        _define(cluster, crd, existing[crd["metadata"]["name"]], say)
+        _define(cluster, crd, existing[name_of(crd)], say)
     # An API server takes a moment before it serves a kind whose definition it has accepted.
-    await_established(cluster, [crd["metadata"]["name"] for crd in definitions])
+    await_established(cluster, map(name_of, definitions))
     for name, value in KAI_PRIORITY_CLASSES.items():
         _provide(cluster, "PriorityClass", priority_class(name, value), say)
         # A PriorityClass's value is immutable: the existing one is reported and used.
@@ -63,7 +63,7 @@ def installed(cluster: Cluster) -> list[tuple[str, str]]:
     """(kind, name) of everything that ``install`` created here, in the order of removal."""
     kinds = ("Namespace", "PriorityClass", CRD)
     return [
-        (kind, obj["metadata"]["name"])
+        (kind, name_of(obj))
         for kind in kinds
         for obj in cluster.list(kind, labels={INSTALLED_BY: OWNER})
         if _is_ours(obj)
@@ -97,7 +97,7 @@ def _going(cluster: Cluster, kind: str, name: str) -> str:
     retry for five minutes: its own note of that failure overtakes its second try (Kubernetes 1.31 on, crd_finalizer: a
     conflict counts as done, and a change of the condition Terminating alone as no change). Any other change wakes it.
     """
-    obj = _find(cluster, kind, name)
+    obj = find_object(cluster, kind, name)
     if obj is None:
         return ""
     condition = condition_of(obj, "Terminating") or {}
@@ -112,9 +112,9 @@ def _going(cluster: Cluster, kind: str, name: str) -> str:
 def await_established(cluster: Cluster, names: Iterable[str]) -> None:
     """Wait until the server has established these CRDs. Raises ConnectError for one that it does not."""
     wanted = list(names)
-    missing = _await(lambda: [name for name in wanted if not _established(_find(cluster, CRD, name))])
+    missing = _await(lambda: [name for name in wanted if not _established(find_object(cluster, CRD, name))])
     if missing:
-        crd = _find(cluster, CRD, missing[0]) or {}
+        crd = find_object(cluster, CRD, missing[0]) or {}
         conditions = (crd.get("status") or {}).get("conditions") or ()
         why = "; ".join(f"{c['type']}={c['status']}: {c.get('message', '')}" for c in conditions) or "no conditions yet"
         raise ConnectError(
@@ -127,7 +127,7 @@ def _silent(_: str) -> None:
 
 
 def _is_ours(obj: Object) -> bool:
-    return (obj["metadata"].get("labels") or {}).get(INSTALLED_BY) == OWNER
+    return labels_of(obj).get(INSTALLED_BY) == OWNER
 
 
 def _ours(obj: Object) -> Object:
@@ -135,17 +135,10 @@ def _ours(obj: Object) -> Object:
     return {**obj, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), INSTALLED_BY: OWNER}}}
 
 
-def _find(cluster: Cluster, kind: str, name: str) -> Object | None:
-    try:
-        return cluster.get(kind, name)
-    except NotFound:
-        return None
-
-
 def _settled(cluster: Cluster, name: str) -> Object | None:
     """An existing definition, or None; waits for one that is being removed to be gone."""
-    definition = _find(cluster, CRD, name)
-    if definition is not None and "deletionTimestamp" in definition["metadata"]:
+    definition = find_object(cluster, CRD, name)
+    if definition is not None and is_terminating(definition):
         if left := _await(lambda: _going(cluster, CRD, name), GOING_SECONDS):
             raise ConnectError(f"{cluster.name}: its removal does not finish: {left}; remove its objects first")
         return None
@@ -153,7 +146,7 @@ def _settled(cluster: Cluster, name: str) -> Object | None:
 
 
 def _check_version(existing: Object, wanted: Object) -> None:
-    name, version = wanted["metadata"]["name"], wanted["spec"]["versions"][0]["name"]
+    name, version = name_of(wanted), wanted["spec"]["versions"][0]["name"]
     served = [each["name"] for each in existing["spec"]["versions"] if each.get("served")]
     if version not in served:
         raise ConnectError(
@@ -163,7 +156,7 @@ def _check_version(existing: Object, wanted: Object) -> None:
 
 
 def _define(cluster: Cluster, crd: Object, existing: Object | None, say: Tell) -> None:
-    name = crd["metadata"]["name"]
+    name = name_of(crd)
     if existing is None:
         try:
             cluster.create(_ours(crd))
@@ -181,8 +174,8 @@ def _define(cluster: Cluster, crd: Object, existing: Object | None, say: Tell) -
 
 
 def _provide(cluster: Cluster, kind: str, obj: Object, say: Tell) -> None:
-    name = obj["metadata"]["name"]
-    if _find(cluster, kind, name) is not None:
+    name = name_of(obj)
+    if find_object(cluster, kind, name) is not None:
         return
     try:
         cluster.create(_ours(obj))

@@ -14,7 +14,7 @@ from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_res
 
 from kailab.cluster.protocol import Cluster
 from kailab.errors import ApiError, ConnectError, NotFound
-from kailab.model.objects import is_ready
+from kailab.model.objects import annotations_of, is_ready, labels_of, name_of, namespace_of
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 FAKE = ("kwok.x-k8s.io/node", "fake")
@@ -30,12 +30,12 @@ def prepare_nodes(cluster: Cluster, seconds: float = READY_SECONDS) -> list[str]
     long."""
     _await(seconds, lambda: _not_ready(cluster))
     _await(seconds, lambda: _no_account(cluster))
-    names = [node["metadata"]["name"] for node in real_nodes(cluster)]
+    names = [name_of(node) for node in real_nodes(cluster)]
     for node in real_nodes(cluster):
         _taint_control_plane(cluster, node)
     for daemons in cluster.list("DaemonSet"):
         # Before there are fake nodes, so that no pod must be removed from one.
-        if daemons["metadata"]["namespace"] in _SYSTEM_NAMESPACES:
+        if namespace_of(daemons) in _SYSTEM_NAMESPACES:
             _keep_to(cluster, daemons, names)
     return names
 
@@ -53,7 +53,7 @@ def await_kube_scheduler(cluster: Cluster, seconds: float = READY_SECONDS) -> No
 def real_nodes(cluster: Cluster) -> list[dict[str, Any]]:
     """The nodes that are containers, not fake ones."""
     key, value = FAKE
-    return [node for node in cluster.list("Node") if (node["metadata"].get("annotations") or {}).get(key) != value]
+    return [node for node in cluster.list("Node") if annotations_of(node).get(key) != value]
 
 
 def _await(seconds: float, reason: Callable[[], str | None]) -> None:
@@ -80,7 +80,7 @@ def _not_ready(cluster: Cluster) -> str | None:
     nodes = real_nodes(cluster)
     if not nodes:
         return "it has no nodes yet"
-    waiting = [node["metadata"]["name"] for node in nodes if not is_ready(node)]
+    waiting = [name_of(node) for node in nodes if not is_ready(node)]
     return f"not Ready: {', '.join(waiting)}" if waiting else None
 
 
@@ -95,10 +95,10 @@ def _no_account(cluster: Cluster) -> str | None:
 
 def _taint_control_plane(cluster: Cluster, node: dict[str, Any]) -> None:
     taints = list((node.get("spec") or {}).get("taints") or ())
-    is_control_plane = CONTROL_PLANE in (node["metadata"].get("labels") or {})
+    is_control_plane = CONTROL_PLANE in labels_of(node)
     if is_control_plane and not any(taint.get("key") == CONTROL_PLANE for taint in taints):
         taints.append({"key": CONTROL_PLANE, "effect": "NoSchedule"})
-        cluster.patch("Node", node["metadata"]["name"], None, {"spec": {"taints": taints}})
+        cluster.patch("Node", name_of(node), None, {"spec": {"taints": taints}})
 
 
 def _keep_to(cluster: Cluster, daemons: dict[str, Any], names: list[str]) -> None:

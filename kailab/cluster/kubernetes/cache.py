@@ -20,15 +20,11 @@ from typing import TypeAlias
 from kailab.cluster.kubernetes.informer import InformerUpdate, WriteInquiry
 from kailab.cluster.memorywatch import MemoryWatch, WatchHub
 from kailab.cluster.protocol import Object, WatchEvent
+from kailab.model.objects import annotations_of, is_terminating, node_of, object_key, uid_of
 
 Key: TypeAlias = tuple[str, str]
 Objects: TypeAlias = dict[Key, Object]
 _REMEMBERED = 50_000
-
-
-def key_of(obj: Object) -> Key:
-    metadata = obj["metadata"]
-    return metadata.get("namespace") or "", metadata["name"]
 
 
 def version_of(obj: Object) -> int:
@@ -57,7 +53,7 @@ class ObjectCache:
 
     def _by_age(self, kind: str) -> list[Object]:
         return sorted(
-            self.kinds.get(kind, {}).values(), key=lambda obj: (obj["metadata"]["creationTimestamp"], key_of(obj))
+            self.kinds.get(kind, {}).values(), key=lambda obj: (obj["metadata"]["creationTimestamp"], object_key(obj))
         )
 
     def begin(self, kind: str) -> None:
@@ -73,33 +69,33 @@ class ObjectCache:
         elif news.type == "LOOKED_UP":
             self._looked_up(news)
         elif news.type != "REFUSED":
-            self._untold.pop(news.object["metadata"].get("uid", ""), None)
+            self._untold.pop(uid_of(news.object), None)
             self.put(news.kind, news.object)
 
     def _listed(self, news: InformerUpdate) -> None:
         known = self.kinds.setdefault(news.kind, {})
-        uids = {key_of(obj): obj["metadata"]["uid"] for obj in news.listed}
+        uids = {object_key(obj): uid_of(obj) for obj in news.listed}
         for key, obj in list(known.items()):
-            uid = obj["metadata"]["uid"]
+            uid = uid_of(obj)
             # A list says nothing about an object created after it, such as one created here that no watch has reported
             # yet.
             later = uid in self._supposed or (uid in self._untold and version_of(obj) > news.version)
             if uids.get(key) != uid and not later:
                 self._remove(news.kind, obj)
         for obj in news.listed:
-            self._untold.pop(obj["metadata"]["uid"], None)
+            self._untold.pop(uid_of(obj), None)
             self.put(news.kind, obj)
 
     def created(self, kind: str, obj: Object) -> Object:
         """Process the answer to a create. Lists older than the object say nothing about it."""
         if kind in self.kinds:
-            self._untold[obj["metadata"]["uid"]] = None
+            self._untold[uid_of(obj)] = None
         return self.put(kind, obj)
 
     def suppose(self, pod: Object, now: str) -> str:
         """Count a pod that may have been created, with a node in its spec, from ``now`` on. Returns its invented UID;
         "" if another pod is known under its name."""
-        if key_of(pod) in self.kinds.get("Pod", {}):
+        if object_key(pod) in self.kinds.get("Pod", {}):
             return ""
         uid = f"supposed-{uuid.uuid4()}"
         self._supposed.add(uid)
@@ -118,10 +114,10 @@ class ObjectCache:
         # A slow watch may report it once more; what the server reported as deleted stays deleted.
         if uid in self._gone:
             return obj
-        key = key_of(obj)
+        key = object_key(obj)
         before = known.get(key)
         # Deleted and created again under its name, while the event of the deletion is late (or lost in a gap).
-        if before is not None and before["metadata"].get("uid") != uid:
+        if before is not None and uid_of(before) != uid:
             if version_of(before) > version_of(obj):
                 return before  # late event of an earlier object of this name
             self._remove(kind, before)
@@ -148,50 +144,41 @@ class ObjectCache:
         return {**pod, "spec": {**pod["spec"], "nodeName": self._bound[uid]}}
 
     def _as_assumed(self, uid: str, pod: Object) -> Object:
-        metadata = pod["metadata"]
-        present = metadata.get("annotations") or {}
+        present = annotations_of(pod)
         lacking = {key: value for key, value in self.assumed[uid].items() if present.get(key) != value}
         # The server has the annotations, so from now on its state counts, also if somebody removes them.
         if not lacking:
             del self.assumed[uid]
             return pod
-        return {**pod, "metadata": {**metadata, "annotations": {**present, **lacking}}}
+        return {**pod, "metadata": {**pod["metadata"], "annotations": {**present, **lacking}}}
 
     def assume(self, namespace: str, name: str, annotations: dict[str, str]) -> Object | None:
         """Show the pod with these annotations from now on; None if it is not known."""
-        pods = self.kinds.get("Pod", {})
-        pod = pods.get((namespace, name))
+        pod = self.kinds.get("Pod", {}).get((namespace, name))
         if pod is None:
             return None
-        uid = pod["metadata"]["uid"]
+        uid = uid_of(pod)
         self.assumed[uid] = {**self.assumed.get(uid, {}), **annotations}
-        pods[namespace, name] = pod = self._as_assumed(uid, pod)
-        self.hub.publish("MODIFIED", "Pod", pod)
-        return pod
+        return self._show(self._as_assumed(uid, pod))
 
     def forget_assumed(self) -> None:
         """Show pods as on the server again."""
         assumed, self.assumed = self.assumed, {}
-        pods = self.kinds.get("Pod", {})
-        for key, pod in [(key, pod) for key, pod in pods.items() if pod["metadata"]["uid"] in assumed]:
-            metadata = pod["metadata"]
-            ours = assumed[metadata["uid"]]
+        for pod in [pod for pod in self.kinds.get("Pod", {}).values() if uid_of(pod) in assumed]:
+            ours = assumed[uid_of(pod)]
             # Keep values that somebody else has written under the same names meanwhile.
-            remaining = {name: value for name, value in metadata["annotations"].items() if ours.get(name) != value}
-            pods[key] = pod = {**pod, "metadata": {**metadata, "annotations": remaining}}
-            self.hub.publish("MODIFIED", "Pod", pod)
+            remaining = {name: value for name, value in annotations_of(pod).items() if ours.get(name) != value}
+            self._show({**pod, "metadata": {**pod["metadata"], "annotations": remaining}})
 
     def bound(self, namespace: str, name: str, uid: str, node: str) -> None:
         """The server has bound a pod, may have done so, or is asked to."""
-        pods = self.kinds.get("Pod", {})
-        pod = pods.get((namespace, name))
-        if pod is None or pod["metadata"].get("uid") != uid or pod["spec"].get("nodeName"):
+        pod = self._pod((namespace, name), uid)
+        if pod is None or node_of(pod):
             return
         # An inquiry from before this write says nothing about it.
         self._unanswered.pop(uid, None)
         self._bound[uid] = node
-        pods[namespace, name] = pod = {**pod, "spec": {**pod["spec"], "nodeName": node}}
-        self.hub.publish("MODIFIED", "Pod", pod)
+        self._show({**pod, "spec": {**pod["spec"], "nodeName": node}})
 
     def mark_unbound(self, namespace: str, name: str, uid: str) -> None:
         """The server has not bound a pod that it was asked to bind: the pod waits again."""
@@ -200,13 +187,21 @@ class ObjectCache:
 
     def _give_back(self, key: Key, uid: str) -> bool:
         """Show a pod without the node that it was to be bound to. True if the pod is known."""
-        pods = self.kinds.get("Pod", {})
-        pod = pods.get(key)
-        if pod is None or pod["metadata"].get("uid") != uid:
+        pod = self._pod(key, uid)
+        if pod is None:
             return False
-        pods[key] = pod = {**pod, "spec": {name: value for name, value in pod["spec"].items() if name != "nodeName"}}
-        self.hub.publish("MODIFIED", "Pod", pod)
+        self._show({**pod, "spec": {name: value for name, value in pod["spec"].items() if name != "nodeName"}})
         return True
+
+    def _pod(self, key: Key, uid: str) -> Object | None:
+        pod = self.kinds.get("Pod", {}).get(key)
+        return pod if pod is not None and uid_of(pod) == uid else None
+
+    def _show(self, pod: Object) -> Object:
+        """Store a state of a known pod that the server does not have, and report it to the watchers."""
+        self.kinds["Pod"][object_key(pod)] = pod
+        self.hub.publish("MODIFIED", "Pod", pod)
+        return pod
 
     def doubt(self, doubt: WriteInquiry) -> None:
         """Record an inquiry: only its answer, and none of an earlier one, tells the result of the write."""
@@ -227,7 +222,7 @@ class ObjectCache:
         # The supposed pod goes in any case, because a pod that was created has a UID of its own.
         if uid in self._supposed and before is not None:
             self._remove(news.kind, before)
-        exists = bool(news.object) and news.object["metadata"].get("uid") == uid
+        exists = bool(news.object) and uid_of(news.object) == uid
         # It was not bound, and waits again.
         if latest and uid in self._bound and not (exists and news.object["spec"].get("nodeName")):
             del self._bound[uid]
@@ -240,15 +235,15 @@ class ObjectCache:
     def deleted(self, kind: str, namespace: str, name: str) -> None:
         """The server reports that an object is deleted."""
         obj = self.kinds.get(kind, {}).get((namespace, name))
-        if obj is not None and obj["metadata"].get("uid", "") not in self._supposed:
-            self._gone[obj["metadata"].get("uid", "")] = None
+        if obj is not None and uid_of(obj) not in self._supposed:
+            self._gone[uid_of(obj)] = None
             if len(self._gone) > _REMEMBERED:  # deletions may be lost in a gap between two watches
                 del self._gone[next(iter(self._gone))]
             self._remove(kind, obj, reported=False)
 
     def _remove(self, kind: str, obj: Object, reported: bool = True) -> None:
         """``reported``: reported by the server, so nothing older will come."""
-        uid = obj["metadata"].get("uid", "")
+        uid = uid_of(obj)
         if reported:
             self._gone.pop(uid, None)
         self._bound.pop(uid, None)
@@ -257,10 +252,10 @@ class ObjectCache:
         self._untold.pop(uid, None)
         self.assumed.pop(uid, None)
         known = self.kinds.get(kind, {})
-        before = known.get(key_of(obj))
-        if before is not None and before["metadata"].get("uid") == uid:
-            del known[key_of(obj)]
-            self.hub.publish("DELETED", kind, before if before["metadata"].get("deletionTimestamp") else obj)
+        before = known.get(object_key(obj))
+        if before is not None and uid_of(before) == uid:
+            del known[object_key(obj)]
+            self.hub.publish("DELETED", kind, before if is_terminating(before) else obj)
 
 
 def _sharing(before: Object, after: Object) -> Object:

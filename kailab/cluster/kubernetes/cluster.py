@@ -21,17 +21,18 @@ from kailab.cluster.kubernetes.apiclient.decoding import SharingDecoder
 from kailab.cluster.kubernetes.apiclient.requests import body_of
 from kailab.cluster.kubernetes.apiclient.resources import METADATA, ApiResources, list_all
 from kailab.cluster.kubernetes.apiclient.transport import PATIENCE_SECONDS, HttpAnswer, Transport, refusal
-from kailab.cluster.kubernetes.cache import ObjectCache, key_of
+from kailab.cluster.kubernetes.cache import ObjectCache
 from kailab.cluster.kubernetes.eventwriter import EventWriter
 from kailab.cluster.kubernetes.informer import Informer, InformerUpdate
 from kailab.cluster.kubernetes.writer import ChainAnswer, UnansweredWrites, Writer
 from kailab.cluster.memorywatch import MemoryWatch
-from kailab.cluster.protocol import Object, Severity, WatchEvent
+from kailab.cluster.protocol import Object, Severity, WatchEvent, find_object
 from kailab.cluster.selectors import Selector, matches, selector_of
 from kailab.cluster.submitted_writes import SubmittedBatch
 from kailab.cluster.writes import Chain, SingleWrites, WriteOutcome
 from kailab.errors import Invalid, NotFound, Unavailable
 from kailab.model import kinds as known_kinds
+from kailab.model.objects import labels_of, namespace_of, object_key
 
 Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
@@ -187,11 +188,11 @@ class KubernetesCluster(SingleWrites):
     def _ask(self, path: str) -> HttpAnswer:
         return self.transport.call(self.transport.request("GET", path, patience=self._patience))
 
-    def _read(self, path: str, request: str) -> Object:
-        answer = self._ask(path)
+    def _read(self, path: str, request: str, accept: str = "application/json") -> HttpAnswer:
+        answer = self.transport.call(self.transport.request("GET", path, patience=self._patience, accept=accept))
         if answer.code != 200:
             raise refusal(answer.code, answer.body, request)
-        return body_of(answer)
+        return answer
 
     def _known(self, kind: str) -> dict[tuple[str, str], Object] | None:
         self.take_news()
@@ -207,7 +208,7 @@ class KubernetesCluster(SingleWrites):
             if obj is not None:
                 return obj
         # An object unknown here may exist: a watch is always a little late.
-        return self._read(resource.path(space, name), f"get {kind} {name}")
+        return body_of(self._read(resource.path(space, name), f"get {kind} {name}"))
 
     def list(self, kind: str, namespace: str | None = None, labels: Mapping[str, str] | str | None = None) -> Objects:
         selector = selector_of(labels)
@@ -217,11 +218,11 @@ class KubernetesCluster(SingleWrites):
         else:
             objects = [obj for (space, _), obj in known.items() if namespace is None or space == namespace]
         chosen = objects if not selector else [obj for obj in objects if _matches(selector, obj)]
-        return sorted(chosen, key=key_of)
+        return sorted(chosen, key=object_key)
 
     def list_metadata(self, kind: str) -> Objects:
         """Objects of a kind with only their metadata: the server sends no more."""
-        return sorted(self._listed(kind, accept=METADATA), key=key_of)
+        return sorted(self._listed(kind, accept=METADATA), key=object_key)
 
     def _listed(self, kind: str, namespace: str | None = None, accept: str = "application/json") -> Objects:
         """As on the server; empty for a kind that it does not have."""
@@ -259,11 +260,8 @@ class KubernetesCluster(SingleWrites):
             )
         resource = self.resources.of_object(obj)
         wanted = self._writer.with_marks({key: value for key, value in obj.items() if key != "status"}, resource)
-        try:
-            # Server-side apply does not say whether anything changed; the versions before and after do.
-            before = self.get(resource.key, name, wanted["metadata"].get("namespace"))
-        except NotFound:
-            before = None
+        # Server-side apply does not say whether anything changed; the versions before and after do.
+        before = find_object(self, resource.key, name, wanted["metadata"].get("namespace"))
         if "status" in obj and resource.key == "Node":
             # A fake node's status describes it, and nobody else writes it.
             if before is None:
@@ -281,10 +279,7 @@ class KubernetesCluster(SingleWrites):
 
     def raw(self, path: str) -> str:
         """The text of a path on the server, such as ``/metrics``. Raises ApiError."""
-        answer = self.transport.call(self.transport.request("GET", path, patience=self._patience, accept="*/*"))
-        if answer.code != 200:
-            raise refusal(answer.code, answer.body, f"GET {path}")
-        return answer.body.decode(errors="replace")
+        return self._read(path, f"GET {path}", "*/*").body.decode(errors="replace")
 
     def dry_run(self) -> None:
         """From now on the server only validates writes and returns the results, without storing them."""
@@ -311,11 +306,7 @@ class KubernetesCluster(SingleWrites):
         """Delete every object of a kind without grace, in a namespace or (None) in all."""
         resource = self.resources.of(kind)
         # Kubernetes deletes collections within one namespace only.
-        spaces = (
-            [namespace]
-            if namespace is not None
-            else sorted({o["metadata"].get("namespace") or "" for o in self.list(kind)})
-        )
+        spaces = [namespace] if namespace is not None else sorted({namespace_of(o) for o in self.list(kind)})
         for space in spaces:
             self.transport.call(requests.send(self.transport, requests.deleting_all(resource, space), self._patience))
 
@@ -344,4 +335,4 @@ class KubernetesCluster(SingleWrites):
 
 
 def _matches(selector: Selector, obj: Object) -> bool:
-    return matches(selector, obj["metadata"].get("labels"))
+    return matches(selector, labels_of(obj))

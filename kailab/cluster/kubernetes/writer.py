@@ -25,7 +25,7 @@ from kailab.cluster.kubernetes.apiclient.decoding import SharingDecoder
 from kailab.cluster.kubernetes.apiclient.requests import ApiRequest, RequestBatch, body_of
 from kailab.cluster.kubernetes.apiclient.resources import ApiResource, ApiResources
 from kailab.cluster.kubernetes.apiclient.transport import HttpAnswer, NoAnswer, Transport, refusal, side_by_side
-from kailab.cluster.kubernetes.cache import ObjectCache, key_of
+from kailab.cluster.kubernetes.cache import ObjectCache
 from kailab.cluster.kubernetes.informer import InformerUpdate, WriteInquiry
 from kailab.cluster.protocol import Object
 from kailab.cluster.submitted_writes import SubmittedBatch
@@ -41,6 +41,7 @@ from kailab.cluster.writes import (
     WriteOutcome,
 )
 from kailab.errors import ApiError, Conflict, Unavailable
+from kailab.model.objects import is_terminating, object_key, uid_of
 from kailab.model.times import format_time
 
 _log = logging.getLogger(__name__)
@@ -303,12 +304,12 @@ class Writer:
             case CreateWrite(obj) if error.doubtful and planned.resource.key == "Pod" and obj["spec"].get("nodeName"):
                 made = self.with_marks(obj, planned.resource)
                 if supposed := self._cache.suppose(made, format_time(self._transport.now())):
-                    self._ask(planned, *key_of(made), supposed, error)
+                    self._ask(planned, *object_key(made), supposed, error)
             # With a precondition: the writer decided on a state that may no longer hold.
             case PatchWrite(kind, name, namespace, patch, _) if (patch.get("metadata") or {}).get("resourceVersion"):
                 space = _space(planned.resource, namespace) or ""
                 if (known := self._cache.kinds.get(kind, {}).get((space, name))) is not None:
-                    self._ask(planned, space, name, known["metadata"]["uid"], error)
+                    self._ask(planned, space, name, uid_of(known), error)
 
     def _ask(self, planned: _Planned, namespace: str, name: str, uid: str, error: ApiError) -> None:
         under_way = isinstance(error, NoAnswer)
@@ -357,7 +358,7 @@ class Writer:
             case EvictWrite(namespace, pod, reason, message, grace):
                 resource = self._resources.of("Pod")
                 known_pod = self._pod(namespace, pod)
-                if known_pod is not None and "deletionTimestamp" in known_pod["metadata"]:
+                if known_pod is not None and is_terminating(known_pod):
                     return _Planned(write, resource, "", [])  # it is terminating already
                 uid = self._uid(namespace, pod)
                 stamp = format_time(self._transport.now())
@@ -383,7 +384,7 @@ class Writer:
 
     def _uid(self, namespace: str, pod: str) -> str:
         known_pod = self._pod(namespace, pod)
-        return str(known_pod["metadata"]["uid"]) if known_pod is not None else ""
+        return uid_of(known_pod) if known_pod is not None else ""
 
     def _done(self, planned: _Planned, answers: list[HttpAnswer]) -> Object | None:
         """Process the answers to a write. Returns its result."""

@@ -50,6 +50,7 @@ from kailab.cluster.pod_lifecycle import (
 from kailab.cluster.protocol import EventType, Object
 from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model import labels
+from kailab.model.objects import annotations_of, is_terminating, uid_of
 from kailab.model.times import format_time, parse_time
 
 Slot: TypeAlias = tuple[float, bool]
@@ -90,7 +91,7 @@ class Kubelet:
         for key, pod in self._store.table("Pod").objects.items():
             if pod["spec"].get("nodeName"):
                 self._arrived(key, pod)
-                if "deletionTimestamp" in pod["metadata"]:
+                if is_terminating(pod):
                     self.leave(key, pod)
 
     # --- what changed -----------------------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ class Kubelet:
         status = pod.get("status") or {}
         phase = status.get("phase", "Pending")
         if phase == "Pending":
-            notes = pod["metadata"].get("annotations") or {}
+            notes = annotations_of(pod)
             delay = seconds_of(notes.get(labels.READY_SECONDS), READY_SECONDS) if notes else READY_SECONDS
             assert delay is not None
             # From the binding on record in the pod, so that a resumed lab goes on at the same time.
@@ -208,7 +209,7 @@ class Kubelet:
     def _at(self, when: float, prompt: bool, stage: Callable[[Key, Object], None], key: Key, pod: Object) -> None:
         # What fell due while the lab was closed or the node away is due now.
         slot = (max(when, self._clock.now), prompt)
-        uid = pod["metadata"]["uid"]
+        uid = uid_of(pod)
         due = self._due.get(slot)
         # One timer for all pods of a slot: thousands become ready in the same second.
         if due is None:
@@ -228,7 +229,7 @@ class Kubelet:
             for stage, key in stages:
                 pod = pods.get(key)
                 # A new pod of the same name has stages of its own.
-                if pod is not None and pod["metadata"]["uid"] == uid:
+                if pod is not None and uid_of(pod) == uid:
                     self._unreadable.try_handling(pod, stage, key, pod)
 
     def _forget(self, uid: str) -> None:
@@ -251,7 +252,7 @@ class Kubelet:
 
     def _usable(self, pod: Object, phase: str) -> bool:
         # A stage stays planned when its pod changes; when it is due it checks whether it still applies.
-        if pod["status"].get("phase") != phase or "deletionTimestamp" in pod["metadata"]:
+        if pod["status"].get("phase") != phase or is_terminating(pod):
             return False
         return node_ready(self._store.find("Node", ("", pod["spec"]["nodeName"])))
 
@@ -315,7 +316,7 @@ class Kubelet:
 
     def _stopped(self, key: Key, pod: Object) -> None:
         """The containers of a deleted pod have ended: it goes, or waits for its finalizers as an ended pod."""
-        if "deletionTimestamp" not in pod["metadata"]:
+        if not is_terminating(pod):
             return
         if not pod["metadata"].get("finalizers"):
             self._deletion.remove("Pod", key, pod)

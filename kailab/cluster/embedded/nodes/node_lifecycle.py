@@ -21,6 +21,7 @@ from kailab.cluster.embedded.pod_status import condition, disrupted_pod, with_co
 from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
+from kailab.model.objects import is_terminating
 from kailab.model.times import format_time, parse_time
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -259,7 +260,7 @@ class NodeLifecycle:
 
     def _back(self, pods: list[tuple[Key, Object]]) -> None:
         for key, pod in pods:
-            if "deletionTimestamp" in pod["metadata"]:
+            if is_terminating(pod):
                 self._kubelet.leave(key, pod)
             else:
                 if pod["status"].get("phase") == "Running":
@@ -279,7 +280,7 @@ class NodeLifecycle:
     def _plan(self, name: str, node: Object, pods: Iterable[tuple[Key, Object]]) -> None:
         """Set a timer for each time at which pods have to go; which ones is decided then."""
         now = self._clock.now
-        leaving = (taint_eviction(pod, node) for _, pod in pods if "deletionTimestamp" not in pod["metadata"])
+        leaving = (taint_eviction(pod, node) for _, pod in pods if not is_terminating(pod))
         for when in sorted({eviction.at for eviction in leaving if eviction is not None}):
             self._clock.call_at(
                 max(when, now), partial(self._fall_due, name), prompt=False, key=f"node-taints/{name}/{when}"
@@ -296,7 +297,7 @@ class NodeLifecycle:
         for key, _ in self._pods(name):
             # A pod deleted earlier may have removed everything it owned.
             pod = self._store.find("Pod", key)
-            if pod is None or "deletionTimestamp" in pod["metadata"]:
+            if pod is None or is_terminating(pod):
                 continue
             leaves = taint_eviction(pod, node)
             if leaves is not None and leaves.at <= now:
