@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from checks.recorded_files import read_json
 from checks.report import Report, Result
 from kailab.cluster.protocol import Object
@@ -180,7 +182,7 @@ def _as_case(grouping: Grouping) -> dict[str, Any]:
 
 def _as_grouping(given: Mapping[str, Any]) -> Grouping:
     values = {field: given[field] for field in _FIELDS}
-    values["owner"] = GroupOwner.of_object(given["owner"])
+    values["owner"] = msgspec.convert(given["owner"], GroupOwner)
     values["topology"] = PlannedTopology(**given["topology"])
     values["sub_groups"] = [
         PlannedSubGroup(

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from kailab.cluster.protocol import Cluster, Object, Watch
-from kailab.errors import ApiError, NotFound
+from kailab.cluster.protocol import Cluster, Object, Watch, find_object
+from kailab.errors import ApiError
 from kailab.model.kinds import key_of
+from kailab.model.objects import object_key
 
 # Kinds with many objects, of which few are read.
 _UNWATCHED = frozenset({"Pod", "PodGroup"})
@@ -31,12 +32,11 @@ class ObjectLookup(NamedTuple):
 _Reads: TypeAlias = list[ObjectLookup]
 
 
-class _Watched:
+class _Watched(NamedTuple):
     """The objects of one kind, from its watch."""
 
-    def __init__(self, watch: Watch) -> None:
-        self.watch = watch
-        self.objects: dict[tuple[str, str], Object] = {}
+    watch: Watch
+    objects: dict[tuple[str, str], Object]
 
 
 class ClusterReader:
@@ -60,10 +60,7 @@ class ClusterReader:
             if obj is not None:
                 return obj
         # The watch may lag behind the event that named the object.
-        try:
-            return self._cluster.get(key, name, namespace)
-        except NotFound:
-            return None
+        return find_object(self._cluster, key, name, namespace)
 
     def list(
         self, api_version: str, kind: str, namespace: str, labels: Mapping[str, str] | None = None
@@ -85,7 +82,7 @@ class ClusterReader:
 
     def _begin(self, key: str) -> _Watched | None:
         try:
-            watched = _Watched(self._cluster.watch((key,)))
+            watched = _Watched(self._cluster.watch((key,)), {})
         except ApiError:  # the cluster does not serve this kind
             self._watched[key] = None
             return None
@@ -96,8 +93,7 @@ class ClusterReader:
     def _absorb(self, key: str, watched: _Watched) -> _Reads:
         changed: _Reads = []
         for event in watched.watch.poll():
-            metadata = event.object["metadata"]
-            place = (metadata.get("namespace") or "", metadata["name"])
+            place = object_key(event.object)
             if event.type == "DELETED":
                 watched.objects.pop(place, None)
             else:

@@ -6,9 +6,11 @@ share it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import msgspec
 
 from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
@@ -18,7 +20,7 @@ class GroupingError(KailabError):
     """A pod can't be grouped because its owner or its labels are invalid. The controller writes the message as a Warning event of the pod."""
 
 
-class GroupOwner(NamedTuple):
+class GroupOwner(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The owner reference of a PodGroup. None: the field is left out."""
 
     api_version: str
@@ -28,24 +30,10 @@ class GroupOwner(NamedTuple):
     controller: bool | None = None
     block_owner_deletion: bool | None = None
 
-    @classmethod
-    def of_object(cls, reference: Mapping[str, Any]) -> GroupOwner:
-        """An entry of ``ownerReferences``."""
-        return cls(**{field: reference.get(key, cls._field_defaults.get(field, "")) for field, key in _KEYS.items()})
-
     def as_object(self) -> dict[str, Any]:
-        """The entry of ``ownerReferences``, without fields that are None."""
-        return {key: value for field, key in _KEYS.items() if (value := getattr(self, field)) is not None}
-
-
-_KEYS = {
-    "api_version": "apiVersion",
-    "kind": "kind",
-    "name": "name",
-    "uid": "uid",
-    "controller": "controller",
-    "block_owner_deletion": "blockOwnerDeletion",
-}
+        """The entry of ``ownerReferences``."""
+        entry: dict[str, Any] = msgspec.to_builtins(self)
+        return entry
 
 
 class PlannedTopology(NamedTuple):
@@ -99,7 +87,7 @@ class Grouping:
     shared: bool = False
 
 
-def _no_sub_group(pod: Object) -> str:
+def no_sub_group(pod: Object) -> str:
     return ""
 
 
@@ -108,4 +96,4 @@ class Plan(NamedTuple):
     GroupingError."""
 
     grouping: Grouping
-    sub_group_of: Callable[[Object], str] = _no_sub_group
+    sub_group_of: Callable[[Object], str] = no_sub_group

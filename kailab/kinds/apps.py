@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.kinds.kubernetes import unread_of_claims
+from kailab.kinds.kubernetes import spec_check, unread_of_claims
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import AGE, NAME, Column, Kind
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_selector, check_template
 
 
-def _check_replicated(faults: Faults, obj: dict[str, Any]) -> None:
+@spec_check
+def _check_replicated(faults: Faults, spec: dict[str, Any]) -> None:
     """Check a Deployment, ReplicaSet or StatefulSet."""
-    spec = faults.mapping(obj, "spec", "spec", required=True)
-    if spec is None:
-        return
     faults.integer(spec, "replicas", "spec.replicas")
     faults.integer(spec, "minReadySeconds", "spec.minReadySeconds")
     faults.one_of(spec, "podManagementPolicy", "spec.podManagementPolicy", ("OrderedReady", "Parallel"))
@@ -24,12 +22,6 @@ def _check_replicated(faults: Faults, obj: dict[str, Any]) -> None:
         if meta is not None:
             faults.text(meta, "name", f"{path}.metadata.name", required=True)
     _check_selected_template(faults, spec)
-
-
-def _check_daemon_set(faults: Faults, obj: dict[str, Any]) -> None:
-    spec = faults.mapping(obj, "spec", "spec", required=True)
-    if spec is not None:
-        _check_selected_template(faults, spec)
 
 
 def _check_selected_template(faults: Faults, spec: dict[str, Any]) -> None:
@@ -56,11 +48,9 @@ def _template_labels(spec: dict[str, Any]) -> dict[str, Any]:
     return labels if isinstance(labels, dict) else {}
 
 
-def _check_replication_controller(faults: Faults, obj: dict[str, Any]) -> None:
+@spec_check
+def _check_replication_controller(faults: Faults, spec: dict[str, Any]) -> None:
     """Its selector is a mapping of labels; without one it selects the labels of its template."""
-    spec = faults.mapping(obj, "spec", "spec", required=True)
-    if spec is None:
-        return
     faults.integer(spec, "replicas", "spec.replicas")
     faults.integer(spec, "minReadySeconds", "spec.minReadySeconds")
     check_template(faults, spec, "spec", ("Always",))
@@ -153,7 +143,7 @@ KINDS = (
         "ds",
         "daemon_set",
         defaults=spec_defaults({"revisionHistoryLimit": 10}),
-        check=_check_daemon_set,
+        check=spec_check(_check_selected_template),
         immutable=("spec.selector",),
         watches=("Node",),
         columns=(

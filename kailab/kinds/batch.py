@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kailab.kinds.kubernetes import spec_check
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind
 from kailab.model.objects import DIRECTIVES, Object, status_of, without_scheduling_directives
@@ -45,16 +46,8 @@ def _cron_job_defaults(obj: Object) -> Object:
     return {**obj, "spec": {**spec, **missing}} if missing else obj
 
 
-def _check_job(faults: Faults, obj: Object) -> None:
-    spec = faults.mapping(obj, "spec", "spec", required=True)
-    if spec is not None:
-        _check_job_spec(faults, spec, "spec")
-
-
-def _check_cron_job(faults: Faults, obj: Object) -> None:
-    spec = faults.mapping(obj, "spec", "spec", required=True)
-    if spec is None:
-        return
+@spec_check
+def _check_cron_job(faults: Faults, spec: Object) -> None:
     faults.text(spec, "schedule", "spec.schedule", required=True)
     faults.one_of(spec, "concurrencyPolicy", "spec.concurrencyPolicy", ("Allow", "Forbid", "Replace"))
     faults.boolean(spec, "suspend", "spec.suspend")
@@ -65,7 +58,7 @@ def _check_cron_job(faults: Faults, obj: Object) -> None:
         _check_job_spec(faults, inner, "spec.jobTemplate.spec")
 
 
-def _check_job_spec(faults: Faults, spec: Object, path: str) -> None:
+def _check_job_spec(faults: Faults, spec: Object, path: str = "spec") -> None:
     for key in ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex"):
         faults.integer(spec, key, f"{path}.{key}")
     faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1, most=LARGEST_INT64)
@@ -94,7 +87,7 @@ KINDS = (
         schema="V1Job",
         status_schema="V1JobStatus",
         defaults=_job_defaults,
-        check=_check_job,
+        check=spec_check(_check_job_spec),
         advice="kailab.model.validation.advice:advise_gang",
         immutable=("spec.selector", "spec.template", "spec.completionMode", "spec.podFailurePolicy"),
         fixed=_fixed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kailab.kinds.kubernetes import SpecCheck, spec_check
 from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import shape
 from kailab.model.validation.fields import Faults
@@ -37,13 +38,11 @@ _RUN_POLICY: dict[str, Check] = {
 }
 
 
-def _check(field: str, known: tuple[str, ...]) -> Callable[[Faults, dict[str, Any]], None]:
+def _check(field: str, known: tuple[str, ...]) -> SpecCheck:
     """A check of the replica specs by role in a field of the spec. ``known``: the roles that the operator's webhook accepts; empty: all."""
 
-    def check(faults: Faults, obj: dict[str, Any]) -> None:
-        spec = faults.mapping(obj, "spec", "spec", required=True)
-        if spec is None:
-            return
+    @spec_check
+    def check(faults: Faults, spec: dict[str, Any]) -> None:
         path = f"spec.{field}"
         roles = faults.mapping(spec, field, path, required=True)
         for role in roles or {}:

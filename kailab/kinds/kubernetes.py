@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from kailab.model.kind import AGE, NAME, Column, Kind, Unread
 from kailab.model.objects import Object
+from kailab.model.validation.fields import Faults
+
+SpecCheck: TypeAlias = Callable[[Faults, Object], None]
 
 
 def _namespace_defaults(obj: Object) -> Object:
@@ -31,6 +35,17 @@ def unread_of_claims(*above: str) -> tuple[Unread, ...]:
         )
         for field in ("volumeName", "selector")
     )
+
+
+def spec_check(check: SpecCheck) -> Callable[[Faults, Object], None]:
+    """The check of a kind that has a spec, from a check of its spec."""
+
+    def check_object(faults: Faults, obj: Object) -> None:
+        spec = faults.mapping(obj, "spec", "spec", required=True)
+        if spec is not None:
+            check(faults, spec)
+
+    return check_object
 
 
 def _core(kind: str, plural: str, *short: str, **parts: Any) -> Kind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kailab.kinds.kubernetes import spec_check
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import shape
@@ -12,10 +13,8 @@ from kailab.model.validation.pods import check_template
 from kailab.model.validation.shapes import COUNT, MAPPING, PODS, TEXT, Check, record, with_spec
 
 
-def _check(faults: Faults, obj: dict[str, Any]) -> None:
-    spec = faults.mapping(obj, "spec", "spec", required=True)
-    if spec is None:
-        return
+@spec_check
+def _check(faults: Faults, spec: dict[str, Any]) -> None:
     faults.integer(spec, "replicas", "spec.replicas")
     path = "spec.leaderWorkerTemplate"
     template = faults.mapping(spec, "leaderWorkerTemplate", path, required=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kailab.kinds.kubernetes import spec_check
 from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import shape
 from kailab.model.validation.fields import Faults
@@ -11,10 +12,8 @@ from kailab.model.validation.pods import check_template
 from kailab.model.validation.shapes import COUNT, FLAG, PODS, TEXT, Check, named, record, table, whole, with_spec
 
 
-def _check_cluster(faults: Faults, obj: dict[str, Any]) -> None:
-    spec = faults.mapping(obj, "spec", "spec", required=True)
-    if spec is None:
-        return
+@spec_check
+def _check_cluster(faults: Faults, spec: dict[str, Any]) -> None:
     head = faults.mapping(spec, "headGroupSpec", "spec.headGroupSpec", required=True)
     if head is not None:
         check_template(faults, head, "spec.headGroupSpec")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kailab.grouping import (
@@ -116,7 +117,7 @@ def test_an_update_keeps_foreign_labels_and_the_resource_version():
 def test_a_podgroup_says_of_its_owner_all_that_was_given(fields):
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u1", **fields}
     made = grouping()
-    made.owner = GroupOwner.of_object(reference)
+    made.owner = msgspec.convert(reference, GroupOwner)
     assert podgroup_object(made)["metadata"]["ownerReferences"] == [reference]
     assert updated_podgroup(stored(made), made, CONFIG) is None
     assert updated_podgroup(stored(grouping()), made, CONFIG)["metadata"]["ownerReferences"] == [reference]

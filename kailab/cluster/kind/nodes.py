@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
-
-from kailab.cluster.protocol import Cluster
-from kailab.errors import ApiError, ConnectError, NotFound
+from kailab.cluster.polling import poll_until
+from kailab.cluster.protocol import Cluster, object_exists
+from kailab.errors import ApiError, ConnectError
 from kailab.model.objects import annotations_of, is_ready, labels_of, name_of, namespace_of
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
@@ -58,22 +57,15 @@ def real_nodes(cluster: Cluster) -> list[dict[str, Any]]:
 
 def _await(seconds: float, reason: Callable[[], str | None]) -> None:
     """Wait until ``reason`` is None."""
-    reasons: list[str] = ["the API server did not answer"]
 
     def look() -> str | None:
-        current = reason()
-        if current is not None:
-            reasons[0] = current
-        return current
+        try:
+            return reason()
+        except ApiError as error:
+            return f"the API server did not answer: {error}"
 
-    try:
-        Retrying(
-            stop=stop_after_delay(seconds),
-            wait=wait_fixed(_PAUSE_SECONDS),
-            retry=retry_if_result(lambda current: current is not None) | retry_if_exception_type(ApiError),
-        )(look)
-    except RetryError as error:
-        raise ConnectError(f"the kind cluster was not ready after {seconds:.0f} s: {reasons[0]}") from error
+    if why := poll_until(look, lambda current: current is None, seconds, pause=_PAUSE_SECONDS):
+        raise ConnectError(f"the kind cluster was not ready after {seconds:.0f} s: {why}")
 
 
 def _not_ready(cluster: Cluster) -> str | None:
@@ -86,11 +78,8 @@ def _not_ready(cluster: Cluster) -> str | None:
 
 def _no_account(cluster: Cluster) -> str | None:
     """A namespace without its default account, which comes a moment after the nodes, refuses pods."""
-    try:
-        cluster.get("ServiceAccount", "default", "default")
-    except NotFound:
-        return "namespace default has no ServiceAccount default yet"
-    return None
+    there = object_exists(cluster, "ServiceAccount", "default", "default")
+    return None if there else "namespace default has no ServiceAccount default yet"
 
 
 def _taint_control_plane(cluster: Cluster, node: dict[str, Any]) -> None:
@@ -109,7 +98,5 @@ def _keep_to(cluster: Cluster, daemons: dict[str, Any], names: list[str]) -> Non
             "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
         }
     }
-    metadata = daemons["metadata"]
-    cluster.patch(
-        "DaemonSet", metadata["name"], metadata["namespace"], {"spec": {"template": {"spec": {"affinity": affinity}}}}
-    )
+    patch = {"spec": {"template": {"spec": {"affinity": affinity}}}}
+    cluster.patch("DaemonSet", name_of(daemons), namespace_of(daemons), patch)

@@ -332,22 +332,16 @@ class Writer:
         match write:
             case CreateWrite(obj):
                 resource = self._resources.of_object(obj)
-                return _Planned(
-                    write, resource, "", [requests.create_request(resource, self.with_marks(obj, resource))]
-                )
+                request = requests.create_request(resource, self.with_marks(obj, resource))
             case UpdateWrite(obj):
                 resource = self._resources.of_object(obj)
-                return _Planned(
-                    write, resource, "", [requests.update_request(resource, self._versioned(obj, resource))]
-                )
+                request = requests.update_request(resource, self._versioned(obj, resource))
             case PatchWrite(kind, name, namespace, patch, sub):
                 resource = self._resources.of(kind)
                 request = requests.patch_request(resource, name, _space(resource, namespace), patch, sub)
-                return _Planned(write, resource, "", [request])
             case DeleteWrite(kind, name, namespace, grace):
                 resource = self._resources.of(kind)
                 request = requests.delete_request(resource, name, _space(resource, namespace), grace)
-                return _Planned(write, resource, "", [request])
             case BindWrite(namespace, pod, node, annotations):
                 resource = self._resources.of("Pod")
                 uid = self._uid(namespace, pod)
@@ -363,9 +357,9 @@ class Writer:
                 uid = self._uid(namespace, pod)
                 stamp = format_time(self._transport.now())
                 disruption = requests.disruption_request(resource, namespace, pod, uid, reason, message, stamp)
-                return _Planned(
-                    write, resource, uid, [disruption, requests.delete_request(resource, pod, namespace, grace, uid)]
-                )
+                deletion = requests.delete_request(resource, pod, namespace, grace, uid)
+                return _Planned(write, resource, uid, [disruption, deletion])
+        return _Planned(write, resource, "", [request])
 
     def _versioned(self, obj: Object, resource: ApiResource) -> Object:
         """With the stored resourceVersion, if the object has none: custom resources require it."""

@@ -47,7 +47,8 @@ def _grove(top: Object, pod: Object, chain: Sequence[Object], context: Context) 
     # After the merge: labels of the top owner count like those of the PodGang.
     _apply_inherited(grouping)
     parents, parent_of = _parents(gang, topology)
-    leaves = [_leaf(gang, spec, index, topology, parent_of) for index, spec in _indexed_groups(gang)]
+    specs = objects(gang, "spec", "podgroups") or ()
+    leaves = [_leaf(gang, spec, index, topology, parent_of) for index, spec in enumerate(specs)]
     grouping.sub_groups = [*parents, *leaves]
     grouping.min_member = sum(leaf.min_member for leaf in leaves)
     # Reversed, so that the first leaf that names a pod wins.
@@ -86,10 +87,6 @@ def _parents(gang: Object, topology: str) -> tuple[list[PlannedSubGroup], dict[s
             constraint = _constraint(config, topology, *_PACKING)
             parents.append(PlannedSubGroup(name, min_sub_group=len(children), topology=constraint))
     return parents, parent_of
-
-
-def _indexed_groups(gang: Object) -> list[tuple[int, dict[str, Any]]]:
-    return list(enumerate(objects(gang, "spec", "podgroups") or ()))
 
 
 def _leaf(

@@ -15,9 +15,9 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping
 from kailab.grouping.families.segments import POD_ANNOTATIONS, SEGMENT_SIZE, annotation, check_count, segment_topology
-from kailab.grouping.family import Context, Family
+from kailab.grouping.family import Context, Family, MakePlan
 from kailab.grouping.fields import integer, mapping, string, title, whole_number
-from kailab.grouping.records import Grouping, GroupingError, Plan, PlannedSubGroup
+from kailab.grouping.records import Grouping, GroupingError, Plan, PlannedSubGroup, no_sub_group
 from kailab.model.objects import is_terminating, labels_of, name_of, namespace_of
 
 _LAUNCHER = "Launcher"
@@ -51,16 +51,8 @@ def _all_replicas(top: Object, field: str, required: Sequence[str]) -> int:
     return total
 
 
-def _tensorflow(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
-    return Plan(distributed_grouping(top, pod, context, "tfReplicaSpecs"))
-
-
-def _xgboost(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
-    return Plan(distributed_grouping(top, pod, context, "xgbReplicaSpecs", ("Master", "Worker")))
-
-
-def _jax(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
-    return Plan(distributed_grouping(top, pod, context, "jaxReplicaSpecs", ("Worker",)))
+def _distributed(replica_specs: str, *required: str) -> MakePlan:
+    return lambda top, pod, chain, context: Plan(distributed_grouping(top, pod, context, replica_specs, required))
 
 
 def _mpi(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
@@ -81,9 +73,9 @@ def _has_launcher(top: Object, context: Context) -> bool:
     return any(not is_terminating(pod) for pod in pods)
 
 
-TENSORFLOW = Family("tensorflow", _tensorflow)
-XGBOOST = Family("xgboost", _xgboost)
-JAX = Family("jax", _jax)
+TENSORFLOW = Family("tensorflow", _distributed("tfReplicaSpecs"))
+XGBOOST = Family("xgboost", _distributed("xgbReplicaSpecs", "Master", "Worker"))
+JAX = Family("jax", _distributed("jaxReplicaSpecs", "Worker"))
 MPI = Family("mpi", _mpi, per_owner=False)
 
 
@@ -103,7 +95,7 @@ def _pytorch(top: Object, pod: Object, chain: Sequence[Object], context: Context
     masters = integer(specs, "Master", "replicas") or 0
     if masters:
         grouping.sub_groups.append(PlannedSubGroup("master", masters))
-    worker_segment: Callable[[Object], str] = _no_worker_group
+    worker_segment: Callable[[Object], str] = no_sub_group
     if "Worker" in specs:
         least = max(0, grouping.min_member - masters)
         workers, worker_segment = _worker_groups(top, pod, specs, least)
@@ -128,7 +120,7 @@ def _worker_groups(
     size = whole_number(size_text, f"{title(top)}: annotation {SEGMENT_SIZE}", least=1) if size_text else 0
     segments = -(-workers // size) if size else 0
     if not segments:
-        return [PlannedSubGroup("worker", least)], _one_worker_group
+        return [PlannedSubGroup("worker", least)], lambda member: "worker"
     check_count(segments)
     topology = segment_topology(pod, template, top)
     groups = [PlannedSubGroup("worker", min_sub_group=segments)]
@@ -149,14 +141,6 @@ def _replica_index(pod: Object) -> int:
     if text is None:
         raise GroupingError(f"{title(pod)} lacks the label {_REPLICA_INDEX}")
     return whole_number(text, f"{title(pod)}: label {_REPLICA_INDEX}", least=0)
-
-
-def _one_worker_group(pod: Object) -> str:
-    return "worker"
-
-
-def _no_worker_group(pod: Object) -> str:
-    return ""
 
 
 PYTORCH = Family("pytorch", _pytorch, pod_annotations=POD_ANNOTATIONS)

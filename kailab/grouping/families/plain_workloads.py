@@ -33,7 +33,7 @@ from kailab.grouping.default import (
     pod_group_name,
     reference_to,
 )
-from kailab.grouping.family import Context, Family
+from kailab.grouping.family import Context, Family, MakePlan
 from kailab.grouping.fields import group_version, integer, title, whole_number
 from kailab.grouping.records import Grouping, GroupingError, Plan
 from kailab.model.kinds import api_version_of
@@ -54,12 +54,8 @@ def _default(top: Object, pod: Object, chain: Sequence[Object], context: Context
     return Plan(default_grouping(top, pod, chain, context))
 
 
-def _notebook(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
-    return Plan(default_grouping(top, pod, (), context, BUILD))
-
-
-def _spot_request(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
-    return Plan(default_grouping(top, pod, (), context, INFERENCE))
+def _with_class(priority_class: str) -> MakePlan:
+    return lambda top, pod, chain, context: Plan(default_grouping(top, pod, (), context, priority_class))
 
 
 def _aml_job(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
@@ -72,8 +68,8 @@ def _aml_job(top: Object, pod: Object, chain: Sequence[Object], context: Context
 
 
 DEFAULT = Family("default", _default)
-NOTEBOOK = Family("notebook", _notebook)
-SPOT_REQUEST = Family("spotrequest", _spot_request)
+NOTEBOOK = Family("notebook", _with_class(BUILD))
+SPOT_REQUEST = Family("spotrequest", _with_class(INFERENCE))
 AML_JOB = Family("amljob", _aml_job)
 
 

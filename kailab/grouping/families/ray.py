@@ -45,10 +45,6 @@ def _plan_with(cluster_of: Callable[[Object, Context], Object]) -> MakePlan:
     return plan
 
 
-def _itself(top: Object, context: Context) -> Object:
-    return top
-
-
 def _named_in_status(*paths: tuple[str, ...]) -> Callable[[Object, Context], Object]:
     def cluster_of(top: Object, context: Context) -> Object:
         name = next(filter(None, (string(top, "status", *path) for path in paths)), None)
@@ -109,7 +105,7 @@ def _is_legacy(namespace: str, name: str, context: Context) -> bool:
     return existing is not None and name_of(existing) == name and not existing["spec"].get("subGroups")
 
 
-RAY_CLUSTER = Family("raycluster", _plan_with(_itself))
+RAY_CLUSTER = Family("raycluster", _plan_with(lambda top, context: top))
 RAY_JOB = Family("rayjob", _plan_with(_named_in_status(("rayClusterName",))), per_owner=False)
 RAY_SERVICE = Family(
     "rayservice",
