@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from kailab.cluster.built_images import NODE_COMMAND, NodeImageStore
+from kailab.cluster.kind.docker import has_image
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 
 
@@ -32,3 +34,10 @@ def connected(kubeconfig: Path, name: str = "controlplane") -> Iterator[Kubernet
         yield cluster
     finally:
         cluster.close()
+
+
+def image_reason(image: str) -> str | None:
+    """Why an image can't be used without pulling it; None: it can."""
+    if has_image(image) or NodeImageStore().find(image) is not None:
+        return None
+    return f"the Docker engine has no node image {image}; `{NODE_COMMAND}` in kailab's source builds one"

@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -34,60 +34,41 @@ NODE_COMMAND = "python -m tools.images kind build"
 VCLUSTER_COMMAND = "python -m tools.images vcluster build"
 
 
-class ImageRecord(Protocol):
-    """What all records have. ``name``: with its tag; ``sha256``, ``megabytes``: of the archive; ``created``: UTC;
-    ``recipe``: of the kailab that built it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def kubernetes(self) -> str: ...
-    @property
-    def sha256(self) -> str: ...
-    @property
-    def megabytes(self) -> int: ...
-    @property
-    def created(self) -> str: ...
-    @property
-    def recipe(self) -> int: ...
-
-
-class NodeImage(msgspec.Struct, frozen=True, kw_only=True):
-    """See ``ImageRecord``. ``layer``: the sha256 of its only layer, unpacked, by which an image in a Docker engine is
-    known to be this one; ``packages``: Debian's, with versions; ``checksums``: of the programs and of kind's files;
-    ``images``: those in it, by the names that kubeadm asks for."""
+class BuiltImage(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that was built here. ``name``: with its tag; ``layer``: the sha256 of its only layer, unpacked; ``sha256``, ``megabytes``:
+    of the archive; ``created``: UTC; ``checksums``: of the programs in it, and of kind's files; ``recipe``: of the kailab that built it."""
 
     name: str
     kubernetes: str
-    kind: str
     layer: str
     sha256: str
     megabytes: int
     created: str
+    checksums: Mapping[str, str]
+    recipe: int
+
+
+class NodeImage(BuiltImage, frozen=True, kw_only=True):
+    """Of kind nodes. By its ``layer`` an image in a Docker engine is known to be this one. ``packages``: Debian's, with versions;
+    ``images``: those in it, by the names that kubeadm asks for."""
+
+    kind: str
     suite: str
     mirror: str
     packages: Mapping[str, str]
-    checksums: Mapping[str, str]
     images: tuple[str, ...]
     recipe: int = NODE_RECIPE
 
 
-class VclusterImage(msgspec.Struct, frozen=True, kw_only=True):
-    """See ``ImageRecord``. ``layer``: the sha256 of its only layer, unpacked; ``versions``, ``checksums``: of the programs in it."""
+class VclusterImage(BuiltImage, frozen=True, kw_only=True):
+    """Of virtual control planes. ``versions``: of the programs in it."""
 
-    name: str
-    kubernetes: str
     vcluster: str
-    layer: str
-    sha256: str
-    megabytes: int
-    created: str
     versions: Mapping[str, str]
-    checksums: Mapping[str, str]
     recipe: int = VCLUSTER_RECIPE
 
 
-Image = TypeVar("Image", bound=ImageRecord)
+Image = TypeVar("Image", bound=BuiltImage)
 
 
 class ImageStore(Generic[Image]):

@@ -181,15 +181,14 @@ KINDS = (
         namespaced=False,
         schedules_nothing=True,
     ),
-    _of("rbac.authorization.k8s.io", "Role", "roles", schedules_nothing=True),
-    _of("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", schedules_nothing=True),
-    _of("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False, schedules_nothing=True),
-    _of(
-        "rbac.authorization.k8s.io",
-        "ClusterRoleBinding",
-        "clusterrolebindings",
-        namespaced=False,
-        schedules_nothing=True,
+    *(
+        _of("rbac.authorization.k8s.io", kind, f"{kind.lower()}s", namespaced=namespaced, schedules_nothing=True)
+        for kind, namespaced in (
+            ("Role", True),
+            ("RoleBinding", True),
+            ("ClusterRole", False),
+            ("ClusterRoleBinding", False),
+        )
     ),
     _of(
         "autoscaling",

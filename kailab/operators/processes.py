@@ -19,10 +19,10 @@ from kailab.cluster.base_objects import namespace
 from kailab.cluster.controlplane.ports import free_ports, is_free_everywhere
 from kailab.cluster.install import CRD, await_established
 from kailab.cluster.polling import write_until_answered
-from kailab.cluster.protocol import Cluster
+from kailab.cluster.protocol import Cluster, object_exists
 from kailab.cluster.writes import CreateWrite
 from kailab.components import ComponentManifests, DamagedComponent, MissingComponents, find_addon
-from kailab.errors import ConnectError, KailabError, NotFound, Unavailable
+from kailab.errors import ConnectError, KailabError, Unavailable
 from kailab.model.objects import Object, name_of
 from kailab.model.private_files import make_folder
 from kailab.operators.launching import OperatorSite
@@ -39,11 +39,12 @@ if TYPE_CHECKING:
 def apply_kustomization(manifests: ComponentManifests, folder: str) -> list[Object]:
     """The objects of a folder with a ``kustomization.yaml``, patched. Raises DamagedComponent for files that can't be read."""
     (recipe,) = manifests.objects(f"{folder}/kustomization.yaml")
-    result = [one for file in recipe.get("resources") or () for one in manifests.objects(posixpath.join(folder, file))]
+    files = [posixpath.join(folder, file) for file in recipe.get("resources") or ()]
+    result = [obj for file in files for obj in manifests.objects(file)]
     for patch in recipe.get("patches") or ():
         file, target = posixpath.join(folder, patch["path"]), patch.get("target") or {}
-        operations = [one for document in manifests.documents(file) for one in document]
-        result = [apply_json_patch(one, operations, file) if _matches(one, target) else one for one in result]
+        operations = [operation for document in manifests.documents(file) for operation in document]
+        result = [apply_json_patch(obj, operations, file) if _matches(obj, target) else obj for obj in result]
     return result
 
 
@@ -73,12 +74,7 @@ def _steps(path: str) -> Iterator[str]:
 
 def _matches(obj: Object, target: Mapping[str, str]) -> bool:
     group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
-    own = {
-        "group": group,
-        "version": version,
-        "kind": obj.get("kind"),
-        "name": obj.get("metadata", {}).get("name"),
-    }
+    own = {"group": group, "version": version, "kind": obj.get("kind"), "name": name_of(obj)}
     return all(own.get(key) == value for key, value in target.items())
 
 
@@ -201,20 +197,18 @@ class _Wiring:
             self._cluster.apply(server.secret(operator.namespace, operator.secret))
         # Operators with a Secret look for the names of their own kustomization. Names of the others are not unique.
         prefix = "" if operator.secret else f"{self._name}-"
-        for one in server.called(apply_kustomization(self._addon.manifests, operator.webhooks), prefix):
-            self._cluster.apply(one)
+        for webhook in server.called(apply_kustomization(self._addon.manifests, operator.webhooks), prefix):
+            self._cluster.apply(webhook)
 
 
 def define_kind(cluster: Cluster, definition: Object) -> None:
     """Create a CRD unless it exists. A busy server may take longer for a large one (some have 900 kB) than the timeout of a request.
     Raises ApiError."""
-    try:
-        cluster.get(CRD, name_of(definition))
-    except NotFound:
+    if not object_exists(cluster, CRD, name_of(definition)):
         # Created, not applied: the annotation of an apply holds the whole object, and some exceed its size limit.
         (outcome,) = write_until_answered(cluster, [CreateWrite(definition)], _DEFINE_SECONDS)
         if outcome.error is not None:
-            raise outcome.error from None
+            raise outcome.error
 
 
 @contextmanager

@@ -5,9 +5,10 @@ The name of an operator is that of the add-on (``kailab.components.ADDONS``) wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from kailab.components.pins import ADDONS
@@ -114,15 +115,9 @@ def choose_operators(names: str) -> tuple[str, ...]:
             raise InputError(f"there is no operator {name!r}; there are {', '.join(OPERATORS)}")
     wanted = set(chosen).union(*(OPERATORS[name].needs for name in chosen))
     result = tuple(name for name in OPERATORS if name in wanted)
-    for one, other, kinds in _collisions(result):
-        raise InputError(
-            f"{one} and {other} can't run together: both make the pods of {', '.join(kinds)}; leave one out"
-        )
+    for name, other in combinations(result, 2):
+        if both := [kind for kind in OPERATORS[name].kinds if kind in OPERATORS[other].kinds]:
+            raise InputError(
+                f"{name} and {other} can't run together: both make the pods of {', '.join(both)}; leave one out"
+            )
     return result
-
-
-def _collisions(names: tuple[str, ...]) -> Iterator[tuple[str, str, list[str]]]:
-    for at, one in enumerate(names):
-        for other in names[at + 1 :]:
-            if both := [kind for kind in OPERATORS[one].kinds if kind in OPERATORS[other].kinds]:
-                yield one, other, both

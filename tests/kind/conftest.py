@@ -5,13 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from kailab.cluster.built_images import NODE_COMMAND, NodeImageStore
 from kailab.cluster.kind import KindPlane, kind_reason
-from kailab.cluster.kind.docker import has_image
 from kailab.cluster.kind.options import choose_options
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.components import ComponentSet, MissingComponents, find_components
-from tests.planes import connected, taken_down
+from tests.planes import connected, image_reason, taken_down
 
 REQUIRED = "KAILAB_REQUIRE_KIND"
 
@@ -27,9 +25,9 @@ def kind_here() -> None:
     reason = kind_reason()
     if reason is not None:
         _give_up(f"no kind cluster can be made here: {reason}")
-    image = choose_options().image
-    if not has_image(image) and NodeImageStore().find(image) is None:
-        _give_up(f"the Docker engine has no node image {image}; `{NODE_COMMAND}` in kailab's source builds one")
+    reason = image_reason(choose_options().image)
+    if reason is not None:
+        _give_up(reason)
 
 
 @pytest.fixture(scope="session")

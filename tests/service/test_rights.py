@@ -217,10 +217,10 @@ def used(live, monkeypatch) -> set[Right]:
         if found is not None:
             used.add(found)
 
-    async def noting(self, method, path, *more):
+    async def noting(self, request, tries):
         if self.connection.configuration.host and self is not live.transport:
-            note(method, path)
-        return await once(self, method, path, *more)
+            note(request.method, request.path)
+        return await once(self, request, tries)
 
     def watching(self, path):
         if self is not live.transport:

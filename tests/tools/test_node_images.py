@@ -255,8 +255,9 @@ def test_an_image_in_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(ConnectError, match="another image of the name"):
             load_built_image(msgspec.structs.replace(image, layer="sha256:2"), told.append)
     finally:
-        subprocess.run(["docker", "image", "rm", image.name], check=True, capture_output=True)
+        docker.remove_image(image.name)
     assert not docker.has_image(image.name)
+    docker.remove_image(image.name)
 
 
 def test_kinds_own_files_come_from_its_module(tmp_path: Path) -> None:

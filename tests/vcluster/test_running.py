@@ -11,14 +11,13 @@ import pytest
 from kailab.cluster.built_images import VclusterImageStore
 from kailab.cluster.controlplane.supervision import processes_of
 from kailab.cluster.kind import KindPlane, kind_reason
-from kailab.cluster.kind.docker import image_reason
 from kailab.cluster.kind.options import choose_options
 from kailab.cluster.vcluster import find_tools, tools_reason
 from kailab.components import ComponentSet
 from kailab.errors import InputError
 from kailab.lab import Lab, expect
 from kailab.lab.venues import open_venue
-from tests.planes import connected, taken_down
+from tests.planes import connected, image_reason, taken_down
 
 pytestmark = pytest.mark.slow
 

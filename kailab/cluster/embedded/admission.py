@@ -5,8 +5,8 @@ A RuntimeClass adds its overhead and its node selector to the pods that name it.
 pod whose class does not exist. Here such a pod is admitted, because work is often tried without the classes of its
 cluster, and ``kailab.lab.references`` reports the missing class.
 
-Users submit thousands of equal jobs, and the PodGroups of their pods differ only in name. ``AdmissionCache`` reuses the
-result of the first for all objects that are equal apart from their metadata.
+Users submit thousands of equal jobs, and the PodGroups of their pods differ only in name. The result of the first is
+reused for all objects that are equal apart from their metadata.
 """
 
 from __future__ import annotations
@@ -69,34 +69,17 @@ _METADATA = frozenset(("name", "generateName", "namespace", "labels", "annotatio
 _OWNER = frozenset(("apiVersion", "kind", "name", "uid", "controller"))
 
 
-class AdmissionCache:
-    """Admitted objects without their metadata, by the content they were submitted with."""
-
-    def __init__(self) -> None:
-        self._admitted: dict[bytes, Object] = {}
-
-    @staticmethod
-    def content_of(kind: str, obj: Object) -> bytes | None:
-        """The submitted content of an object without its metadata; None if the result depends on more than that."""
-        known = KINDS.get(kind)
-        if known is None or not known.spec_alone or not obj["metadata"].keys() <= _METADATA:
-            return None
-        owners = owner_references(obj)
-        if type(owners) not in (list, tuple) or any(
-            type(owner) is not dict or not owner.keys() <= _OWNER for owner in owners
-        ):
-            return None
-        return content_key(kind, [(field, value) for field, value in obj.items() if field != "metadata"])
-
-    def of(self, content: bytes) -> Object | None:
-        """The admitted content for this submitted content; None if it was not admitted before."""
-        return self._admitted.get(content)
-
-    def take(self, content: bytes, admitted: Object) -> None:
-        """Record the admitted object for a submitted content."""
-        if len(self._admitted) >= _MOST:
-            self._admitted.clear()
-        self._admitted[content] = {field: value for field, value in admitted.items() if field != "metadata"}
+def _content_of(kind: str, obj: Object) -> bytes | None:
+    """The submitted content of an object without its metadata; None if the result of admission depends on more than that."""
+    known = KINDS.get(kind)
+    if known is None or not known.spec_alone or not obj["metadata"].keys() <= _METADATA:
+        return None
+    owners = owner_references(obj)
+    if type(owners) not in (list, tuple) or any(
+        type(owner) is not dict or not owner.keys() <= _OWNER for owner in owners
+    ):
+        return None
+    return content_key(kind, [(field, value) for field, value in obj.items() if field != "metadata"])
 
 
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
@@ -113,7 +96,7 @@ class Admission:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._before = AdmissionCache()
+        self._admitted: dict[bytes, Object] = {}  # without metadata, by the content they were submitted with
 
     def identify(self, obj: Any) -> tuple[str, str, str]:
         """(kind key, namespace, name) of a submitted object; the name is "" if it has a generateName. Raises Invalid."""
@@ -152,14 +135,16 @@ class Admission:
         # Kinds that kailab does not know keep the status they are created with.
         if "status" in obj and (known := KINDS.get(kind)) is not None and not known.keeps_status:
             obj = {key: value for key, value in obj.items() if key != "status"}
-        content = AdmissionCache.content_of(kind, obj)
+        content = _content_of(kind, obj)
         if content is not None and (alike := self._as_before(kind, obj, content)) is not None:
             return alike
         admitted = self._checked(kind, obj, name)
         if kind == "Pod" and (spec := with_runtime_class(self._store, admitted["spec"], name)) is not admitted["spec"]:
             admitted = {**admitted, "spec": spec}
         if content is not None:
-            self._before.take(content, admitted)
+            if len(self._admitted) >= _MOST:
+                self._admitted.clear()
+            self._admitted[content] = {field: value for field, value in admitted.items() if field != "metadata"}
         # After validation, because this relies on the shape of the spec.
         if kind in ("ResourceClaim", "ResourceClaimTemplate"):
             self._administrative(kind, admitted, name)
@@ -167,7 +152,7 @@ class Admission:
 
     def _as_before(self, kind: str, obj: Object, content: bytes) -> Object | None:
         """A new object made from the cache; None if its content is not there, or its metadata has a fault."""
-        admitted = self._before.of(content)
+        admitted = self._admitted.get(content)
         if admitted is None:
             return None
         metadata = strip_nulls(obj["metadata"])

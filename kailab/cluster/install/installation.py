@@ -15,9 +15,9 @@ import tenacity
 from kailab.cluster.base_objects import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace, priority_class
 from kailab.cluster.install.definitions import crds
 from kailab.cluster.polling import poll_until
-from kailab.cluster.protocol import Cluster, Object, find_object
+from kailab.cluster.protocol import Cluster, Object, find_object, object_exists
 from kailab.errors import AlreadyExists, Conflict, ConnectError, NotFound
-from kailab.model.objects import condition_of, has_condition, is_terminating, labels_of, name_of
+from kailab.model.objects import condition_of, conditions_of, has_condition, is_terminating, labels_of, name_of
 
 INSTALLED_BY = "kailab.dev/installed-by"
 LOOKED_AT = "kailab.dev/looked-at"
@@ -31,13 +31,12 @@ Tell: TypeAlias = Callable[[str], None]
 T = TypeVar("T")
 
 
-def install(cluster: Cluster, tell: Tell | None = None) -> None:
+def install(cluster: Cluster, tell: Tell = lambda _: None) -> None:
     """Create KAI's kinds, priority classes and namespaces where they are missing.
 
     ``tell``: gets a line for each object that is created, updated, or found different from kailab's. Raises
     ConnectError for kinds that exist in another version only, or that the server does not establish.
     """
-    say = tell or _silent
     definitions = crds()
     existing = {name: _settled(cluster, name) for name in map(name_of, definitions)}
     for crd in definitions:  # all of them first: an unusable cluster stays unchanged
@@ -46,17 +45,17 @@ def install(cluster: Cluster, tell: Tell | None = None) -> None:
         if present is not None and not _is_ours(present):
             _check_version(present, crd)
     for crd in definitions:
-        _define(cluster, crd, existing[name_of(crd)], say)
+        _define(cluster, crd, existing[name_of(crd)], tell)
     # An API server takes a moment before it serves a kind whose definition it has accepted.
     await_established(cluster, map(name_of, definitions))
     for name, value in KAI_PRIORITY_CLASSES.items():
-        _provide(cluster, "PriorityClass", priority_class(name, value), say)
+        _provide(cluster, "PriorityClass", priority_class(name, value), tell)
         # A PriorityClass's value is immutable: the existing one is reported and used.
         there_value = cluster.get("PriorityClass", name)["value"]
         if there_value != value:
-            say(f"PriorityClass {name} has the value {there_value} here; with KAI it is {value}")
+            tell(f"PriorityClass {name} has the value {there_value} here; with KAI it is {value}")
     for name in KAI_NAMESPACES:
-        _provide(cluster, "Namespace", namespace(name), say)
+        _provide(cluster, "Namespace", namespace(name), tell)
 
 
 def installed(cluster: Cluster) -> list[tuple[str, str]]:
@@ -70,19 +69,18 @@ def installed(cluster: Cluster) -> list[tuple[str, str]]:
     ]
 
 
-def uninstall(cluster: Cluster, tell: Tell | None = None) -> None:
+def uninstall(cluster: Cluster, tell: Tell = lambda _: None) -> None:
     """Remove what ``install`` created, and with the kinds all their objects; wait until it is gone.
 
     Raises ConnectError for what does not go (a finalizer may hold something in it).
     """
-    say = tell or _silent
     objects = installed(cluster)
     for kind, name in objects:
         try:
             cluster.delete(kind, name)
         except NotFound:
             continue
-        say(f"removed {kind} {name}")
+        tell(f"removed {kind} {name}")
     left = _await(
         lambda: [remaining for kind, name in objects if (remaining := _going(cluster, kind, name))], GOING_SECONDS
     )
@@ -112,18 +110,18 @@ def _going(cluster: Cluster, kind: str, name: str) -> str:
 def await_established(cluster: Cluster, names: Iterable[str]) -> None:
     """Wait until the server has established these CRDs. Raises ConnectError for one that it does not."""
     wanted = list(names)
-    missing = _await(lambda: [name for name in wanted if not _established(find_object(cluster, CRD, name))])
+
+    def left() -> list[str]:
+        return [name for name in wanted if not has_condition(find_object(cluster, CRD, name) or {}, "Established")]
+
+    missing = _await(left)
     if missing:
         crd = find_object(cluster, CRD, missing[0]) or {}
-        conditions = (crd.get("status") or {}).get("conditions") or ()
-        why = "; ".join(f"{c['type']}={c['status']}: {c.get('message', '')}" for c in conditions) or "no conditions yet"
+        states = [f"{c['type']}={c['status']}: {c.get('message', '')}" for c in conditions_of(crd)]
+        why = "; ".join(states) or "no conditions yet"
         raise ConnectError(
             f"{cluster.name}: {CRD} {missing[0]} was not established in {PATIENCE_SECONDS:.0f} s ({why})"
         )
-
-
-def _silent(_: str) -> None:
-    pass
 
 
 def _is_ours(obj: Object) -> bool:
@@ -131,8 +129,7 @@ def _is_ours(obj: Object) -> bool:
 
 
 def _ours(obj: Object) -> Object:
-    metadata = obj["metadata"]
-    return {**obj, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), INSTALLED_BY: OWNER}}}
+    return {**obj, "metadata": {**obj["metadata"], "labels": {**labels_of(obj), INSTALLED_BY: OWNER}}}
 
 
 def _settled(cluster: Cluster, name: str) -> Object | None:
@@ -155,7 +152,7 @@ def _check_version(existing: Object, wanted: Object) -> None:
         )
 
 
-def _define(cluster: Cluster, crd: Object, existing: Object | None, say: Tell) -> None:
+def _define(cluster: Cluster, crd: Object, existing: Object | None, tell: Tell) -> None:
     name = name_of(crd)
     if existing is None:
         try:
@@ -165,27 +162,20 @@ def _define(cluster: Cluster, crd: Object, existing: Object | None, say: Tell) -
             if present is not None and not _is_ours(present):
                 _check_version(present, crd)
         else:
-            say(f"created {CRD} {name}")
+            tell(f"created {CRD} {name}")
     elif _is_ours(existing):
         # Replaced, not merged: fields that an older kailab wrote and this one does not must go.
         after = cluster.update({**crd, "metadata": existing["metadata"]})
         if after["metadata"]["resourceVersion"] != existing["metadata"]["resourceVersion"]:
-            say(f"configured {CRD} {name}")
+            tell(f"configured {CRD} {name}")
 
 
-def _provide(cluster: Cluster, kind: str, obj: Object, say: Tell) -> None:
+def _provide(cluster: Cluster, kind: str, obj: Object, tell: Tell) -> None:
     name = name_of(obj)
-    if find_object(cluster, kind, name) is not None:
-        return
-    try:
-        cluster.create(_ours(obj))
-    except AlreadyExists:
-        return
-    say(f"created {kind} {name}")
-
-
-def _established(crd: Object | None) -> bool:
-    return has_condition(crd or {}, "Established")
+    if not object_exists(cluster, kind, name):
+        with suppress(AlreadyExists):
+            cluster.create(_ours(obj))
+            tell(f"created {kind} {name}")
 
 
 def _await(left: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:

@@ -69,6 +69,12 @@ def image_layers(image: str) -> list[str]:
     return _answer("image", "inspect", "--format", layers, image, refused=refused).split()
 
 
+def remove_image(image: str) -> None:
+    """An image that does not exist counts as removed. Raises ConnectError, for example while a container uses it."""
+    if has_image(image):
+        _answer("image", "rm", image, refused=f"{image}: docker can't remove it", seconds=PULL_SECONDS)
+
+
 def node_containers(cluster: str, *, running: bool = False) -> list[str]:
     """Names of the containers that are nodes of a kind cluster; ``running``: only those that run. Raises ConnectError."""
     which = () if running else ("--all",)

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import dropwhile, pairwise
 from pathlib import Path
-from typing import IO
 
 from kailab.cluster.controlplane.supervision import MARK
 from kailab.cluster.kind.docker import raise_if_unavailable
@@ -159,21 +158,18 @@ class KindCommand:
             # Appended: the output of an earlier try is not this one's.
             begin = out.tell()
             try:
-                code = _wait_for([sys.executable, "-m", __name__, action, name, *options], folder, out, seconds)
+                command = [sys.executable, "-m", __name__, action, name, *options]
+                # A command that takes too long is ended with its children, as kind would go on without its parent. They have the
+                # mark of the folder's processes, so that they are found even if this process can't end them.
+                marked = {**os.environ, MARK: str(folder)}
+                with process_group(command, cwd=folder, env=marked, stdout=out, stderr=out) as child:
+                    code = child.wait(seconds)
             except subprocess.TimeoutExpired as error:
                 raise ConnectError(f"kind cluster {name!r}: {action} took over {seconds:.0f} s") from error
             out.seek(begin)
             output = out.read().decode("utf-8", errors="replace")
         if code != 0:
             raise ConnectError(f"kind cluster {name!r}: {action} failed: {failure_reason(output)}")
-
-
-def _wait_for(command: list[str], folder: Path, out: IO[bytes], seconds: float) -> int:
-    """Wait for a command. Returns its exit code. A command that takes too long is ended with its children, as kind
-    would go on without its parent. They have the mark of the folder's processes, so that they are found even if this
-    process can't end them."""
-    with process_group(command, cwd=folder, env={**os.environ, MARK: str(folder)}, stdout=out, stderr=out) as child:
-        return child.wait(seconds)
 
 
 @contextmanager

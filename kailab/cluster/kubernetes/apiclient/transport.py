@@ -139,7 +139,7 @@ class RequestLimit:
         except asyncio.CancelledError:
             # The place was given at the same moment: pass it on to the next one waiting.
             if place.done() and not place.cancelled():
-                self._leave()
+                self.leave()
             raise
 
     def answered(self, seconds: float, now: float) -> None:
@@ -153,16 +153,12 @@ class RequestLimit:
         # The limit grows only while it is fully used, by about one a round trip, as in TCP's congestion avoidance.
         elif self.under_way >= int(self.limit):
             self.limit = min(MOST, self.limit + 1 / self.limit)
-        self._leave()
+        self.leave()
 
     def record_overload(self, now: float) -> None:
         """The server refused for overload, or did not answer."""
         self._shrink(now, LEAST)
-        self._leave()
-
-    def release(self) -> None:
-        """The request was not sent after all."""
-        self._leave()
+        self.leave()
 
     def _shrink(self, now: float, least: float) -> None:
         # Requests that are under way together fail together, which counts once.
@@ -170,7 +166,8 @@ class RequestLimit:
             self._shrunk_at = now
             self.limit = max(least, self.limit * 2 / 3)
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """A request is over, or was not sent after all."""
         self.under_way -= 1
         while self._waiting and self.under_way < int(self.limit):
             place = self._waiting.popleft()
@@ -252,6 +249,22 @@ class HttpAnswer(NamedTuple):
     body: bytes
     tries: int = 1
     doubtful: bool = False
+
+
+class _HttpRequest(NamedTuple):
+    """A request as it is sent. ``patience``: seconds for which it may be repeated. ``brief``: it is not repeated once it timed out."""
+
+    method: str
+    path: str
+    body: bytes | None
+    content: str
+    accept: str
+    patience: float
+    brief: bool
+
+    @property
+    def title(self) -> str:
+        return f"{self.method} {self.path.partition('?')[0]}"
 
 
 class NoAnswer(Unavailable):
@@ -369,29 +382,21 @@ class Transport:
         not repeated."""
         if self.dry_run and method != "GET":
             path += ("&" if "?" in path else "?") + "dryRun=All"
+        request = _HttpRequest(method, path, body, content, accept, patience, brief)
         try:
-            return await self._once(method, path, body, content, accept, 1, 0.0 if brief else patience)
+            return await self._once(request, 1)
         except _Again as trouble:
             # A brief request that timed out is not repeated: its chain would wait as long again.
             if patience <= 0 or (brief and trouble.own and trouble.answer is None):
-                return self._give_up(trouble, method, path, trouble.sent)
-            return await self._persist(method, path, body, content, accept, patience, trouble, brief)
+                return self._give_up(trouble, request, trouble.sent)
+            return await self._persist(request, trouble)
 
-    async def _persist(
-        self,
-        method: str,
-        path: str,
-        body: bytes | None,
-        content: str,
-        accept: str,
-        patience: float,
-        first: _Again,
-        brief: bool,
-    ) -> HttpAnswer:
+    async def _persist(self, request: _HttpRequest, first: _Again) -> HttpAnswer:
         tries = 1
         last = first
         sent = first.sent
-        _log.debug("%s %s: attempt 1 failed and is retried for up to %g s: %s", method, path, patience, first)
+        title = f"{request.method} {request.path}"
+        _log.debug("%s: attempt 1 failed and is retried for up to %g s: %s", title, request.patience, first)
 
         def pause(state: tenacity.RetryCallState) -> float:
             if last.after is not None:
@@ -399,17 +404,17 @@ class Transport:
             return random.uniform(0.5, 1.0) * min(0.1 * 2**state.attempt_number, 3.0)
 
         def enough(state: tenacity.RetryCallState) -> bool:
-            return brief and last.own and (last.answer is None or tries >= BRIEF_TRIES)
+            return request.brief and last.own and (last.answer is None or tries >= BRIEF_TRIES)
 
         async def again() -> HttpAnswer:
             nonlocal tries, last, sent
             tries += 1
             try:
-                answer = await self._once(method, path, body, content, accept, tries, 0.0 if brief else patience)
+                answer = await self._once(request, tries)
             except _Again as trouble:
                 last = trouble
                 sent = sent or trouble.sent
-                _log.debug("%s %s: attempt %d failed: %s", method, path, tries, trouble)
+                _log.debug("%s: attempt %d failed: %s", title, tries, trouble)
                 raise
             # Not sent this time, because of a lost lease or a bad certificate; an earlier try may have been carried
             # out.
@@ -421,41 +426,40 @@ class Transport:
         await asyncio.sleep(first.after if first.after is not None else random.uniform(0.05, 0.15))
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(_Again),
-            stop=lambda state: enough(state) or tenacity.stop_after_delay(patience)(state),
+            stop=lambda state: enough(state) or tenacity.stop_after_delay(request.patience)(state),
             wait=pause,
             reraise=True,
         )
         try:
             return await retrying(again)
         except _Again as trouble:
-            return self._give_up(trouble, method, path, sent)
+            return self._give_up(trouble, request, sent)
 
-    def _give_up(self, trouble: _Again, method: str, path: str, sent: bool) -> HttpAnswer:
+    def _give_up(self, trouble: _Again, request: _HttpRequest, sent: bool) -> HttpAnswer:
         if trouble.answer is not None:
             return trouble.answer._replace(doubtful=sent)
-        error = NoAnswer(f"{self.connection.server} does not answer {method} {path.partition('?')[0]}: {trouble}")
+        error = NoAnswer(f"{self.connection.server} does not answer {request.title}: {trouble}")
         error.doubtful, error.own = sent, trouble.own
         raise error
 
-    async def _once(
-        self, method: str, path: str, body: bytes | None, content: str, accept: str, tries: int, patience: float
-    ) -> HttpAnswer:
+    async def _once(self, request: _HttpRequest, tries: int) -> HttpAnswer:
         session = await self._ready()
-        headers = {"Accept": accept, **self._headers}
+        method, body, patience = request.method, request.body, 0.0 if request.brief else request.patience
+        headers = {"Accept": request.accept, **self._headers}
         if body is not None:
-            headers["Content-Type"] = content
+            headers["Content-Type"] = request.content
         await self.pressure.enter()
         guarded = None
         if method != "GET" and self.may_write is not None:
             # Asked after the wait for a place, in which the lease may have run out. The body asks again.
             if not self.may_write():
-                raise self._withheld(method, path)
+                raise self._withheld(request)
             guarded = GuardedBody(body or b"", self.may_write)
         begun = time.monotonic()
         try:
             async with session.request(
                 method,
-                self._url(path),
+                self._url(request.path),
                 data=body if guarded is None else guarded,
                 headers=headers,
                 ssl=self._tls or True,
@@ -467,7 +471,7 @@ class Transport:
                 data = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if guarded is not None and guarded.withheld:
-                raise self._withheld(method, path) from None
+                raise self._withheld(request) from None
             self.pressure.record_overload(time.monotonic())
             self.answers.count(method, 0)
             if isinstance(error, aiohttp.ClientSSLError):  # waiting does not cure a certificate
@@ -495,9 +499,9 @@ class Transport:
             raise _Again(f"HTTP {code}", after, answer, own=code in _OWN, sent=code != 429)
         return answer
 
-    def _withheld(self, method: str, path: str) -> Unavailable:
-        self.pressure.release()
-        return Unavailable(f"not sent, {method} {path.partition('?')[0]}: this process may not write any more")
+    def _withheld(self, request: _HttpRequest) -> Unavailable:
+        self.pressure.leave()
+        return Unavailable(f"not sent, {request.title}: this process may not write any more")
 
     def stream(self, path: str) -> Any:
         """A request whose answer is read as it arrives: an ``async with``. The whole of it has no time limit."""
