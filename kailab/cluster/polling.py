@@ -82,13 +82,9 @@ def write_until_answered(
             done = isinstance(outcome.error, AlreadyExists | NotFound) and number in doubtful
             outcomes[number] = WriteOutcome([None], None) if done else outcome
         waiting = [number for number in waiting if isinstance(outcomes[number].error, Unavailable)]
-        doubtful.update(number for number in waiting if _may_be_done(outcomes[number]))
+        doubtful.update(n for n in waiting if (error := outcomes[n].error) is not None and error.doubtful)
         return waiting
 
     if writes:
         poll_until(send, lambda left: not left, seconds, pause=pause, sleep=sleep)
     return [outcomes[number] for number in range(len(writes))]
-
-
-def _may_be_done(outcome: WriteOutcome) -> bool:
-    return outcome.error is not None and outcome.error.doubtful

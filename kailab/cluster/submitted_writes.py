@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kailab.cluster.protocol import SubmittedWrites
@@ -23,29 +22,21 @@ class SubmittedBatch:
         return done
 
 
-@dataclass
-class _Batch(Generic[What]):
-    """``left``: chains that are not answered."""
-
-    handed: SubmittedWrites
-    whats: Sequence[What]
-    left: int
-
-
 class SubmittedItems(Generic[What]):
     """Submitted batches with an item for each chain, so that each answer comes with its item."""
 
     def __init__(self) -> None:
-        self._batches: list[_Batch[What]] = []
+        self._batches: list[
+            tuple[SubmittedWrites, dict[int, What]]
+        ] = []  # with the items of chains that are not answered
 
     def add(self, writes: SubmittedWrites, items: Sequence[What]) -> None:
         """``items``: one item for each chain."""
-        self._batches.append(_Batch(writes, items, len(items)))
+        self._batches.append((writes, dict(enumerate(items))))
 
     def answered(self) -> Iterator[tuple[What, WriteOutcome]]:
         """Items whose chains were answered since the last call, with the outcomes."""
-        for batch in self._batches:
-            for number, outcome in batch.handed.take():
-                batch.left -= 1
-                yield batch.whats[number], outcome
-        self._batches = [batch for batch in self._batches if batch.left]
+        for writes, items in self._batches:
+            for number, outcome in writes.take():
+                yield items.pop(number), outcome
+        self._batches = [batch for batch in self._batches if batch[1]]

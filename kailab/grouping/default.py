@@ -22,17 +22,8 @@ from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.grouping.family import Context
 from kailab.grouping.fields import group_version
-from kailab.grouping.records import Grouping, GroupOwner, PlannedTopology
-from kailab.model.labels import (
-    PREEMPTIBILITY,
-    PREEMPTION_DELAY,
-    PRIORITY_CLASS,
-    QUEUE_RUNAI,
-    STALENESS_GRACE,
-    TOPOLOGY,
-    TOPOLOGY_PREFERRED,
-    TOPOLOGY_REQUIRED,
-)
+from kailab.grouping.records import Grouping, GroupOwner, annotated_topology
+from kailab.model.labels import PREEMPTIBILITY, PREEMPTION_DELAY, PRIORITY_CLASS, QUEUE_RUNAI, STALENESS_GRACE
 from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, spec_of, uid_of
 from kailab.model.times import duration_seconds, format_duration
 
@@ -225,7 +216,6 @@ def default_grouping(
     """
     # KAI's default grouper counts all owners, but its other plugins pass it only the top owner.
     owners = chain or (top,)
-    annotations = annotations_of(top)
     all_annotations = [annotations_of(obj) for obj in (*owners, pod)]
     return Grouping(
         name=pod_group_name(top),
@@ -238,11 +228,7 @@ def default_grouping(
         annotations=group_annotations(top, pod),
         preemption_delay=_duration(PREEMPTION_DELAY, all_annotations, signed=False),
         staleness_grace_period=_duration(STALENESS_GRACE, all_annotations, signed=True),
-        topology=PlannedTopology(
-            annotations.get(TOPOLOGY, ""),
-            annotations.get(TOPOLOGY_REQUIRED, ""),
-            annotations.get(TOPOLOGY_PREFERRED, ""),
-        ),
+        topology=annotated_topology(annotations_of(top).get),
     )
 
 

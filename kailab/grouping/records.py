@@ -14,6 +14,7 @@ import msgspec
 
 from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
+from kailab.model.labels import TOPOLOGY, TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
 
 
 class GroupingError(KailabError):
@@ -45,6 +46,11 @@ class PlannedTopology(NamedTuple):
 
 
 UNCONSTRAINED = PlannedTopology()
+
+
+def annotated_topology(read: Callable[[str], str | None]) -> PlannedTopology:
+    """The topology constraint that annotations ask for. ``read``: the value of an annotation."""
+    return PlannedTopology(read(TOPOLOGY) or "", read(TOPOLOGY_REQUIRED) or "", read(TOPOLOGY_PREFERRED) or "")
 
 
 @dataclass(slots=True)

@@ -82,13 +82,8 @@ class WorkloadControllers:
             return
         controller = self._controller(reference[0])
         controller.sync(owner)
-        if controller.one_look:
-            self._cover(reference)
-
-    def _cover(self, reference: Reference) -> None:
         # The version after the sync, including the sync's own writes. Events up to this version bring nothing new.
-        current = self._bench.find(*reference)
-        if current is not None:
+        if controller.one_look and (current := self._bench.find(*reference)) is not None:
             self._covered[uid_of(current)] = int(current["metadata"]["resourceVersion"])
 
     def close(self) -> None:

@@ -385,8 +385,6 @@ class SupervisedCluster(ABC):
         """All processes as they are now: the cluster's own, then spawned ones."""
         return [self._supervision.look(record) for record in self._supervision.records()]
 
-    status = processes
-
     def check(self, names: Sequence[str] | None = None) -> None:
         """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose) has ended."""
         for record in self._supervision.records():

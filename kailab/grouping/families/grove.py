@@ -13,15 +13,15 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping, duration
 from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import integer, objects, string, strings, title
-from kailab.grouping.records import Grouping, GroupingError, Plan, PlannedSubGroup, PlannedTopology
-from kailab.model.labels import (
-    PREEMPTIBILITY,
-    PREEMPTION_DELAY,
-    PRIORITY_CLASS,
-    TOPOLOGY,
-    TOPOLOGY_PREFERRED,
-    TOPOLOGY_REQUIRED,
+from kailab.grouping.records import (
+    Grouping,
+    GroupingError,
+    Plan,
+    PlannedSubGroup,
+    PlannedTopology,
+    annotated_topology,
 )
+from kailab.model.labels import PREEMPTIBILITY, PREEMPTION_DELAY, PRIORITY_CLASS, TOPOLOGY
 from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of
 
 _POD_GANG = "grove.io/podgang"
@@ -67,10 +67,9 @@ def _apply_inherited(grouping: Grouping) -> None:
     delay = grouping.annotations.get(PREEMPTION_DELAY)
     if delay is not None:
         grouping.preemption_delay = duration(delay) or grouping.preemption_delay
+    inherited = annotated_topology(grouping.annotations.get)
     grouping.topology = PlannedTopology(
-        grouping.topology.topology or grouping.annotations.get(TOPOLOGY, ""),
-        grouping.topology.required_level or grouping.annotations.get(TOPOLOGY_REQUIRED, ""),
-        grouping.topology.preferred_level or grouping.annotations.get(TOPOLOGY_PREFERRED, ""),
+        *(own or other for own, other in zip(grouping.topology, inherited, strict=True))
     )
 
 

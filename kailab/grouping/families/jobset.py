@@ -14,9 +14,9 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping, pod_group_name
 from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import integer, objects, string, title, whole_number
-from kailab.grouping.records import GroupingError, Plan, PlannedSubGroup, PlannedTopology
+from kailab.grouping.records import GroupingError, Plan, PlannedSubGroup, annotated_topology
 from kailab.model.kinds import api_version_of
-from kailab.model.labels import BATCH_MIN_MEMBER, TOPOLOGY, TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
+from kailab.model.labels import BATCH_MIN_MEMBER
 from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, uid_of
 
 _REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -70,19 +70,13 @@ def _sub_groups(replicated_job: dict[str, Any], index: int) -> list[PlannedSubGr
     override = _template_annotation(replicated_job, BATCH_MIN_MEMBER)
     if override:
         least = whole_number(override, f"replicatedJob {name}: annotation {BATCH_MIN_MEMBER}", least=1)
-    topology = _topology(replicated_job)
+    topology = annotated_topology(lambda key: _template_annotation(replicated_job, key))
+    constraint = topology if topology.topology and (topology.required_level or topology.preferred_level) else None
     parent = PlannedSubGroup(name, min_sub_group=replicas)
     return [
         parent,
-        *(PlannedSubGroup(f"{name}-replica-{i}", least, parent=name, topology=topology) for i in range(replicas)),
+        *(PlannedSubGroup(f"{name}-replica-{i}", least, parent=name, topology=constraint) for i in range(replicas)),
     ]
-
-
-def _topology(replicated_job: dict[str, Any]) -> PlannedTopology | None:
-    topology, required, preferred = (
-        _template_annotation(replicated_job, key) for key in (TOPOLOGY, TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED)
-    )
-    return PlannedTopology(topology, required, preferred) if topology and (required or preferred) else None
 
 
 def _template_annotation(replicated_job: dict[str, Any], key: str) -> str:

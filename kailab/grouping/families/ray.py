@@ -13,9 +13,9 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.default import default_grouping
 from kailab.grouping.family import Context, Family, MakePlan
 from kailab.grouping.fields import boolean, integer, mapping, objects, string, title
-from kailab.grouping.records import GroupingError, Plan, PlannedSubGroup, PlannedTopology
+from kailab.grouping.records import GroupingError, Plan, PlannedSubGroup, PlannedTopology, annotated_topology
 from kailab.model.kinds import api_version_of
-from kailab.model.labels import TOPOLOGY, TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
+from kailab.model.labels import TOPOLOGY
 from kailab.model.objects import labels_of, name_of, namespace_of
 
 _NODE_GROUP = "ray.io/group"
@@ -87,14 +87,12 @@ def _least_replicas(spec: dict[str, Any], cluster: Object, index: int) -> int:
 
 def _topology(spec: dict[str, Any], where: str) -> PlannedTopology | None:
     annotations = mapping(spec, "template", "metadata", "annotations") or {}
-    topology, required, preferred = (
-        string(annotations, key) or "" for key in (TOPOLOGY, TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED)
-    )
-    if not required and not preferred:
+    topology = annotated_topology(lambda key: string(annotations, key))
+    if not topology.required_level and not topology.preferred_level:
         return None
-    if not topology:
+    if not topology.topology:
         raise GroupingError(f"{where}: a topology placement needs the annotation {TOPOLOGY} too")
-    return PlannedTopology(topology, required, preferred)
+    return topology
 
 
 def _is_legacy(namespace: str, name: str, context: Context) -> bool:

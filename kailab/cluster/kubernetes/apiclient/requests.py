@@ -23,6 +23,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 MANAGER = "kailab"
 _MANAGED: Mapping[str, str | int] = {"fieldManager": MANAGER}
+_DELETE: Mapping[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -91,7 +92,7 @@ def patch_request(
 def delete_request(
     resource: ApiResource, name: str, namespace: str | None, grace_seconds: float | None, uid: str = ""
 ) -> ApiRequest:
-    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+    options: dict[str, Any] = {**_DELETE}
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = math.ceil(grace_seconds)
     # Another object may have the name by now; it must not be deleted.
@@ -102,13 +103,8 @@ def delete_request(
 
 
 def deleting_all(resource: ApiResource, namespace: str | None) -> ApiRequest:
-    options = {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "propagationPolicy": "Background",
-        "gracePeriodSeconds": 0,
-    }
-    return ApiRequest("DELETE", resource.path(namespace), _encode(options), told=f"delete all {resource.plural}")
+    options = _encode({**_DELETE, "gracePeriodSeconds": 0})
+    return ApiRequest("DELETE", resource.path(namespace), options, told=f"delete all {resource.plural}")
 
 
 def bind_request(
