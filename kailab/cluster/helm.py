@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ class Helm:
 
     def template(self, release: Release, chart: Chart, values: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Render a chart, hooks included, CustomResourceDefinitions excluded; no cluster is asked. Raises HelmFailed."""
-        with _AsFile(values) as path:
+        with _as_file(values) as path:
             rendered = self._run(
                 "template", release.name, *chart.arguments, "--namespace", release.namespace, "-f", path
             )
@@ -90,7 +90,7 @@ class Helm:
     ) -> None:
         """Return when everything in the chart is ready. ``look``: called repeatedly meanwhile; an exception from it
         ends Helm. Raises HelmFailed."""
-        with _AsFile(values) as path:
+        with _as_file(values) as path:
             self._run(
                 "install", release.name, *chart.arguments, "--namespace", release.namespace, "--create-namespace",
                 # Labs create priority classes and namespaces that the chart also has.
@@ -127,20 +127,13 @@ class Helm:
         return text
 
 
-class _AsFile:
+@contextmanager
+def _as_file(values: Mapping[str, Any]) -> Iterator[str]:
     """Chart values as a temporary file."""
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self._values = values
-
-    def __enter__(self) -> str:
-        handle, self._path = tempfile.mkstemp(prefix="kailab-values-", suffix=".yaml")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            yaml.safe_dump(dict(self._values), file, sort_keys=False)
-        return self._path
-
-    def __exit__(self, *_: object) -> None:
-        Path(self._path).unlink(missing_ok=True)
+    with tempfile.NamedTemporaryFile("w", prefix="kailab-values-", suffix=".yaml", encoding="utf-8") as file:
+        yaml.safe_dump(dict(values), file, sort_keys=False)
+        file.flush()
+        yield file.name
 
 
 def _documents(text: str) -> list[dict[str, Any]]:
