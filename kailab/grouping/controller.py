@@ -22,13 +22,21 @@ from kailab.grouping.pod_grouping import MALFORMED, is_skipped, malformed_messag
 from kailab.grouping.podgroup import podgroup_object, updated_podgroup
 from kailab.grouping.records import Grouping, GroupingError
 from kailab.model.labels import GPU_GROUP, GPU_MULTI_GROUP_PREFIX, POD_GROUP, SUBGROUP_NAME
-from kailab.model.objects import annotations_of, is_ended, is_owned, is_terminating, labels_of, node_of, uid_of
+from kailab.model.objects import (
+    annotations_of,
+    is_ended,
+    is_owned,
+    is_terminating,
+    labels_of,
+    node_of,
+    object_key,
+    uid_of,
+)
 
 
 def labels_and_annotations(pod: Object) -> tuple[Any, Any]:
     """The metadata that grouping depends on."""
-    metadata = pod["metadata"]
-    return metadata.get("labels"), metadata.get("annotations")
+    return labels_of(pod), annotations_of(pod)
 
 
 def only_gpu_groups_differ(before: Object, pod: Object) -> bool:
@@ -172,8 +180,7 @@ class PodGrouper:
         pod = event.object
         if pod["spec"].get("schedulerName") not in self._config.scheduler_names:
             return
-        metadata = pod["metadata"]
-        key = (metadata["namespace"], metadata["name"])
+        key = object_key(pod)
         before = self._pods.get(key)
         if event.type == "DELETED" or is_ended(pod):
             if before is not None:
@@ -184,7 +191,7 @@ class PodGrouper:
         if before is pod:
             return
         # Deleted and created again under the same name between two polls.
-        if before is not None and uid_of(before) != metadata.get("uid"):
+        if before is not None and uid_of(before) != uid_of(pod):
             self._forget(key, before)
             self._pods[key] = pod
             before = None
@@ -214,8 +221,7 @@ class PodGrouper:
         return POD_GROUP not in annotations_of(pod) or (is_owned(pod) and not node_of(pod))
 
     def _take_pod_group(self, event: WatchEvent) -> None:
-        metadata = event.object["metadata"]
-        key = (metadata["namespace"], metadata["name"])
+        key = object_key(event.object)
         if event.type != "DELETED":
             self._pod_groups[key] = event.object
             return

@@ -16,7 +16,7 @@ from kailab.grouping.default import POD_ANNOTATIONS, POD_LABELS
 from kailab.grouping.family import Context, Family, GroupingConfig
 from kailab.grouping.pod_grouping import family_for, family_of
 from kailab.grouping.records import Plan
-from kailab.model.objects import annotations_of, labels_of, spec_of, uid_of
+from kailab.model.objects import annotations_of, labels_of, metadata_of, spec_of, uid_of
 
 _Signature: TypeAlias = tuple[object, ...]
 _MOST = 64  # owners
@@ -75,7 +75,7 @@ class PlanCache:
     def _signature(self, family: Family, pod: Object, owners: Sequence[Object]) -> _Signature:
         labels, annotations = labels_of(pod), annotations_of(pod)
         return (
-            *[owner["metadata"].get("resourceVersion") for owner in owners],
+            *[metadata_of(owner).get("resourceVersion") for owner in owners],
             spec_of(pod).get("priorityClassName"),
             *[labels.get(key) for key in self._labels],
             *[labels.get(key) for key in family.pod_labels],

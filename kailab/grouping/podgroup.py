@@ -9,7 +9,7 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.family import GroupingConfig
 from kailab.grouping.records import Grouping, PlannedSubGroup, PlannedTopology
 from kailab.model.kinds import api_version_of
-from kailab.model.objects import labels_of, owner_references, spec_of
+from kailab.model.objects import annotations_of, labels_of, metadata_of, owner_references, spec_of
 
 KIND = "PodGroup"
 
@@ -76,11 +76,11 @@ def updated_podgroup(existing: Object, grouping: Grouping, config: GroupingConfi
     if grouping.shared:
         return _with_owner(existing, grouping.owner.as_object())
     planned = keep_foreign_fields(existing, podgroup_object(grouping), config)
-    metadata = existing["metadata"]
+    metadata = metadata_of(existing)
     changed = {
-        "labels": _merged(metadata.get("labels"), planned["metadata"].get("labels")),
-        "annotations": _merged(metadata.get("annotations"), planned["metadata"].get("annotations")),
-        "ownerReferences": planned["metadata"]["ownerReferences"],
+        "labels": {**labels_of(existing), **labels_of(planned)},
+        "annotations": {**annotations_of(existing), **annotations_of(planned)},
+        "ownerReferences": owner_references(planned),
     }
     # KAI writes empty fields, which mean the same as missing ones.
     old_spec = {key: value for key, value in spec_of(existing).items() if value not in ({}, [], None)}
@@ -94,10 +94,6 @@ def _with_owner(existing: Object, reference: Mapping[str, Any]) -> Object | None
     if any(each.get("uid") == reference["uid"] for each in references):
         return None
     return {**existing, "metadata": {**existing["metadata"], "ownerReferences": [*references, reference]}}
-
-
-def _merged(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> dict[str, str]:
-    return {**(old or {}), **(new or {})}
 
 
 def _sub_group(sub_group: PlannedSubGroup) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from kailab.grouping.pod_grouping import group_pod, is_skipped, owners_of
 from kailab.grouping.podgroup import podgroup_object
 from kailab.grouping.records import GroupingError
 from kailab.model.labels import POD_GROUP
-from kailab.model.objects import annotations_of, condition_of, is_active, is_owned, node_of
+from kailab.model.objects import annotations_of, condition_of, is_active, is_owned, node_of, object_key
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -68,8 +68,7 @@ class StrayPods:
         self._reads.close()
 
     def _affected_pods(self, event: WatchEvent) -> Iterator[Key]:
-        obj, meta = event.object, event.object["metadata"]
-        key = (meta["namespace"], meta["name"])
+        obj, key = event.object, object_key(event.object)
         if event.kind == "PodGroup":
             if event.type == "DELETED":
                 yield from self._members.pop(key, ())

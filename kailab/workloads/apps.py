@@ -29,6 +29,7 @@ from kailab.model.objects import (
     is_ready,
     is_terminating,
     labels_of,
+    metadata_of,
     name_of,
     namespace_of,
     node_of,
@@ -127,7 +128,7 @@ class ReplicaSetController(Controller):
             fullyLabeledReplicas=count,
             readyReplicas=ready,
             availableReplicas=ready,
-            observedGeneration=owner["metadata"]["generation"],
+            observedGeneration=metadata_of(owner)["generation"],
         )
 
 
@@ -288,7 +289,7 @@ class DeploymentController(Controller):
             **totals,
             updatedReplicas=updated,
             unavailableReplicas=max(wanted - totals["availableReplicas"], 0) or None,
-            observedGeneration=owner["metadata"]["generation"],
+            observedGeneration=metadata_of(owner)["generation"],
         )
 
 
@@ -341,7 +342,7 @@ class StatefulSetController(Controller):
             currentRevision=revision,
             updateRevision=revision,
             collisionCount=0,
-            observedGeneration=owner["metadata"]["generation"],
+            observedGeneration=metadata_of(owner)["generation"],
         )
 
     def _arrange(self, owner: Object, wanted: range, revision: str, parallel: bool) -> None:
@@ -500,7 +501,7 @@ class DaemonSetController(Controller):
             numberUnavailable=(len(fitting) - ready) or None,
             numberMisscheduled=0,
             updatedNumberScheduled=sum(labels_of(pod).get(REVISION_LABEL) == revision for pod in pods),
-            observedGeneration=owner["metadata"]["generation"],
+            observedGeneration=metadata_of(owner)["generation"],
         )
 
     def _update(self, owner: Object, there: dict[str, Object], revision: str) -> None:

@@ -13,7 +13,16 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Watch, WatchEvent
 from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model.kinds import KINDS, key_of, kinds_generation, part
-from kailab.model.objects import Object, controller_of, is_ready, is_terminating, namespace_of, object_key, uid_of
+from kailab.model.objects import (
+    Object,
+    controller_of,
+    is_ready,
+    is_terminating,
+    metadata_of,
+    namespace_of,
+    object_key,
+    uid_of,
+)
 from kailab.workloads.controller import Controller, Reference, Workbench
 
 _Seen = tuple[str, bool, bool, int]
@@ -84,7 +93,7 @@ class WorkloadControllers:
         controller.sync(owner)
         # The version after the sync, including the sync's own writes. Events up to this version bring nothing new.
         if controller.one_look and (current := self._bench.find(*reference)) is not None:
-            self._covered[uid_of(current)] = int(current["metadata"]["resourceVersion"])
+            self._covered[uid_of(current)] = int(metadata_of(current)["resourceVersion"])
 
     def close(self) -> None:
         """Stop watching."""

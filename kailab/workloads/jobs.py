@@ -29,6 +29,7 @@ from kailab.model.objects import (
     is_ready,
     is_terminating,
     labels_of,
+    metadata_of,
     name_of,
     namespace_of,
     node_of,
@@ -174,7 +175,7 @@ def _finished(pod: Object) -> float:
     ]
     if ends:
         return max(ends)
-    metadata = pod["metadata"]
+    metadata = metadata_of(pod)
     if "deletionTimestamp" in metadata:
         return parse_time(metadata["deletionTimestamp"]) - (metadata.get("deletionGracePeriodSeconds") or 0)
     return parse_time(metadata["creationTimestamp"])
@@ -182,7 +183,7 @@ def _finished(pod: Object) -> float:
 
 def _is_tracked(pod: Object) -> bool:
     """Whether a pod is not counted yet."""
-    return FINALIZER in (pod["metadata"].get("finalizers") or ())
+    return FINALIZER in (metadata_of(pod).get("finalizers") or ())
 
 
 class JobCounts:
@@ -279,7 +280,7 @@ class JobCounts:
         for pod in pods:
             current = self._bench.find("Pod", object_key(pod))
             if current is not None and uid_of(current) == uid_of(pod) and _is_tracked(current):
-                left = [name for name in current["metadata"]["finalizers"] if name != FINALIZER]
+                left = [name for name in metadata_of(current)["finalizers"] if name != FINALIZER]
                 self._bench.patch("Pod", current, {"metadata": {"finalizers": left or None}})
 
 
@@ -554,7 +555,7 @@ class CronJobController(Controller):
         if not spec.get("suspend"):
             status = owner.get("status") or {}
             # Count from the last due start, not from the last check, so that no start is lost or made twice.
-            since = parse_time(status.get("lastScheduleTime") or owner["metadata"]["creationTimestamp"])
+            since = parse_time(status.get("lastScheduleTime") or metadata_of(owner)["creationTimestamp"])
             following = schedule.after(since, zone)
             if following is not None and following <= now:
                 # Only the last missed start is made up for. Where clocks are set back, the search backwards may skip one.

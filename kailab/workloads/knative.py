@@ -33,7 +33,7 @@ class KnativeController(Controller):
         # By an annotation with the template's hash, because revisions are named by generations, which other changes increase too.
         current = next((revision for revision in revisions if annotations_of(revision).get(TEMPLATE) == digest), None)
         if current is None:
-            generation = owner["metadata"]["generation"]
+            generation = metadata_of(owner)["generation"]
             labels = {
                 **labels_of(template),
                 PREFIX + "service": name,
@@ -61,7 +61,7 @@ class KnativeController(Controller):
             *((type, ready, "" if ready else "RevisionMissing", "") for type in types),
             latestCreatedRevisionName=revision,
             **({"latestReadyRevisionName": revision} if ready else {}),
-            observedGeneration=owner["metadata"]["generation"],
+            observedGeneration=metadata_of(owner)["generation"],
         )
 
     def _deploy(self, owner: Object, revision: Object, template: Object) -> Object | None:

@@ -12,6 +12,7 @@ from kailab.model.objects import (
     is_ready,
     is_terminating,
     labels_of,
+    metadata_of,
     name_of,
     namespace_of,
     status_of,
@@ -94,7 +95,7 @@ class RayClusterController(Controller):
             minWorkerReplicas=sum(g.get("minReplicas", 0) for g in groups),
             maxWorkerReplicas=sum(g.get("maxReplicas", 2**31 - 1) for g in groups),
             head={"podName": name_of(head[0])} if head else {},
-            observedGeneration=owner["metadata"]["generation"],
+            observedGeneration=metadata_of(owner)["generation"],
         )
 
 
