@@ -16,7 +16,6 @@ def _dra(kind: str, plural: str, check: str, **parts: Any) -> Kind:
         plural=plural,
         schema=f"V1{kind}",
         check=f"kailab.model.validation.devices:{check}",
-        record=f"kailab.model.records:{kind}Object",
         owns_pods=False,
         **parts,
     )

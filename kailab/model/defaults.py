@@ -100,7 +100,7 @@ def with_host_ports(spec: Object) -> Object:
     for name in ("containers", "initContainers"):
         containers = spec.get(name)
         if isinstance(containers, list):
-            filled = [_with_own_ports(one) for one in containers]
+            filled = [_with_own_ports(container) for container in containers]
             if any(a is not b for a, b in zip(filled, containers, strict=True)):
                 changed[name] = filled
     return {**spec, **changed} if changed else spec

@@ -75,8 +75,6 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """For Kubernetes' own kinds: the type in the table of shapes (``V1Job``)."""
     status_schema: str = ""
     """The shape of its status, for kinds whose status is also written by others than their controller."""
-    record: Part = None
-    """The msgspec Struct into which kailab decodes it."""
     advice: Part = None
     """(faults, object): adds what is valid but probably a mistake."""
     immutable: tuple[str, ...] = ()
@@ -144,7 +142,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-_PARTS = ("defaults", "check", "shape", "record", "advice", "fixed", "controller", "wanted_pods")
+_PARTS = ("defaults", "check", "shape", "advice", "fixed", "controller", "wanted_pods")
 
 
 def check_form(kind: object) -> Kind:

@@ -18,7 +18,7 @@ from kailab.model import yamltext
 from kailab.model.defaults import strip_nulls
 from kailab.model.files import LARGEST_FILE, decode_text, read_text
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
-from kailab.model.objects import Object
+from kailab.model.objects import Object, metadata_of
 from kailab.model.validation import advise, validate
 from kailab.model.validation.advice import pod_templates
 
@@ -262,7 +262,7 @@ class _Loading:
             self.notices.append(Notice(text, manifest.where("apiVersion"), "unknown-version"))
 
     def tell_duplicate(self, manifest: Manifest) -> None:
-        meta = manifest.object["metadata"]
+        meta = metadata_of(manifest.object)
         # A generated name can't be a duplicate.
         if not isinstance(meta.get("name"), str):
             return

@@ -21,7 +21,7 @@ def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[objec
     every = [list(row) for row in rows]
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in every[:SHOWN])
     more = f"<tr><td colspan={len(heads)}>and {len(every) - SHOWN} more</td></tr>" if len(every) > SHOWN else ""
-    head = "".join(f'<th scope="col">{escape(one)}</th>' for one in heads)
+    head = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
     return (
         f'<table><caption style="text-align: left">{escape(caption)}</caption>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}{more}</tbody></table>"
@@ -81,7 +81,7 @@ def italic(value: object) -> Markup:
 def code(value: object) -> Markup:
     """Inline code."""
     text = " ".join(escaped(str(value)).split())
-    ticks = "`" * (1 + max((len(one) for one in _TICKS.findall(text)), default=0))
+    ticks = "`" * (1 + max((len(run) for run in _TICKS.findall(text)), default=0))
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return Markup(f"{ticks}{pad}{text}{pad}{ticks}")
 
@@ -89,7 +89,7 @@ def code(value: object) -> Markup:
 def fenced(value: object) -> Markup:
     """A code block with a fence that the text does not contain."""
     text = escaped(str(value))
-    fence = "`" * max(3, 1 + max((len(one) for one in _TICKS.findall(text)), default=0))
+    fence = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(text)), default=0))
     return Markup(f"{fence}\n{text}\n{fence}")
 
 

@@ -1,8 +1,8 @@
 """Read Kubernetes objects: the one module through which code reads metadata, owners, conditions, phases and nodes.
 
 An object is a ``dict`` in Kubernetes' JSON form. The functions only read. They accept objects without ``metadata``, ``spec`` or
-``status`` and with null in their place, and return an empty value for a field that is missing. For records decoded into types see
-``kailab.model.records``; for amounts, ``kailab.model.quantities``.
+``status`` and with null in their place, and return an empty value for a field that is missing. For amounts see
+``kailab.model.quantities``.
 
 Functions that controllers call for every pod read the fields directly instead of calling each other. Loops over all pods of each
 cycle may read ``obj["metadata"]`` once instead of calling several functions.

@@ -64,7 +64,7 @@ def strategic_patch(target: Any, patch: Mapping[str, Any], where: str = "") -> O
         if key.startswith(_DELETE_FROM):
             field = key.removeprefix(_DELETE_FROM)
             gone = _list(value, inside)
-            before[field] = [one for one in before.get(field) or () if one not in gone]
+            before[field] = [item for item in before.get(field) or () if item not in gone]
         elif key.startswith("$"):
             raise InputError(f"{inside}: is no directive of a strategic merge patch")
         elif value is None:
@@ -81,8 +81,8 @@ def strategic_patch(target: Any, patch: Mapping[str, Any], where: str = "") -> O
 
 def _merged_list(live: list[Any], given: list[Any], name: str, where: str) -> list[Any]:
     if name in _MERGED_TEXTS:
-        return [*live, *(one for one in given if one not in live)]
-    whole = [one for one in given if not (isinstance(one, dict) and set(one) == {"$patch"})]
+        return [*live, *(item for item in given if item not in live)]
+    whole = [item for item in given if not (isinstance(item, dict) and set(item) == {"$patch"})]
     if len(whole) < len(given):  # an item with only ``$patch: replace`` applies to the whole list
         return whole
     keys = MERGE_KEYS.get(name, ())
@@ -112,9 +112,9 @@ def _merged_list(live: list[Any], given: list[Any], name: str, where: str) -> li
 def json_patch(target: Object, operations: Sequence[Any]) -> Object:
     """Apply a JSON patch (RFC 6902). Raises InputError that names the operation that failed."""
     done: Any = target
-    for number, one in enumerate(operations):
+    for number, operation in enumerate(operations):
         try:
-            done = _operated(done, one)
+            done = _operated(done, operation)
         except InputError as error:
             raise InputError(f"[{number}]: {error.message}") from None
     if not isinstance(done, dict):
@@ -122,28 +122,28 @@ def json_patch(target: Object, operations: Sequence[Any]) -> Object:
     return done
 
 
-def _operated(target: Any, one: Any) -> Any:
-    if not isinstance(one, dict) or not isinstance(one.get("op"), str) or not isinstance(one.get("path"), str):
+def _operated(target: Any, step: Any) -> Any:
+    if not isinstance(step, dict) or not isinstance(step.get("op"), str) or not isinstance(step.get("path"), str):
         raise InputError('expected an operation, as in {"op": "replace", "path": "/spec/replicas", "value": 3}')
-    operation, path = one["op"], one["path"]
-    if operation in ("move", "copy") and not isinstance(one.get("from"), str):
+    operation, path = step["op"], step["path"]
+    if operation in ("move", "copy") and not isinstance(step.get("from"), str):
         raise InputError(f"{operation}: from is missing; expected a path")
-    if operation in ("add", "replace", "test") and "value" not in one:
+    if operation in ("add", "replace", "test") and "value" not in step:
         raise InputError(f"{operation} {path}: value is missing")
     if operation == "add":
-        return _put(target, _steps(path), one["value"], path)
+        return _put(target, _steps(path), step["value"], path)
     if operation == "replace":
         _at(target, _steps(path), path)
-        return _put(_without(target, _steps(path), path), _steps(path), one["value"], path)
+        return _put(_without(target, _steps(path), path), _steps(path), step["value"], path)
     if operation == "remove":
         return _without(target, _steps(path), path)
     if operation == "test":
-        if (seen := _at(target, _steps(path), path)) != one["value"]:
-            raise InputError(f"test {path}: is {seen!r:.80}, not {one['value']!r:.80}")
+        if (seen := _at(target, _steps(path), path)) != step["value"]:
+            raise InputError(f"test {path}: is {seen!r:.80}, not {step['value']!r:.80}")
         return target
     if operation in ("move", "copy"):
-        value = _at(target, _steps(one["from"]), one["from"])
-        left = _without(target, _steps(one["from"]), one["from"]) if operation == "move" else target
+        value = _at(target, _steps(step["from"]), step["from"])
+        left = _without(target, _steps(step["from"]), step["from"]) if operation == "move" else target
         return _put(left, _steps(path), value, path)
     raise InputError(f"op: {operation!r} is not valid; expected add, remove, replace, move, copy or test")
 

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, Any, get_type_hints
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from kailab.errors import InputError, Where
 from kailab.model import quantities
 from kailab.model.manifests import Manifest, Notice
-from kailab.model.objects import Object, parent_of
+from kailab.model.objects import Object, name_of, parent_of
 from kailab.model.quantities import UNLIMITED, format_number
-from kailab.model.records import KubernetesRecord, Metadata
 from kailab.model.times import duration_seconds
 from kailab.model.validation.fields import Faults
 
@@ -125,6 +124,10 @@ _FREE_TEXT = FieldForm(Faults.text, "a text", None, is_name=True, in_evidence=Fa
 # --- the schema -------------------------------------------------------------------------------------------------------
 
 
+class KubernetesRecord(Struct, rename="camel", frozen=True, kw_only=True):
+    """Base: field names are those of manifests in snake case."""
+
+
 class QueueResourceShare(KubernetesRecord, frozen=True, kw_only=True):
     """``quota`` and ``limit``: -1 is unlimited. The unit of gpu is a device, of cpu a millicore, of memory a megabyte (10^6 bytes)."""
 
@@ -133,27 +136,15 @@ class QueueResourceShare(KubernetesRecord, frozen=True, kw_only=True):
     over_quota_weight: Annotated[float, Meta(extra={"form": _WEIGHT})] = 0.0
 
 
-class QueueResources(KubernetesRecord, frozen=True, kw_only=True):
-    gpu: QueueResourceShare = QueueResourceShare()
-    cpu: QueueResourceShare = QueueResourceShare()
-    memory: QueueResourceShare = QueueResourceShare()
-
-
 class QueueSpec(KubernetesRecord, frozen=True, kw_only=True):
-    """``resources`` is None without the block. KAI then takes every number as 0, the limit too."""
+    """The fields besides ``resources``, which has a ``QueueResourceShare`` for each of ``RESOURCES``. Without that block KAI takes every
+    number as 0, the limit too."""
 
     display_name: Annotated[str, Meta(extra={"form": _FREE_TEXT})] = ""
     parent_queue: Annotated[str, Meta(extra={"form": _QUEUE_NAME})] = ""
     priority: Annotated[int | None, Meta(extra={"form": _PRIORITY})] = None
     preempt_min_runtime: Annotated[str | None, Meta(extra={"form": _DURATION})] = None
     reclaim_min_runtime: Annotated[str | None, Meta(extra={"form": _DURATION})] = None
-    resources: QueueResources | None = None
-
-
-class QueueObject(KubernetesRecord, frozen=True, kw_only=True):
-    metadata: Metadata
-    spec: QueueSpec = QueueSpec()
-    status: dict[str, Any] = {}
 
 
 def _forms(record: type[KubernetesRecord]) -> dict[str, FieldForm]:
@@ -184,6 +175,7 @@ def share(quota: float = UNLIMITED, limit: float = UNLIMITED, weight: float = 1)
 
 
 def check_queue(faults: Faults, obj: dict[str, Any]) -> None:
+    faults.mapping(obj, "status", "status")
     spec = faults.mapping(obj, "spec", "spec") or {}
     for key, form in SPEC_FIELDS.items():
         form.check(faults, spec, key, f"spec.{key}")
@@ -231,8 +223,8 @@ def check_queue_tree(queues: Iterable[Object | Manifest]) -> tuple[list[InputErr
     warnings: list[Notice] = []
     tree: dict[str, Object | Manifest] = {}
     for queue in queues:
-        name = _object(queue)["metadata"].get("name")
-        if not isinstance(name, str):
+        name = name_of(_object(queue))
+        if not name:
             continue
         if name in tree:
             errors.append(InputError("there are two queues of this name", _where(queue, "metadata.name")))
@@ -252,7 +244,7 @@ def check_queue_tree(queues: Iterable[Object | Manifest]) -> tuple[list[InputErr
 def check_guaranteed(queues: Iterable[Object | Manifest], gpus: Fraction) -> list[Notice]:
     """Warn if quotas guarantee more GPUs than exist. A queue with an unlimited quota guarantees as much as the queues below it.
     ``gpus``: of all nodes. ``queues``: a tree without errors."""
-    tree = {_object(queue)["metadata"]["name"]: queue for queue in queues}
+    tree = {name_of(_object(queue)): queue for queue in queues}
     below: dict[str, list[str]] = {}
     for name, queue in tree.items():
         parent = _parent(queue)
@@ -286,7 +278,7 @@ def check_workload_queues(used: Iterable[tuple[str, Where]], queues: Iterable[Ob
 
     ``used``: (queue name, the place that names it).
     """
-    parents = {_object(queue)["metadata"].get("name"): _parent(queue) for queue in queues}
+    parents = {name_of(_object(queue)): _parent(queue) for queue in queues}
     inner = set(parents.values()) - {""}
     warnings = []
     for name, where in used:

@@ -158,7 +158,7 @@ def read_schema_file(file: Path, schema: Path, expected: str, further: Faults) -
     found = list(find_schema_faults(value, read_schema(schema))) or list(further(value, file.parent))
     if found:
         raise InputErrors.of(
-            [InputError(one.message, Where(str(file), line_of(lines, one.path), "", one.path)) for one in found]
+            [InputError(fault.message, Where(str(file), line_of(lines, fault.path), "", fault.path)) for fault in found]
         )
     return value
 

@@ -11,4 +11,4 @@ def closest_names(wanted: str, names: Iterable[str], most: int = 1) -> list[str]
     import difflib
 
     known = {name.lower(): name for name in names}
-    return [known[one] for one in difflib.get_close_matches(wanted.lower(), known, n=most)]
+    return [known[match] for match in difflib.get_close_matches(wanted.lower(), known, n=most)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,16 +12,19 @@ from kailab.errors import KailabError
 from kailab.model.defaults import apply_defaults
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import dump, from_objects, load_text
-from kailab.model.queues import QueueObject, check_queue_tree
-from kailab.model.records import NodeObject, PodGroupObject, PodObject, TopologyObject
+from kailab.model.queues import check_queue_tree
+from kailab.scheduler.reading.nodes import node_record
+from kailab.scheduler.reading.podgroups import PriorityClasses, podgroup_record
+from kailab.scheduler.reading.queues import queue_record
+from kailab.scheduler.reading.shapes import ShapeCache
 
-TYPES = {
-    "Pod": PodObject,
-    "Node": NodeObject,
-    "Queue": QueueObject,
-    "PodGroup": PodGroupObject,
-    "Topology": TopologyObject,
+READERS = {
+    "Pod": lambda pod: ShapeCache().of(pod),
+    "Node": node_record,
+    "Queue": queue_record,
+    "PodGroup": lambda group: podgroup_record(group, PriorityClasses(), {}),
 }
+
 TEMPLATE = {
     "metadata": {"labels": {"app": "x"}, "annotations": {"gpu-fraction": "0.5"}},
     "spec": {
@@ -152,8 +154,9 @@ def digest(objects):
     check_queue_tree([m for m in manifests if m.kind == "Queue"])
     for manifest in manifests:
         filled = apply_defaults(manifest.object, manifest.kind)
-        if manifest.kind in TYPES:
-            msgspec.convert(filled, TYPES[manifest.kind])  # what passed validation can be decoded
+        if manifest.kind in READERS:
+            # What passed validation can be read, once a server has given it a name and a uid.
+            READERS[manifest.kind]({**filled, "metadata": {"name": "x", **filled["metadata"], "uid": "u"}})
     return manifests
 
 

@@ -11,7 +11,9 @@ from typing import Any
 from kailab.errors import InputError
 from kailab.model.device_selectors import Semver, selector
 from kailab.model.quantities import parse
+from kailab.model.validation import core
 from kailab.model.validation.fields import Faults
+from kailab.model.validation.shapes import record
 
 MOST_REQUESTS = 32
 MOST_CONSTRAINTS = 32
@@ -31,6 +33,7 @@ def check_resource_claim(faults: Faults, obj: dict[str, Any]) -> None:
     spec = faults.mapping(obj, "spec", "spec", required=True)
     if spec is not None:
         _check_claim_spec(faults, spec, "spec", is_flat(obj))
+    faults.found.extend(record({"status": core.shape("V1ResourceClaimStatus")})(obj) or ())
 
 
 def check_resource_claim_template(faults: Faults, obj: dict[str, Any]) -> None:

@@ -276,7 +276,7 @@ def _has_gpu_limit(spec: dict[str, Any]) -> bool:
 def _containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
     """Yield all containers that can be read, init containers too."""
     lists = [spec.get(key) for key in ("containers", "initContainers")]
-    return [one for each in lists if isinstance(each, list) for one in each if isinstance(one, dict)]
+    return [item for each in lists if isinstance(each, list) for item in each if isinstance(item, dict)]
 
 
 def _check_toleration(faults: Faults, toleration: dict[str, Any], path: str) -> None:

@@ -23,6 +23,8 @@ def check_podgroup(faults: Faults, obj: dict[str, Any]) -> None:
     faults.duration(spec, "preemptionDelay", "spec.preemptionDelay")
     faults.duration(spec, "stalenessGracePeriod", "spec.stalenessGracePeriod", signed=True)
     faults.integer(spec, "schedulingBackoff", "spec.schedulingBackoff", least=-(2**31))
+    faults.boolean(spec, "markUnschedulable", "spec.markUnschedulable")
+    faults.mapping(obj, "status", "status")
     _check_constraint(faults, spec, "spec")
     _check_subgroups(faults, spec)
 
