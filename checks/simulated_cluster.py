@@ -14,7 +14,7 @@ from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.numa import Zones
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels
-from kailab.scheduler.mirror.gpu_reservations import GpuReservations
+from kailab.scheduler.mirror import GpuReservations
 
 LAST_START_AGE = 60.0
 _ORDER = {Status.RELEASING: 1, Status.STUCK_RELEASING: 1, Status.PIPELINED: 2}  # after those that stay

@@ -23,7 +23,7 @@ from typing import Any
 from checks.fuzzing.fuzz import Tell
 from checks.fuzzing.odd_seeds import SEEDS
 from checks.report import Report, Result
-from kailab.advice.practice.checking import lint
+from kailab.advice.practice import lint
 from kailab.errors import InputError
 from kailab.evidence.cluster_state import read_cluster_state
 from kailab.explain.questions import ask

@@ -12,6 +12,7 @@ from kailab.grouping.pod_grouping import preview_grouping
 from kailab.grouping.records import GroupingError
 from kailab.lab.picture import Picture, group_of
 from kailab.model import labels
+from kailab.model.objects import metadata_of, owner_references
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL, node_pool
 from kailab.undertest.contract import SchedulerUnderTest
 
@@ -34,7 +35,7 @@ def ungrouped_pods(picture: Picture, schedulers: Collection[str]) -> dict[str, l
             continue
         owner = (namespace, row.owner or row.name)
         if owner not in of_owner:
-            if row.podgroup and not pod["metadata"].get("ownerReferences"):
+            if row.podgroup and not owner_references(pod):
                 of_owner[owner] = f"there is no PodGroup {group_of(row)}, which the annotation {labels.POD_GROUP} names"
             else:
                 try:
@@ -67,5 +68,5 @@ def served_pool(scheduler: SchedulerUnderTest) -> str | None:
 
 def in_other_pools(objects: Iterable[Object], served: str) -> dict[str, int]:
     """Node pool -> number of objects in it, for pools that are not served."""
-    pools = Counter(node_pool(one["metadata"]) for one in objects)
+    pools = Counter(node_pool(metadata_of(obj)) for obj in objects)
     return {pool: number for pool, number in sorted(pools.items()) if pool != served}

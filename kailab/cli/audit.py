@@ -12,7 +12,7 @@ from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.advice.audit.finding import Audit
+    from kailab.advice.audit import Audit
 
 SHOWN = 10
 """Queues in the table of waiting times unless ``--all`` is given."""
@@ -33,8 +33,8 @@ SHOWN = 10
 def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> None:
     """Check all queues: starved queues and their borrowers, obstacles to reclaim, idle quota, quotas beyond capacity, queues
     that can't run anything, work that fits nowhere, and waiting times."""
+    from kailab.advice.audit import Severity
     from kailab.advice.audit import audit as audited
-    from kailab.advice.audit.finding import Severity
 
     with labfile.read_lab(state) as lab:
         result = audited(lab.picture())
@@ -47,7 +47,7 @@ def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> No
 
 
 def _print(result: Audit, everything: bool) -> None:
-    from kailab.advice.audit.finding import Severity
+    from kailab.advice.audit import Severity
     from kailab.cli.table import format_span, render_table
 
     findings = [finding for finding in result.findings if everything or finding.severity is not Severity.INFO]

@@ -12,7 +12,7 @@ from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.advice.health.report import Health
+    from kailab.advice.health import Health
 
 SHOWN = 5
 """Beneficiaries of evictions in the output unless ``--all`` is given."""

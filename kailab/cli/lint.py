@@ -11,7 +11,7 @@ from kailab.cli import completion, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.advice.practice.rules import PracticeFinding
+    from kailab.advice.practice import PracticeFinding
 
 
 @click.command()
@@ -34,8 +34,8 @@ def lint(files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bo
     Exit code 0: no findings.
     Exit code 1: findings, each with its rule, location, reason and fix.
     Exit code 2: bad input."""
-    from kailab.advice.practice.checking import lint as linted
-    from kailab.advice.practice.rules import RULES
+    from kailab.advice.practice import RULES
+    from kailab.advice.practice import lint as linted
     from kailab.errors import InputError
     from kailab.fleet import load_fleet
     from kailab.model.manifests import load
@@ -74,7 +74,7 @@ def _print_findings(findings: list[PracticeFinding], objects: int) -> None:
 
 
 def _print_rules(output: TextOrJson) -> None:
-    from kailab.advice.practice.rules import RULES
+    from kailab.advice.practice import RULES
     from kailab.cli.table import render_table
 
     if output is TextOrJson.json:

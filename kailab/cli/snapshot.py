@@ -119,6 +119,6 @@ def _take(kubeconfig: Path | None, context: str | None, state: Path, partial: bo
 
 def _print_rights() -> None:
     from kailab.model.manifests import dump
-    from kailab.snapshots.contents import cluster_role
+    from kailab.snapshots.taking import cluster_role
 
     terminal.say(dump([cluster_role()]).rstrip("\n"))

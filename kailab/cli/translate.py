@@ -11,7 +11,7 @@ import click
 from kailab.cli import terminal
 
 if TYPE_CHECKING:
-    from kailab.advice.policykinds.translating import Translation
+    from kailab.advice.policykinds import Translation
 
 OUTPUTS = ("text", "yaml", "config", "json")
 
@@ -33,7 +33,7 @@ def translate(files: tuple[str, ...], gpus: int | None, output: str) -> None:
     \b
     kailab translate policies.yaml -o yaml | kailab apply -f -
     kailab translate policies.yaml -o config > scheduler.yaml; kailab up --scheduler-config scheduler.yaml"""
-    from kailab.advice.policykinds.translating import translate as translated
+    from kailab.advice.policykinds import translate as translated
     from kailab.errors import InputError
     from kailab.model.manifests import load
     from kailab.model.yamltext import write_documents

@@ -225,8 +225,7 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
     from kailab.lab.change import Apply
     from kailab.lab.disruption_budgets import violated_budgets
     from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
-    from kailab.whatif.fields import patch_of
-    from kailab.whatif.removal import deletion_of, deletions_by_label
+    from kailab.whatif.fields import deletion_of, deletions_by_label, patch_of
     from kailab.whatif.trial import Alternative
 
     changes: list[Change] = []

@@ -52,7 +52,7 @@ BACKENDS: Registry[Backend] = Registry(
         "controlplane": Backend(
             "a kube-apiserver with KWOK",
             _PLANE | {"operators"},
-            "kailab.lab.venues.controlplane:ControlPlaneProvider",
+            "kailab.lab.venues.plane:ControlPlaneProvider",
             why_not=dict.fromkeys(_CHARTS, _NO_PODS),
         ),
         "kind": Backend(

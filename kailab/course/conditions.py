@@ -19,10 +19,9 @@ from typing import Any
 from kailab.course.work import RunTimes, SubjectPods
 from kailab.errors import ExpectationFailed, InputError, NotFound
 from kailab.lab import Lab, Subject, at_least, at_most, between, eventually, expect, never, stays
-from kailab.lab.amounts import Amount
-from kailab.lab.expectations import Expectation
+from kailab.lab.expectations import Amount, Expectation
 from kailab.lab.subjects import everything
-from kailab.lab.watching import watching
+from kailab.lab.temporal import watching
 from kailab.model.schema_files import SchemaFault, join_path
 from kailab.model.times import duration_seconds
 from kailab.scenarios.running import do

@@ -12,7 +12,7 @@ from typing import Any
 
 from kailab.errors import ExpectationFailed
 from kailab.evidence.entries import PodEvicted, PodRow
-from kailab.lab.amounts import Amount, describe_amount, holds
+from kailab.lab.expectations import Amount, describe_amount, holds
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import Subject
 from kailab.lab.wording import count, some

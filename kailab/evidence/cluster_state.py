@@ -13,7 +13,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import ClusterState, NodeRow, PodGroupRow, PodRow, QueueRow
 from kailab.model import labels
-from kailab.model.objects import condition_of, controller_name, parent_of, shown_phase
+from kailab.model.objects import condition_of, controller_name, metadata_of, name_of, parent_of, shown_phase
 from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.nodes import unavailable
 
@@ -24,7 +24,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 def pod_queue(pod: Object, podgroups: Mapping[tuple[str, str], Object]) -> str:
     """The queue of a pod: the queue of its PodGroup, else of its own label."""
-    metadata = pod["metadata"]
+    metadata = metadata_of(pod)
     name = (metadata.get("annotations") or {}).get(labels.POD_GROUP)
     group = podgroups.get((metadata.get("namespace", ""), name)) if name else None
     if group is not None:
@@ -35,7 +35,7 @@ def pod_queue(pod: Object, podgroups: Mapping[tuple[str, str], Object]) -> str:
 
 def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: GpuAccounts) -> PodRow:
     """The row of one pod."""
-    metadata, spec = pod["metadata"], pod["spec"]
+    metadata, spec = metadata_of(pod), pod["spec"]
     place = spec.get("nodeName") or ""
     # The condition of a placed pod may be from the time when it waited.
     scheduled = None if place else condition_of(pod, "PodScheduled")
@@ -92,7 +92,7 @@ class RowCache:
                 known[id(pod)] = was
                 found.append(was.row)
                 continue
-            metadata = pod["metadata"]
+            metadata = metadata_of(pod)
             key = metadata.get("namespace", ""), (metadata.get("annotations") or {}).get(labels.POD_GROUP, "")
             row = pod_row(pod, podgroups, accounts)
             found.append(row)
@@ -106,7 +106,7 @@ class RowCache:
         before = self._nodes
         return len(nodes) == len(before) and all(
             (was := before.get(name)) is node
-            or (was is not None and was["metadata"].get("labels") == node["metadata"].get("labels"))
+            or (was is not None and metadata_of(was).get("labels") == metadata_of(node).get("labels"))
             for name, node in nodes.items()
         )
 
@@ -152,8 +152,8 @@ def read_cluster_state(cluster: Cluster, rows: RowCache | None = None) -> Cluste
     """Read the present state of a cluster. ``rows``: the cache of earlier looks."""
     rows = rows or RowCache()
     groups = cluster.list("PodGroup")
-    by_name = {(group["metadata"].get("namespace", ""), group["metadata"]["name"]): group for group in groups}
-    nodes = {node["metadata"]["name"]: node for node in cluster.list("Node")}
+    by_name = {(metadata_of(group).get("namespace", ""), name_of(group)): group for group in groups}
+    nodes = {name_of(node): node for node in cluster.list("Node")}
     pods = cluster.list("Pod")
     # For all pods at once, because a claim that pods of a node share counts once.
     accounts = GpuAccounts(cluster, pods, nodes)
@@ -180,7 +180,7 @@ def state_of_rows(
 
 
 def _podgroup_row(group: Object) -> PodGroupRow:
-    metadata, spec = group["metadata"], group["spec"]
+    metadata, spec = metadata_of(group), group["spec"]
     return PodGroupRow(
         name=f"{metadata.get('namespace', '')}/{metadata['name']}",
         queue=spec.get("queue", ""),
@@ -192,7 +192,7 @@ def _podgroup_row(group: Object) -> PodGroupRow:
 
 def _queue_row(queue: Object) -> QueueRow:
     return QueueRow(
-        name=queue["metadata"]["name"],
+        name=name_of(queue),
         parent=parent_of(queue),
         status=queue.get("status") or {},
     )

@@ -23,7 +23,7 @@ from kailab.evidence.decision_log import DecisionLog, NameLookup, ObjectName
 from kailab.evidence.entries import Decision, PodEvicted
 from kailab.model import decoding
 from kailab.model.files import file_bytes
-from kailab.model.objects import controller_name
+from kailab.model.objects import controller_name, full_name, labels_of
 from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.mirror import Mirror
@@ -124,9 +124,8 @@ class _MirrorNames:
     def of(self, uid: str) -> ObjectName:
         pod = self._mirror.pods.get(uid)
         if pod is not None:
-            metadata = pod["metadata"]
-            app = (metadata.get("labels") or {}).get("app", "")
-            return ObjectName(f"{metadata['namespace']}/{metadata['name']}", app, controller_name(pod))
+            app = labels_of(pod).get("app", "")
+            return ObjectName(full_name(pod), app, controller_name(pod))
         return ObjectName(self._mirror.podgroup_name(uid) or uid)
 
 

@@ -25,7 +25,7 @@ from kailab.evidence.entries import (
     ShareChange,
     WriteRefused,
 )
-from kailab.model.objects import controller_name
+from kailab.model.objects import controller_name, metadata_of
 from kailab.scheduler.observers import Observer
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class NameIndex:
         for event in self._begin().poll():
             # DELETED is ignored, because names of deleted objects are still needed.
             if event.type == "ADDED":
-                metadata = event.object["metadata"]
+                metadata = metadata_of(event.object)
                 name = f"{metadata.get('namespace', '')}/{metadata['name']}"
                 if event.kind == "Pod":
                     app = (metadata.get("labels") or {}).get("app", "")

@@ -30,6 +30,7 @@ from kailab.evidence.subject_timeline import message_without_names
 from kailab.model import yamltext
 from kailab.model.files import file_bytes
 from kailab.model.markup import html_table
+from kailab.model.objects import full_name, labels_of, metadata_of, spec_of, status_of
 
 NOTHING: Any = None
 """Stands for a value that one side does not have."""
@@ -97,7 +98,7 @@ class WorkloadEndedElsewhere:
 
     def data(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Where the workload ended and the decision, for each side."""
-        left, right = (None if one is None else as_plain_json(one) for one in self.decisions)
+        left, right = (None if decision is None else as_plain_json(decision) for decision in self.decisions)
         return {"ended": self.first, "decision": left}, {"ended": self.second, "decision": right}
 
     def __str__(self) -> str:
@@ -127,11 +128,10 @@ def moved_workloads(first: LabHistory, second: LabHistory) -> Iterator[WorkloadE
 def _endings(history: LabHistory) -> dict[str, dict[str, int]]:
     by_workload: dict[str, dict[str, int]] = {}
     for pod in history.after.get("pods", ()):
-        metadata = pod["metadata"]
         # The history contains every pod of this look.
-        past = history.pods[f"{metadata.get('namespace', '')}/{metadata['name']}"]
-        phase = (pod.get("status") or {}).get("phase") or "Pending"
-        node = (pod.get("spec") or {}).get("nodeName")
+        past = history.pods[full_name(pod)]
+        phase = status_of(pod).get("phase") or "Pending"
+        node = spec_of(pod).get("nodeName")
         ending = f"{phase} on {node}" if node else phase
         counts = by_workload.setdefault(past.workload, {})
         counts[ending] = counts.get(ending, 0) + 1
@@ -260,7 +260,8 @@ class RunComparison:
         """For notebooks."""
         caption = f"{self.first} and {self.second}: {'identical' if self.identical else f'{len(self.differences)} differences'}"
         rows = (
-            (one.test, one.lab, one.what.replace("_", " "), str(one).partition(": ")[2]) for one in self.differences
+            (difference.test, difference.lab, difference.what.replace("_", " "), str(difference).partition(": ")[2])
+            for difference in self.differences
         )
         return html_table(caption, ("test", "lab", "what", "difference"), rows)
 
@@ -338,7 +339,7 @@ def _applied(test: TestEvidence, lab: str) -> dict[tuple[str, int], dict[str, An
     counts: dict[str, int] = {}
     for file in sorted((test.path / lab / "manifests").glob("*")):
         for obj in _documents(test, lab, f"manifests/{file.name}"):
-            meta = obj["metadata"]
+            meta = metadata_of(obj)
             space = f"{meta['namespace']}/" if meta.get("namespace") not in (None, "default") else ""
             name = f"{obj['kind'].lower()} {space}{meta.get('name') or meta.get('generateName')}"
             # An object may be applied several times: the first application is compared with the first, and so on.
@@ -390,8 +391,8 @@ def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
     """App -> phase -> number of pods when the lab closed."""
     counts: dict[str, dict[str, int]] = {}
     for pod in test.objects(lab, "after", "pods"):
-        app = (pod["metadata"].get("labels") or {}).get("app", "(no app)")
-        phase = (pod.get("status") or {}).get("phase", "Pending")
+        app = labels_of(pod).get("app", "(no app)")
+        phase = status_of(pod).get("phase", "Pending")
         phases = counts.setdefault(app, {})
         phases[phase] = phases.get(phase, 0) + 1
     return counts

@@ -27,7 +27,7 @@ from kailab.evidence.entries import (
 from kailab.evidence.recording import Recording
 from kailab.grouping.default import TOP_OWNER_METADATA
 from kailab.model import labels
-from kailab.model.objects import controller_name, parent_of
+from kailab.model.objects import annotations_of, controller_name, full_name, metadata_of, name_of, parent_of, status_of
 from kailab.model.times import parse_time
 
 _TOP = re.compile(r"""^(name|kind): (["']?)(.*)\2$""", re.MULTILINE)
@@ -47,7 +47,7 @@ def add_owner(owners: list[str], owner: str) -> None:
 def group_workload(group: Object) -> str:
     """The workload that a PodGroup belongs to, as ``Kind/name``, from its annotation; empty without one."""
     # Grouping writes five lines of YAML; a regular expression reads them without a parser.
-    lines = _TOP.findall((group["metadata"].get("annotations") or {}).get(TOP_OWNER_METADATA, ""))
+    lines = _TOP.findall(annotations_of(group).get(TOP_OWNER_METADATA, ""))
     # Quotes surround values that YAML would not read as a string, for example digits.
     owner = {key: text for key, _, text in lines}
     return f"{owner['kind']}/{owner['name']}" if owner.get("kind") and owner.get("name") else ""
@@ -90,14 +90,14 @@ class WorkloadIndex:
     def looked(self, pods: Iterable[Object], groups: Iterable[Object], gone: Iterable[Object] = ()) -> None:
         """Read objects. ``gone``: PodGroups that were deleted."""
         for pod in pods:
-            metadata = pod["metadata"]
+            metadata = metadata_of(pod)
             space = metadata.get("namespace", "")
             name = (metadata.get("annotations") or {}).get(labels.POD_GROUP)
             self._take(f"{space}/{metadata['name']}", f"{space}/{name}" if name else "", controller_name(pod))
         for group in gone:
-            self._tell(_full(group), "")
+            self._tell(full_name(group), "")
         for group in groups:
-            self._tell(_full(group), group_workload(group))
+            self._tell(full_name(group), group_workload(group))
 
     def stood(self, rows: Sequence[PodRow]) -> None:
         """Read the rows of a state."""
@@ -153,10 +153,6 @@ class WorkloadIndex:
 
 def _space(full: str) -> str:
     return full.partition("/")[0]
-
-
-def _full(obj: Object) -> str:
-    return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
 
 
 _ENDED = {Status.SUCCEEDED: "Succeeded", Status.FAILED: "Failed"}
@@ -249,7 +245,7 @@ class LabHistory:
         parents = {row.name: row.parent for _, state in self.states for row in state.queues}
         for look in (self.before, self.after):
             for queue in look.get("queues", ()):
-                parents[queue["metadata"]["name"]] = parent_of(queue)
+                parents[name_of(queue)] = parent_of(queue)
         return parents
 
     @cached_property
@@ -273,7 +269,7 @@ class LabHistory:
             add_owner(pod.owners, entry.owner)
 
     def _take_object(self, by_name: dict[str, PodPast], obj: Object, uids: set[str]) -> None:
-        metadata = obj["metadata"]
+        metadata = metadata_of(obj)
         space = metadata.get("namespace", "")
         pod = by_name.setdefault(f"{space}/{metadata['name']}", PodPast(f"{space}/{metadata['name']}"))
         pod.app = (metadata.get("labels") or {}).get("app", "") or pod.app
@@ -283,8 +279,8 @@ class LabHistory:
         if metadata.get("uid") not in uids and metadata.get("creationTimestamp"):
             uids.add(metadata.get("uid", ""))
             pod.created.append(self._since(metadata["creationTimestamp"]))
-        pod.phase = (obj.get("status") or {}).get("phase") or "Pending"
-        for status in (obj.get("status") or {}).get("containerStatuses") or ():
+        pod.phase = status_of(obj).get("phase") or "Pending"
+        for status in status_of(obj).get("containerStatuses") or ():
             over = (status.get("state") or {}).get("terminated") or {}
             if pod.phase in ("Succeeded", "Failed") and over.get("finishedAt"):
                 pod.ended = self._since(over["finishedAt"])
@@ -332,7 +328,7 @@ class LabHistory:
         tops: dict[str, str] = {}
         for look in (self.before, self.after):
             for group in look.get("podgroups", ()):
-                metadata = group["metadata"]
+                metadata = metadata_of(group)
                 if top := group_workload(group):
                     tops[f"{metadata.get('namespace', '')}/{metadata['name']}"] = top
         # A PodGroup deleted before the last look is in neither; other PodGroups of the owner mostly have the annotation.

@@ -14,7 +14,17 @@ from kailab.evidence.canonical import format_rfc3339
 from kailab.evidence.cluster_state import pod_queue
 from kailab.evidence.entries import Decision, PodBound, PodEvicted
 from kailab.model import labels
-from kailab.model.objects import condition_of, controller_name
+from kailab.model.objects import (
+    annotations_of,
+    condition_of,
+    controller_name,
+    full_name,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from kailab.undertest.contract import EvictionCondition, EvictionFinder, EvictionReason
 
 ACTION = "schedule"
@@ -62,7 +72,7 @@ class DecisionObserver:
             if event.kind == "PodGroup":
                 self._know(event.object)
             elif event.object["spec"].get("nodeName"):
-                self._bound.add(event.object["metadata"]["uid"])
+                self._bound.add(uid_of(event.object))
 
     def entries(self, cycle: int) -> list[Decision]:
         """The binds and evictions since the last call, as entries of a cycle."""
@@ -75,7 +85,7 @@ class DecisionObserver:
             if event.kind == "PodGroup":
                 self._know(event.object)
                 continue
-            pod, uid = event.object, event.object["metadata"]["uid"]
+            pod, uid = event.object, uid_of(event.object)
             # Only the first event with a node is the bind.
             if pod["spec"].get("nodeName") and uid not in self._bound:
                 self._bound.add(uid)
@@ -87,7 +97,7 @@ class DecisionObserver:
                 self._evicted.add(uid)
                 self._unexplained.pop(uid, None)
                 decisions.append(self._evicted_entry(moment, pod, stop))
-            elif "deletionTimestamp" in pod["metadata"] and uid in self._bound and uid not in self._evicted:
+            elif is_terminating(pod) and uid in self._bound and uid not in self._evicted:
                 self._unexplained.setdefault(uid, (pod, now))
             if event.type == "DELETED":
                 self._bound.discard(uid)
@@ -98,10 +108,10 @@ class DecisionObserver:
         self._watch.close()
 
     def _know(self, group: Object) -> None:
-        self._groups[group["metadata"].get("namespace", ""), group["metadata"]["name"]] = group
+        self._groups[namespace_of(group), name_of(group)] = group
 
     def _reasons_elsewhere(self, events: Sequence[WatchEvent]) -> Mapping[str, EvictionReason]:
-        pods = {event.object["metadata"]["uid"]: event.object for event in events if event.kind == "Pod"}
+        pods = {uid_of(event.object): event.object for event in events if event.kind == "Pod"}
         unexplained = [pod for uid, pod in pods.items() if uid not in self._evicted]
         return self._stopped(unexplained) if unexplained and self._stopped is not None else {}
 
@@ -115,7 +125,7 @@ class DecisionObserver:
         reasons = self._stopped([pod for pod, _ in self._unexplained.values()])
         late = [(self._unexplained.pop(uid)[0], reasons[uid]) for uid in [*self._unexplained] if uid in reasons]
         # Pods that still exist must not be reported twice.
-        self._evicted |= {pod["metadata"]["uid"] for pod, _ in late} & self._bound
+        self._evicted |= {uid_of(pod) for pod, _ in late} & self._bound
         return late
 
     def _evicted_entry(self, moment: Mapping[str, Any], pod: Object, stop: EvictionReason) -> PodEvicted:
@@ -131,13 +141,12 @@ class DecisionObserver:
         return _Cause(condition.action, condition.beneficiary, queue)
 
     def _pod(self, pod: Object) -> dict[str, Any]:
-        metadata = pod["metadata"]
-        group = (metadata.get("annotations") or {}).get(labels.POD_GROUP, "")
+        group = annotations_of(pod).get(labels.POD_GROUP, "")
         return {
-            "pod": f"{metadata.get('namespace', '')}/{metadata['name']}",
-            "app": (metadata.get("labels") or {}).get("app", ""),
+            "pod": full_name(pod),
+            "app": labels_of(pod).get("app", ""),
             "owner": controller_name(pod),
-            "podgroup": f"{metadata.get('namespace', '')}/{group}" if group else "",
+            "podgroup": f"{namespace_of(pod)}/{group}" if group else "",
             "queue": pod_queue(pod, self._groups),
             "node": pod["spec"].get("nodeName", ""),
         }

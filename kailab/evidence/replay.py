@@ -56,7 +56,7 @@ class ReplayDifference(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(
             [
                 f"{self.test} ({self.lab}), cycle {self.cycle}: decisions differ (recorded -> replayed, {self.file})",
-                *(f"  {one}" for one in self.what),
+                *(f"  {difference}" for difference in self.what),
                 *([self.because] if self.because else []),
             ]
         )

@@ -45,7 +45,7 @@ class SubjectTimeline:
         title = f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}" if self.kind else "All pods"
         return [
             f"{title}, since {format_rfc3339(self.opened)}:",
-            *(f"{one.t:>8g} s  {one.text}" for one in self.happenings),
+            *(f"{happening.t:>8g} s  {happening.text}" for happening in self.happenings),
         ]
 
     def data(self) -> dict[str, Any]:

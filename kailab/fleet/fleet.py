@@ -12,6 +12,7 @@ from typing import Any
 
 from kailab.model import labels, quantities
 from kailab.model.objects import Object as Object
+from kailab.model.objects import name_of
 
 FAKE = {"key": labels.FAKE_NODE_TAINT, "value": "fake", "effect": "NoSchedule"}
 MIG_STRATEGY = "nvidia.com/mig.strategy"
@@ -241,7 +242,7 @@ def fleet_definition(fleet: Fleet) -> dict[str, Any]:
     if fleet.topologies:
         content["topologies"] = [
             {
-                "name": topology["metadata"]["name"],
+                "name": name_of(topology),
                 "levels": [level["nodeLabel"] for level in topology["spec"]["levels"]],
             }
             for topology in fleet.topologies
@@ -272,4 +273,4 @@ def _pool(pool: Pool) -> dict[str, Any]:
 
 def _priority_class(obj: Object) -> dict[str, Any]:
     fields_left = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
-    return {"name": obj["metadata"]["name"], **fields_left}
+    return {"name": name_of(obj), **fields_left}

@@ -12,6 +12,7 @@ from kailab.fleet.library import find_fleet
 from kailab.model import kinds, quantities, yamltext
 from kailab.model.files import decode_text, read_bytes
 from kailab.model.manifests import line_of
+from kailab.model.objects import metadata_of, name_of
 from kailab.model.schema_files import find_schema_faults, read_schema, shown
 from kailab.model.validation import validate
 from kailab.model.validation.fields import is_dns_subdomain, is_label_value
@@ -234,8 +235,8 @@ class _Reading:
             self.fail("pools", f"{total:,} nodes in all; expected {MOST_NODES:,} at most")
             return
         self.check_unique([pool.name for pool in fleet.pools], "pools", "pool")
-        self.check_unique([item["metadata"]["name"] for item in fleet.topologies], "topologies", "topology")
-        self.check_unique([item["metadata"]["name"] for item in fleet.priority_classes], "priorityClasses", "class")
+        self.check_unique([name_of(item) for item in fleet.topologies], "topologies", "topology")
+        self.check_unique([name_of(item) for item in fleet.priority_classes], "priorityClasses", "class")
         owner: dict[str, int] = {}
         for index, pool in enumerate(fleet.pools):
             for position in range(pool.count):
@@ -256,7 +257,7 @@ class _Reading:
         labels: set[str] = {"kubernetes.io/hostname"}
         for pool in fleet.pools:
             first = next(iter(pool.nodes()), None)
-            labels.update(first["metadata"]["labels"] if first else ())
+            labels.update(metadata_of(first)["labels"] if first else ())
         for index, topology in enumerate(fleet.topologies):
             for place, level in enumerate(topology["spec"]["levels"]):
                 if level["nodeLabel"] not in labels:

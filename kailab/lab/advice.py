@@ -14,6 +14,7 @@ from kailab.lab.intake import is_queued_by_labels
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, Manifests, Notice
+from kailab.model.objects import labels_of, name_of, namespace_of, status_of
 from kailab.model.validation.advice import advise_ignored, advise_old_label, advise_scheduler, pod_templates
 from kailab.model.validation.devices import advise_claim
 from kailab.model.validation.fields import Faults
@@ -28,31 +29,35 @@ def advise_under_kai(
 ) -> list[Notice]:
     """Notices about work that KAI treats in another way than its manifest suggests. ``adopted``: pods that name no scheduler are KAI's too.
     ``alone``: the cluster has no other scheduler. A PriorityClass is reported once, where it is first named."""
-    work = [one for one in manifests if _is_for_kai(one)]
+    work = [manifest for manifest in manifests if _is_for_kai(manifest)]
     result = [] if adopted else _notices_of(manifests, advise_scheduler, "no-scheduler")
     if alone and not adopted:
-        result += _notices_of((one for one in manifests if one not in work), _advise_unplaced, "no-scheduler")
+        result += _notices_of(
+            (manifest for manifest in manifests if manifest not in work), _advise_unplaced, "no-scheduler"
+        )
     result += _notices_of(
-        [*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_ignored, "ignored-by-kai"
+        [*(manifest for manifest in manifests if manifest.kind == "PriorityClass"), *work],
+        advise_ignored,
+        "ignored-by-kai",
     )
     result += _notices_of(manifests, advise_old_label, "ignored-by-kai")
     result += _notices_of(
-        (one for one in manifests if one.kind in ("ResourceClaim", "ResourceClaimTemplate")), advise_claim, "not-meant"
+        (manifest for manifest in manifests if manifest.kind in ("ResourceClaim", "ResourceClaimTemplate")),
+        advise_claim,
+        "not-meant",
     )
-    result += [notice for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
+    result += [notice for manifest in work if (notice := _in_kais_namespace(manifest, namespace)) is not None]
     # Queues in the same manifests count, because all are applied together.
-    queues = {
-        one["metadata"]["name"] for one in (*cluster.list("Queue"), *(m.object for m in manifests if m.kind == "Queue"))
-    }
+    queues = {name_of(queue) for queue in (*cluster.list("Queue"), *(m.object for m in manifests if m.kind == "Queue"))}
     if DEFAULT_QUEUE not in queues:
         spaces = _spaces_with_queue(cluster, manifests)
-        result += [notice for one in work if (notice := _without_queue(one, namespace, spaces)) is not None]
+        result += [notice for manifest in work if (notice := _without_queue(manifest, namespace, spaces)) is not None]
     result += _of_other_vendors(cluster, work)
-    classes = [one.object for one in manifests if one.kind == "PriorityClass"]
+    classes = [manifest.object for manifest in manifests if manifest.kind == "PriorityClass"]
     high = {
-        one["metadata"]["name"]: one["value"]
-        for one in (*(cluster.list("PriorityClass") if work else ()), *classes)
-        if isinstance(one.get("value"), int)
+        name_of(priority_class): priority_class["value"]
+        for priority_class in (*(cluster.list("PriorityClass") if work else ()), *classes)
+        if isinstance(priority_class.get("value"), int)
     }
     # Users of KAI's own classes (inference, build) know what they mean.
     high = {
@@ -60,8 +65,8 @@ def advise_under_kai(
         for name, value in high.items()
         if value >= NON_PREEMPTIBLE_FROM and name not in KAI_PRIORITY_CLASSES
     }
-    for one in work:
-        for path, name in _classes(one) if not _says_preemptibility(one) else ():
+    for manifest in work:
+        for path, name in _classes(manifest) if not _says_preemptibility(manifest) else ():
             # Each class is reported once.
             if (value := high.pop(name, None)) is not None:
                 text = (
@@ -70,7 +75,7 @@ def advise_under_kai(
                     f"value below {NON_PREEMPTIBLE_FROM} or the label {labels.PREEMPTIBILITY}: preemptible; if not, set the label to "
                     "non-preemptible"
                 )
-                result.append(Notice(text, one.where(path), "class-non-preemptible"))
+                result.append(Notice(text, manifest.where(path), "class-non-preemptible"))
     return result
 
 
@@ -88,63 +93,63 @@ def _notices_of(
     manifests: Iterable[Manifest], advise: Callable[[Faults, dict[str, Any]], None], rule: str
 ) -> list[Notice]:
     result: list[Notice] = []
-    for one in manifests:
+    for manifest in manifests:
         faults = Faults()
-        advise(faults, one.object)
-        result += [Notice(text, one.where(path), rule) for path, text in faults.found]
+        advise(faults, manifest.object)
+        result += [Notice(text, manifest.where(path), rule) for path, text in faults.found]
     return result
 
 
-def _is_for_kai(one: Manifest) -> bool:
+def _is_for_kai(manifest: Manifest) -> bool:
     """Work that KAI schedules: it has a queue label or names KAI as its scheduler."""
-    if one.kind == "PodGroup":
+    if manifest.kind == "PodGroup":
         return True
-    pods = [pod for _, pod in pod_templates(one.object)]
+    pods = [pod for _, pod in pod_templates(manifest.object)]
     return any(pod["spec"].get("schedulerName") == labels.SCHEDULER_NAME for pod in pods) or (
-        bool(pods) and any(labels.QUEUE in _labels(holder) for holder in (one.object, *pods))
+        bool(pods) and any(labels.QUEUE in _labels(holder) for holder in (manifest.object, *pods))
     )
 
 
-def _in_kais_namespace(one: Manifest, namespace: str) -> Notice | None:
+def _in_kais_namespace(manifest: Manifest, namespace: str) -> Notice | None:
     """Source: the namespace selectors of KAI's webhooks, which its operator writes. KAI's guide forbids work there without a reason."""
-    if not is_namespaced(one.kind, one.object):
+    if not is_namespaced(manifest.kind, manifest.object):
         return None
-    if (one.object["metadata"].get("namespace") or namespace) != KAI_NAMESPACE:
+    if (namespace_of(manifest.object) or namespace) != KAI_NAMESPACE:
         return None
     text = (
         f"{KAI_NAMESPACE} is KAI's own namespace: its webhooks ignore pods there, so shared GPUs are neither checked nor "
         "set up for them, and KAI's guide asks to keep work out of it; use another namespace"
     )
-    return Notice(text, one.where("metadata.namespace"), "kais-namespace")
+    return Notice(text, manifest.where("metadata.namespace"), "kais-namespace")
 
 
 def _spaces_with_queue(cluster: Cluster, manifests: Iterable[Manifest]) -> set[str]:
     """Namespaces with the label that sets a queue for all work in them."""
-    there = (*cluster.list("Namespace"), *(one.object for one in manifests if one.kind == "Namespace"))
-    return {one["metadata"]["name"] for one in there if labels.QUEUE_RUNAI in _labels(one)}
+    there = (*cluster.list("Namespace"), *(manifest.object for manifest in manifests if manifest.kind == "Namespace"))
+    return {name_of(space) for space in there if labels.QUEUE_RUNAI in _labels(space)}
 
 
-def _without_queue(one: Manifest, namespace: str, spaces: Container[str]) -> Notice | None:
+def _without_queue(manifest: Manifest, namespace: str, spaces: Container[str]) -> Notice | None:
     """A notice for work that names no queue in any way that KAI reads, so that it goes to the default queue, which does not exist.
     ``spaces``: namespaces that set a queue for all work in them."""
-    holders = [one.object, *(pod for _, pod in pod_templates(one.object))]
-    if one.kind == "PodGroup" or not is_queued_by_labels(one):
+    holders = [manifest.object, *(pod for _, pod in pod_templates(manifest.object))]
+    if manifest.kind == "PodGroup" or not is_queued_by_labels(manifest):
         return None
-    if (one.object["metadata"].get("namespace") or namespace) in spaces or any(
+    if (namespace_of(manifest.object) or namespace) in spaces or any(
         _labels(each).keys() & _QUEUE_LABELS for each in holders
     ):
         return None
     text = f"is missing: the work goes to the queue {DEFAULT_QUEUE}, which does not exist, and stays pending (QueueDoesNotExist)"
-    return Notice(text, one.where(f"metadata.labels[{labels.QUEUE}]"), "no-queue")
+    return Notice(text, manifest.where(f"metadata.labels[{labels.QUEUE}]"), "no-queue")
 
 
 def _of_other_vendors(cluster: Cluster, work: Iterable[Manifest]) -> Iterator[Notice]:
     """Notices for work that names the GPUs of one vendor but no nodes, while nodes have GPUs of the other vendor. Source: KAI's resource
     vectors, which count both as one resource (normalizeResourceName); no predicate of KAI reads the name."""
     asking = [
-        (one, path, pod["spec"], name)
-        for one in work
-        for path, pod in pod_templates(one.object)
+        (manifest, path, pod["spec"], name)
+        for manifest in work
+        for path, pod in pod_templates(manifest.object)
         for name in labels.GPU_RESOURCES
         if any(
             name in ((each.get("resources") or {}).get("limits") or {}) for each in pod["spec"].get("containers") or ()
@@ -152,43 +157,41 @@ def _of_other_vendors(cluster: Cluster, work: Iterable[Manifest]) -> Iterator[No
     ]
     nodes = cluster.list("Node") if asking else []
     offered = {
-        name: [node for node in nodes if name in ((node.get("status") or {}).get("allocatable") or {})]
+        name: [node for node in nodes if name in (status_of(node).get("allocatable") or {})]
         for name in labels.GPU_RESOURCES
     }
     if not all(offered.values()):
         return
-    for one, path, spec, name in asking:
+    for manifest, path, spec, name in asking:
         (other,) = (each for each in labels.GPU_RESOURCES if each != name)
         selector = spec.get("nodeSelector") or {}
-        open_to = [
-            node for node in offered[other] if selector.items() <= (node["metadata"].get("labels") or {}).items()
-        ]
+        open_to = [node for node in offered[other] if selector.items() <= labels_of(node).items()]
         if open_to and not (spec.get("affinity") or {}).get("nodeAffinity"):
             text = (
                 f"asks for {name} but selects no nodes: KAI counts {other} as the same resource, so pods may be placed on "
-                f"{open_to[0]['metadata']['name']}, where they get none; select nodes, for example by a label of the vendor's operator"
+                f"{name_of(open_to[0])}, where they get none; select nodes, for example by a label of the vendor's operator"
             )
-            yield Notice(text, one.where(f"{path}spec.nodeSelector"), "gpu-vendor")
+            yield Notice(text, manifest.where(f"{path}spec.nodeSelector"), "gpu-vendor")
 
 
-def _classes(one: Manifest) -> Iterator[tuple[str, str]]:
+def _classes(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """The PriorityClasses that work names, each with its field: labels before fields, as KAI reads them."""
-    obj = one.object
+    obj = manifest.object
     pods = list(pod_templates(obj))
     for path, holder in (("", obj), *(item for item in pods if item[0])):
         if isinstance(name := _labels(holder).get(labels.PRIORITY_CLASS), str):
             yield f"{path}metadata.labels[{labels.PRIORITY_CLASS}]", name
             return
-    own = [("", obj)] if one.kind == "PodGroup" else pods
+    own = [("", obj)] if manifest.kind == "PodGroup" else pods
     for path, holder in own:
         name = holder["spec"].get("priorityClassName") if isinstance(holder.get("spec"), dict) else None
         if isinstance(name, str):
             yield f"{path}spec.priorityClassName", name
 
 
-def _says_preemptibility(one: Manifest) -> bool:
-    obj = one.object
-    if one.kind == "PodGroup" and isinstance(obj.get("spec"), dict) and obj["spec"].get("preemptibility"):
+def _says_preemptibility(manifest: Manifest) -> bool:
+    obj = manifest.object
+    if manifest.kind == "PodGroup" and isinstance(obj.get("spec"), dict) and obj["spec"].get("preemptibility"):
         return True
     return any(labels.PREEMPTIBILITY in _labels(holder) for holder in (obj, *(pod for _, pod in pod_templates(obj))))
 

@@ -1,23 +1,44 @@
-"""Embedded clusters from objects of any cluster. The objects keep their uids, times and status, and are not admitted or defaulted again.
+"""Embedded clusters from objects of any cluster, and forks: copies of a lab in which anything can be tried.
 
-Notes of other controllers are translated for the controllers here, so that they leave a workload alone whose pods are as they should be.
+    with lab.fork() as trial:
+        trial.patch("Queue", "team-a", {"spec": {"resources": {"gpu": {"quota": 8}}}})
+        trial.settle()
+
+The objects of a copied cluster keep their uids, times and status, and are not admitted or defaulted again. Notes of other controllers are
+translated for the controllers here, so that they leave a workload alone whose pods are as they should be.
+
+A fork is an embedded lab with the same objects, clock, settings and scheduler configuration. It has new controllers and a new scheduler,
+with copies of the state that these keep beside objects: promises, refused binds, past use. So an unchanged fork decides exactly what the
+lab would decide. (If the controllers of the lab have not read the latest objects yet, it decides what the lab would decide after it is
+resumed from its file.) Nothing in a fork changes the lab. Lab and fork share objects, because no cluster changes an object that it holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
 from kailab.cluster.base_objects import base_objects
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.embedded.storage.store import Reference
 from kailab.cluster.protocol import Object
+from kailab.lab.spec import LabSpec
+from kailab.lab.venues import LabCluster
+from kailab.lab.venues.embedded import EmbeddedVenue
 from kailab.model.kinds import KINDS
+from kailab.model.objects import metadata_of, name_of, namespace_of, owner_references, uid_of
 from kailab.model.times import format_time
+from kailab.undertest.contract import SchedulerUnderTest
 from kailab.workloads.apps import annotate_foreign_revision
 from kailab.workloads.jobs import FINALIZER
 from kailab.workloads.knative import annotate_newest_revision
+
+if TYPE_CHECKING:
+    from kailab.scheduler import SchedulerSettings
+
 
 _UID = "00000000-0000-4000-8000-"
 _LEFT_ALONE = ("default", "kube-system")
@@ -77,14 +98,14 @@ class _Numbers:
     """Fills in what a server gives to each object: uid, resourceVersion, creationTimestamp."""
 
     def __init__(self, objects: Mapping[str, Iterable[Object]]) -> None:
-        everyone = [obj["metadata"] for several in objects.values() for obj in several]
+        everyone = [metadata_of(obj) for several in objects.values() for obj in several]
         self.version = max((_number(meta.get("resourceVersion")) for meta in everyone), default=0)
         own = (uid for meta in everyone if isinstance(uid := meta.get("uid"), str) and uid.startswith(_UID))
         self.uids = max((int(uid[len(_UID) :], 16) for uid in own), default=0)
 
     def complete(self, kind: str, obj: Object, now: float) -> Object:
         # Nobody here uses field managers, and they are the larger part of many objects.
-        meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+        meta = {key: value for key, value in metadata_of(obj).items() if key != "managedFields"}
         if not meta.get("uid"):
             self.uids += 1
             meta["uid"] = f"{_UID}{self.uids:012x}"
@@ -112,13 +133,13 @@ def _number(version: Any) -> int:
 
 def _age(obj: Object) -> tuple[str, str]:
     """Sort key: the oldest first, as in an embedded cluster, whose uids count up."""
-    uid = str(obj["metadata"]["uid"])
-    return str(obj["metadata"]["creationTimestamp"]), uid if uid.startswith(_UID) else ""
+    uid = str(uid_of(obj))
+    return str(metadata_of(obj)["creationTimestamp"]), uid if uid.startswith(_UID) else ""
 
 
 def _without_foreign_finalizers(objects: dict[str, list[Object]]) -> dict[str, list[Object]]:
     """Remove finalizers that no controller here would remove. Those of a Job on its pods stay, if the Job exists."""
-    jobs = {job["metadata"]["uid"] for job in objects.get("Job", ())}
+    jobs = {uid_of(job) for job in objects.get("Job", ())}
     return {kind: [_without_finalizers(obj, jobs) for obj in several] for kind, several in objects.items()}
 
 
@@ -128,33 +149,29 @@ def _with_revisions(objects: dict[str, list[Object]]) -> dict[str, list[Object]]
     owned: dict[str, list[Object]] = {}
     for kind in ("Pod", "Revision"):
         for obj in objects.get(kind, ()):
-            for owner in obj["metadata"].get("ownerReferences") or ():
+            for owner in owner_references(obj):
                 owned.setdefault(owner.get("uid", ""), []).append(obj)
     result = dict(objects)
     for kind in ("StatefulSet", "DaemonSet"):
         if kind in result:
-            result[kind] = [
-                annotate_foreign_revision(obj, owned.get(obj["metadata"]["uid"], ())) for obj in result[kind]
-            ]
+            result[kind] = [annotate_foreign_revision(obj, owned.get(uid_of(obj), ())) for obj in result[kind]]
     for service in objects.get("Service.serving.knative.dev", ()):
-        revisions = owned.get(service["metadata"]["uid"], [])
+        revisions = owned.get(uid_of(service), [])
         if revisions:
             newest = annotate_newest_revision(service, revisions)
-            result["Revision"] = [
-                newest if obj["metadata"]["uid"] == newest["metadata"]["uid"] else obj for obj in result["Revision"]
-            ]
+            result["Revision"] = [newest if uid_of(obj) == uid_of(newest) else obj for obj in result["Revision"]]
     return result
 
 
 def _without_finalizers(obj: Object, jobs: set[str]) -> Object:
-    meta = obj["metadata"]
+    meta = metadata_of(obj)
     finalizers = meta.get("finalizers")
     if not finalizers:
         return obj
     known = [
-        one
-        for one in finalizers
-        if one == FINALIZER and any(o.get("uid") in jobs for o in meta.get("ownerReferences") or ())
+        finalizer
+        for finalizer in finalizers
+        if finalizer == FINALIZER and any(o.get("uid") in jobs for o in meta.get("ownerReferences") or ())
     ]
     others = {key: value for key, value in meta.items() if key != "finalizers"}
     return {**obj, "metadata": {**others, "finalizers": known} if known else others}
@@ -162,8 +179,41 @@ def _without_finalizers(obj: Object, jobs: set[str]) -> Object:
 
 def _provide_namespaces(cluster: EmbeddedCluster, objects: Mapping[str, Iterable[Object]]) -> None:
     """Create the namespaces that objects are in, and Kubernetes' own, if they are missing."""
-    there = {obj["metadata"]["name"] for obj in objects.get("Namespace", ())}
-    named = {str(obj["metadata"].get("namespace") or "") for several in objects.values() for obj in several}
-    bases = {obj["metadata"]["name"]: obj for obj in base_objects() if obj["kind"] == "Namespace"}
+    there = {name_of(obj) for obj in objects.get("Namespace", ())}
+    named = {str(namespace_of(obj) or "") for several in objects.values() for obj in several}
+    bases = {name_of(obj): obj for obj in base_objects() if obj["kind"] == "Namespace"}
     for name in sorted({*named, *_LEFT_ALONE} - there - {""}):
         cluster.create(bases.get(name) or {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+
+# --- forks ------------------------------------------------------------------------------------------------------------
+
+
+OWN_SCHEDULER = "kailab"
+
+
+def copy_lab(
+    cluster: LabCluster, spec: LabSpec, settings: SchedulerSettings | None, without: Iterable[Reference]
+) -> tuple[EmbeddedVenue, LabSpec]:
+    """The venue and the spec of a fork. Of a lab on a real API server it copies the present objects. Kailab's own scheduler, with the same
+    configuration, replaces one that only runs as processes beside a cluster; the spec names the scheduler. ``settings``: of the scheduler;
+    None: as in the lab. ``without``: objects to leave out, with everything that only they own."""
+    spec = _spec(spec)
+    if settings is not None:
+        spec = structs.replace(spec, config=settings.engine, usage=settings.usage)
+    return EmbeddedVenue(_copied(cluster, without)), spec
+
+
+def _copied(cluster: LabCluster, without: Iterable[Reference]) -> EmbeddedCluster:
+    if isinstance(cluster, EmbeddedCluster):
+        return cluster.fork(without)
+    kinds = dict.fromkeys((*KINDS, *cluster.kinds()))
+    found = {kind: cluster.list(kind) for kind in kinds if kind != "Event"}
+    copied = embedded_from({kind: objects for kind, objects in found.items() if objects}, cluster.now())
+    return copied.fork(without) if without else copied
+
+
+def _spec(spec: LabSpec) -> LabSpec:
+    if type(spec.under_test).within is not SchedulerUnderTest.within:
+        return spec
+    return structs.replace(spec, scheduler=OWN_SCHEDULER, kind=OWN_SCHEDULER, options={})

@@ -20,6 +20,7 @@ from kailab.grouping.plans import PlanCache
 from kailab.grouping.pod_grouping import owners_of
 from kailab.grouping.records import GroupingError
 from kailab.model.labels import gpu_model
+from kailab.model.objects import is_terminating, labels_of, spec_of
 from kailab.model.prices import HOURS_OF_A_MONTH, Prices
 from kailab.scheduler.reading.nodes import unavailable
 
@@ -99,8 +100,8 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kilowatts(self) -> float | None:
         """None if the power of a model is unknown."""
-        known = [one.kilowatts for one in self.models]
-        return None if None in known else sum(one for one in known if one is not None)
+        known = [cost.kilowatts for cost in self.models]
+        return None if None in known else sum(power for power in known if power is not None)
 
     @staticmethod
     def month(per_hour: float) -> float:
@@ -118,9 +119,9 @@ def costs(picture: Picture, prices: Prices) -> Costs:
         power = price.kilowatt_hours(used, amounts.wasted / WHOLE)
         models.append(ModelCost(model=model, doing=amounts, per_hour=price.per_hour, kilowatts=power))
     whole = GpuUse()
-    for one in models:
-        whole = whole.plus(one.doing)
-    per_hour = {state: sum(one.per_hour * getattr(one.doing, state) / WHOLE for one in models) for state in STATES}
+    for cost in models:
+        whole = whole.plus(cost.doing)
+    per_hour = {state: sum(cost.per_hour * getattr(cost.doing, state) / WHOLE for cost in models) for state in STATES}
     mean = sum(per_hour.values()) / (whole.all / WHOLE) if whole.all else 0.0
     return Costs(
         currency=prices.currency,
@@ -132,7 +133,7 @@ def costs(picture: Picture, prices: Prices) -> Costs:
 
 
 def _model_of(picture: Picture, node: str) -> str:
-    return gpu_model(picture.nodes[node]["metadata"].get("labels") or {})
+    return gpu_model(labels_of(picture.nodes[node]))
 
 
 def _by_model(picture: Picture) -> dict[str, GpuUse]:
@@ -165,9 +166,7 @@ def _at_work(picture: Picture, silent: Collection[str]) -> Counter[str]:
     running = [
         row
         for row in picture.rows
-        if row.phase == "Running"
-        and row.node not in silent
-        and "deletionTimestamp" not in picture.pods_by_name[row.name]["metadata"]
+        if row.phase == "Running" and row.node not in silent and not is_terminating(picture.pods_by_name[row.name])
     ]
     alive = Counter(groups[row.name][0] for row in running)
     whole = [row for row in running if row.holds and alive[groups[row.name][0]] >= groups[row.name][1]]
@@ -186,7 +185,7 @@ def _groups(picture: Picture) -> Iterator[tuple[str, tuple[str, int]]]:
             namespace, _, name = row.group.partition("/")
             written = picture.podgroups.get((namespace, name)) if row.podgroup else None
             if written is not None:
-                yield row.name, (row.group, (written.get("spec") or {}).get("minMember") or 1)
+                yield row.name, (row.group, spec_of(written).get("minMember") or 1)
                 continue
             pod = picture.pods_by_name[row.name]
             try:
@@ -207,15 +206,15 @@ def _queues(picture: Picture, prices: Prices, mean: float) -> Iterator[QueueCost
             for queue in picture.lines.get(row.queue, ()):
                 spent[queue] += price
     standings: Mapping[str, QueueAmounts] = picture.shares.queues
-    for name, one in sorted(standings.items()):
+    for name, amounts in sorted(standings.items()):
         yield QueueCost(
             queue=name,
-            parent=one.parent,
-            quota=None if one.quota < 0 else one.quota,
-            held=one.allocated,
-            borrowed=one.borrowed,
-            unused=one.unused,
+            parent=amounts.parent,
+            quota=None if amounts.quota < 0 else amounts.quota,
+            held=amounts.allocated,
+            borrowed=amounts.borrowed,
+            unused=amounts.unused,
             per_hour=spent[name],
-            borrowed_per_hour=spent[name] * one.borrowed / one.allocated if one.allocated else 0.0,
-            unused_per_hour=mean * one.unused / WHOLE,
+            borrowed_per_hour=spent[name] * amounts.borrowed / amounts.allocated if amounts.allocated else 0.0,
+            unused_per_hour=mean * amounts.unused / WHOLE,
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.placing.fit import matches
+from kailab.model.objects import is_terminating, labels_of, name_of, namespace_of
 from kailab.scheduler.reading.affinity import label_selector
 
 if TYPE_CHECKING:
@@ -19,21 +20,21 @@ def violated_budgets(lab: Lab, leaving: Collection[tuple[str, str]]) -> Iterator
     budgets = lab.cluster.list("PodDisruptionBudget")
     pods = [pod for pod in lab.cluster.list("Pod") if _runs(pod)] if budgets else []
     for budget in budgets:
-        namespace, spec = budget["metadata"]["namespace"], budget.get("spec") or {}
+        namespace, spec = namespace_of(budget), budget.get("spec") or {}
         wanted = label_selector(spec.get("selector"))
         if wanted is None:
             continue
         own = [
-            (namespace, pod["metadata"]["name"])
+            (namespace, name_of(pod))
             for pod in pods
-            if pod["metadata"]["namespace"] == namespace
-            and all(matches(one, pod["metadata"].get("labels") or {}) for one in wanted)
+            if namespace_of(pod) == namespace
+            and all(matches(requirement, dict(labels_of(pod))) for requirement in wanted)
         ]
-        going = [one for one in own if one in leaving]
+        going = [pod for pod in own if pod in leaving]
         least = _least(spec, len(own))
         if going and len(own) - len(going) < least:
             yield (
-                f"PodDisruptionBudget {namespace}/{budget['metadata']['name']} asks for {least} of {len(own)} pods, and {len(own) - len(going)} "
+                f"PodDisruptionBudget {namespace}/{name_of(budget)} asks for {least} of {len(own)} pods, and {len(own) - len(going)} "
                 "would remain: kailab ignores it; kubectl drain evicts pods one by one and waits while the budget allows no other"
             )
 
@@ -54,4 +55,4 @@ def _count(value: int | str, pods: int) -> int:
 
 
 def _runs(pod: Object) -> bool:
-    return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+    return pod["status"].get("phase") == "Running" and not is_terminating(pod)

@@ -6,31 +6,121 @@
 Every method checks at once and returns the expectation, so that calls chain. If the lab was changed since it last settled, it settles
 first. An expectation that does not hold raises ExpectationFailed. The message has the expected state, the seen state, and explanations of
 the pods at fault.
+
+An amount is an exact number, or a bound: ``running(pods=at_least(8))``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from numbers import Real
 from operator import methodcaller
 from typing import TYPE_CHECKING
 
 from kailab.errors import ExpectationFailed, InputError
 from kailab.evidence.shares import QueueAmounts
 from kailab.lab import subjects
-from kailab.lab.amounts import Amount, at_least, at_most, between, describe_amount, holds, no_more
 from kailab.lab.answer import Explanation
 from kailab.lab.picture import group_of
 from kailab.lab.seen_names import check_action, check_reason
 from kailab.lab.subjects import Subject
-from kailab.lab.watching import in_temporal_form, note_lab
+from kailab.lab.temporal import in_temporal_form, note_lab
 from kailab.lab.wording import count, gpus, some
 from kailab.model import labels
+from kailab.model.objects import labels_of
 
 if TYPE_CHECKING:
     from kailab.evidence.entries import PodEvicted, PodRow
-    from kailab.lab.answer import Answer, Explanation
+    from kailab.lab.answer import Answer
     from kailab.lab.lab import Lab
+
+
+# --- amounts ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``low`` and ``high`` are inclusive; None: no bound."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        if self.low is None and self.high is None:
+            return "any number of"
+        if self.low is None:
+            return f"at most {self.high:g}"
+        if self.high is None:
+            return f"at least {self.low:g}"
+        return f"{self.low:g} to {self.high:g}"
+
+
+Amount = int | float | Bound
+
+
+def at_least(number: float) -> Bound:
+    """At least this number."""
+    return Bound(low=number)
+
+
+def at_most(number: float) -> Bound:
+    """At most this number."""
+    return Bound(high=number)
+
+
+def between(low: float, high: float) -> Bound:
+    """From ``low`` to ``high``, both included."""
+    return Bound(low, high)
+
+
+def no_more(wanted: Amount | None) -> Bound | None:
+    """The amount without its lower bound.
+
+    >>> str(no_more(8)), str(no_more(at_least(3)))
+    ('at most 8', 'any number of')
+    """
+    if wanted is None:
+        return None
+    return Bound(high=wanted.high if isinstance(wanted, Bound) else wanted)
+
+
+def holds(wanted: Amount, seen: float) -> bool:
+    """Compare to a thousandth, because shares are counted in milli-GPU.
+
+    >>> holds(8, 8.0), holds(at_least(3), 2), holds(at_most(3), 2)
+    (True, False, True)
+    """
+    found = round(seen * 1000)
+    _check(wanted)
+    if not isinstance(wanted, Bound):
+        return round(wanted * 1000) == found
+    low = wanted.low is None or found >= round(wanted.low * 1000)
+    return low and (wanted.high is None or found <= round(wanted.high * 1000))
+
+
+def describe_amount(wanted: Amount, noun: str) -> str:
+    """Describe an amount.
+
+    >>> describe_amount(8, "GPU"), describe_amount(1, "pod"), describe_amount(at_least(2), "pod")
+    ('8 GPUs', '1 pod', 'at least 2 pods')
+    """
+    _check(wanted)
+    text = str(wanted) if isinstance(wanted, Bound) else f"{round(wanted, 3):g}"
+    return f"{text} {noun}" if text == "1" else f"{text} {noun}s"
+
+
+def _check(wanted: object) -> None:
+    """Raises InputError for a value that is no amount."""
+    numbers = (wanted.low, wanted.high) if isinstance(wanted, Bound) else (wanted,)
+    for number in numbers:
+        if number is None and isinstance(wanted, Bound):
+            continue
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise InputError(
+                f"{number!r:.60} is no amount; expected a number, at_least(...), at_most(...) or between(...)"
+            )
+
 
 __all__ = ["Expectation", "at_least", "at_most", "between", "expect"]
 
@@ -187,7 +277,7 @@ class Expectation:
         label = self._label_of(level)
         domains: dict[str, int] = {}
         for node, pods in self._per_node().items():
-            domain = self._picture.nodes[node]["metadata"].get("labels", {}).get(label, f"no {level}")
+            domain = labels_of(self._picture.nodes[node]).get(label, f"no {level}")
             domains[domain] = domains.get(domain, 0) + pods
         seen = ", ".join(f"{pods} on {domain}" for domain, pods in sorted(domains.items())) or "nothing running"
         return self._check(
@@ -199,7 +289,7 @@ class Expectation:
         groups: set[str] = set()
         for row in self._in_phase("Running"):
             namespace, _, name = row.name.partition("/")
-            own = self._picture.cluster.get("Pod", name, namespace)["metadata"].get("labels") or {}
+            own = labels_of(self._picture.cluster.get("Pod", name, namespace))
             groups.update(
                 value
                 for key, value in own.items()
@@ -320,7 +410,7 @@ class Expectation:
         found = {
             key
             for node in self._picture.nodes.values()
-            for key in node["metadata"].get("labels", {})
+            for key in labels_of(node)
             if key == level or key.endswith(f"/{level}")
         }
         if len(found) != 1:

@@ -58,20 +58,20 @@ def _podgroups(picture: Picture) -> list[dict[str, Any]]:
 def _evictions(picture: Picture) -> list[dict[str, Any]]:
     return [
         dict(zip(_EVICTED, (
-            one.t, one.pod, one.podgroup, one.queue, one.node, one.action, one.beneficiary, one.beneficiary_queue, one.reason,
+            eviction.t, eviction.pod, eviction.podgroup, eviction.queue, eviction.node, eviction.action, eviction.beneficiary, eviction.beneficiary_queue, eviction.reason,
         ), strict=True))
-        for one in picture.log.evictions
+        for eviction in picture.log.evictions
     ]  # fmt: skip
 
 
 def _queues(picture: Picture) -> list[dict[str, Any]]:
     return [
         {
-            "queue": one.name, "parent": one.parent, "quota": _amount(one.quota), "limit": _amount(one.limit),
-            "fair_share": None if one.fair_share is None else _amount(one.fair_share), "holds": one.allocated / GPU,
-            "borrows": one.borrowed / GPU, "waits_for": one.waiting / GPU,
+            "queue": queue.name, "parent": queue.parent, "quota": _amount(queue.quota), "limit": _amount(queue.limit),
+            "fair_share": None if queue.fair_share is None else _amount(queue.fair_share), "holds": queue.allocated / GPU,
+            "borrows": queue.borrowed / GPU, "waits_for": queue.waiting / GPU,
         }
-        for _, one in sorted(picture.shares.queues.items())
+        for _, queue in sorted(picture.shares.queues.items())
     ]  # fmt: skip
 
 

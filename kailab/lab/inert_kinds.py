@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import Manifest, Notice
-from kailab.scheduler.mirror.mirror import KINDS as MIRRORED
+from kailab.model.objects import name_of, owner_references
+from kailab.scheduler.mirror import KINDS as MIRRORED
 
 
 def acts(kind: str) -> bool:
@@ -49,23 +50,23 @@ def warn_inert_kinds(manifests: Iterable[Manifest]) -> list[Notice]:
     given = list(manifests)
     owners = {
         (reference.get("kind"), reference.get("name"))
-        for one in given
-        for reference in one.object["metadata"].get("ownerReferences") or ()
+        for manifest in given
+        for reference in owner_references(manifest.object)
     }
     notices: dict[str, Notice] = {}
-    for one in given:
-        known = KINDS.get(one.kind)
-        if known is None or known.schedules_nothing or one.kind in notices or acts(one.kind):
+    for manifest in given:
+        known = KINDS.get(manifest.kind)
+        if known is None or known.schedules_nothing or manifest.kind in notices or acts(manifest.kind):
             continue
-        if makes_no_pods(one.kind):
-            if (known.kind, one.object["metadata"].get("name")) in owners:
+        if makes_no_pods(manifest.kind):
+            if (known.kind, name_of(manifest.object)) in owners:
                 continue
             grouped = "; pods that it owns are grouped by it" if known.grouping is not None else ""
-            text = f"is kept, but {why_no_pods(one.kind)}{grouped}"
+            text = f"is kept, but {why_no_pods(manifest.kind)}{grouped}"
         else:
             elsewhere = f"; in a cluster {known.in_cluster}" if known.in_cluster else ""
             text = f"is kept, but nothing in an embedded lab acts on a {known.kind}{elsewhere}"
-        notices[one.kind] = Notice(text, one.where("kind"))
+        notices[manifest.kind] = Notice(text, manifest.where("kind"))
     return list(notices.values())
 
 

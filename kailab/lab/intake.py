@@ -19,6 +19,15 @@ from kailab.errors import ApiError, Forbidden, InputError, InputErrors, NotFound
 from kailab.model import labels
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
+from kailab.model.objects import (
+    annotations_of,
+    is_terminating,
+    metadata_of,
+    name_of,
+    namespace_of,
+    owner_references,
+    status_of,
+)
 from kailab.model.quantities import parse, parse_count
 from kailab.model.queues import check_guaranteed, check_queue_tree, check_workload_queues
 from kailab.model.validation.advice import pod_templates
@@ -128,8 +137,8 @@ def _read_one(
     manifests = load_texts(texts, namespace=namespace)
     # A text without objects counts too.
     inside: dict[str, list[Object]] = {file: [] for file, _ in texts}
-    for one in manifests:
-        inside[one.file].append(one.object)
+    for manifest in manifests:
+        inside[manifest.file].append(manifest.object)
     return manifests, [(Path(file).name.strip("<>"), objects) for file, objects in inside.items()]
 
 
@@ -142,13 +151,13 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
     """Check manifests together with the cluster. Returns warnings. Raises InputError(s)."""
     errors: list[InputError] = []
     warnings = [str(notice) for notice in manifests.notices]
-    spaces = {space["metadata"]["name"] for space in cluster.list("Namespace")}
+    spaces = {name_of(space) for space in cluster.list("Namespace")}
     for manifest in manifests:
         if manifest.kind == "Namespace":
             # A Namespace counts from its position on, because manifests are applied in order.
-            spaces.add(manifest.object["metadata"]["name"])
+            spaces.add(name_of(manifest.object))
         elif is_namespaced(manifest.kind, manifest.object):
-            wanted = manifest.object["metadata"].get("namespace") or namespace
+            wanted = namespace_of(manifest.object) or namespace
             if wanted not in spaces:
                 errors.append(
                     InputError(
@@ -156,9 +165,9 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
                         manifest.where("metadata.namespace"),
                     )
                 )
-    given = {one.object["metadata"].get("name"): one for one in manifests if one.kind == "Queue"}
+    given = {name_of(manifest.object): manifest for manifest in manifests if manifest.kind == "Queue"}
     # The tree after applying.
-    there = [queue for queue in cluster.list("Queue") if queue["metadata"]["name"] not in given]
+    there = [queue for queue in cluster.list("Queue") if name_of(queue) not in given]
     tree: list[Object | Manifest] = [*there, *given.values()]
     # Without queues in the manifests the tree was checked when it was applied.
     faults, advice = check_queue_tree(tree) if given else ([], [])
@@ -175,7 +184,7 @@ def _gpus(cluster: Cluster) -> Fraction:
     """GPUs of all nodes; 0 if they can't be counted as whole GPUs (MIG devices, devices of DRA drivers)."""
     if cluster.list("ResourceSlice"):
         return Fraction(0)
-    offers = [(node.get("status") or {}).get("allocatable") or {} for node in cluster.list("Node")]
+    offers = [status_of(node).get("allocatable") or {} for node in cluster.list("Node")]
     if any(name.startswith(labels.MIG_PREFIX) for offer in offers for name in offer):
         return Fraction(0)
     return sum((Fraction(parse(offer.get(name, 0))) for offer in offers for name in labels.GPU_RESOURCES), Fraction(0))
@@ -185,52 +194,55 @@ def impossible_gangs(manifests: Manifests) -> list[InputError]:
     """Jobs whose pods must start together in a number that the Job never has, even with all its completions. KAI takes them, and they stay
     pending for ever."""
     errors: list[InputError] = []
-    for one in manifests:
-        spec = one.object.get("spec")
-        if one.kind != "Job" or not isinstance(spec, dict):
+    for manifest in manifests:
+        spec = manifest.object.get("spec")
+        if manifest.kind != "Job" or not isinstance(spec, dict):
             continue
-        least = parse_count((one.object["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER))
+        least = parse_count(annotations_of(manifest.object).get(labels.BATCH_MIN_MEMBER))
         pods = max(spec.get("parallelism", 1), spec.get("completions") or 0)
         if least > pods:
             text = f"{least} pods must start together, but there are {pods} in all: the gang can never start"
-            errors.append(InputError(text, one.where(f"metadata.annotations[{labels.BATCH_MIN_MEMBER}]")))
+            errors.append(InputError(text, manifest.where(f"metadata.annotations[{labels.BATCH_MIN_MEMBER}]")))
     return errors
 
 
-def is_queued_by_labels(one: Manifest) -> bool:
+def is_queued_by_labels(manifest: Manifest) -> bool:
     """Whether labels on an object or its pod templates name their queue. They do not if something else decides: the owner of the object, the
     PodGroup that a user set for a pod, or the controller that makes pods from a template; nor for pods of another scheduler."""
-    known = KINDS.get(one.kind)
-    if known is not None and not known.owns_pods and one.kind != "Pod":
+    known = KINDS.get(manifest.kind)
+    if known is not None and not known.owns_pods and manifest.kind != "Pod":
         return False
-    if known is not None and known.controller is None and any(one.kind in other.watches for other in KINDS.values()):
+    if (
+        known is not None
+        and known.controller is None
+        and any(manifest.kind in other.watches for other in KINDS.values())
+    ):
         return False  # a training runtime: the objects made from it have their own labels
-    metadata = one.object["metadata"]
-    if metadata.get("ownerReferences") or (
-        one.kind == "Pod" and labels.POD_GROUP in (metadata.get("annotations") or {})
+    if owner_references(manifest.object) or (
+        manifest.kind == "Pod" and labels.POD_GROUP in annotations_of(manifest.object)
     ):
         return False
-    schedulers = [pod["spec"].get("schedulerName") for _, pod in pod_templates(one.object)]
+    schedulers = [pod["spec"].get("schedulerName") for _, pod in pod_templates(manifest.object)]
     return not schedulers or any(name in (None, "", labels.SCHEDULER_NAME) for name in schedulers)
 
 
 def named_queues(manifests: Manifests) -> Iterable[tuple[str, Where]]:
     """Queue names in work, each with its place: labels of the object or its pod templates; the field of a PodGroup."""
-    for one in manifests:
-        if one.kind == "PodGroup":
-            spec = one.object.get("spec")
+    for manifest in manifests:
+        if manifest.kind == "PodGroup":
+            spec = manifest.object.get("spec")
             name = spec.get("queue") if isinstance(spec, dict) else None
             if isinstance(name, str) and name:
-                yield name, one.where("spec.queue")
+                yield name, manifest.where("spec.queue")
             continue
-        if not is_queued_by_labels(one):
+        if not is_queued_by_labels(manifest):
             continue
-        for path, holder in (("", one.object), *pod_templates(one.object)):
+        for path, holder in (("", manifest.object), *pod_templates(manifest.object)):
             metadata = holder.get("metadata")
             own = metadata.get("labels") if isinstance(metadata, dict) else None
             name = own.get(labels.QUEUE) if isinstance(own, dict) else None
             if name:
-                yield name, one.where(f"{path}metadata.labels[{labels.QUEUE}]")
+                yield name, manifest.where(f"{path}metadata.labels[{labels.QUEUE}]")
                 break
 
 
@@ -249,7 +261,7 @@ def apply_all(
             scheduler.await_prerequisites(cluster)
             unread = False
         obj = manifest.object
-        meta = obj["metadata"]
+        meta = metadata_of(obj)
         space = (meta.get("namespace") or namespace) if is_namespaced(manifest.kind, obj) else ""
         if space and not meta.get("namespace"):
             obj = {**obj, "metadata": {**meta, "namespace": space}}
@@ -259,7 +271,7 @@ def apply_all(
         except ApiError as error:
             _undo(cluster, undo)
             raise InputError(str(error), manifest.where(getattr(error, "field", ""))) from error
-        change = AppliedChange(manifest.kind, space, stored["metadata"]["name"], result)
+        change = AppliedChange(manifest.kind, space, name_of(stored), result)
         changes.append(change)
         undo.append((change, before))
     if unread:
@@ -269,7 +281,7 @@ def apply_all(
 
 def _written(cluster: Cluster, obj: Object, space: str) -> tuple[Object, WriteResult]:
     """Apply or create, with retries: right after a Namespace was created again, a server may still see the old one."""
-    once = (lambda: cluster.apply(obj)) if obj["metadata"].get("name") else (lambda: (cluster.create(obj), "created"))
+    once = (lambda: cluster.apply(obj)) if name_of(obj) else (lambda: (cluster.create(obj), "created"))
     retry = tenacity.Retrying(
         retry=tenacity.retry_if_exception(lambda error: _is_behind(cluster, space, error)),
         stop=tenacity.stop_after_delay(BEHIND_SECONDS),
@@ -285,7 +297,7 @@ def _is_behind(cluster: Cluster, space: str, error: BaseException) -> bool:
     if not space or not isinstance(error, Forbidden) or "is being terminated" not in str(error):
         return False
     there = _find(cluster, "Namespace", space, "")
-    return there is not None and "deletionTimestamp" not in there["metadata"]
+    return there is not None and not is_terminating(there)
 
 
 def _find(cluster: Cluster, kind: str, name: str, namespace: str) -> Object | None:
@@ -304,21 +316,21 @@ def _undo(cluster: Cluster, done: list[tuple[AppliedChange, Object | None]]) -> 
             cluster.delete(change.kind, change.name, change.namespace or None, grace_seconds=0)
         elif change.what == "configured" and before is not None:
             # The old resourceVersion would be a conflict.
-            metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
+            metadata = {key: value for key, value in metadata_of(before).items() if key != "resourceVersion"}
             cluster.update({**before, "metadata": metadata})
 
 
 def translate_manifests(manifests: Manifests, scheduler: SchedulerUnderTest, there: Cluster) -> Manifests:
     """The manifests in the form of the scheduler under test; each object keeps its place. Raises NotExpressible."""
     given = list(manifests)
-    translations = scheduler.translate([one.object for one in given], there)
-    if all(len(new) == 1 and new[0] is one.object for one, new in zip(given, translations, strict=True)):
+    translations = scheduler.translate([manifest.object for manifest in given], there)
+    if all(len(new) == 1 and new[0] is manifest.object for manifest, new in zip(given, translations, strict=True)):
         return manifests
     return Manifests(
         (
             # Another scheduler may have its own kinds PodGroup or Queue, which are not KAI's.
-            Manifest(obj, kind_key(obj), one.file, one.line, one.lines)
-            for one, new in zip(given, translations, strict=True)
+            Manifest(obj, kind_key(obj), manifest.file, manifest.line, manifest.lines)
+            for manifest, new in zip(given, translations, strict=True)
             for obj in new
         ),
         manifests.notices,

@@ -7,7 +7,7 @@
 
 ``Lab`` has the public methods. Longer ones call functions and objects of the modules beside this one: ``operations`` (apply, delete,
 scale, patch), ``activity`` (reported steps), ``pictures`` (the state as tables and explanations see it), ``settle`` (time),
-``subjects`` (what expectations are about), ``fork``, ``frames`` and ``html``. They know a lab as ``open_lab.OpenLab``.
+``subjects`` (what expectations are about), ``cluster_copies`` (forks), ``frames`` and ``html``. They know a lab as ``open_lab.OpenLab``.
 
 With ``scheduler="kube-scheduler"`` the same manifests run under the baseline: ``schedulerName: kai-scheduler``
 is replaced in pods and pod templates as they are applied."""
@@ -33,14 +33,13 @@ from kailab.lab import saved, subjects
 from kailab.lab.activity import LabActivity
 from kailab.lab.garbage import collect_regularly, collector_off
 from kailab.lab.picture import Picture
-from kailab.lab.pictures import LabPictures
+from kailab.lab.pictures import LabPictures, parts_to_save
 from kailab.lab.saved import LabFile, SavedLab
-from kailab.lab.saved_picture import parts_to_save
 from kailab.lab.seen_names import SeenNames
 from kailab.lab.spec import LabSpec, fleet_of
 from kailab.lab.subjects import Subject
+from kailab.lab.temporal import in_temporal_form
 from kailab.lab.venues import Place, Venue, provider_of, venue_for
-from kailab.lab.watching import in_temporal_form
 from kailab.model import kinds
 from kailab.scheduler.observers import LabOpening, Observer, Observers
 from kailab.undertest.contract import SchedulerUnderTest
@@ -114,7 +113,7 @@ class Lab:
         self.observers.on_opened(LabOpening(self.cluster, self.opened, self._origin, definition))
 
     def carry_on(self, before: Lab) -> None:
-        """Take over the state of a lab with the same objects: its decisions, promises and refused binds. See ``kailab.lab.fork``."""
+        """Take over the state of a lab with the same objects: its decisions, promises and refused binds. See ``kailab.lab.cluster_copies``."""
         self.base, self._activity.unsettled = before.base, before._activity.unsettled
         self.log.carry_on(before.log)
         self.seen_names.carry_on(before.seen_names)
@@ -204,18 +203,18 @@ class Lab:
             "venue": venue,
         }
         check_lab(backend, scheduler, {**given, "kubeconfig": kubeconfig, "context": context}, spelt=str)
-        one = choose_scheduler(scheduler)
-        settings = settings_of(one.option("config") if config is None else config)
+        under_test = choose_scheduler(scheduler)
+        settings = settings_of(under_test.option("config") if config is None else config)
         described = fleet_of(fleet)
         own = venue is None
-        venue = venue_for(venue, backend, one, kubeconfig=kubeconfig, context=context)
+        venue = venue_for(venue, backend, under_test, kubeconfig=kubeconfig, context=context)
         try:
-            venue.furnish(described, one, settings, devices=devices)
+            venue.furnish(described, under_test, settings, devices=devices)
             spec = LabSpec(
                 fleet=described.name,
-                scheduler=one.name,
-                kind=one.kind,
-                options=dict(one.options),
+                scheduler=under_test.name,
+                kind=under_test.kind,
+                options=dict(under_test.options),
                 config=settings.engine,
                 usage=settings.usage,
                 adopt_default_scheduler=adopt_default_scheduler,
@@ -374,12 +373,12 @@ class Lab:
         return self._pictures.cluster_state()
 
     def fork(self, settings: SchedulerSettings | None = None, *, without: Iterable[Reference] = ()) -> Lab:
-        """A copy in which anything can be tried (``kailab.lab.fork``), to be closed; this lab stays as it is. ``settings``: of the
+        """A copy in which anything can be tried (``kailab.lab.cluster_copies``), to be closed; this lab stays as it is. ``settings``: of the
         scheduler; None: as in the lab. ``without``: objects to leave out, with everything that only they own."""
-        from kailab.lab import fork
+        from kailab.lab.cluster_copies import copy_lab
 
         with collector_off():
-            venue, spec = fork.copy_lab(self.cluster, self.spec, settings, without)
+            venue, spec = copy_lab(self.cluster, self.spec, settings, without)
             forked = type(self)(venue, spec, end=venue.close)
             forked.carry_on(self)
         return forked

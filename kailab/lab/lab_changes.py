@@ -24,7 +24,7 @@ class LabChanges:
     def describe(self, opening: str = "settled after") -> str:
         """``settled after 3s of lab time: 8 pods running, 2 pending (2 OverLimit); 1 evicted``."""
         entries = self._lab.log.evictions[self._evicted :]
-        moved = sum(one.is_move for one in entries)
+        moved = sum(entry.is_move for entry in entries)
         text = f"{opening} {elapsed(self._lab.now - self._now)} of lab time: {summarize_pods(self._lab)}"
         for number, what in ((len(entries) - moved, "evicted"), (moved, "moved to other nodes")):
             text += f"; {number} {what}" if number else ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kailab.evidence.entries import PodRow
 from kailab.evidence.metrics.families import EventTally, FleetUse, MetricGroup, MetricsSnapshot, WaitingGroup
 from kailab.evidence.shares import QueueTreeShares
+from kailab.model.objects import metadata_of, name_of, spec_of
 from kailab.model.times import parse_time
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ def sample_metrics(lab: Lab, recorded: MetricsSnapshot | None = None) -> Metrics
     return MetricsSnapshot(
         t=picture.now - lab.opened,
         shares=_shares(picture),
-        display={
-            one["metadata"]["name"]: text for one in queues if (text := (one.get("spec") or {}).get("displayName"))
-        },
+        display={name_of(queue): text for queue in queues if (text := spec_of(queue).get("displayName"))},
         waiting=_waiting(picture, lab.opened),
         pods=Counter((row.queue, row.phase) for row in picture.rows),
         fleet=fleet,
@@ -60,7 +59,7 @@ def _waiting(picture: Picture, opened: float) -> tuple[WaitingGroup, ...]:
             rows.setdefault(row.group, []).append(row)
     found = []
     for name, pods in rows.items():
-        since = min(parse_time(picture.pods_by_name[row.name]["metadata"]["creationTimestamp"]) for row in pods)
+        since = min(parse_time(metadata_of(picture.pods_by_name[row.name])["creationTimestamp"]) for row in pods)
         group = _group(picture, name, pods[0].queue)
         found.append(WaitingGroup(group, picture.code_of(pods[0]), since - opened, len(pods)))
     return tuple(found)

@@ -12,6 +12,16 @@ from kailab.errors import InputError, NotFound
 from kailab.lab.change import Apply, Change, Delete, Patch
 from kailab.lab.wording import some
 from kailab.model import labels
+from kailab.model.objects import (
+    annotations_of,
+    full_name,
+    is_terminating,
+    metadata_of,
+    name_of,
+    owner_references,
+    spec_of,
+    status_of,
+)
 from kailab.model.times import format_time
 
 if TYPE_CHECKING:
@@ -35,7 +45,7 @@ def nodes_to_add(lab: OpenLab, text: str) -> Apply:
     pool, colon, number = text.rpartition(":")
     if not colon or not pool or not number.isascii() or not number.isdigit() or not 0 < int(number) <= MOST_NODES:
         raise InputError(f"{text!r}: expected POOL:COUNT, as in a100:2, with a count from 1 to {MOST_NODES:,}")
-    nodes = {node["metadata"]["name"]: node for node in lab.cluster.list("Node")}
+    nodes = {name_of(node): node for node in lab.cluster.list("Node")}
     pools = node_pools(nodes)
     if pool in pools:
         last, like = max(pools[pool])
@@ -47,9 +57,15 @@ def nodes_to_add(lab: OpenLab, text: str) -> Apply:
         raise InputError(f"{text!r}: there is no pool {pool!r}; there are: {some(sorted(pools or nodes), 8)}")
     free = (f"{stem}{index:0{width}d}" for index in range(last + 1, last + 1 + MOST_NODES + len(nodes)))
     names = islice((name for name in free if name not in nodes), int(number))
-    slices = [one for one in lab.cluster.list("ResourceSlice") if (one.get("spec") or {}).get("nodeName") == like]
+    slices = [
+        published for published in lab.cluster.list("ResourceSlice") if spec_of(published).get("nodeName") == like
+    ]
     added = [(name, _like(nodes[like], name)) for name in names]
-    return Apply(tuple(obj for name, node in added for obj in (node, *(_slice_of(one, like, name) for one in slices))))
+    return Apply(
+        tuple(
+            obj for name, node in added for obj in (node, *(_slice_of(published, like, name) for published in slices))
+        )
+    )
 
 
 def node_pools(nodes: Iterable[str]) -> dict[str, list[tuple[int, str]]]:
@@ -70,13 +86,11 @@ def growable(nodes: Iterable[str]) -> dict[str, int]:
 
 
 def _like(node: Object, name: str) -> Object:
-    metadata = node["metadata"]
+    metadata = metadata_of(node)
     own = {**(metadata.get("labels") or {}), labels.HOSTNAME: name}
-    spec = {field: value for field, value in (node.get("spec") or {}).items() if field == "taints"}
+    spec = {field: value for field, value in spec_of(node).items() if field == "taints"}
     status = {
-        field: value
-        for field, value in (node.get("status") or {}).items()
-        if field in ("capacity", "allocatable", "nodeInfo")
+        field: value for field, value in status_of(node).items() if field in ("capacity", "allocatable", "nodeInfo")
     }
     status["conditions"] = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
     return {
@@ -92,7 +106,7 @@ def _slice_of(published: Object, like: str, name: str) -> Object:
     """The devices that a node publishes, for another node."""
     spec = published["spec"]
     pool = {**(spec.get("pool") or {}), "name": name}
-    own = f"{published['metadata']['name'].replace(like, '').strip('-')}-{name}".strip("-")
+    own = f"{name_of(published).replace(like, '').strip('-')}-{name}".strip("-")
     return {
         "apiVersion": published["apiVersion"],
         "kind": "ResourceSlice",
@@ -112,7 +126,7 @@ def drain_node(lab: OpenLab, name: str) -> tuple[Change, ...]:
 
 def pods_to_drain(lab: OpenLab, name: str) -> list[tuple[str, str]]:
     """Namespace and name of the pods that draining a node deletes."""
-    found = [pod["metadata"] for pod in lab.cluster.list("Pod") if _drains(pod, name)]
+    found = [metadata_of(pod) for pod in lab.cluster.list("Pod") if _drains(pod, name)]
     return [(metadata["namespace"], metadata["name"]) for metadata in found]
 
 
@@ -139,10 +153,10 @@ def _pressures() -> dict[str, dict[str, str]]:
 
 def _condition(lab: OpenLab, name: str, wanted: dict[str, dict[str, str]]) -> Patch:
     node = _node(lab, name)
-    if not lab.venue.exclusive and labels.FAKE_NODE_TAINT not in (node["metadata"].get("annotations") or {}):
+    if not lab.venue.exclusive and labels.FAKE_NODE_TAINT not in annotations_of(node):
         raise InputError(f"Node {name!r} is a real node: only its kubelet sets its conditions")
     now = format_time(lab.cluster.now() // 1)
-    present = {entry["type"]: entry for entry in (node.get("status") or {}).get("conditions") or ()}
+    present = {entry["type"]: entry for entry in status_of(node).get("conditions") or ()}
     conditions: list[dict[str, Any]] = []
     for kind in dict.fromkeys((*present, *wanted)):
         before, after = present.get(kind, {}), wanted.get(kind)
@@ -159,7 +173,7 @@ def _node(lab: OpenLab, name: str) -> Object:
     try:
         return lab.cluster.get("Node", name)
     except NotFound as error:
-        there = sorted(node["metadata"]["name"] for node in lab.cluster.list("Node"))
+        there = sorted(name_of(node) for node in lab.cluster.list("Node"))
         raise InputError(f"{error}; there are: {some(there, 8)}") from None
 
 
@@ -170,8 +184,8 @@ def drain_obstacles(lab: OpenLab, name: str, *, daemons: bool, lone: bool, local
     for pod in lab.cluster.list("Pod"):
         if not _stands(pod, name):
             continue
-        kinds = {owner.get("kind") for owner in pod["metadata"].get("ownerReferences") or () if owner.get("controller")}
-        pod_title = f"node/{name}: pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        kinds = {owner.get("kind") for owner in owner_references(pod) if owner.get("controller")}
+        pod_title = f"node/{name}: pod {full_name(pod)}"
         if "DaemonSet" in kinds and daemons:
             errors.append(
                 InputError(
@@ -191,9 +205,9 @@ def drain_obstacles(lab: OpenLab, name: str, *, daemons: bool, lone: bool, local
 
 
 def _stands(pod: Object, node: str) -> bool:
-    return pod["spec"].get("nodeName") == node and "deletionTimestamp" not in pod["metadata"]
+    return pod["spec"].get("nodeName") == node and not is_terminating(pod)
 
 
 def _drains(pod: Object, node: str) -> bool:
-    owners = pod["metadata"].get("ownerReferences") or ()
+    owners = owner_references(pod)
     return _stands(pod, node) and not any(owner.get("kind") == "DaemonSet" for owner in owners)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
 from kailab.errors import ApiError, InputError, InputErrors, NotFound
-from kailab.lab import advice, inert_kinds, intake, pod_priorities, references, unknown_fields, unread_fields
+from kailab.lab import advice, inert_kinds, intake, references, unknown_fields, unread_fields
 from kailab.lab.activity import LabActivity
 from kailab.lab.garbage import collector_off
 from kailab.lab.intake import Applied, AppliedChange, Source, SourceContents
 from kailab.model import kinds
+from kailab.model.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
     from kailab.lab.open_lab import OpenLab
@@ -55,7 +56,7 @@ def _warnings(lab: OpenLab, read: SourceContents, namespace: str) -> list[str]:
         notices += inert_kinds.warn_inert_kinds(manifests)
         notices += unread_fields.warn_unread_fields(manifests)
         notices += references.warn_missing_references(cluster, manifests, namespace)
-        notices += pod_priorities.warn_pod_priorities(cluster, manifests)
+        notices += references.warn_pod_priorities(cluster, manifests)
     if lab.under_test.understands_kai:
         alone = lab.venue.exclusive and not lab.under_test.has_default
         notices += advice.advise_under_kai(cluster, manifests, namespace, lab.adopt_default_scheduler, alone)
@@ -67,10 +68,9 @@ def delete(lab: OpenLab, activity: LabActivity, kind: str | Path, name: str | No
     targets: list[tuple[str, str, str]] = []
     if name is None:
         for manifest in intake.read([kind], lab.base, namespace).manifests:
-            metadata = manifest.object["metadata"]
-            target, space = metadata.get("name", ""), ""
+            target, space = name_of(manifest.object), ""
             if kinds.is_namespaced(manifest.kind, manifest.object):
-                space = lab.space_of(manifest.kind, target, metadata.get("namespace") or namespace) or ""
+                space = lab.space_of(manifest.kind, target, namespace_of(manifest.object) or namespace) or ""
             targets.append((manifest.kind, target, space))
     else:
         key = lab.kind(str(kind))

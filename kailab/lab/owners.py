@@ -10,6 +10,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
 from kailab.lab.picture import Picture
 from kailab.model.kinds import KINDS, is_namespaced, key_of
+from kailab.model.objects import namespace_of, owner_references, uid_of
 
 if TYPE_CHECKING:
     from kailab.lab.venues import LabCluster
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 def owned_by(cluster: LabCluster, owner: Object) -> Iterator[Object]:
     """Objects that ``owner`` owns, directly or through others, except pods: nearest first."""
-    uids = {owner["metadata"]["uid"]}
-    namespace = owner["metadata"].get("namespace")
+    uids = {uid_of(owner)}
+    namespace = namespace_of(owner) or None
     candidates = [
         obj
         for kind in cluster.kinds()
@@ -30,9 +31,9 @@ def owned_by(cluster: LabCluster, owner: Object) -> Iterator[Object]:
     while found:
         found = False
         for obj in list(candidates):
-            if any(reference.get("uid") in uids for reference in obj["metadata"].get("ownerReferences") or ()):
+            if any(reference.get("uid") in uids for reference in owner_references(obj)):
                 candidates.remove(obj)
-                uids.add(obj["metadata"]["uid"])
+                uids.add(uid_of(obj))
                 found = True
                 yield obj
 
@@ -40,21 +41,21 @@ def owned_by(cluster: LabCluster, owner: Object) -> Iterator[Object]:
 def top_of(cluster: LabCluster, obj: Object, shared: Container[str] = ()) -> Object:
     """The top owner of an object that exists; the object itself if it has no owner. ``shared``: UIDs of owners to ignore, with those above
     them."""
-    *_, top = (obj, *takewhile(lambda owner: owner["metadata"]["uid"] not in shared, owners_of(cluster, obj)))
+    *_, top = (obj, *takewhile(lambda owner: uid_of(owner) not in shared, owners_of(cluster, obj)))
     return top
 
 
 def owners_of(cluster: LabCluster, obj: Object) -> Iterator[Object]:
     """The first owner of an object, the first owner of that, and so on, while they exist."""
-    seen = {obj["metadata"]["uid"]}
-    while references := obj["metadata"].get("ownerReferences"):
+    seen = {uid_of(obj)}
+    while references := owner_references(obj):
         try:
-            obj = cluster.get(_key(references[0]), references[0]["name"], obj["metadata"].get("namespace"))
+            obj = cluster.get(_key(references[0]), references[0]["name"], namespace_of(obj) or None)
         except NotFound:
             return
-        if obj["metadata"]["uid"] in seen:
+        if uid_of(obj) in seen:
             return
-        seen.add(obj["metadata"]["uid"])
+        seen.add(uid_of(obj))
         yield obj
 
 
@@ -86,7 +87,7 @@ def _owner_line(picture: Picture, owner: str, namespace: str) -> list[str]:
             found = picture.cluster.get(key, owner.partition("/")[2], namespace)
         except NotFound:
             break
-        references = found["metadata"].get("ownerReferences") or ()
+        references = owner_references(found)
         owner = f"{references[0]['kind']}/{references[0]['name']}" if references else ""
         key = _key(references[0]) if references else ""
     return line

@@ -101,18 +101,18 @@ def make_parts(
     """Make controllers and scheduler over a cluster. ``live``: it is a real API server. ``external``: the scheduler under test runs in its
     own process, as nearly all do on a real cluster. ``others``: controllers that are stepped before its own."""
     register_installed()
-    one = spec.under_test
+    under_test = spec.under_test
     wiring = SchedulerWiring(
         cluster, spec.config, spec.usage, spec.adopt_default_scheduler, observer, live, spec.node_pool
     )
-    within = None if external else one.within(wiring)
+    within = None if external else under_test.within(wiring)
 
     def reader() -> DecisionObserver:
-        return DecisionObserver(cluster, spec.opened, one.eviction, one.stopped(cluster))
+        return DecisionObserver(cluster, spec.opened, under_test.eviction, under_test.stopped(cluster))
 
     def onlooker() -> SchedulingStateReader:
         return SchedulingStateReader(
-            cluster, spec.config, spec.usage, one.scheduler_names(spec.adopt_default_scheduler)
+            cluster, spec.config, spec.usage, under_test.scheduler_names(spec.adopt_default_scheduler)
         )
 
     if within is None:

@@ -16,6 +16,7 @@ from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.evidence.shares import QueueTreeShares, queue_ancestry
 from kailab.model.labels import RESERVATION_NAMESPACE
+from kailab.model.objects import full_name, name_of, namespace_of, uid_of
 from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.podgroups import last_condition
 from kailab.scheduler.saved_state import SavedSchedulingState
@@ -56,14 +57,11 @@ class Picture:
     @cached_property
     def podgroups(self) -> dict[tuple[str, str], Object]:
         """(namespace, name) -> PodGroup."""
-        return {
-            (group["metadata"].get("namespace", ""), group["metadata"]["name"]): group
-            for group in self.cluster.list("PodGroup")
-        }
+        return {(namespace_of(group), name_of(group)): group for group in self.cluster.list("PodGroup")}
 
     @cached_property
     def nodes(self) -> dict[str, Object]:
-        return {node["metadata"]["name"]: node for node in self.cluster.list("Node")}
+        return {name_of(node): node for node in self.cluster.list("Node")}
 
     @cached_property
     def pods(self) -> list[Object]:
@@ -72,7 +70,7 @@ class Picture:
     @cached_property
     def pods_by_name(self) -> dict[str, Object]:
         """``namespace/name`` -> pod."""
-        return {f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": pod for pod in self.pods}
+        return {full_name(pod): pod for pod in self.pods}
 
     @cached_property
     def accounts(self) -> GpuAccounts:
@@ -179,7 +177,7 @@ class Picture:
     @cached_property
     def queue_of_group(self) -> dict[str, str]:
         """UID of a PodGroup -> its queue."""
-        return {group["metadata"]["uid"]: str(group["spec"].get("queue") or "") for group in self.podgroups.values()}
+        return {uid_of(group): str(group["spec"].get("queue") or "") for group in self.podgroups.values()}
 
     def code_of(self, row: PodRow) -> str:
         """Why a pod is pending: the code of its PodGroup's reason, else the reason of its own condition."""

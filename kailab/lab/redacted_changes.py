@@ -39,5 +39,5 @@ def _label_keys(value: Any) -> Iterator[str]:
                 yield from inside
             yield from _label_keys(inside)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _label_keys(one)
+        for item in value:
+            yield from _label_keys(item)

@@ -1,6 +1,7 @@
-"""Notices about names in manifests that no object in the lab has, if a cluster would refuse, delete or never run the object for it.
+"""Notices about names in manifests that no object in the lab has, if a cluster would refuse, delete or never run the object for it, and about
+pods with a priority other than that of their PriorityClass: an API server refuses them, here the class's value counts.
 
-An API server takes most of these manifests, so the notices are advice. Each name is reported once, at its first use.
+An API server takes most manifests with missing names, so the notices are advice. Each name is reported once, at its first use.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from kailab.cluster.protocol import Cluster, Object
 from kailab.model.kinds import KINDS, is_namespaced, key_of
 from kailab.model.manifests import Manifest, Notice
+from kailab.model.objects import annotations_of, name_of, namespace_of, owner_references, spec_of, uid_of
 from kailab.model.validation.advice import pod_templates
 from kailab.model.validation.fields import shown
 
@@ -28,12 +30,12 @@ class _Reference(NamedTuple):
 
 def warn_missing_references(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> list[Notice]:
     """Names that manifests use and that are neither in the manifests nor in the lab."""
-    given = {(one.kind, name) for one in manifests for name in _known_by(one.kind, one.object)}
+    given = {(manifest.kind, name) for manifest in manifests for name in _known_by(manifest.kind, manifest.object)}
     there: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
     notices: dict[_Reference, Notice] = {}
-    for one in manifests:
-        space = one.object["metadata"].get("namespace") or namespace
-        for wanted in _references(one, space):
+    for manifest in manifests:
+        space = namespace_of(manifest.object) or namespace
+        for wanted in _references(manifest, space):
             found = there.get((wanted.kind, wanted.namespace))
             if found is None:
                 found = there[wanted.kind, wanted.namespace] = _names(cluster, wanted)
@@ -43,41 +45,38 @@ def warn_missing_references(cluster: Cluster, manifests: Iterable[Manifest], nam
                 continue
             if not wanted.uid and (key in found or (wanted.kind, wanted.name) in given):
                 continue
-            notices.setdefault(wanted._replace(field=""), Notice(wanted.told, one.where(wanted.field), "not-meant"))
+            notices.setdefault(
+                wanted._replace(field=""), Notice(wanted.told, manifest.where(wanted.field), "not-meant")
+            )
     return list(notices.values())
 
 
 def _names(cluster: Cluster, wanted: _Reference) -> dict[tuple[str, str], str]:
     found = cluster.list(wanted.kind, wanted.namespace or None)
     # An owner is in the namespace of the object that it owns, or has no namespace.
-    return {
-        (wanted.namespace, name): one["metadata"].get("uid", "")
-        for one in found
-        for name in _known_by(wanted.kind, one)
-    }
+    return {(wanted.namespace, name): uid_of(obj) for obj in found for name in _known_by(wanted.kind, obj)}
 
 
 def _known_by(kind: str, obj: Object) -> tuple[str, ...]:
     """Its name; and "" if it serves a claim that names no class (the default class) or no volume (any volume)."""
-    metadata = obj["metadata"]
-    notes = metadata.get("annotations") or {}
+    notes = annotations_of(obj)
     serves = kind == "PersistentVolume" or (kind == "StorageClass" and notes.get(_DEFAULT_CLASS) == "true")
     # An object with generateName has no name yet.
-    names = (metadata["name"],) if metadata.get("name") else ()
+    names = (name_of(obj),) if name_of(obj) else ()
     return (*names, "") if serves else names
 
 
-def _references(one: Manifest, space: str) -> Iterator[_Reference]:
-    obj = one.object
-    if one.kind == "Pod":
+def _references(manifest: Manifest, space: str) -> Iterator[_Reference]:
+    obj = manifest.object
+    if manifest.kind == "Pod":
         yield from _of_pod(obj, space)
-    elif one.kind == "PersistentVolumeClaim":
+    elif manifest.kind == "PersistentVolumeClaim":
         yield from _storage(obj.get("spec"), "spec")
-    elif one.kind == "StatefulSet":
-        for index, claim in enumerate((obj.get("spec") or {}).get("volumeClaimTemplates") or ()):
+    elif manifest.kind == "StatefulSet":
+        for index, claim in enumerate(spec_of(obj).get("volumeClaimTemplates") or ()):
             yield from _storage(claim.get("spec"), f"spec.volumeClaimTemplates[{index}].spec")
-    elif one.kind == "TrainJob":
-        ref = (obj.get("spec") or {}).get("runtimeRef") or {}
+    elif manifest.kind == "TrainJob":
+        ref = spec_of(obj).get("runtimeRef") or {}
         kind, name = ref.get("kind", "ClusterTrainingRuntime"), ref.get("name")
         if name and kind in KINDS:
             text = f"there is no {kind} {shown(name)}: Kubeflow Trainer refuses such a TrainJob; here no pods are made until there is one"
@@ -114,7 +113,7 @@ def _storage(spec: Any, path: str) -> Iterator[_Reference]:
 
 def _of_pod(pod: Object, space: str) -> Iterator[_Reference]:
     node = pod["spec"].get("nodeName")
-    for index, owner in enumerate(pod["metadata"].get("ownerReferences") or ()):
+    for index, owner in enumerate(owner_references(pod)):
         kind = key_of(owner["apiVersion"], owner["kind"])
         where = space if is_namespaced(kind, pod) else ""
         then = (
@@ -124,3 +123,36 @@ def _of_pod(pod: Object, space: str) -> Iterator[_Reference]:
         )
         text = f"there is no {owner['kind']} {shown(owner['name'])} with this uid: a cluster's garbage collector deletes the pod; {then}"
         yield _Reference(kind, where, owner["name"], owner["uid"], f"metadata.ownerReferences[{index}]", text)
+
+
+# --- priorities of pods -----------------------------------------------------------------------------------------------
+
+
+def warn_pod_priorities(cluster: Cluster, manifests: Iterable[Manifest]) -> list[Notice]:
+    """Each pair of class and number is reported once, at its first pod."""
+    given = list(manifests)
+    pods = [
+        (manifest, path, pod["spec"])
+        for manifest in given
+        for path, pod in pod_templates(manifest.object)
+        if pod["spec"].get("priority") is not None
+    ]
+    if not pods:
+        return []
+    classes = [
+        *cluster.list("PriorityClass"),
+        *(manifest.object for manifest in given if manifest.kind == "PriorityClass"),
+    ]
+    values = {name_of(priority_class): priority_class.get("value") for priority_class in classes}
+    usual = next((priority_class.get("value") for priority_class in classes if priority_class.get("globalDefault")), 0)
+    notices: dict[tuple[object, object], Notice] = {}
+    for manifest, path, spec in pods:
+        name, number = spec.get("priorityClassName"), spec["priority"]
+        # An unknown class is refused elsewhere.
+        value = values.get(name, number) if name else usual
+        if number == value:
+            continue
+        whose = f"its class {name} has {value}" if name else f"without a class it is {value}"
+        text = f"{number} differs from the class: {whose}; an API server refuses the pod, and here {value} counts"
+        notices.setdefault((name, number), Notice(text, manifest.where(f"{path}spec.priority"), "not-meant"))
+    return list(notices.values())

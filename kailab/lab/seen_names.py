@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.errors import InputError
 from kailab.lab.wording import some
 from kailab.model.kinds import is_namespaced, kind_key
+from kailab.model.objects import name_of, namespace_of
 from kailab.model.suggestions import closest_names
 from kailab.scheduler.observers import Observer
 
@@ -38,9 +39,9 @@ class SeenNames(Observer):
         for _, objects in detail.get("manifests", ()):
             for obj in objects:
                 # A generated name (generateName) becomes known by its pods.
-                if name := obj["metadata"].get("name"):
+                if name := name_of(obj):
                     kind = kind_key(obj)
-                    space = obj["metadata"].get("namespace") or detail.get("namespace", "default")
+                    space = namespace_of(obj) or detail.get("namespace", "default")
                     self._add(kind, space if is_namespaced(kind, obj) else "", name)
         for kind, name, space in detail.get("objects", ()):
             self._add(kind, space, name)
@@ -53,7 +54,7 @@ def names_of_owners(picture: Picture, kind: str) -> set[str]:
     """``namespace/name`` of objects of one kind that have or had pods."""
     pods = [(row.name, row.owner) for row in picture.rows]
     pods += ((entry.pod, entry.owner) for entry in picture.log.evictions)
-    pods += ((one.name, one.owner) for one in picture.log.names.everyone())
+    pods += ((known.name, known.owner) for known in picture.log.names.everyone())
     begin = f"{kind}/"
     return {f"{pod.partition('/')[0]}/{owner.removeprefix(begin)}" for pod, owner in pods if owner.startswith(begin)}
 

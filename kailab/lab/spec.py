@@ -38,7 +38,7 @@ class LabSpec(msgspec.Struct, kw_only=True):
         """Raises InputError for an unknown scheduler."""
         kind = self.kind or self.scheduler
         SCHEDULERS.check(kind)
-        own = {one.option: self.options[one.option] for one in SCHEDULERS[kind].own if one.option in self.options}
+        own = {each.option: self.options[each.option] for each in SCHEDULERS[kind].own if each.option in self.options}
         return make_scheduler(kind, self.scheduler, own)
 
 

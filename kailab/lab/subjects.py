@@ -13,6 +13,7 @@ from kailab.lab.owners import owner_names
 from kailab.lab.picture import Picture
 from kailab.lab.seen_names import describe_names, names_of_owners
 from kailab.model.kinds import KINDS
+from kailab.model.objects import full_name, metadata_of, spec_of
 
 if TYPE_CHECKING:
     from kailab.lab.open_lab import OpenLab
@@ -98,7 +99,7 @@ def app(lab: OpenLab, name: str) -> Subject:
 
     def names(picture: Picture) -> set[str]:
         apps = {row.app for row in picture.rows} | {entry.app for entry in picture.log.evictions}
-        apps |= {one.app for one in picture.log.names.everyone()}
+        apps |= {known.app for known in picture.log.names.everyone()}
         # Looking through all workloads is needed only before the first pod exists.
         return (apps if name in apps else apps | _labelled_apps(lab)) - {""}
 
@@ -148,9 +149,7 @@ def workload(lab: OpenLab, kind: str, name: str, namespace: str) -> Subject:
     def names(picture: Picture) -> set[str]:
         if object_exists(picture.cluster, kind, name, namespace):
             return {f"{namespace}/{name}"}
-        there = {
-            f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}" for obj in picture.cluster.list(kind)
-        }
+        there = {full_name(obj) for obj in picture.cluster.list(kind)}
         return there | names_of_owners(picture, kind) | lab.seen_names.of(kind)
 
     return Subject(lab, kind.lower(), name, belongs, namespace, names)
@@ -173,7 +172,7 @@ def everything(lab: OpenLab) -> Subject:
 
 def _logged(picture: Picture, kind: str) -> set[str]:
     """Names of pods or PodGroups in the decision log, deleted ones too."""
-    return {one.name for one in picture.log.names.everyone() if one.kind == kind}
+    return {known.name for known in picture.log.names.everyone() if known.kind == kind}
 
 
 def _labelled_apps(lab: OpenLab) -> set[str]:
@@ -181,7 +180,7 @@ def _labelled_apps(lab: OpenLab) -> set[str]:
     result: set[str] = set()
     for kind in lab.cluster.kinds():
         for obj in lab.cluster.list(kind) if kind not in ("Pod", "Event") else ():
-            template = (obj.get("spec") or {}).get("template") or {}
-            for metadata in (obj["metadata"], template.get("metadata") or {} if isinstance(template, dict) else {}):
+            template = spec_of(obj).get("template") or {}
+            for metadata in (metadata_of(obj), template.get("metadata") or {} if isinstance(template, dict) else {}):
                 result.add(str((metadata.get("labels") or {}).get("app") or ""))
     return result

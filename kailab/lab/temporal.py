@@ -8,16 +8,47 @@ cluster, where they pass at once and the condition is checked at every moment at
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from kailab.errors import ExpectationFailed, InputError, NothingThere
-from kailab.lab.watching import watching
 
 if TYPE_CHECKING:
     from kailab.lab.open_lab import OpenLab
+
+
+# A context variable keeps the labs of tests in several threads apart.
+_watched: ContextVar[list[OpenLab] | None] = ContextVar("kailab_watched", default=None)
+
+
+def note_lab(lab: OpenLab) -> bool:
+    """Note that an expectation looks at a lab. True inside a temporal form, where only that form lets time pass."""
+    watched = _watched.get()
+    if watched is None:
+        return False
+    if not any(watched_lab is lab for watched_lab in watched):
+        watched.append(lab)
+    return True
+
+
+def in_temporal_form() -> bool:
+    """True while a temporal form checks its condition."""
+    return _watched.get() is not None
+
+
+@contextmanager
+def watching() -> Iterator[list[OpenLab]]:
+    """Collect the labs that expectations look at inside."""
+    watched: list[OpenLab] = []
+    token = _watched.set(watched)
+    try:
+        yield watched
+    finally:
+        _watched.reset(token)
+
 
 # A failed test shows its own line, not a line of this module.
 __tracebackhide__ = methodcaller("errisinstance", ExpectationFailed)

@@ -31,10 +31,10 @@ _EVERYWHERE = frozenset(("apiVersion", "kind", "status", "managedFields"))
 def warn_unknown_fields(manifests: Iterable[Manifest]) -> list[Notice]:
     """Each field of a kind is reported once, at its first use."""
     notices: dict[tuple[str, str], Notice] = {}
-    for one in manifests:
-        for path, text in unknown_fields(one.object, one.kind):
-            if (one.kind, path) not in notices:
-                notices[one.kind, path] = Notice(text, one.where(path), "not-meant")
+    for manifest in manifests:
+        for path, text in unknown_fields(manifest.object, manifest.kind):
+            if (manifest.kind, path) not in notices:
+                notices[manifest.kind, path] = Notice(text, manifest.where(path), "not-meant")
     return list(notices.values())
 
 
@@ -93,13 +93,13 @@ def _in_type(value: Any, type: str, path: str) -> Found:
     if not type or type[0] == "=":
         return
     if type[0] == "[":
-        for index, one in enumerate(value if isinstance(value, list) else ()):
-            yield from _in_type(one, type[1:-1], f"{path.removesuffix('.')}[{index}].")
+        for index, item in enumerate(value if isinstance(value, list) else ()):
+            yield from _in_type(item, type[1:-1], f"{path.removesuffix('.')}[{index}].")
     elif type[0] == "{":
-        for key, one in value.items() if isinstance(value, dict) else ():
+        for key, item in value.items() if isinstance(value, dict) else ():
             step = key if str(key).isidentifier() else f"[{key}]"
             yield from _in_type(
-                one, type[1:-1], f"{path}{step}." if step == key else f"{path.removesuffix('.')}{step}."
+                item, type[1:-1], f"{path}{step}." if step == key else f"{path.removesuffix('.')}{step}."
             )
     elif isinstance(value, dict):
         fields = _fields(type)
@@ -113,8 +113,8 @@ def _in_type(value: Any, type: str, path: str) -> Found:
 def _in_schema(value: Any, definition: Object, path: str) -> Found:
     """As ``_in_type``, with a schema of a CustomResourceDefinition."""
     if isinstance(value, list):
-        for index, one in enumerate(value):
-            yield from _in_schema(one, definition.get("items") or {}, f"{path.removesuffix('.')}[{index}].")
+        for index, item in enumerate(value):
+            yield from _in_schema(item, definition.get("items") or {}, f"{path.removesuffix('.')}[{index}].")
         return
     properties, others = definition.get("properties"), definition.get("additionalProperties")
     if not isinstance(value, dict) or definition.get("x-kubernetes-preserve-unknown-fields"):

@@ -29,9 +29,9 @@ OF_PODS = (
 def warn_unread_fields(manifests: Iterable[Manifest]) -> list[Notice]:
     """Each field of a kind is reported once, at its first use."""
     notices: dict[tuple[str, str], Notice] = {}
-    for one in manifests:
-        for path, field in unread_fields(one.object, one.kind):
-            notices.setdefault((one.kind, field.in_cluster), Notice(sentence(field), one.where(path)))
+    for manifest in manifests:
+        for path, field in unread_fields(manifest.object, manifest.kind):
+            notices.setdefault((manifest.kind, field.in_cluster), Notice(sentence(field), manifest.where(path)))
     return list(notices.values())
 
 

@@ -43,11 +43,11 @@ __all__ = [
 __getattr__ = on_demand(
     __name__,
     {
-        "Baseline": "baseline.loop",
+        "Baseline": "baseline",
         "CycleRecord": "cycle_record",
         "RefusedDecision": "cycle_record",
         "CycleHistory": "cycle_record",
-        "Mirror": "mirror.mirror",
+        "Mirror": "mirror",
         "QueueStatus": "status.queue_status",
         "Scheduler": "loop",
         "SchedulerSettings": "settings.config_file",

@@ -15,8 +15,7 @@ from kailab.lab.intake import NamedText
 from kailab.lab.lab import Lab
 from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
 from kailab.lab.wording import some
-from kailab.whatif.fields import patch_of
-from kailab.whatif.removal import deletion_of
+from kailab.whatif.fields import deletion_of, patch_of
 
 EDITOR = "editor"
 """The file name that errors and the record give to text from the page."""

@@ -255,7 +255,7 @@ class _Walk:
             return None
         if key in ("labels", "annotations", "matchLabels", "nodeSelector") and isinstance(value, dict):
             return {self._text(name): self._note(name, text) for name, text in value.items()}
-        if key == "selector" and isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
+        if key == "selector" and isinstance(value, dict) and all(isinstance(item, str) for item in value.values()):
             return {self._text(name): self._note(name, text) for name, text in value.items()}
         if key == "resources" and isinstance(value, dict) and "claims" in value:
             return {
@@ -276,7 +276,7 @@ class _Walk:
         if isinstance(value, dict):
             return self._mapping(value)
         if isinstance(value, list):
-            return [self._inside(key, one) for one in value]
+            return [self._inside(key, item) for item in value]
         return self._text(value) if isinstance(value, str) else value
 
     def _amounts(self, value: Any) -> Any:
@@ -284,7 +284,7 @@ class _Walk:
         if isinstance(value, dict):
             return {self._known(key): self._amounts(inside) for key, inside in value.items() if key not in _SPOKEN}
         if isinstance(value, list):
-            return [self._amounts(one) for one in value]
+            return [self._amounts(item) for item in value]
         return self._known(value) if isinstance(value, str) else value
 
 

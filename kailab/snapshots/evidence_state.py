@@ -21,6 +21,7 @@ from kailab.evidence.run import test_folders
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.fleet import load_fleet
 from kailab.lab.lab import Lab
+from kailab.model.objects import full_name, metadata_of, name_of, namespace_of
 from kailab.model.times import parse_time
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.cycle_record import CycleRecord
@@ -72,7 +73,7 @@ def _chosen(path: Path, test: str) -> tuple[store.TestEvidence, str]:
         evidence = store.load_test(path.parent.parent, f"{path.parent.name}/{path.name}")
     else:
         tests = test_folders(path)
-        if not tests or not any((path / one / RESULT).exists() for one in tests):
+        if not tests or not any((path / test / RESULT).exists() for test in tests):
             raise EvidenceError(f"{path}: there is no evidence")
         if not test and len(tests) > 1:
             raise InputError(
@@ -179,15 +180,16 @@ class _TemplateNames:
     def give(self, lab: Lab) -> None:
         """Give each Deployment with a new template its next recorded name."""
         for deployment in lab.cluster.list("Deployment"):
-            meta = deployment["metadata"]
-            key = f"{meta['namespace']}/{meta['name']}"
+            key = full_name(deployment)
             given, digest = self._given.setdefault(key, {}), template_hash(deployment["spec"]["template"])
             left = self._left.get(key)
             if digest not in given and left:
                 given[digest] = left.pop(0)
             if digest in given:
                 notes = annotate_revision(deployment, given[digest])["metadata"]["annotations"]
-                lab.cluster.patch("Deployment", meta["name"], meta["namespace"], {"metadata": {"annotations": notes}})
+                lab.cluster.patch(
+                    "Deployment", name_of(deployment), namespace_of(deployment), {"metadata": {"annotations": notes}}
+                )
 
 
 def _do(lab: Lab, step: RecordedStep, folder: Path) -> None:
@@ -211,11 +213,13 @@ def _do(lab: Lab, step: RecordedStep, folder: Path) -> None:
 
 def _check(evidence: store.TestEvidence, lab: str, decided: Sequence[Decision], cycle: int | None) -> None:
     """Raises _Differs for the first different decision. Sentences do not count, because they may have been cut."""
-    recorded = [one for one in evidence.decisions(lab) if cycle is None or one.cycle < cycle]
+    recorded = [decision for decision in evidence.decisions(lab) if cycle is None or decision.cycle < cycle]
     before, after = list(map(_essence, recorded)), list(map(_essence, decided))
-    for one, other in zip(before, after, strict=False):
-        if one != other:
-            raise _Differs(f"the recorded decision is {_describe(one)}, the repeated one {_describe(other)}")
+    for recorded_decision, other in zip(before, after, strict=False):
+        if recorded_decision != other:
+            raise _Differs(
+                f"the recorded decision is {_describe(recorded_decision)}, the repeated one {_describe(other)}"
+            )
     if len(before) != len(after):
         raise _Differs(f"{len(before)} decisions are recorded, and {len(after)} are made now")
 
@@ -238,10 +242,10 @@ def _end(evidence: store.TestEvidence, lab: str, facts: LabFacts) -> EvidenceSna
     looks = {kind: evidence.objects(lab, "after", file) for file, kind in OBJECT_FILES.items()}
     decisions = evidence.decisions(lab)
     steps = evidence.steps(lab)
-    times = [parse_time(one.time) for one in decisions]
-    opened = next((parse_time(one.time) - one.t for one in decisions), None)
+    times = [parse_time(decision.time) for decision in decisions]
+    opened = next((parse_time(decision.time) - decision.t for decision in decisions), None)
     if opened is None:
-        created = [parse_time(obj["metadata"]["creationTimestamp"]) for several in looks.values() for obj in several]
+        created = [parse_time(metadata_of(obj)["creationTimestamp"]) for several in looks.values() for obj in several]
         opened = min(created, default=0.0)
         times += created
     taken = max([*times, opened + (steps[-1].t if steps else 0.0)])

@@ -25,6 +25,7 @@ from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.model.kinds import KINDS
 from kailab.model.labels import SCHEDULER_NAME
+from kailab.model.objects import metadata_of
 from kailab.model.times import parse_time
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
@@ -141,10 +142,10 @@ def _objects(raw: Mapping[str, list[Any] | None]) -> tuple[dict[str, list[Object
             notices.append(f"{len(several)} {name} are left out: kailab's decisions do not depend on them")
             continue
         unread: list[str] = []
-        for number, one in enumerate(several):
-            obj, why = _object(kind, one)
+        for number, raw in enumerate(several):
+            obj, why = _object(kind, raw)
             if why:
-                unread.append(f"{_named(one) or number} ({why})")
+                unread.append(f"{_named(raw) or number} ({why})")
             else:
                 looks.setdefault(kind, []).append(obj)
         if unread:
@@ -159,7 +160,7 @@ def _object(kind: str, value: Any) -> tuple[Object, str]:
     """The object with kind and version, and the reason if it can't be read."""
     if not isinstance(value, dict) or not isinstance(value.get("metadata"), dict):
         return {}, "it is no object"
-    meta = {key: inside for key, inside in value["metadata"].items() if inside is not None}
+    meta = {key: inside for key, inside in metadata_of(value).items() if inside is not None}
     obj: Object = {**value, "apiVersion": _version(kind, value), "kind": KINDS[kind].kind, "metadata": meta}
     if kind in ("Queue", "PodGroup"):
         obj.setdefault("spec", {})

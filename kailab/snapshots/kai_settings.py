@@ -13,6 +13,7 @@ from msgspec import structs
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError
 from kailab.model.labels import SCHEDULER_NAME
+from kailab.model.objects import name_of, namespace_of, spec_of
 from kailab.model.times import duration_seconds
 from kailab.scheduler import SchedulerSettings, read_settings
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
@@ -42,10 +43,10 @@ def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiS
     if not found:
         return None
     # KAI has a scheduler for each shard; the one of the default node pool has no label value.
-    flags, deployment, container = min(found, key=lambda one: bool(one[0].get("partition-label-value")))
-    others = [one[0].get("partition-label-value", "") for one in found if one[0] is not flags]
+    flags, deployment, container = min(found, key=lambda candidate: bool(candidate[0].get("partition-label-value")))
+    others = [candidate[0].get("partition-label-value", "") for candidate in found if candidate[0] is not flags]
     text, notices = _text(cluster, deployment)
-    settings = read_settings(text, f"KAI's configuration, of Deployment {deployment['metadata']['name']}")
+    settings = read_settings(text, f"KAI's configuration, of Deployment {name_of(deployment)}")
     if others:
         notices = (
             *notices,
@@ -82,8 +83,8 @@ def _seconds(text: str) -> float:
 
 
 def _containers(deployment: Object) -> Iterable[Object]:
-    template = (deployment.get("spec") or {}).get("template") or {}
-    return [one for one in (template.get("spec") or {}).get("containers") or () if isinstance(one, dict)]
+    template = spec_of(deployment).get("template") or {}
+    return [container for container in spec_of(template).get("containers") or () if isinstance(container, dict)]
 
 
 def _flags(container: Object) -> dict[str, str] | None:
@@ -95,7 +96,7 @@ def _flags(container: Object) -> dict[str, str] | None:
 
 def _text(cluster: Cluster, deployment: Object) -> tuple[str, tuple[str, ...]]:
     """The text of the configuration; empty, with a notice, if it can't be read."""
-    spec = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
+    spec = (spec_of(deployment).get("template") or {}).get("spec") or {}
     names = [
         volume["configMap"]["name"]
         for volume in spec.get("volumes") or ()
@@ -103,7 +104,7 @@ def _text(cluster: Cluster, deployment: Object) -> tuple[str, tuple[str, ...]]:
     ]
     for name in names:
         try:
-            data = cluster.get("ConfigMap", name, deployment["metadata"].get("namespace")).get("data") or {}
+            data = cluster.get("ConfigMap", name, namespace_of(deployment) or None).get("data") or {}
         except ApiError as error:
             return "", (f"KAI's configuration can't be read, so its defaults are used: {error}",)
         for text in data.values():

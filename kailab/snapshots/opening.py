@@ -17,6 +17,7 @@ from kailab.lab.venues.embedded import EmbeddedVenue
 from kailab.model import labels
 from kailab.model.files import read_bytes
 from kailab.model.labels import RUN_SECONDS
+from kailab.model.objects import metadata_of, namespace_of, status_of
 from kailab.model.times import parse_time
 from kailab.scheduler.observers import Observer
 from kailab.scheduler.reading.tasks import gpu_group_labels
@@ -28,14 +29,16 @@ _DONE = ("Succeeded", "Failed")
 
 def apply_bind_requests(objects: Mapping[str, list[Object]]) -> tuple[dict[str, list[Object]], int]:
     """Objects without BindRequests, and the number of pods that these bind. A failed request binds nothing, because KAI decides again."""
-    requests = {key: one for one in objects.get("BindRequest", ()) if (key := _pod_of(one)) and _is_open(one)}
+    requests = {
+        key: request for request in objects.get("BindRequest", ()) if (key := _pod_of(request)) and _is_open(request)
+    }
     found = {kind: list(several) for kind, several in objects.items() if kind != "BindRequest"}
     if not requests:
         return found, 0
     count = 0
     pods: list[Object] = []
     for pod in found.get("Pod", ()):
-        meta = pod["metadata"]
+        meta = metadata_of(pod)
         request = requests.get((meta.get("namespace", ""), meta["name"]))
         if request is not None and not pod["spec"].get("nodeName"):
             pod = _bound(pod, request["spec"])
@@ -48,15 +51,15 @@ def apply_bind_requests(objects: Mapping[str, list[Object]]) -> tuple[dict[str, 
 def _pod_of(request: Object) -> tuple[str, str] | None:
     spec = request.get("spec") or {}
     name = spec.get("podName")
-    return (request["metadata"].get("namespace", ""), name) if name and spec.get("selectedNode") else None
+    return (namespace_of(request), name) if name and spec.get("selectedNode") else None
 
 
 def _is_open(request: Object) -> bool:
-    return (request.get("status") or {}).get("phase") not in _DONE
+    return status_of(request).get("phase") not in _DONE
 
 
 def _bound(pod: Object, request: Mapping[str, object]) -> Object:
-    meta = pod["metadata"]
+    meta = metadata_of(pod)
     notes = {
         **(meta.get("annotations") or {}),
         labels.RECEIVED_RESOURCE_TYPE: str(request.get("receivedResourceType") or "Regular"),

@@ -1,4 +1,4 @@
-"""Take a snapshot: every kind is listed once, nothing is written, and all objects pass the evidence's filter."""
+"""Take a snapshot: every kind that decisions and controllers read is listed once, nothing is written, and all objects pass the evidence's filter."""
 
 from __future__ import annotations
 
@@ -20,16 +20,55 @@ from kailab.evidence.sanitizing import Sanitizer
 from kailab.lab.cluster_copies import ClusterCounters
 from kailab.lab.record_facts import lab_facts
 from kailab.model import decoding
-from kailab.model.kinds import KINDS, key_of
+from kailab.model.kinds import KINDS, key_of, register_installed
+from kailab.model.objects import owner_references
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.accounts import GpuAccounts
-from kailab.snapshots.contents import NAMES_ONLY, NEEDED, kinds_taken
 from kailab.snapshots.kai_settings import KaiSettings, settings_in
 from kailab.snapshots.snapshot import ClusterSnapshot
 from kailab.version import __version__
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
+
+
+_READ = (
+    "Namespace", "PriorityClass", "Topology", "DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "ConfigMap",
+    "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSIStorageCapacity", "RuntimeClass", "ResourceQuota", "LimitRange",
+    "NodeResourceTopology", "Node", "Queue", "BindRequest", "PodGroup", "Pod",
+)  # fmt: skip
+
+NEEDED = frozenset({"Namespace", "Node", "Queue", "PodGroup", "Pod", "PriorityClass"})
+"""Without these kinds there is nothing to decide."""
+
+NAMES_ONLY = frozenset({"ConfigMap"})
+"""Kinds of which only the metadata is requested."""
+
+
+def kinds_taken() -> tuple[str, ...]:
+    """Kind keys in the order of reading: owners of pods first, pods last, so that of objects made meanwhile an owner may be missing but no
+    pod is counted without its owner."""
+    register_installed()
+    owners = [key for key, kind in KINDS.items() if kind.owns_pods]
+    return (*dict.fromkeys((*owners, "ReplicationController")), *_READ)
+
+
+def cluster_role() -> Object:
+    """The ClusterRole for taking a snapshot: get and list, nothing else."""
+    groups: dict[str, set[str]] = {}
+    for key in kinds_taken():
+        groups.setdefault(KINDS[key].group, set()).add(KINDS[key].plural)
+    rules = [
+        {"apiGroups": [group], "resources": sorted(plurals), "verbs": ["get", "list"]}
+        for group, plurals in sorted(groups.items())
+    ]
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "kailab-snapshot"},
+        "rules": rules,
+    }
+
 
 Looks = dict[str, list[Object]]
 
@@ -127,7 +166,7 @@ def _owners(looks: Mapping[str, Sequence[Object]]) -> list[str]:
     found: dict[str, None] = {}
     for objects in looks.values():
         for obj in objects:
-            for owner in obj["metadata"].get("ownerReferences") or ():
+            for owner in owner_references(obj):
                 key = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
                 if key not in KINDS:
                     found[key] = None

@@ -20,8 +20,8 @@ import psutil
 from kailab.cluster.controlplane.supervision import MARK
 from kailab.cluster.processes import environment, send_signal
 from kailab.errors import KailabError, StateError
+from kailab.lab.venues import provider_of
 from kailab.lab.venues.contract import Place
-from kailab.lab.venues.opening import provider_of
 from kailab.trials.cell import CELL
 from kailab.trials.store import CellFolder, TrialFolder
 

@@ -5,7 +5,7 @@
 
 The comparison is with a fork that is left alone for the same time.
 
-- ``fields``, ``removal`` (and ``kailab.lab.node_changes``): changes from the words of a command.
+- ``fields`` (and ``kailab.lab.node_changes``): changes from the words of a command.
 - ``trial``: the forks; ``outcome``: the state of one; ``comparison``: two of them.
 - ``simulation``: whether and when new work would run."""
 

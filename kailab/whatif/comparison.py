@@ -72,7 +72,7 @@ class WorkloadChange:
             "before": self.before.data() if self.before else None,
             "after": self.after.data() if self.after else None,
             "moved": self.moved,
-            "evicted": [one.data() for one in self.evicted],
+            "evicted": [eviction.data() for eviction in self.evicted],
         }
 
 
@@ -108,16 +108,19 @@ class Comparison:
         """By queue, then by name."""
         evicted: dict[Workload, list[Eviction]] = {}
         anyhow = set(self.before.evictions)
-        for one in self.after.evictions:
+        for eviction in self.after.evictions:
             # Only evictions that do not happen without the change count.
-            if one not in anyhow:
-                evicted.setdefault(one.workload, []).append(one)
+            if eviction not in anyhow:
+                evicted.setdefault(eviction.workload, []).append(eviction)
         there = {**self.before.workloads, **self.after.workloads} | dict.fromkeys(evicted)
         changes = (
             WorkloadChange(
-                one, self.before.workloads.get(one), self.after.workloads.get(one), tuple(evicted.get(one, ()))
+                workload,
+                self.before.workloads.get(workload),
+                self.after.workloads.get(workload),
+                tuple(evicted.get(workload, ())),
             )
-            for one in there
+            for workload in there
         )
         return tuple(sorted(changes, key=lambda change: (change.queue, change.workload)))
 
@@ -138,7 +141,7 @@ class Comparison:
 
     @property
     def evicted(self) -> tuple[Eviction, ...]:
-        return tuple(one for change in self.all_workloads for one in change.evicted)
+        return tuple(eviction for change in self.all_workloads for eviction in change.evicted)
 
     def summary(self) -> str:
         """One line."""
@@ -149,7 +152,7 @@ class Comparison:
             f"{more} more run" if more else "",
             f"{fewer} fewer run" if fewer else "",
             f"{moved} elsewhere" if moved else "",
-            f"{evicted} evicted" if (evicted := sum(one.action != MOVING for one in self.evicted)) else "",
+            f"{evicted} evicted" if (evicted := sum(eviction.action != MOVING for eviction in self.evicted)) else "",
         ]
         pods = ", ".join(part for part in parts if part)
         alike = len(self.all_workloads) - len(self.workloads)
@@ -184,5 +187,5 @@ class Comparison:
 
 def changed_workloads(comparisons: Sequence[Comparison]) -> list[Workload]:
     """Workloads that end differently in some comparison, by queue, then by name."""
-    found = {change.workload: change.queue for one in comparisons for change in one.workloads}
+    found = {change.workload: change.queue for comparison in comparisons for change in comparison.workloads}
     return sorted(found, key=lambda workload: (found[workload], workload))

@@ -1,6 +1,8 @@
 """Patches from ``KIND/NAME.FIELD=VALUE``.
 
 The fields are those of ``FIELDS``, and ``replicas`` of every kind that can be scaled. For other changes users apply manifests.
+
+Further changes delete work.
 """
 
 from __future__ import annotations
@@ -8,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kailab.errors import InputError, NotFound
-from kailab.lab.change import Patch
+from kailab.cluster.selectors import parse_selector
+from kailab.errors import ApiError, InputError, NotFound
+from kailab.lab.change import Delete, Patch
 from kailab.lab.lab import Lab
-from kailab.model.kinds import KINDS, is_namespaced
+from kailab.lab.owners import top_of
+from kailab.model.kinds import KINDS, is_namespaced, kind_key
+from kailab.model.objects import name_of, namespace_of, uid_of
 from kailab.model.queues import RESOURCES, SHARE_FIELDS, SPEC_FIELDS, parse_name
 
 
@@ -70,7 +75,7 @@ def patch_of(lab: Lab, text: str, namespace: str = "default") -> Patch:
     kind = lab.kind(word)
     fields = _fields(kind)
     if not fields:
-        known = sorted({*FIELDS, *(key for key, one in KINDS.items() if one.scalable)})
+        known = sorted({*FIELDS, *(key for key, kind in KINDS.items() if kind.scalable)})
         raise InputError(f"{text!r}: no field of a {kind} can be set this way; expected one of: {', '.join(known)}")
     # From the end, because names may have dots in them.
     path = next((path for path in fields if path_text.endswith(f".{path}")), "")
@@ -95,3 +100,35 @@ def patch_of(lab: Lab, text: str, namespace: str = "default") -> Patch:
 def _fields(kind: str) -> dict[str, SettableField]:
     scaled = {"replicas": REPLICAS} if kind in KINDS and KINDS[kind].scalable else {}
     return {**FIELDS.get(kind, {}), **scaled}
+
+
+def deletion_of(lab: Lab, text: str, namespace: str = "default") -> Delete:
+    """The deletion of ``KIND/NAME``. Raises InputError if it does not exist."""
+    word, slash, name = text.partition("/")
+    if not slash or not name:
+        raise InputError(f"{text!r}: expected KIND/NAME, as in job/train")
+    kind = lab.kind(word)
+    try:
+        lab.cluster.get(kind, name, namespace if is_namespaced(kind) else None)
+    except NotFound as error:
+        raise InputError(f"{text!r}: {error}") from None
+    return Delete(kind, name, namespace)
+
+
+def deletions_by_label(lab: Lab, selector: str) -> tuple[Delete, ...]:
+    """The deletion of all workloads, in every namespace, with a pod that has these labels (``app=train``, ``team in (a, b)``). Raises
+    InputError if there is none."""
+    try:
+        terms = parse_selector(selector)
+    except ApiError as error:
+        raise InputError(f"{selector!r}: {error}") from None
+    if not terms:
+        raise InputError("expected a label selector, as in app=train")
+    tops = {}
+    for pod in lab.cluster.list("Pod", None, selector):
+        # The top owner, because lower ones would be replaced.
+        top = top_of(lab.cluster, pod)
+        tops[uid_of(top)] = top
+    if not tops:
+        raise InputError(f"{selector!r}: no pod has these labels")
+    return tuple(Delete(kind_key(top), name_of(top), namespace_of(top) or "default") for top in tops.values())

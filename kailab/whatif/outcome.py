@@ -13,6 +13,7 @@ from kailab.lab.owners import top_of
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model.kinds import kind_key
+from kailab.model.objects import name_of
 from kailab.model.times import format_time
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Outcome:
                 {**workload.data(), "queue": state.queue, **state.data()} for workload, state in self.workloads.items()
             ],
             "queues": {name: queue_data(queue) for name, queue in self.queues.items()},
-            "evictions": [{**one.workload.data(), **one.data()} for one in self.evictions],
+            "evictions": [{**eviction.workload.data(), **eviction.data()} for eviction in self.evictions],
         }
 
 
@@ -178,7 +179,7 @@ class _Owners:
             top = top_of(self._lab.cluster, self._lab.cluster.get(kind, name, namespace))
         except NotFound:
             return Workload(namespace, kind, name)
-        return Workload(namespace, kind_key(top), top["metadata"]["name"])
+        return Workload(namespace, kind_key(top), name_of(top))
 
 
 def _eviction(entry: PodEvicted, owners: _Owners, groups: Mapping[str, Workload]) -> Eviction:

@@ -100,7 +100,7 @@ class Simulation:
             "end": format_time(self.end),
             "scheduler": self.scheduler,
             "workloads": [fate.data() for fate in self.fates],
-            "evicted": [{**one.workload.data(), **one.data()} for one in self.comparison.evicted],
+            "evicted": [{**eviction.workload.data(), **eviction.data()} for eviction in self.comparison.evicted],
             "queues": [change.data() for change in self.comparison.queues],
             "warnings": list(self.warnings),
         }
@@ -120,8 +120,8 @@ def simulate(lab: Lab, *sources: Source, namespace: str = "default", bound: floa
         untouched.settle()
         fates = _fates(trial, subjects, lab.now, bound)
         end = max(trial.now, untouched.now)
-        for one in (trial, untouched):
-            one.advance(end - one.now)
+        for fork in (trial, untouched):
+            fork.advance(end - fork.now)
         comparison = Comparison(Outcome.of(untouched, since), Outcome.of(trial, since))
         return Simulation(lab.now, end, trial.scheduler, fates, comparison, tuple(applied.warnings))
 
@@ -135,7 +135,9 @@ def _subjects(lab: Lab, applied: Applied) -> list[SubjectRef]:
     if not result:
         # An unknown kind may have pods in a cluster. Beside known workloads it is more likely a monitor or a role.
         result = [
-            SubjectRef.of(lab, one.kind, one.name, one.namespace) for one in applied.changes if one.kind not in KINDS
+            SubjectRef.of(lab, change.kind, change.name, change.namespace)
+            for change in applied.changes
+            if change.kind not in KINDS
         ]
     if not result:
         kinds = ", ".join(sorted({change.kind for change in applied.changes})) or "no objects"
@@ -160,7 +162,7 @@ def _fates(lab: Lab, subjects: Sequence[SubjectRef], start: float, bound: float)
     if open_ones and left > 0:
         for _ in _moments_of_binding(lab, left):
             picture = lab.picture()
-            for subject in [one for one in open_ones if one.state(lab, picture).runs]:
+            for subject in [subject for subject in open_ones if subject.state(lab, picture).runs]:
                 found[subject] = _fate(lab, subject, When.LATER, lab.now - start, answers[subject])
                 open_ones.remove(subject)
             if not open_ones:

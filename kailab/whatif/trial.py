@@ -80,11 +80,11 @@ def what_if(lab: Lab, alternatives: Sequence[Alternative], seconds: float = 0.0)
             for change in alternative.changes:
                 warnings += change.do(trial)
             trial.settle()
-        end = max(lab.now + seconds, *(one.now for one in (untouched, *changed)))
-        for one in (untouched, *changed):
-            one.advance(end - one.now)
+        end = max(lab.now + seconds, *(fork.now for fork in (untouched, *changed)))
+        for fork in (untouched, *changed):
+            fork.advance(end - fork.now)
         before = Outcome.of(untouched, since)
-        comparisons = tuple(Comparison(before, Outcome.of(one, since)) for one in changed)
+        comparisons = tuple(Comparison(before, Outcome.of(fork, since)) for fork in changed)
         unique_warnings = tuple(dict.fromkeys(warnings))
         return WhatIf(lab.now, end, untouched.scheduler, before, tuple(alternatives), comparisons, unique_warnings)
 

@@ -13,8 +13,8 @@ from checks.explaining.run import Findings, SeedResult
 from checks.explaining.workloads import AppliedWorkload
 from kailab.lab.answer import Answer, CauseCode
 from kailab.lab.change import read_changes
-from kailab.lab.endless_moves import explain_endless_moves
 from kailab.lab.settle import MovedForEver
+from kailab.lab.venues.embedded import explain_endless_moves
 from tests.checks.test_explaining import LIMITED
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from kailab.advice.policykinds.translating import translate
+from kailab.advice.policykinds import translate
 from kailab.lab import expect
 from kailab.model.manifests import load_text
 

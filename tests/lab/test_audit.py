@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.advice.audit import audit
-from kailab.advice.audit.finding import Audit, AuditFinding, FindingCode, Severity
+from kailab.advice.audit import Audit, AuditFinding, FindingCode, Severity, audit
 from kailab.engine.report.unplaceable import unplaceable_groups
 from kailab.lab import Lab
 from kailab.scheduler.scheduling_state import SchedulingStateReader

@@ -20,9 +20,8 @@ from kailab.lab import Lab
 from kailab.lab.change import Apply, Change, Delete
 from kailab.lab.node_changes import drain_node, nodes_to_add
 from kailab.model import labels
-from kailab.whatif.fields import patch_of
+from kailab.whatif.fields import deletion_of, deletions_by_label, patch_of
 from kailab.whatif.outcome import Outcome
-from kailab.whatif.removal import deletion_of, deletions_by_label
 from kailab.whatif.simulation import When, simulate
 from kailab.whatif.trial import Alternative, differences, what_if
 

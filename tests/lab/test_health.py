@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from kailab.advice.health import health, health_of_process
-from kailab.advice.health.report import Health
+from kailab.advice.health import Health, health, health_of_process
 from kailab.engine.decisions import Bind
 from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.evidence.entries import PodEvicted

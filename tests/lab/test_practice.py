@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kailab.advice.practice.checking import lint
-from kailab.advice.practice.rules import RULES, PracticeFinding
+from kailab.advice.practice import RULES, PracticeFinding, lint
 from kailab.errors import InputError
 from kailab.fleet import load_fleet
 from kailab.model.manifests import from_objects

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kailab.advice.practice.checking import lint
+from kailab.advice.practice import lint
 from kailab.lab import Lab
 from kailab.model.manifests import from_objects
 

@@ -13,8 +13,7 @@ from kailab.engine.config import EngineConfig
 from kailab.errors import Forbidden, StateError, Unavailable
 from kailab.evidence.decision_file import DecisionFile, read_decisions
 from kailab.scheduler.service import HealthServer, LoopHealth, NoElection, SchedulerService, ServiceSettings
-from kailab.scheduler.service.metrics import SchedulerMetrics
-from kailab.scheduler.service.series import UnsuffixedCounter
+from kailab.scheduler.service.metrics import SchedulerMetrics, UnsuffixedCounter
 
 
 @pytest.fixture

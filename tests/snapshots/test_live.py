@@ -19,8 +19,8 @@ from kailab.components import ComponentSet
 from kailab.errors import Forbidden, InputError
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.snapshots import snapshot, taking
-from kailab.snapshots.contents import cluster_role, kinds_taken
 from kailab.snapshots.opening import lab_of
+from kailab.snapshots.taking import cluster_role, kinds_taken
 from tests.evidence.test_secrets import QUEUE, Secrets, around
 from tests.snapshots.conftest import body_of
 

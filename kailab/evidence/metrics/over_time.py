@@ -36,6 +36,7 @@ from kailab.evidence.metrics.families import (
 from kailab.evidence.recording import Recording
 from kailab.evidence.shares import QueueTreeShares
 from kailab.model.files import file_bytes
+from kailab.model.objects import full_name, name_of, spec_of
 
 WAITING_SECONDS = 60.0
 MOST_LOOKS = 1000
@@ -105,10 +106,10 @@ class _LabAtMoment:
         self._tally = EventTally.begun()
         self._groups = _groups(history)
         self._queues = {
-            one["metadata"]["name"]: one for look in (history.before, history.after) for one in look.get("queues", ())
+            name_of(queue): queue for look in (history.before, history.after) for queue in look.get("queues", ())
         }
         # Pods that were placed when the lab opened have no bind event.
-        self._placed = {_name(pod) for pod in history.before.get("pods", ()) if (pod.get("spec") or {}).get("nodeName")}
+        self._placed = {full_name(pod) for pod in history.before.get("pods", ()) if spec_of(pod).get("nodeName")}
         self._with_cycles = bool(history.cycles)
         self._shares: Mapping[str, QueueTreeShares] = {}
         self._names: dict[str, str] = {}
@@ -273,7 +274,7 @@ def _groups(history: LabHistory) -> dict[str, MetricGroup]:
     }
     # PodGroups that were deleted in between are known only from the scheduler's records.
     classes = {
-        priority_class.get("value", 0): priority_class["metadata"]["name"]
+        priority_class.get("value", 0): name_of(priority_class)
         for look in (history.before, history.after)
         for priority_class in look.get("priorityclasses", ())
     }
@@ -285,7 +286,7 @@ def _groups(history: LabHistory) -> dict[str, MetricGroup]:
     for look in (history.before, history.after):
         for group in look.get("podgroups", ()):
             spec = group.get("spec") or {}
-            name = _name(group)
+            name = full_name(group)
             groups[name] = MetricGroup(
                 name, spec.get("queue", ""), spec.get("priorityClassName", ""), spec.get("minMember") or 1
             )
@@ -293,10 +294,6 @@ def _groups(history: LabHistory) -> dict[str, MetricGroup]:
         for row in state.podgroups:
             groups[row.name] = MetricGroup(row.name, row.queue, row.priority_class, row.min_member or 1)
     return groups
-
-
-def _name(obj: Object) -> str:
-    return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
 
 
 def _queue(name: str, parent: str) -> Object:

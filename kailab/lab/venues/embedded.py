@@ -7,10 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.storage.state_file import write_state
 from kailab.errors import InputError
 from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
+from kailab.lab.wording import count
 from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import Decider, SchedulerUnderTest
 from kailab.version import __version__
@@ -66,7 +69,7 @@ class EmbeddedVenue:
             parts.scheduler,
             changing,
             retry_at=parts.retry_at,
-            as_kai=partial(_explain_as_kai, parts.scheduler),
+            as_kai=partial(explain_endless_moves, parts.scheduler),
         )
 
     def decided(self, scheduler: SchedulerUnderTest) -> None:
@@ -117,8 +120,35 @@ class EmbeddedProvider:
         """Nothing but the file exists."""
 
 
-def _explain_as_kai(scheduler: Decider) -> str:
-    from kailab.lab.endless_moves import explain_endless_moves
+EXAMINED_CYCLES = 100
+"""The number of latest cycles whose evictions are examined."""
+
+
+def explain_endless_moves(scheduler: Decider) -> str:
+    """Explain that consolidation moves pods for work that would fit without evictions but that allocate does not try, because of its queue
+    depth. Empty if that is not the reason. KAI's search does not consider an empty set of victims, so it evicts without need
+    (docs/conformance.md, "Faults of KAI")."""
+    from kailab.engine.cycle import run_cycle
     from kailab.scheduler.loop import Scheduler
 
-    return explain_endless_moves(scheduler) if isinstance(scheduler, Scheduler) else ""
+    if not isinstance(scheduler, Scheduler):
+        return ""
+    depth = scheduler.config.queue_depth.get("allocate", -1)
+    latest = [record.decisions for record in scheduler.history][-EXAMINED_CYCLES:]
+    actions = {eviction.action for decisions in latest for eviction in decisions.evictions}
+    if depth < 0 or actions != {"consolidation"}:
+        return ""
+    scheduler.mirror.update()
+    # Try every job on free resources alone.
+    unbounded = structs.replace(scheduler.config, actions=("allocate",), queue_depth={})
+    fitting = dict.fromkeys(
+        bind.podgroup for bind in run_cycle(scheduler.mirror.working, unbounded, latest[-1].now).binds
+    )
+    if not fitting:
+        return ""
+    groups = count(len(fitting), "PodGroup")
+    return (
+        f"Consolidation evicts running pods for work that would fit without: {groups} would start at once, but allocate tries "
+        f"only {count(depth, 'job')} of each queue in a cycle (queueDepthPerAction), and other jobs come first. KAI's search for victims does "
+        "the same. A larger depth for allocate ends it."
+    )

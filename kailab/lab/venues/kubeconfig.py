@@ -59,12 +59,12 @@ class KubeconfigProvider:
 
     def open(self, request: Request) -> KubernetesVenue:
         path, context = kubeconfig_of(request.options.get("kubeconfig")), request.options.get("context")
-        one = request.scheduler
-        if one.installed:
-            one.check_options()
+        scheduler = request.scheduler
+        if scheduler.installed:
+            scheduler.check_options()
         # Taking the lab down needs to know what was installed for it.
-        installed = {"kind": one.kind, "name": one.name, "options": dict(one.options)}
-        more = {_INSTALLED: msgspec.json.encode(installed).decode()} if one.installed else {}
+        installed = {"kind": scheduler.kind, "name": scheduler.name, "options": dict(scheduler.options)}
+        more = {_INSTALLED: msgspec.json.encode(installed).decode()} if scheduler.installed else {}
         place = Place(backend=BACKEND, kubeconfig=str(path.absolute()), context=context, mark=new_mark(), more=more)
         deciding = InstalledSchedulers(ForeignCluster(path.absolute(), context), None, request.options)
         venue = KubernetesVenue(place, Connection.from_kubeconfig(path, context), deciding)
@@ -89,8 +89,8 @@ class _Left(KubernetesVenue):
     def _end_schedulers(self) -> None:
         if installed := self.place.more.get(_INSTALLED):
             known = msgspec.json.decode(installed)
-            one = make_scheduler(known["kind"], known["name"], known["options"])
-            if (there := one.beside(ForeignCluster(self.kubeconfig, self.place.context))) is not None:
+            scheduler = make_scheduler(known["kind"], known["name"], known["options"])
+            if (there := scheduler.beside(ForeignCluster(self.kubeconfig, self.place.context))) is not None:
                 there.end()
 
 

@@ -25,7 +25,18 @@ from kailab.lab.parts import Parts, make_parts
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues.contract import Place, RunningProcess, Tell
 from kailab.model.kinds import KINDS
-from kailab.model.objects import condition_of
+from kailab.model.objects import (
+    condition_of,
+    full_name,
+    is_terminating,
+    labels_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    owner_references,
+    status_of,
+    uid_of,
+)
 from kailab.operators import Operators
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.observers import Observer
@@ -78,16 +89,16 @@ def clear_lab(
         if kind != "Event" and not _is_last(kind)
         for obj in cluster.list(kind, labels={MARK: mark})
     ]
-    gone = {obj["metadata"]["uid"] for _, obj in found}
+    gone = {uid_of(obj) for _, obj in found}
     _delete(cluster, found)
-    nodes = {node["metadata"]["name"] for node in cluster.list("Node", labels={MARK: mark})}
+    nodes = {name_of(node) for node in cluster.list("Node", labels={MARK: mark})}
 
     def left() -> list[str]:
         """Objects that still exist; new ones among them are deleted."""
         dependents = _dependents(cluster, mark, gone, nodes, makers)
-        gone.update(obj["metadata"]["uid"] for _, obj in dependents)
+        gone.update(uid_of(obj) for _, obj in dependents)
         _delete(cluster, dependents)
-        return [f"{kind} {_name(obj)}" for kind, obj in dependents]
+        return [f"{kind} {full_name(obj)}" for kind, obj in dependents]
 
     _until_gone(cluster, left)
     kinds_last = sorted(filter(_is_last, looked_at), key=lambda kind: _LAST.index(_bare(kind)))
@@ -96,7 +107,7 @@ def clear_lab(
     _until_gone(
         cluster,
         lambda: [
-            f"{kind} {_name(obj)}"
+            f"{kind} {full_name(obj)}"
             for kind in dict.fromkeys(kind for kind, _ in last)
             for obj in cluster.list(kind, labels={MARK: mark})
         ],
@@ -117,23 +128,21 @@ def _dependents(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: se
     result: Found = []
     for kind in (*makers, *_FOLLOWERS):
         for obj in cluster.list(kind):
-            metadata = obj["metadata"]
-            owners = {reference["uid"] for reference in metadata.get("ownerReferences") or ()}
-            marked = (metadata.get("labels") or {}).get(MARK) == mark
+            owners = {reference["uid"] for reference in owner_references(obj)}
+            marked = labels_of(obj).get(MARK) == mark
             if marked or owners & gone or (kind == "Pod" and obj["spec"].get("nodeName") in nodes):
                 result.append((kind, obj))
-                gone.add(metadata["uid"])
+                gone.add(uid_of(obj))
     return result
 
 
 def _delete(cluster: KubernetesCluster, found: Found) -> None:
     writes = []
     for kind, obj in found:
-        metadata = obj["metadata"]
         grace = 0.0 if kind == "Pod" else None
-        if kind != "Pod" and "deletionTimestamp" in metadata:
+        if kind != "Pod" and is_terminating(obj):
             continue
-        writes.append(DeleteWrite(kind, metadata["name"], metadata.get("namespace"), grace))
+        writes.append(DeleteWrite(kind, name_of(obj), namespace_of(obj) or None, grace))
     for outcome in write_until_answered(cluster, writes, PATIENCE_SECONDS, sleep=cluster.wait):
         if isinstance(outcome.error, Unavailable):
             raise ConnectError(f"the cluster can't be cleared: {outcome.error}")
@@ -158,15 +167,10 @@ def _all_kinds(cluster: KubernetesCluster) -> list[str]:
     return there
 
 
-def _name(obj: Object) -> str:
-    metadata = obj["metadata"]
-    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
-
-
 def provide_nodes(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Object]) -> None:
     """Make these nodes, by name, the nodes of the lab with this mark; equal nodes of an earlier lab stay. Raises InputError if somebody else
     has a node of the same name."""
-    there = {node["metadata"]["name"]: node for node in cluster.list("Node")}
+    there = {name_of(node): node for node in cluster.list("Node")}
     for name in wanted.keys() & there.keys():
         if not _is_own(there[name], mark):
             raise InputError(
@@ -185,12 +189,12 @@ def provide_nodes(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Ob
 
 
 def _is_own(node: Object, mark: str) -> bool:
-    return bool((node["metadata"].get("labels") or {}).get(MARK) == mark)
+    return bool(labels_of(node).get(MARK) == mark)
 
 
 def _same(there: Object, wanted: Object) -> bool:
     """Whether a node is as the fleet describes it. Kubernetes' own additions do not count."""
-    own, given = there["metadata"], wanted["metadata"]
+    own, given = metadata_of(there), metadata_of(wanted)
     labels = {**(own.get("labels") or {})}
     notes = own.get("annotations") or {}
     taints = [t for t in there["spec"].get("taints") or () if not t["key"].startswith("node.kubernetes.io/")]
@@ -203,7 +207,7 @@ def _same(there: Object, wanted: Object) -> bool:
         and [(t["key"], t.get("value"), t["effect"]) for t in taints]
         == [(t["key"], t.get("value"), t["effect"]) for t in wanted["spec"].get("taints") or ()]
         and not there["spec"].get("unschedulable")
-        and (there.get("status") or {}).get("allocatable") == wanted["status"]["allocatable"]
+        and status_of(there).get("allocatable") == wanted["status"]["allocatable"]
     )
 
 
@@ -211,7 +215,7 @@ def await_ready(cluster: KubernetesCluster, names: Collection[str]) -> None:
     """Wait until the nodes are ready, as long as some become ready every ``NODES_SECONDS``. Raises ConnectError."""
 
     def look() -> list[str]:
-        nodes = {node["metadata"]["name"]: node for node in cluster.list("Node")}
+        nodes = {name_of(node): node for node in cluster.list("Node")}
         return sorted(name for name in names if not _is_ready(nodes.get(name)))
 
     def fewer(seen: list[str]) -> bool:
@@ -295,7 +299,7 @@ class KubernetesVenue:
             with cluster.unmarked():
                 self._deciding.ensure(cluster, scheduler, settings)
         wanted = furnishings(fleet, devices, beside_real=BACKENDS[self.backend].real_nodes)
-        fakes = {obj["metadata"]["name"]: obj for obj in wanted if obj["kind"] == "Node"}
+        fakes = {name_of(obj): obj for obj in wanted if obj["kind"] == "Node"}
         provide_nodes(cluster, self.place.mark, fakes)
         for obj in wanted:
             if obj["kind"] != "Node":

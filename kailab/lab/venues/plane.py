@@ -14,15 +14,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kailab.cluster.controlplane import ControlPlane, take_down
 from kailab.cluster.kubernetes import Connection
 from kailab.components import find_components, get_components
 from kailab.errors import ConnectError, InputError, StateError
 from kailab.evidence.decision_file import SchedulerDecisions, read_decisions
 from kailab.lab.spec import LabSpec
+from kailab.lab.venues import open_venue
 from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
 from kailab.lab.venues.kubernetes import KubernetesVenue, new_mark
-from kailab.lab.venues.opening import open_venue
 from kailab.lab.venues.reaper import Reaper
+from kailab.model.objects import name_of
 from kailab.operators import Operators, choose_operators
 from kailab.operators.processes import find_addons
 from kailab.scheduler import SchedulerSettings
@@ -32,7 +34,6 @@ from kailab.undertest.running import RunningSchedulers
 from kailab.undertest.selection import choose_scheduler
 
 if TYPE_CHECKING:
-    from kailab.cluster.controlplane import ControlPlane
     from kailab.components import ComponentSet
     from kailab.fleet import Fleet
 
@@ -89,7 +90,7 @@ class PlaneVenue(KubernetesVenue):
     ) -> None:
         """Raises OperatorFailed too, if one has ended since the last lab, and InputError for nodes that can't exist here."""
         self._operators.check()
-        self._planes.check_nodes(self.plane, {node["metadata"]["name"] for node in fleet.nodes()})
+        self._planes.check_nodes(self.plane, {name_of(node) for node in fleet.nodes()})
         super().furnish(fleet, scheduler, settings, devices=devices)
 
     def rest(self, scheduler: SchedulerUnderTest) -> IdleDetector | None:
@@ -211,10 +212,10 @@ class PlaneProvider:
 
     def _what_happened(self, folder: Path) -> str:
         try:
-            dead = [one for one in self._planes.attach(folder).processes() if not one.running]
+            dead = [process for process in self._planes.attach(folder).processes() if not process.running]
         except StateError as error:
             return f"\n{error}"
-        return "".join(f"\n{one.name} does not run: {one.why}" for one in dead)
+        return "".join(f"\n{process.name} does not run: {process.why}" for process in dead)
 
     def take_down(self, place: Place) -> None:
         folder = Path(place.folder)
@@ -245,3 +246,25 @@ def open_plane(backend: str, **how: Any) -> PlaneVenue:
         venue.close()
         raise InputError(f"the backend {backend} starts no processes, so it has no plane")
     return venue
+
+
+class ControlPlanes:
+    def check(self) -> None:
+        """Nothing but the programs is needed."""
+
+    def up(self, folder: Path, programs: ComponentSet, tell: Tell) -> ControlPlane:
+        return ControlPlane.up(folder, programs, tell=tell)
+
+    def attach(self, folder: Path) -> ControlPlane:
+        return ControlPlane.attach(folder)
+
+    def remove(self, folder: Path) -> None:
+        take_down(folder)
+
+    def check_nodes(self, plane: ControlPlane, names: Collection[str]) -> None:
+        """All names are allowed."""
+
+
+class ControlPlaneProvider(PlaneProvider):
+    def __init__(self) -> None:
+        super().__init__("controlplane", ControlPlanes())

@@ -10,8 +10,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from kailab.lab.venues import provider_of
 from kailab.lab.venues.contract import Place
-from kailab.lab.venues.opening import provider_of
 
 # The shell waits for the end of a pipe that only the opening process holds and to which nobody writes. A process id would be less
 # reliable: it exists while the process is a zombie, and may be reused.

@@ -16,7 +16,7 @@ from kailab.cluster.protocol import Object
 from kailab.cluster.retries import Retries
 from kailab.errors import ApiError, Conflict
 from kailab.model import labels as names
-from kailab.model.objects import labels_of
+from kailab.model.objects import labels_of, metadata_of
 from kailab.scheduler.mirror import Mirror
 
 REFUSED = "Binding failed"
@@ -112,4 +112,4 @@ def _relevant_content(pod: Object) -> tuple[Any, ...]:
         for key, value in labels_of(pod).items()
         if key != names.GPU_GROUP and not key.startswith(names.GPU_MULTI_GROUP_PREFIX)
     }
-    return spec, labels, pod["metadata"].get("deletionTimestamp")
+    return spec, labels, metadata_of(pod).get("deletionTimestamp")

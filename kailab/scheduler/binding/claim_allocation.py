@@ -20,7 +20,7 @@ from kailab.engine.snapshot.devices import DeviceChoice, DeviceId, choose_device
 from kailab.engine.working.claims import MOST_HOLDERS
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.labels import CLAIM_FINALIZER
-from kailab.model.objects import spec_of, status_of
+from kailab.model.objects import is_terminating, metadata_of, name_of, namespace_of, spec_of, status_of, uid_of
 from kailab.scheduler.binding.preparation import Binding
 from kailab.scheduler.reading.claims import DeviceInventory, held_devices, read_device_requests
 
@@ -41,7 +41,7 @@ class _ClaimUpdate:
 
     def finalizers(self) -> list[str] | None:
         """The finalizers to write; None if they are right."""
-        before = list(self.claim["metadata"].get("finalizers") or ())
+        before = list(metadata_of(self.claim).get("finalizers") or ())
         after = [name for name in before if name != CLAIM_FINALIZER] + (
             [CLAIM_FINALIZER] if self.allocation is not None else []
         )
@@ -107,7 +107,7 @@ class ClaimAllocator:
                 claim = self._claims.get(key)
                 if claim is None:
                     raise NotFound(f"resourceclaim {key[0]}/{key[1]} not found")
-                if "deletionTimestamp" in claim["metadata"]:
+                if is_terminating(claim):
                     raise Invalid(f"resourceclaim {key[0]}/{key[1]} is being deleted")
                 change = _ClaimUpdate(claim)
             if len(change.reserved) >= MOST_HOLDERS:
@@ -123,8 +123,7 @@ class ClaimAllocator:
             planned.append((key, change, allocation, chosen))
         # Only after all claims of the pod are planned: a pod that lacks one of them takes nothing.
         taken.update(chosen_here)
-        metadata = binding.pod["metadata"]
-        consumer = {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
+        consumer = {"resource": "pods", "name": name_of(binding.pod), "uid": uid_of(binding.pod)}
         for key, change, allocation, chosen in planned:
             change.allocation, change.chosen = allocation, change.chosen or chosen
             if all(user.get("uid") != consumer["uid"] for user in change.reserved):
@@ -135,7 +134,7 @@ class ClaimAllocator:
     def _names(self, binding: Binding) -> list[Key]:
         """The claims of a pod. Raises NotFound for a claim that does not exist yet."""
         pod = binding.pod
-        namespace = pod["metadata"]["namespace"]
+        namespace = namespace_of(pod)
         claim_names = {
             entry["name"]: entry.get("resourceClaimName") for entry in status_of(pod).get("resourceClaimStatuses") or ()
         }
@@ -200,7 +199,9 @@ class ClaimAllocator:
         """Write the finalizers, then allocations and reservations. Returns the errors of pods whose claim could not be written, by UID."""
         refused: dict[str, ApiError] = {}
         unprotected: set[Key] = set()
-        versions: dict[Key, str] = {key: change.claim["metadata"]["resourceVersion"] for key, change in changes.items()}
+        versions: dict[Key, str] = {
+            key: metadata_of(change.claim)["resourceVersion"] for key, change in changes.items()
+        }
         wanting = {key: names for key, change in changes.items() if (names := change.finalizers()) is not None}
         chains = [[_finalizers(key, names, versions[key])] for key, names in wanting.items()]
         # Without the finalizer nothing is allocated: if the claim were deleted in between, its devices would be free and in use at once.
@@ -210,7 +211,7 @@ class ClaimAllocator:
                 unprotected.add(key)
             # The write has changed the version that the next one requires.
             elif (written := outcome.objects[0]) is not None:
-                versions[key] = written["metadata"]["resourceVersion"]
+                versions[key] = metadata_of(written)["resourceVersion"]
         self._take()  # events after this are about the allocation
         protected = {key: change for key, change in changes.items() if key not in unprotected}
         for key, error in self._write_status(protected, versions).items():
@@ -260,7 +261,7 @@ class ClaimAllocator:
                 change.allocation = None
         if not changes:
             return False
-        versions = {key: change.claim["metadata"]["resourceVersion"] for key, change in changes.items()}
+        versions = {key: metadata_of(change.claim)["resourceVersion"] for key, change in changes.items()}
         # The finalizer goes last, when nothing is allocated any more.
         failed = self._write_status(changes, versions)
         self._take()
@@ -269,7 +270,7 @@ class ClaimAllocator:
             for key, change in changes.items()
             if key not in failed and key in self._claims and (names := change.finalizers()) is not None
         }
-        current = {key: self._claims[key]["metadata"]["resourceVersion"] for key in freed}
+        current = {key: metadata_of(self._claims[key])["resourceVersion"] for key in freed}
         self._cluster.write_all([[_finalizers(key, names, current[key])] for key, names in freed.items()])
         return len(failed) < len(changes)
 
@@ -281,14 +282,14 @@ class ClaimAllocator:
             if event.kind == "ResourceSlice":
                 self._inventory.take(obj, deleted)
             elif event.kind == "DeviceClass":
-                self._classes.pop(obj["metadata"]["name"], None)
+                self._classes.pop(name_of(obj), None)
                 if not deleted:
-                    self._classes[obj["metadata"]["name"]] = obj
+                    self._classes[name_of(obj)] = obj
             else:
                 self._claim(obj, deleted)
 
     def _claim(self, claim: Object, deleted: bool) -> None:
-        key = (claim["metadata"]["namespace"], claim["metadata"]["name"])
+        key = (namespace_of(claim), name_of(claim))
         before = self._claims.pop(key, None)
         self._unanswered.pop(key, None)
         if before is not None:

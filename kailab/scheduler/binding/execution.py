@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kailab.cluster.pod_lifecycle import can_save
-from kailab.cluster.protocol import AsyncWrites, Cluster, Object
+from kailab.cluster.protocol import AsyncWrites, Cluster
 from kailab.cluster.retries import Retries
 from kailab.cluster.submitted_writes import SubmittedItems
 from kailab.cluster.writes import BindWrite as BindPod
@@ -24,7 +24,7 @@ from kailab.engine.policies.settings import Checkpoint
 from kailab.engine.snapshot.records import ACTIVE, Shape
 from kailab.errors import ApiError, NotFound, Unavailable
 from kailab.model import labels as names
-from kailab.model.objects import conditions_of, name_of, namespace_of, phase_of
+from kailab.model.objects import conditions_of, metadata_of, name_of, namespace_of, phase_of
 from kailab.model.times import format_time
 from kailab.scheduler.binding.bind_backoff import BindBackoff
 from kailab.scheduler.binding.preparation import Binding, Preparation
@@ -33,7 +33,7 @@ from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.reading.numa import PREDICTED, zones_annotation
 from kailab.scheduler.reading.podgroups import node_pool
 from kailab.scheduler.reading.tasks import gpu_group_labels
-from kailab.scheduler.status.conditions import not_scheduled, with_condition
+from kailab.scheduler.status.reporting import not_scheduled, with_condition
 
 DEFAULT_GRACE = 30  # seconds: Kubernetes' default of terminationGracePeriodSeconds
 
@@ -55,7 +55,6 @@ def request_checkpoint(cluster: Cluster, mirror: Mirror, evict: Evict, policy: C
 
 
 EVICTION_REASON = "PreemptionByScheduler"
-_EMPTY: Object = {"metadata": {}}
 
 
 def received_resource_type(shape: Shape) -> str:
@@ -268,7 +267,7 @@ class DecisionExecutor:
         # The pod may be gone by now if the bind was submitted ahead.
         if pod is None:
             return
-        pool = node_pool((self._mirror.podgroup_objects.get(bind.podgroup) or _EMPTY)["metadata"])
+        pool = node_pool(metadata_of(self._mirror.podgroup_objects.get(bind.podgroup) or {}))
         self._cluster.event(
             pod, "Normal", "Scheduled", f"Successfully assigned pod {name} to node {bind.node} at node-pool {pool}"
         )

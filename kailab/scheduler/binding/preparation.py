@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError
+from kailab.model.objects import uid_of
 
 
 class Binding(NamedTuple):
@@ -18,7 +19,7 @@ class Binding(NamedTuple):
 
     @property
     def uid(self) -> str:
-        return str(self.pod["metadata"]["uid"])
+        return str(uid_of(self.pod))
 
 
 class Preparation(Protocol):

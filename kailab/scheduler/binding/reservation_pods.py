@@ -22,7 +22,7 @@ from kailab.cluster.retries import Retries
 from kailab.cluster.writes import CreateWrite, DeleteWrite
 from kailab.errors import AlreadyExists, ApiError, NotFound
 from kailab.model import labels as names
-from kailab.model.objects import is_active, is_ended, is_terminating, labels_of, name_of, node_of
+from kailab.model.objects import is_active, is_ended, is_terminating, labels_of, metadata_of, name_of, node_of
 from kailab.scheduler.binding.preparation import Binding
 from kailab.scheduler.reading.tasks import gpu_groups
 
@@ -160,7 +160,7 @@ class ReservationPods:
     def _take(self) -> None:
         for event in self._watch.poll():
             pod = event.object
-            metadata = pod["metadata"]
+            metadata = metadata_of(pod)
             uid, labels = metadata["uid"], metadata.get("labels") or _NOTHING
             groups = gpu_groups(labels) if labels and event.type != "DELETED" else ()
             if not groups and uid not in self._groups_of:

@@ -19,7 +19,16 @@ from kailab.engine.snapshot.records import ResourceClaim
 from kailab.errors import InputError
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device, Semver, selector
-from kailab.model.objects import annotations_of, labels_of, name_of, owner_references, spec_of, status_of
+from kailab.model.objects import (
+    annotations_of,
+    labels_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    owner_references,
+    spec_of,
+    status_of,
+)
 from kailab.model.quantities import parse
 from kailab.model.validation.fields import MOST_AMOUNT
 
@@ -40,7 +49,7 @@ class DeviceInventory:
 
     def take(self, slice_: Object, deleted: bool) -> None:
         """Take in a slice. A slice that can't be read raises an error and counts as deleted."""
-        name = slice_["metadata"]["name"]
+        name = name_of(slice_)
         self._slices.pop(name, None)
         self._devices.pop(name, None)
         # Computed on demand: slices arrive one by one, and a pool counts only once it is complete.
@@ -203,7 +212,7 @@ def is_gpu_class(name: str) -> bool:
 
 def claim_record(claim: Object, classes: Mapping[str, Object] = _NOTHING) -> ResourceClaim:
     """The engine's record of a ResourceClaim. ``classes``: all DeviceClasses by name."""
-    metadata, spec, status = claim["metadata"], spec_of(claim), status_of(claim)
+    metadata, spec, status = metadata_of(claim), spec_of(claim), status_of(claim)
     gpus = sum(requested_gpu_devices(spec).values())
     allocation = status.get("allocation")
     of_one_pod = any(owner.get("kind") == "Pod" for owner in owner_references(claim))
@@ -276,7 +285,7 @@ class ClaimIndex:
 
     def take(self, kind: str, obj: Object, deleted: bool) -> Iterable[str]:
         """Take in one change. Returns the nodes whose devices may have changed."""
-        metadata, spec = obj["metadata"], spec_of(obj)
+        metadata, spec = metadata_of(obj), spec_of(obj)
         if kind == "ResourceSlice":
             self._inventory.take(obj, deleted)
             return self._slice(metadata["name"], spec, deleted)
@@ -292,13 +301,13 @@ class ClaimIndex:
             extended = annotations_of(obj).get(_EXTENDED) == "true"
             table[key] = {} if extended else requested_gpu_devices(spec)
         else:
-            table[key] = requested_gpu_devices(spec.get("spec") or _NOTHING)
+            table[key] = requested_gpu_devices(spec_of(spec))
         if kind == "ResourceClaim":
             self._update(key, None if deleted else obj)
         return ()
 
     def _class(self, device_class: Object, deleted: bool) -> None:
-        name = device_class["metadata"]["name"]
+        name = name_of(device_class)
         self._classes.pop(name, None)
         if not deleted:
             self._classes[name] = device_class
@@ -336,7 +345,7 @@ class ClaimIndex:
 
         A claim that does not exist yet counts with the requests of its template.
         """
-        namespace = pod["metadata"].get("namespace", "")
+        namespace = namespace_of(pod)
         claim_names = {
             entry["name"]: entry.get("resourceClaimName") for entry in status_of(pod).get("resourceClaimStatuses") or ()
         }

@@ -9,7 +9,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import CORDONED, GPU, NOT_READY, UNREPORTED_CAPACITY, Node, Numa
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
-from kailab.model.objects import labels_of, spec_of, status_of
+from kailab.model.objects import labels_of, name_of, spec_of, status_of
 from kailab.scheduler.reading import affinity, requests
 
 _MIB_LIMIT = 1 << 20  # GPU feature discovery writes labels above this in bytes by mistake
@@ -39,7 +39,7 @@ def node_record(
         if (count or name in UNREPORTED_CAPACITY) and name not in _NOT_EXTENDED and name not in gpu_resources
     )
     return Node(
-        name=node["metadata"]["name"],
+        name=name_of(node),
         cpu=totals.get("cpu", 0),
         memory=totals.get("memory", 0),
         gpus=(sum(totals.get(name, 0) for name in gpu_resources) + dra_gpus) * GPU,

@@ -10,7 +10,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import DEFAULT_PODSET, Constraint, PodGroup, PodSet, SubGroup
 from kailab.model import labels as names
-from kailab.model.objects import annotations_of, spec_of, status_of
+from kailab.model.objects import annotations_of, metadata_of, name_of, spec_of, status_of
 from kailab.model.quantities import parse_count
 from kailab.scheduler.reading.queues import creation_time, duration_or_none, timestamp_or_none
 
@@ -32,7 +32,7 @@ class PriorityClasses:
         self._defaults: dict[str, int] = {}
 
     def set(self, priority_class: Object) -> None:
-        name = priority_class["metadata"]["name"]
+        name = name_of(priority_class)
         self.values[name] = int(priority_class.get("value") or 0)
         self._defaults.pop(name, None)
         if priority_class.get("globalDefault"):
@@ -66,7 +66,7 @@ def is_preemptible(spec: Mapping[str, Any], priority: int) -> bool:
 
 
 def podgroup_record(podgroup: Object, priorities: PriorityClasses, aliases: Aliases) -> PodGroup:
-    metadata, spec, annotations = podgroup["metadata"], spec_of(podgroup), annotations_of(podgroup)
+    metadata, spec, annotations = metadata_of(podgroup), spec_of(podgroup), annotations_of(podgroup)
     priority = priorities.of(spec.get("priorityClassName") or "")
     delay = duration_or_none(spec.get("preemptionDelay") or annotations.get(names.PREEMPTION_DELAY))
     return PodGroup(
@@ -176,7 +176,7 @@ def has_given_up(podgroup: Object) -> bool:
         return False
     # As in KAI's isPodGroupUpForScheduler, only the last condition counts, of whichever pool.
     last = last_condition(podgroup)
-    return last is not None and last.get("nodePool") == node_pool(podgroup["metadata"])
+    return last is not None and last.get("nodePool") == node_pool(metadata_of(podgroup))
 
 
 def last_condition(podgroup: Object) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import NO_SHARE, UNLIMITED, Queue, Share
 from kailab.errors import InputError
-from kailab.model.objects import parent_of, spec_of
+from kailab.model.objects import metadata_of, parent_of, spec_of
 from kailab.model.times import duration_seconds, time_or_none
 
 _GPU, _CPU, _MEMORY = 1000, 1, 10**6  # milli-GPU, millicores, bytes for one unit of a Queue's spec
@@ -20,7 +20,7 @@ def queue_record(queue: Object) -> Queue:
 
     Without a resources block every number is 0, including the limit, so the queue runs nothing, as in KAI.
     """
-    metadata, spec = queue["metadata"], spec_of(queue)
+    metadata, spec = metadata_of(queue), spec_of(queue)
     resources = spec.get("resources") or {}
     priority = spec.get("priority")
     return Queue(

@@ -15,6 +15,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.gpu_requests import NO_GPU, GpuFraction, GpuMemory, GpuRequest, MigInstances, WholeGpus
 from kailab.engine.snapshot.records import GPU, Shape
 from kailab.model import labels as names
+from kailab.model.objects import metadata_of
 from kailab.model.quantities import decimal, parse_count
 from kailab.scheduler.reading import affinity, requests
 from kailab.scheduler.reading.numa import container_requests
@@ -49,7 +50,7 @@ class ShapeCache:
 
     def of(self, pod: Object) -> Shape:
         """The shape of a pod, without overlays."""
-        metadata, spec = pod["metadata"], pod["spec"]
+        metadata, spec = metadata_of(pod), pod["spec"]
         annotations = metadata.get("annotations") or _NOTHING
         pod_affinity = spec.get("affinity")
         # The key needs every field that ``_build`` reads.

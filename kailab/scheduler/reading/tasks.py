@@ -9,6 +9,7 @@ from kailab.cluster.pod_lifecycle import seconds_of
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import Shape, Status, Task
 from kailab.model import labels as names
+from kailab.model.objects import metadata_of, status_of
 from kailab.scheduler.reading.numa import zones_held
 from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
 
@@ -20,8 +21,8 @@ _TERMINAL = {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED, "Unknown": 
 
 
 def task_status(pod: Object, now: float) -> Status:
-    phase = (pod.get("status") or _NOTHING).get("phase") or "Pending"
-    leaving = pod["metadata"].get("deletionTimestamp")
+    phase = status_of(pod).get("phase") or "Pending"
+    leaving = metadata_of(pod).get("deletionTimestamp")
     if phase == "Pending":
         if leaving:
             return Status.RELEASING
@@ -61,7 +62,7 @@ def gpu_group_labels(groups: tuple[str, ...]) -> dict[str, str]:
 
 def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
     """``podgroup``: UID of the PodGroup, "" for a pod that only uses capacity."""
-    metadata, spec = pod["metadata"], pod["spec"]
+    metadata, spec = metadata_of(pod), pod["spec"]
     labels = metadata.get("labels") or _NOTHING
     annotations = metadata.get("annotations")
     subgroup, priority = "", None
@@ -85,7 +86,7 @@ def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
         priority=_integer(priority) if priority is not None else None,
         pod_priority=(spec.get("priorityClassName") or "", spec.get("priority")),
         created=creation_time(metadata),
-        nominated_node=(pod.get("status") or _NOTHING).get("nominatedNodeName") or "",
+        nominated_node=status_of(pod).get("nominatedNodeName") or "",
         numa_zones=zones_held(annotations) if spec.get("nodeName") and annotations else (),
         expected_seconds=seconds_of(annotations.get(names.EXPECTED_SECONDS), None) if annotations else None,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter as Counting
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -19,7 +20,46 @@ from kailab.model.quantities import parse
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import DecidingScheduler, Observer
 from kailab.scheduler.service.guard import GuardedCluster
-from kailab.scheduler.service.series import ReplaceableGauge, UnsuffixedCounter
+
+
+class UnsuffixedCounter:
+    """A counter whose name does not end in ``_total``. KAI has such counters; the client library can't write them."""
+
+    def __init__(self, name: str, help: str, label: str = "") -> None:
+        self._head = f"# HELP {name} {help}\n# TYPE {name} counter\n"
+        self._name = name
+        self._label = label
+        self._counts: Counting[str] = Counting() if label else Counting({"": 0})
+        self._lock = threading.Lock()
+
+    def add(self, value: str = "", count: int = 1) -> None:
+        with self._lock:
+            self._counts[value] += count
+
+    def text(self) -> str:
+        """In Prometheus' text format."""
+        with self._lock:
+            counts = sorted(self._counts.items())
+        if not self._label:
+            return self._head + "".join(f"{self._name} {count}\n" for _, count in counts)
+        return self._head + "".join(f'{self._name}{{{self._label}="{value}"}} {count}\n' for value, count in counts)
+
+
+class ReplaceableGauge:
+    """A gauge whose label values come and go. A scrape during ``replace`` misses no series that stays."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, help: str, labels: Iterable[str]) -> None:
+        self._gauge = Gauge(name, help, list(labels), registry=registry)
+        self._current: set[tuple[str, ...]] = set()
+
+    def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
+        """Set exactly these series."""
+        for labels, value in values.items():
+            self._gauge.labels(*labels).set(value)
+        for labels in self._current - values.keys():
+            self._gauge.remove(*labels)
+        self._current = set(values)
+
 
 _LABELS = ("queue_name", "queue_metadata_name", "queue_display_name")
 _NOTHING: Mapping[str, Any] = {}

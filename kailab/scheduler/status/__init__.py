@@ -1,5 +1,5 @@
 """Status written to the cluster.
 
-``reporting`` writes why work is pending: conditions (``conditions``), events and timestamps. ``queue_status`` writes what queues and
+``reporting`` writes why work is pending: conditions, events and timestamps. ``queue_status`` writes what queues and
 PodGroups request and hold.
 """

@@ -22,7 +22,7 @@ from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.cluster.writes import PatchWrite
 from kailab.errors import ApiError, NotFound
 from kailab.model import labels as names
-from kailab.model.objects import has_condition, labels_of, name_of, parent_of, spec_of, status_of
+from kailab.model.objects import has_condition, labels_of, metadata_of, name_of, parent_of, spec_of, status_of
 from kailab.model.quantities import format_bytes, format_cpu
 from kailab.scheduler.reading import requests
 from kailab.scheduler.reading.claims import ClaimIndex
@@ -103,7 +103,7 @@ class GroupTotals:
         recount = False
         for event in latest["PriorityClass"].values():
             if event.type == "DELETED":
-                self._priorities.remove(event.object["metadata"]["name"])
+                self._priorities.remove(name_of(event.object))
             else:
                 self._priorities.set(event.object)
         for kind in ("ResourceClaim", "ResourceClaimTemplate"):
@@ -129,7 +129,7 @@ class GroupTotals:
                 self._pod(uid, pod)
 
     def _podgroup(self, event: WatchEvent) -> None:
-        metadata = event.object["metadata"]
+        metadata = metadata_of(event.object)
         name = (metadata.get("namespace", ""), metadata["name"])
         group = self.groups.get(name)
         if event.type == "DELETED":
@@ -177,7 +177,7 @@ class GroupTotals:
 
     def _amounts(self, uid: str, pod: Object) -> _Pod | None:
         """The amounts of a pod; None for a pod without a PodGroup."""
-        metadata = pod["metadata"]
+        metadata = metadata_of(pod)
         annotations = metadata.get("annotations") or _NOTHING
         name = annotations.get(names.POD_GROUP)
         if not name:
@@ -308,7 +308,7 @@ class QueueStatus:
             return False
         latest: dict[str, dict[str, WatchEvent]] = {kind: {} for kind in (*COUNTED_OBJECT_KINDS, "Queue")}
         for event in events:
-            metadata = event.object["metadata"]
+            metadata = metadata_of(event.object)
             latest[event.kind][metadata.get("uid") or metadata["name"]] = event
         if latest["Queue"]:
             self._take_queues(latest["Queue"])
@@ -441,7 +441,7 @@ class QueueStatus:
     def _take_queues(self, events: Mapping[str, WatchEvent]) -> None:
         moved = False
         for event in events.values():
-            name = event.object["metadata"]["name"]
+            name = name_of(event.object)
             if event.type == "DELETED":
                 moved |= self._queues.pop(name, None) is not None
                 self._parents.pop(name, None)

@@ -5,6 +5,16 @@ state, and gives the working set only records that differ. So the scheduler's ow
 
 The record of a node comes from three kinds of objects (Node, NodeResourceTopology, ResourceSlice), which arrive in any order. The mirror
 therefore keeps the Node object and makes the record again when any of them changes.
+
+``GpuReservations`` counts the reservation pods of shared GPUs (``kailab.scheduler.binding.reservation_pods``) on their nodes. The GPU of a
+reservation counts through the pods that share it; its pod slot and other requests count as its own. Source: KAI
+node_info.addTaskResources. If a GPU is shared without a reservation, as in an embedded lab, a *stand-in* task holds the pod slot. A *lone*
+reservation is one whose GPU no pod shares. It will be deleted, but until then the API server counts its GPU on the node. So it counts as a
+releasing pod with a whole GPU: other pods may wait for that GPU but can't take it. KAI never counts the GPU of a reservation.
+
+``PodShapes`` makes the shape of each pod: the constraints and requests of its spec, with an overlay of what depends on other objects. The
+overlay has namespace labels, resource claims, missing ConfigMaps and volume claims, and the pause after a failed binding. Few pods need
+one, so the shape of the spec is made once and shared by many pods.
 """
 
 from __future__ import annotations
@@ -12,14 +22,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
+from msgspec import structs
+
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
+from kailab.cluster.selectors import from_label_selector, matches
 from kailab.cluster.unreadable_objects import EventSink, UnreadableObjects
-from kailab.engine.snapshot.records import Node, Numa, PodGroup, Queue, Status, Task, Topology
+from kailab.engine.snapshot.gpu_requests import NO_GPU
+from kailab.engine.snapshot.records import Node, Numa, PodGroup, PodTerm, Queue, Shape, Status, Task, Topology
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
-from kailab.model.objects import spec_of
-from kailab.scheduler.mirror.gpu_reservations import GpuReservations
-from kailab.scheduler.mirror.pod_shapes import PodShapes
+from kailab.model.objects import labels_of, metadata_of, name_of, namespace_of, spec_of, uid_of
 from kailab.scheduler.reading import references
 from kailab.scheduler.reading.claims import ClaimIndex
 from kailab.scheduler.reading.nodes import node_record
@@ -32,7 +45,219 @@ from kailab.scheduler.reading.podgroups import (
     podgroup_record,
 )
 from kailab.scheduler.reading.queues import queue_record
+from kailab.scheduler.reading.shapes import ShapeCache
 from kailab.scheduler.reading.tasks import gpu_groups, stuck_at, task_record
+
+
+class PodShapes:
+    """``shapes_lack`` is called when earlier shapes lack labels that a pod's affinity now selects; the caller then refreshes all pods."""
+
+    def __init__(self, claims: ClaimIndex, shapes_lack: Callable[[], None]) -> None:
+        self._claims = claims
+        self._shapes_lack = shapes_lack
+        self._cache = ShapeCache(self._select_namespaces)
+        self._overlays: dict[tuple[Any, ...], Shape] = {}
+        self._claiming: dict[str, None] = {}  # pods with resource claims
+        self._existing: set[references.ObjectReference] = set()
+        self._referring: dict[str, tuple[references.ObjectReference, ...]] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._namespace_selectors = False
+        self._watched_labels: set[str] = set()
+        self._pod_terms = False  # some pod has pod affinity: shapes then carry labels and namespace
+        self._held_back: dict[str, str] = {}
+
+    # --- overlays -----------------------------------------------------------------------------------------------------
+
+    def take_namespace(self, event: WatchEvent) -> bool:
+        """Returns whether earlier shapes may have become wrong."""
+        name, labels = name_of(event.object), labels_of(event.object)
+        before = self._namespaces.pop(name, None)
+        if event.type != "DELETED":
+            self._namespaces[name] = labels
+        return self._namespace_selectors and before != self._namespaces.get(name)
+
+    def take_reference(self, event: WatchEvent) -> bool:
+        """Take in an object that pods may reference. Returns whether it was added or deleted."""
+        reference = references.ObjectReference(event.kind, namespace_of(event.object), name_of(event.object))
+        known = reference in self._existing
+        if event.type == "DELETED":
+            self._existing.discard(reference)
+        else:
+            self._existing.add(reference)
+        return known != (reference in self._existing)
+
+    def hold_back(self, uid: str, reason: str | None) -> None:
+        """Count a pending pod as blocked for ``reason``; None: no longer."""
+        if reason is None:
+            self._held_back.pop(uid, None)
+        else:
+            self._held_back[uid] = reason
+
+    def held_back_reason(self, uid: str) -> str | None:
+        return self._held_back.get(uid)
+
+    def is_held_back(self, uid: str) -> bool:
+        return uid in self._held_back
+
+    def take_pod(self, uid: str, pod: Object) -> None:
+        """Note whether the pod has claims or references."""
+        if pod["spec"].get("resourceClaims"):
+            self._claiming[uid] = None
+        if wanted := references.referenced_objects(pod):
+            self._referring[uid] = wanted
+
+    def forget_pod(self, uid: str) -> None:
+        self._claiming.pop(uid, None)
+        self._referring.pop(uid, None)
+
+    def dependent_pods(self) -> list[str]:
+        """Pods whose shape depends on claims or on referenced objects."""
+        return [*self._claiming, *self._referring]
+
+    def forget_all(self) -> None:
+        """Make all shapes again, after a change of namespaces."""
+        self._cache.forget()
+
+    def _select_namespaces(self, selector: Mapping[str, Any]) -> tuple[str, ...]:
+        self._namespace_selectors = True
+        terms = from_label_selector(selector) or ()
+        return tuple(sorted(name for name, labels in self._namespaces.items() if matches(terms, labels)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the overlays, whose keys are identities of objects."""
+        return {**self.__dict__, "_overlays": {}}
+
+    # --- the shape ---------------------------------------------------------------------------------------------------
+
+    def of(self, uid: str, pod: Object) -> Shape:
+        shape = self._cache.of(pod)
+        # The first pod that selects a label: all shapes must carry it from now on.
+        if (shape.affinity or shape.anti_affinity) and self._note_terms(shape.affinity + shape.anti_affinity):
+            self._shapes_lack()
+        # A pod on a node is not held back.
+        held_back = self._held_back.get(uid) if self._held_back and not pod["spec"].get("nodeName") else None
+        if not self._pod_terms and uid not in self._claiming and uid not in self._referring and held_back is None:
+            return shape
+        labels: tuple[tuple[str, str], ...] = ()
+        namespace = ""
+        metadata = metadata_of(pod)
+        if self._pod_terms:
+            namespace = metadata["namespace"]
+            own = metadata.get("labels") or _NOTHING
+            # Only labels that some term selects: with all labels nearly every pod would have a shape of its own.
+            labels = tuple(sorted((key, own[key]) for key in own if key in self._watched_labels))
+        dra, claims, blocked = self._claims.of_pod(pod) if uid in self._claiming else ((), (), ())
+        missing = [ref for ref in self._referring.get(uid, ()) if ref not in self._existing]
+        blocked += tuple(references.missing_message(ref) for ref in missing)
+        if held_back is not None:
+            blocked += (held_back,)
+        key = (id(shape), labels, namespace, dra, claims, blocked)  # shapes are interned and never freed
+        overlaid = self._overlays.get(key)
+        if overlaid is None:
+            gpu = shape.gpu.with_claims(dra) if dra else shape.gpu
+            overlaid = self._overlays[key] = self._cache.intern(
+                msgspec.structs.replace(
+                    shape, gpu=gpu, labels=labels, namespace=namespace, claims=claims, blocked=blocked
+                )
+            )
+        return overlaid
+
+    def same_in(self, other: PodShapes, uid: str, shape: Shape) -> bool:
+        """Whether the pod's shape in ``other`` is certainly its shape here too: it has no overlay and no pod affinity matters."""
+        pod_terms = self._pod_terms or other._pod_terms or shape.affinity or shape.anti_affinity
+        overlay = uid in other._claiming or uid in other._referring or uid in self._held_back
+        return not (pod_terms or overlay or shape.blocked or shape.claims or shape.gpu.claimed)
+
+    def _note_terms(self, terms: tuple[PodTerm, ...]) -> bool:
+        """Note the labels that terms select. Returns whether earlier shapes lack some of them."""
+        keys = {requirement.key for term in terms for requirement in term.requirements}
+        lacking = not self._pod_terms or not keys <= self._watched_labels
+        self._pod_terms = True
+        self._watched_labels |= keys
+        return lacking
+
+
+_SLOT = Shape()  # no requests: only a pod slot
+
+
+class GpuReservations:
+    """The pods that share or reserve each GPU group, by UID. ``refresh`` reads a pod again."""
+
+    def __init__(self, working: WorkingSet, refresh: Callable[[str], None]) -> None:
+        self._working = working
+        self._refresh = refresh
+        self._shared: dict[str, tuple[str, ...]] = {}  # pod -> groups
+        self._sharing: dict[str, dict[str, None]] = {}  # group -> pods
+        self._reserved: dict[str, tuple[str, ...]] = {}  # reservation -> groups
+        self._reserving: dict[str, dict[str, None]] = {}  # group -> reservations
+        self._nodes: dict[str, str] = {}  # node of each sharing pod
+
+    def set_sharing(self, pod: str, node: str, groups: tuple[str, ...]) -> None:
+        """Set the GPU groups that a pod on ``node`` ("": not on a node) shares."""
+        if not node:
+            groups = ()
+        before = self._shared.get(pod, ())
+        if before == groups and (not groups or self._nodes[pod] == node):
+            return
+        _note(self._shared, self._sharing, pod, groups)
+        if groups:
+            self._nodes[pod] = node
+        else:
+            del self._nodes[pod]
+        self._count((*before, *groups))
+
+    def set_reservation(self, reservation: Task, groups: tuple[str, ...]) -> Task:
+        """Set the GPU groups that a pod reserves. Returns the task as which it counts."""
+        before = self._reserved.get(reservation.uid, ())
+        if before != groups:
+            _note(self._reserved, self._reserving, reservation.uid, groups)
+            self._count((*before, *groups), reservation.uid)
+        if any(group in self._sharing for group in groups):
+            return structs.replace(reservation, shape=structs.replace(reservation.shape, gpu=NO_GPU))
+        return structs.replace(reservation, status=Status.RELEASING)
+
+    def forget(self, pod: str) -> None:
+        """Forget a pod that is gone."""
+        self.set_sharing(pod, "", ())
+        if groups := self._reserved.get(pod):
+            _note(self._reserved, self._reserving, pod, ())
+            self._count(groups)
+
+    def _count(self, groups: Iterable[str], known: str = "") -> None:
+        """Refresh the reservations and stand-ins of these groups, except the reservation ``known``, which is being read."""
+        for group in dict.fromkeys(groups):
+            for reservation in tuple(self._reserving.get(group, ())):
+                if reservation != known:
+                    self._refresh(reservation)
+            # A pod's UID never has a colon.
+            uid, pods = f"reservation:{group}", self._sharing.get(group)
+            if not pods or group in self._reserving:
+                self._working.remove_task(uid)
+                continue
+            stand_in = Task(
+                uid=uid,
+                name=f"reservation of {group}",
+                namespace=names.RESERVATION_NAMESPACE,
+                podgroup="",
+                shape=_SLOT,
+                status=Status.RUNNING,
+                node=self._nodes[next(iter(pods))],
+            )
+            self._working.set_task(stand_in)
+
+
+def _note(
+    by_pod: dict[str, tuple[str, ...]], by_group: dict[str, dict[str, None]], pod: str, groups: Iterable[str]
+) -> None:
+    for group in by_pod.pop(pod, ()):
+        del by_group[group][pod]
+        if not by_group[group]:
+            del by_group[group]
+    if now := tuple(groups):
+        by_pod[pod] = now
+    for group in now:
+        by_group.setdefault(group, {})[pod] = None
+
 
 CLAIM_KINDS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 KINDS = (
@@ -50,7 +275,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 def only_status_differs(before: Object, after: Object) -> bool:
     """True if certainly only the status differs. A write shares the unchanged parts of an object, so identity is enough."""
-    old, new = before["metadata"], after["metadata"]
+    old, new = metadata_of(before), metadata_of(after)
     return (
         before.get("spec") is after.get("spec")
         and old.get("labels") is new.get("labels")
@@ -64,7 +289,7 @@ def pod_state(pod: Object) -> tuple[Any, ...]:
     return (
         status.get("phase"),
         status.get("nominatedNodeName"),
-        pod["metadata"].get("deletionTimestamp"),
+        metadata_of(pod).get("deletionTimestamp"),
         status.get("resourceClaimStatuses"),
     )
 
@@ -92,8 +317,8 @@ class NodeRecords:
         }
 
     def take_node(self, event: WatchEvent) -> None:
-        name = event.object["metadata"]["name"]
-        if event.type == "DELETED" or node_pool(event.object["metadata"]) != self._pool:
+        name = name_of(event.object)
+        if event.type == "DELETED" or node_pool(metadata_of(event.object)) != self._pool:
             self._objects.pop(name, None)
             if self.nodes.pop(name, None) is not None:
                 self._working.remove_node(name)
@@ -103,7 +328,7 @@ class NodeRecords:
 
     def take_zones(self, event: WatchEvent) -> None:
         """Take in the NUMA zones of a node; the caller refreshes the node."""
-        name = event.object["metadata"]["name"]
+        name = name_of(event.object)
         zones = numa_record(event.object) if event.type != "DELETED" else None
         if zones is None:
             self._numa.pop(name, None)
@@ -112,7 +337,7 @@ class NodeRecords:
 
     def take_topology(self, event: WatchEvent) -> bool:
         """Returns whether aliases of levels have changed, which PodGroups may use."""
-        name = event.object["metadata"]["name"]
+        name = name_of(event.object)
         if event.type == "DELETED":
             self._topologies.pop(name, None)
             self._working.remove_topology(name)
@@ -263,7 +488,7 @@ class Mirror:
     def _take(self, events: Iterable[WatchEvent]) -> None:
         latest: dict[str, dict[str, WatchEvent]] = {kind: {} for kind in KINDS}
         for event in events:
-            metadata = event.object["metadata"]
+            metadata = metadata_of(event.object)
             # By UID: an object deleted and created again under its name is two objects, and both events count.
             latest[event.kind][metadata.get("uid") or metadata["name"]] = event
         # In the order in which records need each other: a PodGroup needs priorities and the aliases of topologies, a node its zones and
@@ -285,7 +510,7 @@ class Mirror:
                 pods_stale = True
         for event in latest["NodeResourceTopology"].values():
             self._take_one(self._nodes.take_zones, event)
-            nodes[event.object["metadata"]["name"]] = None
+            nodes[name_of(event.object)] = None
         for kind in references.REFERENCED_KINDS:
             for event in latest[kind].values():
                 pods_stale |= self._shapes.take_reference(event)
@@ -298,7 +523,7 @@ class Mirror:
         if groups_stale:
             for obj in list(self.podgroup_objects.values()):
                 if not self._unreadable.try_handling(obj, self._refresh_podgroup, obj):
-                    self._drop_podgroup(obj["metadata"]["uid"])
+                    self._drop_podgroup(uid_of(obj))
         # For a PodGroup deleted and created again under its name, the old one goes first.
         for event in sorted(latest["PodGroup"].values(), key=lambda event: event.type != "DELETED"):
             self._take_one(self._podgroup, event)
@@ -325,7 +550,7 @@ class Mirror:
 
     def _priority_class(self, event: WatchEvent) -> None:
         if event.type == "DELETED":
-            self.priorities.remove(event.object["metadata"]["name"])
+            self.priorities.remove(name_of(event.object))
         else:
             self.priorities.set(event.object)
 
@@ -334,8 +559,8 @@ class Mirror:
         return self._claims.take(event.kind, event.object, event.type == "DELETED")
 
     def _queue(self, event: WatchEvent) -> None:
-        name = event.object["metadata"]["name"]
-        if event.type == "DELETED" or node_pool(event.object["metadata"]) != self.pool:
+        name = name_of(event.object)
+        if event.type == "DELETED" or node_pool(metadata_of(event.object)) != self.pool:
             if self.queues.pop(name, None) is not None:
                 self.working.remove_queue(name)
             return
@@ -348,7 +573,7 @@ class Mirror:
 
     def _podgroup(self, event: WatchEvent) -> None:
         obj = event.object
-        metadata = obj["metadata"]
+        metadata = metadata_of(obj)
         uid = metadata["uid"]
         if event.type == "DELETED":
             self.podgroup_objects.pop(uid, None)
@@ -370,7 +595,7 @@ class Mirror:
             self._refresh_podgroup(obj)
 
     def _refresh_podgroup(self, obj: Object) -> None:
-        metadata = obj["metadata"]
+        metadata = metadata_of(obj)
         uid = metadata["uid"]
         if node_pool(metadata) != self.pool or has_given_up(obj):
             self._drop_podgroup(uid)
@@ -419,7 +644,7 @@ class Mirror:
         # Most events of pods change only their status, and no record.
         if known is not None and only_status_differs(known, pod) and pod_state(known) == pod_state(pod):
             return
-        metadata = pod["metadata"]
+        metadata = metadata_of(pod)
         name = (metadata.get("annotations") or _NOTHING).get(names.POD_GROUP)
         group = (metadata["namespace"], name) if name else None
         before = self._group_of.get(uid)
@@ -496,12 +721,12 @@ class Mirror:
             self._drop_task(uid)
             return
         if task.namespace == names.RESERVATION_NAMESPACE:
-            task = self._reservations.set_reservation(task, gpu_groups(pod["metadata"].get("labels") or _NOTHING))
+            task = self._reservations.set_reservation(task, gpu_groups(metadata_of(pod).get("labels") or _NOTHING))
         else:
             self._reservations.set_sharing(uid, node or "", task.gpu_groups if status is not Status.SUCCEEDED else ())
         # No event reports that a pod is stuck, so ``update`` refreshes it at that time.
         if status is Status.RELEASING and (pod.get("status") or _NOTHING).get("phase") == "Running":
-            self._leaving[uid] = stuck_at(pod["metadata"]["deletionTimestamp"])
+            self._leaving[uid] = stuck_at(metadata_of(pod)["deletionTimestamp"])
         if self.tasks.get(uid) != task:
             self.tasks[uid] = task
             self.working.set_task(task)

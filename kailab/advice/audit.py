@@ -1,14 +1,14 @@
-"""The checks of an audit."""
+"""Audit the whole queue tree at once: queues that lack GPUs and those that hold them, idle quota, work that can never run."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
 from statistics import quantiles
 from typing import Any, Literal
 
-from kailab.advice.audit.finding import AuditFinding, FindingCode, QueueWait, Severity
 from kailab.advice.unserved_work import served_pool, ungrouped_pods, unscheduled_pods
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
@@ -18,15 +18,100 @@ from kailab.evidence.shares import NOBODY, UNLIMITED, QueueAmounts, QueueTreeSha
 from kailab.explain.queues import entitled_returns, return_blockers, return_data, returns_from
 from kailab.lab.picture import Picture
 from kailab.lab.wording import amount_text, count, gpus, some
-from kailab.model.objects import parent_of
+from kailab.model.objects import metadata_of, name_of, parent_of, spec_of
 from kailab.scheduler.reading.podgroups import LAST_EVICTION, node_pool
 from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
+
+
+class Severity(StrEnum):
+    """``error``: work waits for good, or for its entitlement. ``warning``: it may, or will with the next request. ``info``: worth knowing."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+    @property
+    def rank(self) -> int:
+        """0: the most severe."""
+        return list(Severity).index(self)
+
+
+class FindingCode(StrEnum):
+    """Codes of findings, in the order in which they are listed."""
+
+    STARVED = "Starved"  # holds less than its due while work waits
+    ABOVE_LIMIT = "AboveLimit"  # holds more than its limit, which has been lowered
+    NON_PREEMPTIBLE_ABOVE_QUOTA = "NonPreemptibleAboveQuota"  # holds more non-preemptible work than its quota
+    BORROWING = "Borrowing"  # holds more than its quota
+    IDLE_QUOTA = "IdleQuota"  # nobody uses a part of its quota
+    QUOTA_BEYOND_CAPACITY = "QuotaBeyondCapacity"  # quotas add up to more than the fleet, or the parent's quota
+    QUEUE_MISSING = "QueueMissing"  # work names a queue that does not exist
+    QUEUE_PARENT_MISSING = "QueueParentMissing"
+    QUEUE_NOT_LEAF = "QueueNotLeaf"
+    QUEUE_HAS_NO_RESOURCES = "QueueHasNoResources"
+    LIMIT_ZERO = "LimitZero"
+    NOT_GROUPED = "NotGrouped"  # no PodGroup can be made for its pods, so no cycle looks at them
+    SCHEDULER_MISSING = "SchedulerMissing"  # its pods name a scheduler that does not exist
+    NODE_POOL_NOT_SERVED = "NodePoolNotServed"
+    FITS_NOWHERE = "FitsNowhere"  # does not fit on the empty cluster
+
+
+@dataclass(frozen=True)
+class AuditFinding:
+    """``objects``: ``queue/NAME``, ``podgroup/NAMESPACE/NAME`` ..., the main object first. ``numbers``: those of the sentence, in engine
+    units (milli-GPU, millicores, bytes)."""
+
+    code: FindingCode
+    severity: Severity
+    sentence: str
+    objects: tuple[str, ...] = ()
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueueWait:
+    """Pending PodGroups of one queue and their waiting times in seconds, since they were made or last evicted as a whole. ``longest``: the
+    name of the one that waits longest."""
+
+    queue: str
+    groups: int
+    longest: str
+    seconds: float
+    p50: float
+    p99: float
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Findings by severity, then code, then object; queues by their longest wait. ``unknown``: what could not be judged."""
+
+    queues: int
+    findings: tuple[AuditFinding, ...]
+    waits: tuple[QueueWait, ...]
+    unknown: tuple[str, ...] = ()
+
+    def at_least(self, severity: Severity) -> list[AuditFinding]:
+        """Findings of at least this severity."""
+        return [finding for finding in self.findings if finding.severity.rank <= severity.rank]
+
+    def data(self) -> dict[str, Any]:
+        """For programs."""
+        counts = {
+            str(severity): sum(finding.severity is severity for finding in self.findings) for severity in Severity
+        }
+        return {
+            "queues": self.queues,
+            "counts": counts,
+            "findings": [asdict(finding) for finding in self.findings],
+            "waits": [asdict(wait) for wait in self.waits],
+            "unknown": list(self.unknown),
+        }
 
 
 def beyond_capacity(picture: Picture) -> Iterable[AuditFinding]:
     """Quotas that add up to more than the parent's quota, at the top to more than the fleet, per resource. Unlimited quotas at the top do
     not count, because they are meant to take everything."""
-    totals = {one.resource: one.total for one in picture.present.divisions if not one.parent}
+    totals = {division.resource: division.total for division in picture.present.divisions if not division.parent}
     for resource in RESOURCES:
         shares = amounts_of(picture, resource)
         for parent in ("", *sorted({queue.parent for queue in shares.queues.values()} & shares.queues.keys())):
@@ -34,7 +119,7 @@ def beyond_capacity(picture: Picture) -> Iterable[AuditFinding]:
             if bound is not None and bound != UNLIMITED:
                 # A queue whose parent is missing is at the top but owns nothing there.
                 yield from _beyond(
-                    resource, parent, bound, [one for one in shares.children(parent) if one.parent == parent]
+                    resource, parent, bound, [child for child in shares.children(parent) if child.parent == parent]
                 )
         if not picture.scheduler.knows_queues:
             return
@@ -73,16 +158,16 @@ def fitting_nowhere(picture: Picture) -> Iterable[AuditFinding]:
 
     present = picture.compute_present()
     moment = present.cycle_input()
-    for one in unplaceable.unplaceable_groups(moment.snapshot, moment.config, moment.now):
-        names = sorted(present.podgroup(uid) for uid in one.podgroups)
-        size = f"{one.pods} pods that start together" if one.pods > 1 else "1 pod"
+    for shape in unplaceable.unplaceable_groups(moment.snapshot, moment.config, moment.now):
+        names = sorted(present.podgroup(uid) for uid in shape.podgroups)
+        size = f"{shape.pods} pods that start together" if shape.pods > 1 else "1 pod"
         alike = f"Each of {count(len(names), 'pod group')} ({some(names)}; " if len(names) > 1 else f"{names[0]} ("
         yield AuditFinding(
             FindingCode.FITS_NOWHERE,
             Severity.ERROR,
-            f"{alike}{size}, {gpus(one.gpu)}) would not fit on the empty cluster either: {one.message}.",
+            f"{alike}{size}, {gpus(shape.gpu)}) would not fit on the empty cluster either: {shape.message}.",
             tuple(f"podgroup/{name}" for name in names),
-            {"pods": one.pods, "gpu": one.gpu, "placed": one.placed, "groups": len(names)},
+            {"pods": shape.pods, "gpu": shape.gpu, "placed": shape.placed, "groups": len(names)},
         )
 
 
@@ -94,9 +179,9 @@ def helpless(picture: Picture, nowhere: Iterable[AuditFinding]) -> dict[str, Tas
         if name in known or entry.reason == PendingCode.NOT_READY:
             sums = result.get(entry.queue, TaskAmounts())
             result[entry.queue] = TaskAmounts(
-                gpu=sums.gpu + sum(one.gpu for one in entry.amounts),
-                cpu=sums.cpu + sum(one.cpu for one in entry.amounts),
-                memory=sums.memory + sum(one.memory for one in entry.amounts),
+                gpu=sums.gpu + sum(amount.gpu for amount in entry.amounts),
+                cpu=sums.cpu + sum(amount.cpu for amount in entry.amounts),
+                memory=sums.memory + sum(amount.memory for amount in entry.amounts),
             )
     return result
 
@@ -154,7 +239,9 @@ def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[A
     for entry in picture.pending.values():
         reasons.setdefault(entry.queue, Counter())[entry.reason] += 1
     for name in sorted(picture.shares.queues):
-        short: Resource | None = next((one for one in RESOURCES if every[one][name].waiting), None)
+        short: Resource | None = next(
+            (resource_name for resource_name in RESOURCES if every[resource_name][name].waiting), None
+        )
         if name in parents or short is None:
             continue
         queue = every[short][name]
@@ -163,7 +250,10 @@ def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[A
         if queue.starving:
             resource = RESOURCES[short]
             claims = [
-                one for level in picture.lines[name] for one in pairs.get(level, ()) if one.taker.resource == resource
+                option
+                for level in picture.lines[name]
+                for option in pairs.get(level, ())
+                if option.taker.resource == resource
             ]
             yield _starved(picture, queue, resource, claims, reasons.get(name, Counter()))
 
@@ -173,8 +263,8 @@ def _pairs(picture: Picture) -> dict[str, list[ReclaimOption]]:
     names = sorted(picture.shares.queues)
     found: dict[str, dict[str, ReclaimOption]] = {}
     for ones in returns_from(picture, *names).values():
-        for one in entitled_returns(ones):
-            found.setdefault(one.taker.queue, {})[one.taker.beside] = one
+        for option in entitled_returns(ones):
+            found.setdefault(option.taker.queue, {})[option.taker.beside] = option
     return {name: [ones[beside] for beside in sorted(ones)] for name, ones in found.items()}
 
 
@@ -191,14 +281,17 @@ def _starved(
         f"{queue.name} holds {amount_text(resource, queue.allocated)} of {amount_text(resource, due)} that are its due "
         f"by {which}, and {amount_text(resource, queue.waiting)} wait"
     ]
-    largest = sorted(claims, key=lambda one: (-one.beyond, one.taker.beside))
-    for one in largest[:SHOWN]:
+    largest = sorted(claims, key=lambda option: (-option.beyond, option.taker.beside))
+    for option in largest[:SHOWN]:
         against = (
-            "; ".join(return_blockers(picture, one)) or f"up to {amount_text(resource, one.now)} could be taken now"
+            "; ".join(return_blockers(picture, option))
+            or f"up to {amount_text(resource, option.now)} could be taken now"
         )
-        amount = amount_text(resource, one.beyond)
-        more = f"{amount} beyond its own" if one.over == resource else f"{amount} and more {one.over} than its own"
-        parts.append(f"{one.taker.beside} holds {more}: {against}")
+        amount = amount_text(resource, option.beyond)
+        more = (
+            f"{amount} beyond its own" if option.over == resource else f"{amount} and more {option.over} than its own"
+        )
+        parts.append(f"{option.taker.beside} holds {more}: {against}")
     if len(claims) > SHOWN:
         parts.append(f"{len(claims) - SHOWN} more hold less than these beyond their own")
     if reasons:
@@ -213,10 +306,10 @@ def _starved(
         "requested": queue.requested,
         "quota": queue.quota,
         "fair_share": queue.fair_share,
-        "from": [return_data(picture, one) for one in claims],
+        "from": [return_data(picture, option) for option in claims],
         "reasons": dict(reasons),
     }
-    objects = (f"queue/{queue.name}", *(f"queue/{one.taker.beside}" for one in claims))
+    objects = (f"queue/{queue.name}", *(f"queue/{option.taker.beside}" for option in claims))
     severity = Severity.ERROR if by_quota else Severity.WARNING
     return AuditFinding(FindingCode.STARVED, severity, ". ".join(parts) + ".", objects, numbers)
 
@@ -231,15 +324,19 @@ def borrowing(picture: Picture) -> Iterable[AuditFinding]:
     for queue in borrowers:
         lenders = shares.unused_beside(queue.name)
         each = [f"{gpus(amount)} of the quota of {lender}" for lender, amount in lenders]
-        own = [one for one in entitled_returns(back[queue.name]) if one.taker.beside == queue.name]
-        against = list(dict.fromkeys(text for one in own for text in return_blockers(picture, one)))
+        own = [option for option in entitled_returns(back[queue.name]) if option.taker.beside == queue.name]
+        against = list(dict.fromkeys(text for option in own for text in return_blockers(picture, option)))
         tail = f"; its return is prevented by: {'; '.join(against)}" if against else ""
         yield AuditFinding(
             FindingCode.BORROWING,
             Severity.INFO,
             f"{queue.name} holds {gpus(queue.borrowed)} beyond its quota of {gpus(queue.quota)}; unused beside it: {some(each) or 'nothing'}{tail}.",
             (f"queue/{queue.name}", *(f"queue/{lender}" for lender, _ in lenders if lender != NOBODY)),
-            {"borrowed": queue.borrowed, "from": dict(lenders), "returns": [return_data(picture, one) for one in own]},
+            {
+                "borrowed": queue.borrowed,
+                "from": dict(lenders),
+                "returns": [return_data(picture, option) for option in own],
+            },
         )
 
 
@@ -267,7 +364,7 @@ def unusable(picture: Picture) -> Iterable[AuditFinding]:
     """Queues in which nothing can run, and work that no queue or scheduler serves. Errors if work waits for it, else warnings."""
     if not picture.scheduler.knows_queues:
         return
-    objects = {queue["metadata"]["name"]: queue for queue in picture.cluster.list("Queue")}
+    objects = {name_of(queue): queue for queue in picture.cluster.list("Queue")}
     waiting = Counter(entry.queue for entry in picture.pending.values())
     parents = {name: parent_of(queue) for name, queue in objects.items()}
     inner = set(parents.values())
@@ -281,10 +378,10 @@ def unusable(picture: Picture) -> Iterable[AuditFinding]:
         # The last queue of the line names a parent: one that does not exist, or one in a cycle.
         if (top := parents[line[-1]]) and (len(line) == 1 or name not in inner):
             yield _finding(FindingCode.QUEUE_PARENT_MISSING, name, below, _no_root(line, top, objects))
-        elif served is not None and (pool := node_pool(objects[name]["metadata"])) != served:
+        elif served is not None and (pool := node_pool(metadata_of(objects[name]))) != served:
             text = f"belongs to node pool {pool}, which this scheduler does not serve (it serves {served})"
             yield _finding(FindingCode.NODE_POOL_NOT_SERVED, name, below, text)
-        elif not any(((objects[name].get("spec") or {}).get("resources") or {}).values()):
+        elif not any((spec_of(objects[name]).get("resources") or {}).values()):
             text = "has no resources block, so its limits are 0 and nothing in it can run"
             yield _finding(FindingCode.QUEUE_HAS_NO_RESOURCES, name, below, text)
         else:
@@ -340,7 +437,9 @@ def _no_root(line: list[str], top: str, objects: dict[str, Object]) -> str:
 def _limits(picture: Picture, name: str, below: int) -> Iterable[AuditFinding]:
     """A limit of 0 of this queue; that of a parent is found for the parent."""
     none = [
-        RESOURCES[one] for one in RESOURCES if name in (shares := amounts_of(picture, one)) and shares[name].limit == 0
+        RESOURCES[resource_name]
+        for resource_name in RESOURCES
+        if name in (shares := amounts_of(picture, resource_name)) and shares[name].limit == 0
     ]
     if none:
         text = f"has a limit of 0 for {', '.join(none)}: nothing that asks for {'it' if len(none) == 1 else 'one of them'} can run"
@@ -355,18 +454,49 @@ def waits(picture: Picture) -> Iterable[QueueWait]:
         group = picture.podgroups.get((namespace, bare))
         if group is None:
             continue
-        metadata = group["metadata"]
+        metadata = metadata_of(group)
         since = max(
             creation_time(metadata), timestamp_or_none((metadata.get("annotations") or {}).get(LAST_EVICTION)) or 0.0
         )
         queues.setdefault(entry.queue, []).append((max(0.0, picture.now - since), name))
     found = [_wait(queue, waiting) for queue, waiting in queues.items()]
-    return sorted(found, key=lambda one: (-one.seconds, one.queue))
+    return sorted(found, key=lambda wait: (-wait.seconds, wait.queue))
 
 
 def _wait(queue: str, waiting: list[tuple[float, str]]) -> QueueWait:
     seconds = sorted(each for each, _ in waiting)
-    longest, name = max(waiting, key=lambda one: (one[0], one[1]))
+    longest, name = max(waiting, key=lambda wait: (wait[0], wait[1]))
     # ``quantiles`` needs two values.
     spread = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
     return QueueWait(queue, len(waiting), name, longest, p50=spread[49], p99=spread[98])
+
+
+_CHECKS: tuple[Callable[[Picture], Iterable[AuditFinding]], ...] = (
+    above_bounds,
+    borrowing,
+    idle,
+    beyond_capacity,
+    unusable,
+)
+
+
+def audit(picture: Picture) -> Audit:
+    """All findings in a lab at one moment."""
+    nowhere = list(fitting_nowhere(picture))
+    found = [*nowhere, *(finding for check in _CHECKS for finding in check(picture))]
+    found += starved(picture, helpless(picture, nowhere))
+    found.sort(key=lambda finding: (finding.severity.rank, list(FindingCode).index(finding.code), finding.objects))
+    return Audit(
+        queues=len(picture.shares.queues),
+        findings=tuple(found),
+        waits=tuple(waits(picture)),
+        unknown=tuple(_unknown(picture)),
+    )
+
+
+def _unknown(picture: Picture) -> Iterable[str]:
+    who = picture.scheduler.title
+    if not picture.scheduler.knows_queues:
+        yield f"{who} has no queues, so starvation and borrowing are not judged"
+    elif not picture.scheduler.reports_shares:
+        yield f"{who} reports no fair shares: starvation is judged by quotas, and returns by kailab's rules"
