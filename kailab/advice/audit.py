@@ -261,11 +261,11 @@ def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[A
 def _pairs(picture: Picture) -> dict[str, list[ReclaimOption]]:
     """Queue -> what it could take back from others."""
     names = sorted(picture.shares.queues)
-    found: dict[str, dict[str, ReclaimOption]] = {}
+    options: dict[str, dict[str, ReclaimOption]] = {}
     for ones in returns_from(picture, *names).values():
         for option in entitled_returns(ones):
-            found.setdefault(option.taker.queue, {})[option.taker.beside] = option
-    return {name: [ones[beside] for beside in sorted(ones)] for name, ones in found.items()}
+            options.setdefault(option.taker.queue, {})[option.taker.beside] = option
+    return {name: [ones[beside] for beside in sorted(ones)] for name, ones in options.items()}
 
 
 def _starved(
@@ -459,8 +459,8 @@ def waits(picture: Picture) -> Iterable[QueueWait]:
             creation_time(metadata), timestamp_or_none((metadata.get("annotations") or {}).get(LAST_EVICTION)) or 0.0
         )
         queues.setdefault(entry.queue, []).append((max(0.0, picture.now - since), name))
-    found = [_wait(queue, waiting) for queue, waiting in queues.items()]
-    return sorted(found, key=lambda wait: (-wait.seconds, wait.queue))
+    result = [_wait(queue, waiting) for queue, waiting in queues.items()]
+    return sorted(result, key=lambda wait: (-wait.seconds, wait.queue))
 
 
 def _wait(queue: str, waiting: list[tuple[float, str]]) -> QueueWait:
@@ -483,12 +483,12 @@ _CHECKS: tuple[Callable[[Picture], Iterable[AuditFinding]], ...] = (
 def audit(picture: Picture) -> Audit:
     """All findings in a lab at one moment."""
     nowhere = list(fitting_nowhere(picture))
-    found = [*nowhere, *(finding for check in _CHECKS for finding in check(picture))]
-    found += starved(picture, helpless(picture, nowhere))
-    found.sort(key=lambda finding: (finding.severity.rank, list(FindingCode).index(finding.code), finding.objects))
+    findings = [*nowhere, *(finding for check in _CHECKS for finding in check(picture))]
+    findings += starved(picture, helpless(picture, nowhere))
+    findings.sort(key=lambda finding: (finding.severity.rank, list(FindingCode).index(finding.code), finding.objects))
     return Audit(
         queues=len(picture.shares.queues),
-        findings=tuple(found),
+        findings=tuple(findings),
         waits=tuple(waits(picture)),
         unknown=tuple(_unknown(picture)),
     )

@@ -159,7 +159,7 @@ def loops(evictions: Sequence[PodEvicted], now: float, seconds: float, workload:
             # A workload whose new pods evict its old ones is no loop.
             if gone != served:
                 pairs.setdefault((min(gone, served), max(gone, served)), []).append(entry)
-    found = []
+    result = []
     for (one, other), entries in sorted(pairs.items()):
         turns: list[PodEvicted] = []
         for entry in sorted(entries, key=lambda entry: (entry.t, entry.cycle)):
@@ -168,8 +168,8 @@ def loops(evictions: Sequence[PodEvicted], now: float, seconds: float, workload:
                 turns.append(entry)
         if len(turns) >= TURNS and turns[-1].t >= now - seconds:
             every = (turns[-1].t - turns[0].t) / (len(turns) - 1)
-            found.append(Loop(one, other, len(turns), round(every, 3), len(entries)))
-    return tuple(found)
+            result.append(Loop(one, other, len(turns), round(every, 3), len(entries)))
+    return tuple(result)
 
 
 _COUNTED = {
@@ -237,7 +237,7 @@ def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
     url = lab.venue.answers_at(picture.scheduler)
     answer = ask(url) if url is not None else None
     lag = _lag(picture) if log.last is not None else None
-    found = Health(
+    report = Health(
         scheduler=picture.scheduler.title,
         cycle=_cycle(log.last, log.cycle, picture.now, answer),
         refusals=tuple(Refusal(row.name, _why_refused(lab, row)) for row in picture.rows if _is_refused(row)),
@@ -253,37 +253,37 @@ def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
         if not process.running
     ]
     unconsidered = [*(_unconsidered(picture) if reports else ()), *_never_considered(lab, picture)]
-    problems = [*ended, *(answer.troubles if answer is not None else ()), *_problems(found), *unconsidered]
-    return _with(found, problems, _unknown(found, reports, picture.scheduler.title))
+    problems = [*ended, *(answer.troubles if answer is not None else ()), *_problems(report), *unconsidered]
+    return _with(report, problems, _unknown(report, reports, picture.scheduler.title))
 
 
 def health_of_process(decided: SchedulerDecisions | None, url: str | None, window: float = WINDOW_SECONDS) -> Health:
     """The health of kailab's scheduler as a process, from its decision file, its metrics, or both. Facts that only the cluster shows are
     unknown."""
     answer = ask(url) if url is not None else None
-    found = Health(scheduler="kailab", metrics=answer.metrics if answer is not None else {})
+    report = Health(scheduler="kailab", metrics=answer.metrics if answer is not None else {})
     unknown = [
         "refused binds by pod, node pools and queues that are not served, the lag of writes: these are in the cluster"
     ]
     if decided is not None:
         now = decided.time - decided.opened
         workload = workloads(decided.evictions)
-        found = Health(
+        report = Health(
             scheduler="kailab",
             cycle=_cycle(decided.last, decided.cycle, decided.time, answer),
             evictions=summarize_evictions(decided.evictions, now, window, workload),
             loops=loops(decided.evictions, now, window, workload),
-            metrics=found.metrics,
+            metrics=report.metrics,
         )
     else:
         unknown.append("evictions: give its --decisions file")
-    if found.cycle is not None and found.cycle.took is None:
+    if report.cycle is not None and report.cycle.took is None:
         unknown.append("how long its last cycle took: give the --url of its metrics")
-    return _with(found, [*(answer.troubles if answer is not None else ()), *_problems(found)], unknown)
+    return _with(report, [*(answer.troubles if answer is not None else ()), *_problems(report)], unknown)
 
 
-def _with(found: Health, problems: Iterable[str], unknown: Iterable[str]) -> Health:
-    return replace(found, problems=tuple(problems), unknown=tuple(unknown))
+def _with(report: Health, problems: Iterable[str], unknown: Iterable[str]) -> Health:
+    return replace(report, problems=tuple(problems), unknown=tuple(unknown))
 
 
 def _cycle(last: Decisions | None, number: int, now: float, answer: ProcessAnswer | None) -> LastCycle | None:
@@ -329,8 +329,8 @@ def _unserved(picture: Picture) -> dict[str, dict[str, int]]:
         "Queue": picture.cluster.list("Queue"),
         "PodGroup": picture.podgroups.values(),
     }
-    found = {kind: in_other_pools(objects, served) for kind, objects in kinds.items()}
-    return {kind: pools for kind, pools in found.items() if pools}
+    pools_by_kind = {kind: in_other_pools(objects, served) for kind, objects in kinds.items()}
+    return {kind: pools for kind, pools in pools_by_kind.items() if pools}
 
 
 def _lag(picture: Picture) -> Lag | None:
@@ -389,31 +389,31 @@ def _waiting_pods(pods: int) -> str:
     return f"{count(pods, 'pod')} {'waits' if pods == 1 else 'wait'}"
 
 
-def _problems(found: Health) -> Iterable[str]:
+def _problems(report: Health) -> Iterable[str]:
     texts: dict[str, list[str]] = {}
-    for refusal in found.refusals:
+    for refusal in report.refusals:
         texts.setdefault(_WHICH.sub("", refusal.message), []).append(refusal.pod)
     for text, pods in texts.items():
         yield f"the cluster refuses to bind {count(len(pods), 'pod')} ({some(pods)}): {text}"
-    for loop in found.loops:
+    for loop in report.loops:
         yield (
             f"{loop.one} and {loop.other} are evicted for each other: {loop.turns} times to and fro, every {loop.every:g} s, "
             f"{count(loop.pods, 'pod')}"
         )
-    for kind, pools in found.unserved.items():
+    for kind, pools in report.unserved.items():
         each = [f"{pool} ({number})" for pool, number in pools.items()]
         yield f"nobody serves the node pool of these {kind}s: {some(each)}"
-    if found.lag is not None and found.lag.seconds > LAG_SECONDS:
+    if report.lag is not None and report.lag.seconds > LAG_SECONDS:
         yield (
-            f"{count(len(found.lag.pods), 'decided bind')} can't be seen in the cluster after {found.lag.seconds:.3g} s: "
-            f"{some(found.lag.pods)}"
+            f"{count(len(report.lag.pods), 'decided bind')} can't be seen in the cluster after {report.lag.seconds:.3g} s: "
+            f"{some(report.lag.pods)}"
         )
 
 
-def _unknown(found: Health, reports: bool, title: str) -> Iterable[str]:
+def _unknown(report: Health, reports: bool, title: str) -> Iterable[str]:
     if not reports:
         yield f"{title} does not report its cycles: evictions are read from the cluster, node pools and the lag of writes are unknown"
-    elif found.cycle is None:
+    elif report.cycle is None:
         yield "the last cycle: none has run yet"
-    elif found.cycle.took is None:
+    elif report.cycle.took is None:
         yield "how long the last cycle took: it is measured only for a scheduler in its own process"

@@ -205,7 +205,7 @@ def read(manifests: Sequence[Manifest], cluster: Cluster) -> tuple[list[Template
         for path, pod in pod_templates(manifest.object)
     ]
     accounts = GpuAccounts(cluster, [pod for _, _, pod in pods], {})
-    found: list[TemplatePods] = []
+    pods_of_templates: list[TemplatePods] = []
     unknown: list[str] = []
     for manifest in manifests:
         try:
@@ -214,8 +214,10 @@ def read(manifests: Sequence[Manifest], cluster: Cluster) -> tuple[list[Template
             unknown.append(f"{manifest.name}: not judged as a gang: {error.concept}")
             continue
         mine = [(path, pod) for other, path, pod in pods if other is manifest and path in works]
-        found += [TemplatePods(manifest, works[path], pod["spec"], accounts.gpus(pod)) for path, pod in mine]
-    return found, unknown
+        pods_of_templates += [
+            TemplatePods(manifest, works[path], pod["spec"], accounts.gpus(pod)) for path, pod in mine
+        ]
+    return pods_of_templates, unknown
 
 
 def check_room(placed: Sequence[TemplatePods], queues: AppliedQueues, largest: int) -> Iterator[PracticeFinding]:
@@ -325,8 +327,8 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
         raise InputErrors.of(errors)
     queues = AppliedQueues([manifest.object for manifest in given.values()], cluster)
     placed, unknown = read(manifests, cluster)
-    largest = max((_gpus(node) for node in nodes), default=0)
-    found = [
+    largest = max((int(node["status"]["allocatable"].get(GPU_RESOURCE, 0)) * 1000 for node in nodes), default=0)
+    findings = [
         *map(
             PracticeFinding.of,
             (
@@ -346,9 +348,9 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
         *check_gang_labels(manifests),
     ]
     # A notice without a rule is about files, not about their content.
-    found = list(dict.fromkeys(finding for finding in found if finding.rule in RULES))
-    found.sort(key=lambda finding: (finding.where.file, finding.where.line, list(RULES).index(finding.rule)))
-    return Linted(found, unknown)
+    findings = list(dict.fromkeys(finding for finding in findings if finding.rule in RULES))
+    findings.sort(key=lambda finding: (finding.where.file, finding.where.line, list(RULES).index(finding.rule)))
+    return Linted(findings, unknown)
 
 
 def _named(manifests: Manifests) -> list[Notice]:
@@ -402,7 +404,3 @@ def _classes(manifests: Sequence[Manifest]) -> Iterator[PracticeFinding]:
         if value >= NON_PREEMPTIBLE_FROM and name_of(priority_class.object) not in KAI_PRIORITY_CLASSES:
             why = f"is {value}: from {NON_PREEMPTIBLE_FROM} on work is never evicted, and runs only within its queue's quota"
             yield PracticeFinding("class-non-preemptible", priority_class.where("value"), why)
-
-
-def _gpus(node: Object) -> int:
-    return int((node["status"]["allocatable"]).get(GPU_RESOURCE, 0)) * 1000

@@ -61,8 +61,7 @@ def drain(
 ) -> None:
     """Cordon nodes and delete their pods, then run the lab until nothing changes any more. Violated disruption budgets are reported."""
     from kailab.errors import InputErrors
-    from kailab.lab.disruption_budgets import violated_budgets
-    from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain
+    from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain, violated_budgets
 
     def drain_one(lab: Lab, node: Object) -> str:
         for change in drain_node(lab, node["metadata"]["name"]):

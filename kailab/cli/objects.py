@@ -490,8 +490,7 @@ def patch(
 
 def _warn_of_fields(kind: str, before: Object, after: Object, embedded: bool) -> None:
     """Warn of fields that the patch adds and that nothing acts on."""
-    from kailab.lab.unknown_fields import unknown_fields
-    from kailab.lab.unread_fields import sentence, unread_fields
+    from kailab.lab.unknown_fields import sentence, unknown_fields, unread_fields
 
     unknown_before = set(unknown_fields(before, kind))
     for path, text in unknown_fields(after, kind):

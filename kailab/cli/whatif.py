@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from kailab.evidence.shares import QueueAmounts
     from kailab.lab import Lab
     from kailab.lab.change import Change
-    from kailab.whatif.comparison import Comparison, WorkloadChange
-    from kailab.whatif.outcome import WorkloadState
+    from kailab.whatif.outcome import Comparison, WorkloadChange, WorkloadState
     from kailab.whatif.simulation import Simulation, WorkloadForecast
     from kailab.whatif.trial import Alternative, WhatIf
 
@@ -223,8 +222,7 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
     """Build the alternative of one group of options. Raises InputError that names the wrong option."""
     from kailab.lab import intake
     from kailab.lab.change import Apply
-    from kailab.lab.disruption_budgets import violated_budgets
-    from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
+    from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain, violated_budgets
     from kailab.whatif.fields import deletion_of, deletions_by_label, patch_of
     from kailab.whatif.trial import Alternative
 
@@ -334,7 +332,7 @@ def _format_queue(queue: QueueAmounts | None) -> str:
 
 
 def _workload_rows(comparisons: Sequence[Comparison], everything: bool) -> list[list[str]]:
-    from kailab.whatif.comparison import changed_workloads
+    from kailab.whatif.outcome import changed_workloads
 
     by_workload = [{change.workload: change for change in comparison.all_workloads} for comparison in comparisons]
     all_workloads = list(

@@ -1,14 +1,14 @@
 """The evidence of a lab: what happened is recorded, stored, verified, compared and replayed. Everything here works from a folder alone.
 
 Recording: ``recorder`` observes a lab and keeps references in a ``recording``; when a test ends it writes them through ``sanitizing`` (objects cut
-to what decisions need by ``redaction``, texts by ``scrubbing``) into a folder of a ``run``. ``lab_record`` keeps the recording of a lab that outlives its
+to what decisions need by ``redaction``) into a folder of a ``run``. ``lab_record`` keeps the recording of a lab that outlives its
 commands. ``store`` reads all of it back.
 
     entries             the type of every entry in the files
     recorder            the observer that keeps and writes one lab's evidence
     recording           the value that the recorder fills, and the timeline
     lab_record          the recording of a lab in a file, part by part
-    sanitizing, redaction, scrubbing    what is left out of objects and of free text
+    sanitizing, redaction               what is left out of objects and of free text
     run                 the folder of a run, with its checksums
     signing             signatures of runs
     store               runs and tests on disk: list, find, read, verify, prune, export

@@ -85,21 +85,21 @@ class RowCache:
         """The rows of pods. ``podgroups``: by namespace and name. ``nodes``: by name."""
         before = self._known if self._are_alike(nodes) else {}
         known: dict[int, _Known] = {}
-        self._nodes, self._known, found = nodes, known, []
+        self._nodes, self._known, rows = nodes, known, []
         for pod in pods:
             was = before.get(id(pod))
             if was is not None and podgroups.get(was.key) is was.group:
                 known[id(pod)] = was
-                found.append(was.row)
+                rows.append(was.row)
                 continue
             metadata = metadata_of(pod)
             key = metadata.get("namespace", ""), (metadata.get("annotations") or {}).get(labels.POD_GROUP, "")
             row = pod_row(pod, podgroups, accounts)
-            found.append(row)
+            rows.append(row)
             # Not cached: pods with claims and reservation pods, whose amounts depend on the pods that share a claim or a GPU.
             if not pod["spec"].get("resourceClaims") and key[0] != labels.RESERVATION_NAMESPACE:
                 known[id(pod)] = _Known(pod, key, podgroups.get(key), row)
-        return found
+        return rows
 
     def _are_alike(self, nodes: Mapping[str, Object]) -> bool:
         """True if nodes have the labels of the look before; the value of GPU memory depends on them."""

@@ -173,7 +173,7 @@ class DecisionLog(Observer):
         moment = CycleMoment(self.cycle, round(decisions.now - self._opened, 6), format_rfc3339(decisions.now))
         # Evictions first: this is the order in which decisions are carried out and best understood.
         yield from (self._evicted(evict, moment) for evict in decisions.evictions)
-        yield from (self._bound(bind, moment) for bind in decisions.binds)
+        yield from (PodBound(**self._on_node(bind, moment), gpu_groups=bind.gpu_groups) for bind in decisions.binds)
         yield from (self._promised(promise, moment) for promise in decisions.pipelines)
         yield from self._waiting(decisions.pending, moment)
         for failure in failures:
@@ -200,9 +200,6 @@ class DecisionLog(Observer):
             taking=evict.taking,
             shares={queue: ShareChange(before=before, after=after) for queue, (before, after) in evict.shares.items()},
         )
-
-    def _bound(self, bind: Bind, moment: CycleMoment) -> PodBound:
-        return PodBound(**self._on_node(bind, moment), gpu_groups=bind.gpu_groups)
 
     def _promised(self, promise: Pipeline, moment: CycleMoment) -> PodPromised:
         reason = "waits for leaving pods to free the place"

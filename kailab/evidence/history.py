@@ -323,7 +323,7 @@ class LabHistory:
                     names[uid].gone.append(t)
         return set(names)
 
-    def _tops(self, found: Mapping[str, PodPast]) -> dict[str, str]:
+    def _tops(self, pods: Mapping[str, PodPast]) -> dict[str, str]:
         """PodGroup -> its workload as ``Kind/name``: from its annotation, else from other pods of the owner."""
         tops: dict[str, str] = {}
         for look in (self.before, self.after):
@@ -334,10 +334,10 @@ class LabHistory:
         # A PodGroup deleted before the last look is in neither; other PodGroups of the owner mostly have the annotation.
         by_owner = {
             (pod.namespace, pod.owners[0]): tops[pod.podgroup]
-            for pod in found.values()
+            for pod in pods.values()
             if pod.owners and pod.podgroup in tops
         }
-        for pod in found.values():
+        for pod in pods.values():
             if pod.owners and pod.podgroup and pod.podgroup not in tops and (pod.namespace, pod.owners[0]) in by_owner:
                 tops[pod.podgroup] = by_owner[pod.namespace, pod.owners[0]]
         return tops

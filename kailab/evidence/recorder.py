@@ -49,8 +49,7 @@ from kailab.evidence.entries import (
     TimelineEntry,
 )
 from kailab.evidence.recording import EXPECTATION, STEP, Recording, render_timeline, timeline_entries
-from kailab.evidence.sanitizing import CutCache, RecordCutter, Sanitizer, record_names
-from kailab.evidence.scrubbing import Scrubber
+from kailab.evidence.sanitizing import CutCache, RecordCutter, Sanitizer, Scrubber, record_names
 from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import DecidingScheduler, LabOpening, Observer

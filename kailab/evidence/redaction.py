@@ -1,7 +1,7 @@
 """Cuts objects to what scheduling decisions need. Environments, arguments, data and credentials stay out of evidence.
 
 The lists at the top say which fields, labels and annotations are kept; a field on no list is left out, so unknown fields leak nothing. ``Redaction`` cuts
-objects to the lists and remembers what it cut, so that free text which quotes it can be cut too (``scrubbing``). Objects are read, never changed.
+objects to the lists and remembers what it cut, so that free text which quotes it can be cut too (``sanitizing``). Objects are read, never changed.
 """
 
 from __future__ import annotations

@@ -120,15 +120,15 @@ def _test(counted: ReplayResult, test: store.TestEvidence) -> ReplayResult:
             passed_over = {**counted.passed_over, f"{test.name} ({lab})": _why_none(facts)}
             counted = structs.replace(counted, passed_over=passed_over)
             continue
-        found = _lab(test, lab)
+        result = _lab(test, lab)
         counted = structs.replace(
             counted,
             labs=counted.labs + 1,
-            cycles=counted.cycles + found.cycles,
-            decisions=counted.decisions + found.decisions,
-            difference=found.difference,
+            cycles=counted.cycles + result.cycles,
+            decisions=counted.decisions + result.decisions,
+            difference=result.difference,
         )
-        if found.difference is not None:
+        if result.difference is not None:
             break
     return structs.replace(counted, tests=counted.tests + (counted.labs > began))
 

@@ -5,8 +5,7 @@
 - ``lab``: the class ``Lab``; its docstring names the modules that its methods call. ``open_lab``: a lab as these modules see it.
 - ``spec``, ``saved``: what a lab is, and its file; ``life`` and ``lab_files`` begin, resume and end labs for commands.
 - ``venues``: where the cluster of a lab is, one module for each backend; ``parts``: the controllers and the scheduler over it.
-- ``intake``, then ``advice``, ``references``, ``inert_kinds``, ``unknown_fields``, ``unread_fields``: manifests are
-  read, checked and applied.
+- ``intake``, then ``advice``, ``references``, ``inert_kinds``, ``unknown_fields``: manifests are read, checked and applied.
 - ``settle``, ``live_settling``: time, and when a lab is quiet.
 - ``picture``: the state at one moment, read by ``subjects``, ``expectations``, ``temporal``, ``costs``, ``metric_samples`` and
   ``kailab.explain``.

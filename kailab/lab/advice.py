@@ -198,5 +198,5 @@ def _says_preemptibility(manifest: Manifest) -> bool:
 
 def _labels(holder: dict[str, Any]) -> dict[str, Any]:
     metadata = holder.get("metadata")
-    found = metadata.get("labels") if isinstance(metadata, dict) else None
-    return found if isinstance(found, dict) else {}
+    own = metadata.get("labels") if isinstance(metadata, dict) else None
+    return own if isinstance(own, dict) else {}

@@ -56,14 +56,14 @@ def embedded_from(
     same; ``counters``: of that cluster. ``taken``: changes an object on its way. The objects given are not changed."""
     numbers = _Numbers(objects)
     given = counters or ClusterCounters()
-    found: dict[str, list[Object]] = {}
+    by_kind: dict[str, list[Object]] = {}
     for kind, several in objects.items():
         made = [numbers.complete(kind, taken(obj), now) for obj in several]
         if made:
-            found[kind] = sorted(made, key=_age)
+            by_kind[kind] = sorted(made, key=_age)
     # In an embedded cluster only finalizers are set that its own controllers remove.
     if not embedded:
-        found = _without_foreign_finalizers(found)
+        by_kind = _without_foreign_finalizers(by_kind)
     cluster = EmbeddedCluster.restore(
         {
             "now": now,
@@ -71,11 +71,11 @@ def embedded_from(
             # The uids of deleted objects count too: they must not be given again, because decisions and records name them.
             "uids": max(numbers.uids, given.uids),
             "names": given.names,
-            "objects": _with_revisions(found),
+            "objects": _with_revisions(by_kind),
             "events": {},
         }
     )
-    _provide_namespaces(cluster, found)
+    _provide_namespaces(cluster, by_kind)
     return cluster
 
 
@@ -208,8 +208,8 @@ def _copied(cluster: LabCluster, without: Iterable[Reference]) -> EmbeddedCluste
     if isinstance(cluster, EmbeddedCluster):
         return cluster.fork(without)
     kinds = dict.fromkeys((*KINDS, *cluster.kinds()))
-    found = {kind: cluster.list(kind) for kind in kinds if kind != "Event"}
-    copied = embedded_from({kind: objects for kind, objects in found.items() if objects}, cluster.now())
+    by_kind = {kind: cluster.list(kind) for kind in kinds if kind != "Event"}
+    copied = embedded_from({kind: objects for kind, objects in by_kind.items() if objects}, cluster.now())
     return copied.fork(without) if without else copied
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kailab.engine.snapshot.records import NOT_READY
-from kailab.evidence.entries import PodRow
 from kailab.evidence.shares import QueueAmounts
 from kailab.grouping.cluster_reader import ClusterReader
 from kailab.grouping.family import GroupingConfig
@@ -142,7 +141,10 @@ def _by_model(picture: Picture) -> dict[str, GpuUse]:
     }
     at_work = _at_work(picture, {name for name, why in closed.items() if NOT_READY in why})
     # A node is useful to some pending pod if it is useful to the smallest one.
-    least = min((row.milli_gpus for row in picture.rows if _waits(row) and row.milli_gpus), default=0)
+    least = min(
+        (row.milli_gpus for row in picture.rows if row.phase == "Pending" and not row.node and row.milli_gpus),
+        default=0,
+    )
     result: dict[str, GpuUse] = {}
     for name, node in picture.nodes.items():
         offered, used = picture.accounts.offered(node), picture.used.get(name, 0)
@@ -154,10 +156,6 @@ def _by_model(picture: Picture) -> dict[str, GpuUse]:
         model = _model_of(picture, name)
         result[model] = result.get(model, GpuUse()).plus(here)
     return result
-
-
-def _waits(row: PodRow) -> bool:
-    return row.phase == "Pending" and not row.node
 
 
 def _at_work(picture: Picture, silent: Collection[str]) -> Counter[str]:

@@ -91,12 +91,12 @@ def holds(wanted: Amount, seen: float) -> bool:
     >>> holds(8, 8.0), holds(at_least(3), 2), holds(at_most(3), 2)
     (True, False, True)
     """
-    found = round(seen * 1000)
+    milli = round(seen * 1000)
     _check(wanted)
     if not isinstance(wanted, Bound):
-        return round(wanted * 1000) == found
-    low = wanted.low is None or found >= round(wanted.low * 1000)
-    return low and (wanted.high is None or found <= round(wanted.high * 1000))
+        return round(wanted * 1000) == milli
+    low = wanted.low is None or milli >= round(wanted.low * 1000)
+    return low and (wanted.high is None or milli <= round(wanted.high * 1000))
 
 
 def describe_amount(wanted: Amount, noun: str) -> str:
@@ -158,25 +158,25 @@ class Expectation:
 
     def running(self, pods: Amount | None = None, gpus: Amount | None = None) -> Expectation:
         """Expect this many of its pods, or pods with this many GPUs, to be Running. Without numbers: all of them, and at least one."""
-        found = self._in_phase("Running")
+        rows = self._in_phase("Running")
         if pods is None and gpus is None:
             others = [row for row in self._pods if row.phase in ("Pending", "Terminating")]
-            return self._check("all its pods running", bool(found) and not others, others)
-        return self._numbers("running", found, pods, gpus, self._in_phase("Pending"))
+            return self._check("all its pods running", bool(rows) and not others, others)
+        return self._numbers("running", rows, pods, gpus, self._in_phase("Pending"))
 
     def pending(self, pods: Amount | None = None, gpus: Amount | None = None, reason: str | None = None) -> Expectation:
         """Expect this many of its pods to be pending (without numbers: at least one), each for this reason (a code: "OverLimit")."""
         check_reason(self._picture, reason)
-        found = self._in_phase("Pending")
+        rows = self._in_phase("Pending")
         if pods is None and gpus is None:
             pods = at_least(1)
         if self._podless:
             pods, gpus = no_more(pods), no_more(gpus)
-        self._numbers("pending", found, pods, gpus, found or self._in_phase("Running"))
+        self._numbers("pending", rows, pods, gpus, rows or self._in_phase("Running"))
         if reason is None:
             return self
-        other = [row for row in found if self._picture.code_of(row) != reason]
-        codes = sorted({self._picture.code_of(row) or "no reason" for row in found})
+        other = [row for row in rows if self._picture.code_of(row) != reason]
+        codes = sorted({self._picture.code_of(row) or "no reason" for row in rows})
         return self._check(f"pending because of {reason}", not other, other, f"pending because of {', '.join(codes)}")
 
     def succeeded(self, pods: Amount) -> Expectation:
@@ -209,7 +209,7 @@ class Expectation:
             for entry in all_entries
             if (by is None or entry.action == by)
             and (for_queue is None or entry.beneficiary_queue == for_queue)
-            and (since is None or self._subject.lab.opened + entry.t >= since)
+            and (since is None or self._subject.lab.spec.opened + entry.t >= since)
         ]
         wanted = at_least(1) if pods is None else pods
         how = (f" by {by}" if by else "") + (f" for {for_queue}" if for_queue else "")
@@ -226,8 +226,8 @@ class Expectation:
 
     def no_pending(self) -> Expectation:
         """Expect none of its pods to be pending."""
-        found = self._in_phase("Pending")
-        return self._check("nothing pending", not found, found)
+        rows = self._in_phase("Pending")
+        return self._check("nothing pending", not rows, rows)
 
     def no_pods(self) -> Expectation:
         """Expect it to have no pods that are pending, running or terminating."""
@@ -359,12 +359,12 @@ class Expectation:
         return [row for row in self._pods if row.phase == phase]
 
     def _numbers(
-        self, state: str, found: list[PodRow], pods: Amount | None, gpus: Amount | None, culprits: list[PodRow]
+        self, state: str, rows: list[PodRow], pods: Amount | None, gpus: Amount | None, culprits: list[PodRow]
     ) -> Expectation:
         if pods is not None:
-            self._check(f"{describe_amount(pods, 'pod')} {state}", holds(pods, len(found)), culprits)
+            self._check(f"{describe_amount(pods, 'pod')} {state}", holds(pods, len(rows)), culprits)
         if gpus is not None:
-            held = sum(row.milli_gpus for row in found) / 1000
+            held = sum(row.milli_gpus for row in rows) / 1000
             self._check(f"{describe_amount(gpus, 'GPU')} {state}", holds(gpus, held), culprits)
         return self
 
@@ -407,16 +407,20 @@ class Expectation:
     def _label_of(self, level: str) -> str:
         if level == "node":
             return labels.HOSTNAME
-        found = {
+        labels_named = {
             key
             for node in self._picture.nodes.values()
             for key in labels_of(node)
             if key == level or key.endswith(f"/{level}")
         }
-        if len(found) != 1:
-            which = f"several node labels end in it: {some(sorted(found))}" if found else "no node has such a label"
+        if len(labels_named) != 1:
+            which = (
+                f"several node labels end in it: {some(sorted(labels_named))}"
+                if labels_named
+                else "no node has such a label"
+            )
             raise InputError(f"level {level!r}: {which}")
-        return found.pop()
+        return labels_named.pop()
 
     def _check(
         self,
@@ -436,7 +440,7 @@ class Expectation:
         text = [
             f"expected {self._subject.title}: {expected}",
             f"seen     {self._subject.title}: {seen}",
-            f"when     {lab.now - lab.opened:g} s after the lab opened, scheduler {lab.scheduler}",
+            f"when     {lab.now - lab.spec.opened:g} s after the lab opened, scheduler {lab.scheduler}",
         ]
         why: Sequence[Explanation | Answer] = [*map(_explain_eviction, evicted[:EXPLAINED])]
         omitted = 0
@@ -463,9 +467,9 @@ class Expectation:
         """Up to ``EXPLAINED`` explanations, and how many more there would be: of the subject if it is a queue, one for all pods that wait
         in one queue for one reason, one for each other pod. Without pods, of the subject's evictions."""
         picture = self._picture
-        found: list[Explanation | Answer] = []
+        explanations: list[Explanation | Answer] = []
         if self._subject.kind == "queue" and self._subject.name in picture.shares:
-            found.append(self._subject.lab.explain("Queue", self._subject.name, tried=False, picture=picture))
+            explanations.append(self._subject.lab.explain("Queue", self._subject.name, tried=False, picture=picture))
             # The explanation of the queue covers its waiting work.
             culprits = [row for row in culprits if row.node or row.phase != "Pending"]
         alike: dict[tuple[str, ...], list[PodRow]] = {}
@@ -473,16 +477,16 @@ class Expectation:
             waits = row.phase == "Pending" and not row.node
             key = ("waits", row.queue, picture.code_of(row)) if waits else (row.name,)
             alike.setdefault(key, []).append(row)
-        room = EXPLAINED - len(found)
+        room = EXPLAINED - len(explanations)
         for place, rows in enumerate(list(alike.values())[:room]):
             answer = self._explain(rows[0], tried=place == 0 and not in_temporal_form())
             more = len(rows) - len(picture.by_group.get(group_of(rows[0]), rows[:1]))
             if more > 0:
                 answer = replace(answer, told=(*answer.told, f"({count(more, 'more pod')} like it)"))
-            found.append(answer)
-        if not culprits and not found:
-            found += map(_explain_eviction, self._subject.evictions(picture)[: EXPLAINED - len(found)])
-        return found, max(0, len(alike) - room)
+            explanations.append(answer)
+        if not culprits and not explanations:
+            explanations += map(_explain_eviction, self._subject.evictions(picture)[: EXPLAINED - len(explanations)])
+        return explanations, max(0, len(alike) - room)
 
     def _explain(self, row: PodRow, *, tried: bool) -> Answer:
         """Explain a pod, or its PodGroup if it waits. Steps are tried only in a small lab, so that a failing test does not take minutes."""

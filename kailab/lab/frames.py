@@ -1,18 +1,28 @@
-"""Pods, PodGroups, queues, nodes and evictions of a lab as pandas tables. Pandas is optional (``pip install 'kailab[figures]'``)."""
+"""Labs and their parts as tables for notebooks: HTML, and pods, PodGroups, queues, nodes and evictions as pandas tables.
+
+Pandas is optional (``pip install 'kailab[figures]'``).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 from kailab.engine.snapshot.records import GPU, UNLIMITED
 from kailab.errors import InputError
 from kailab.evidence.metrics.figures import load_plotting
+from kailab.lab.wording import elapsed, gpus
+from kailab.model.markup import html_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from kailab.evidence.entries import PodRow
+    from kailab.evidence.shares import QueueTreeShares
+    from kailab.lab.open_lab import OpenLab
     from kailab.lab.picture import Picture
+
 
 TABLES = ("pods", "podgroups", "queues", "nodes", "evictions")
 
@@ -84,3 +94,33 @@ def _nodes(picture: Picture) -> list[dict[str, Any]]:
 
 def _amount(milli: float) -> float:
     return inf if milli == UNLIMITED else milli / GPU
+
+
+def lab_as_html(lab: OpenLab) -> str:
+    picture = lab.picture()
+    caption = f"Lab: fleet {lab.spec.fleet}, scheduler {lab.scheduler}, {elapsed(picture.now - lab.spec.opened)} after it opened"
+    return shares_as_html(picture.shares, caption)
+
+
+def shares_as_html(queues: QueueTreeShares, caption: str = "Queues") -> str:
+    heads = ("queue", "parent", "quota", "limit", "fair share", "holds", "borrows", "waits for")
+    rows = (
+        (
+            queue.name, queue.parent, gpus(queue.quota), gpus(queue.limit),
+            "" if queue.fair_share is None else gpus(queue.fair_share), gpus(queue.allocated), gpus(queue.borrowed),
+            gpus(queue.waiting),
+        )
+        for _, queue in sorted(queues.queues.items())
+    )  # fmt: skip
+    return html_table(caption, heads, rows)
+
+
+def subject_as_html(title: str, rows: Iterable[PodRow], queues: QueueTreeShares | None) -> str:
+    """The pods of a subject; for a queue, its amounts (``queues``) first."""
+    heads = ("pod", "phase", "node", "queue", "GPUs", "why it waits")
+    pods = html_table(f"Pods of {title}", heads, map(_pod, rows))
+    return pods if queues is None else shares_as_html(queues, title) + pods
+
+
+def _pod(row: PodRow) -> tuple[object, ...]:
+    return row.name, row.phase, row.node, row.queue, row.milli_gpus / 1000, row.message

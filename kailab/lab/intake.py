@@ -98,7 +98,7 @@ def read(
 ) -> SourceContents:
     """Load all sources, each once. Relative paths start at ``base``. ``seen`` gets everything that was read, even if it is refused. Raises
     InputError or InputErrors."""
-    found, parts = Manifests(), []
+    everything, parts = Manifests(), []
     errors: list[InputError] = []
     for source in sources:
         try:
@@ -109,12 +109,12 @@ def read(
         except InputError as error:
             errors.append(error)
         else:
-            found += manifests
-            found.notices += manifests.notices
+            everything += manifests
+            everything.notices += manifests.notices
             parts += inside
     if errors:
         raise InputErrors.of(errors)
-    return SourceContents(found, parts)
+    return SourceContents(everything, parts)
 
 
 def _read_one(
@@ -335,8 +335,3 @@ def translate_manifests(manifests: Manifests, scheduler: SchedulerUnderTest, the
         ),
         manifests.notices,
     )
-
-
-def not_found_error(kind: str, name: str, where: Where | None = None) -> InputError:
-    """The error for an object that is to be deleted, changed or explained but does not exist."""
-    return InputError(f"there is no {kind} {name!r}", where)

@@ -7,7 +7,7 @@
 
 ``Lab`` has the public methods. Longer ones call functions and objects of the modules beside this one: ``operations`` (apply, delete,
 scale, patch), ``activity`` (reported steps), ``pictures`` (the state as tables and explanations see it), ``settle`` (time),
-``subjects`` (what expectations are about), ``cluster_copies`` (forks), ``frames`` and ``html``. They know a lab as ``open_lab.OpenLab``.
+``subjects`` (what expectations are about), ``cluster_copies`` (forks) and ``frames``. They know a lab as ``open_lab.OpenLab``.
 
 With ``scheduler="kube-scheduler"`` the same manifests run under the baseline: ``schedulerName: kai-scheduler``
 is replaced in pods and pod templates as they are applied."""
@@ -391,9 +391,9 @@ class Lab:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        from kailab.lab import html
+        from kailab.lab import frames
 
-        return html.lab(self)
+        return frames.lab_as_html(self)
 
     # --- time ----------------------------------------------------------------------------------------------------
 

@@ -198,8 +198,8 @@ def _answered(pod: Object) -> bool:
 
 
 def _seconds(text: Any, default: float) -> float:
-    found = seconds_of(text, default)
-    return default if found is None else found
+    seconds = seconds_of(text, default)
+    return default if seconds is None else seconds
 
 
 def _saves(notes: dict[str, Any]) -> bool:

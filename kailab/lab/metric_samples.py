@@ -57,12 +57,12 @@ def _waiting(picture: Picture, opened: float) -> tuple[WaitingGroup, ...]:
     for row in picture.rows:
         if row.phase == "Pending" and not row.node:
             rows.setdefault(row.group, []).append(row)
-    found = []
+    waiting = []
     for name, pods in rows.items():
         since = min(parse_time(metadata_of(picture.pods_by_name[row.name])["creationTimestamp"]) for row in pods)
         group = _group(picture, name, pods[0].queue)
-        found.append(WaitingGroup(group, picture.code_of(pods[0]), since - opened, len(pods)))
-    return tuple(found)
+        waiting.append(WaitingGroup(group, picture.code_of(pods[0]), since - opened, len(pods)))
+    return tuple(waiting)
 
 
 def _group(picture: Picture, name: str, queue: str) -> MetricGroup:

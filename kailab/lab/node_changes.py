@@ -1,13 +1,18 @@
-"""Changes of nodes: nodes are added, drained, fail and recover."""
+"""Changes of nodes: nodes are added, drained, fail and recover.
+
+PodDisruptionBudgets may be violated: kailab deletes pods, while ``kubectl drain`` evicts them one by one, as budgets allow.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kailab.cluster.protocol import Object
+from kailab.engine.placing.fit import matches
 from kailab.errors import InputError, NotFound
 from kailab.lab.change import Apply, Change, Delete, Patch
 from kailab.lab.wording import some
@@ -16,16 +21,20 @@ from kailab.model.objects import (
     annotations_of,
     full_name,
     is_terminating,
+    labels_of,
     metadata_of,
     name_of,
+    namespace_of,
     owner_references,
     spec_of,
     status_of,
 )
 from kailab.model.times import format_time
+from kailab.scheduler.reading.affinity import label_selector
 
 if TYPE_CHECKING:
     from kailab.lab.open_lab import OpenLab
+
 
 FailedReadyStatus: TypeAlias = Literal["Unknown", "False"]
 """The Ready condition of a failed node: Unknown if nobody hears of it, False if its kubelet reports the failure."""
@@ -80,9 +89,9 @@ def node_pools(nodes: Iterable[str]) -> dict[str, list[tuple[int, str]]]:
 def growable(nodes: Iterable[str]) -> dict[str, int]:
     """What nodes can be added to: a pool, or a node that is of none -> how many nodes it has."""
     pools = node_pools(names := list(nodes))
-    of_pools = {name for found in pools.values() for _, name in found}
+    of_pools = {name for nodes_of_pool in pools.values() for _, name in nodes_of_pool}
     alone = {name: 1 for name in names if name not in of_pools}
-    return dict(sorted((alone | {pool: len(found) for pool, found in pools.items()}).items()))
+    return dict(sorted((alone | {pool: len(nodes_of_pool) for pool, nodes_of_pool in pools.items()}).items()))
 
 
 def _like(node: Object, name: str) -> Object:
@@ -126,8 +135,7 @@ def drain_node(lab: OpenLab, name: str) -> tuple[Change, ...]:
 
 def pods_to_drain(lab: OpenLab, name: str) -> list[tuple[str, str]]:
     """Namespace and name of the pods that draining a node deletes."""
-    found = [metadata_of(pod) for pod in lab.cluster.list("Pod") if _drains(pod, name)]
-    return [(metadata["namespace"], metadata["name"]) for metadata in found]
+    return [(namespace_of(pod), name_of(pod)) for pod in lab.cluster.list("Pod") if _drains(pod, name)]
 
 
 def fail_node(lab: OpenLab, name: str, ready: FailedReadyStatus) -> Patch:
@@ -211,3 +219,46 @@ def _stands(pod: Object, node: str) -> bool:
 def _drains(pod: Object, node: str) -> bool:
     owners = owner_references(pod)
     return _stands(pod, node) and not any(owner.get("kind") == "DaemonSet" for owner in owners)
+
+
+def violated_budgets(lab: OpenLab, leaving: Collection[tuple[str, str]]) -> Iterator[str]:
+    """A sentence for each budget that would keep fewer pods than it asks for. ``leaving``: namespace and name of pods."""
+    budgets = lab.cluster.list("PodDisruptionBudget")
+    pods = [pod for pod in lab.cluster.list("Pod") if _runs(pod)] if budgets else []
+    for budget in budgets:
+        namespace, spec = namespace_of(budget), budget.get("spec") or {}
+        wanted = label_selector(spec.get("selector"))
+        if wanted is None:
+            continue
+        own = [
+            (namespace, name_of(pod))
+            for pod in pods
+            if namespace_of(pod) == namespace
+            and all(matches(requirement, dict(labels_of(pod))) for requirement in wanted)
+        ]
+        going = [pod for pod in own if pod in leaving]
+        least = _least(spec, len(own))
+        if going and len(own) - len(going) < least:
+            yield (
+                f"PodDisruptionBudget {namespace}/{name_of(budget)} asks for {least} of {len(own)} pods, and {len(own) - len(going)} "
+                "would remain: kailab ignores it; kubectl drain evicts pods one by one and waits while the budget allows no other"
+            )
+
+
+def _least(spec: dict[str, Any], pods: int) -> int:
+    """How many pods must remain. Source: Kubernetes' disruption controller, which rounds both percentages up."""
+    if (least := spec.get("minAvailable")) is not None:
+        return _count(least, pods)
+    if (most := spec.get("maxUnavailable")) is not None:
+        return max(0, pods - _count(most, pods))
+    return 0
+
+
+def _count(value: int | str, pods: int) -> int:
+    text = str(value)
+    number = int(text.removesuffix("%")) if text.removesuffix("%").isdecimal() else 0
+    return math.ceil(number * pods / 100) if text.endswith("%") else number
+
+
+def _runs(pod: Object) -> bool:
+    return pod["status"].get("phase") == "Running" and not is_terminating(pod)

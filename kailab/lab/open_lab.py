@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from kailab.cluster.protocol import Object
     from kailab.cluster.writes import Subresource
-    from kailab.engine.config import EngineConfig
     from kailab.evidence.decision_log import DecisionLog
     from kailab.lab.answer import Answer
     from kailab.lab.intake import Applied, Source
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from kailab.lab.seen_names import SeenNames
     from kailab.lab.spec import LabSpec
     from kailab.lab.venues.contract import LabCluster, Venue
-    from kailab.scheduler import UsageParams
     from kailab.scheduler.observers import Observers
     from kailab.undertest.contract import SchedulerUnderTest
 
@@ -25,62 +23,21 @@ if TYPE_CHECKING:
 class OpenLab(Protocol):
     """A lab. ``kailab.lab.lab.Lab`` implements this and describes each member."""
 
-    @property
-    def venue(self) -> Venue: ...
-
-    @property
-    def spec(self) -> LabSpec: ...
-
-    @property
-    def cluster(self) -> LabCluster: ...
-
-    @property
-    def base(self) -> Path | None: ...
-
-    @property
-    def observers(self) -> Observers: ...
-
-    @property
-    def log(self) -> DecisionLog: ...
-
-    @property
-    def seen_names(self) -> SeenNames: ...
-
-    @property
-    def last_expectation(self) -> str: ...
-
-    @property
-    def shares_pictures(self) -> bool: ...
-
-    @property
-    def fleet(self) -> str: ...
+    venue: Venue
+    spec: LabSpec
+    cluster: LabCluster
+    base: Path | None
+    observers: Observers
+    log: DecisionLog
+    seen_names: SeenNames
+    last_expectation: str
+    shares_pictures: bool
 
     @property
     def scheduler(self) -> str: ...
 
     @property
     def under_test(self) -> SchedulerUnderTest: ...
-
-    @property
-    def backend(self) -> str: ...
-
-    @property
-    def kubernetes(self) -> str: ...
-
-    @property
-    def config(self) -> EngineConfig: ...
-
-    @property
-    def usage(self) -> UsageParams: ...
-
-    @property
-    def adopt_default_scheduler(self) -> bool: ...
-
-    @property
-    def devices(self) -> bool: ...
-
-    @property
-    def opened(self) -> float: ...
 
     @property
     def now(self) -> float: ...

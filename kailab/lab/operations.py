@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
 from kailab.errors import ApiError, InputError, InputErrors, NotFound
-from kailab.lab import advice, inert_kinds, intake, references, unknown_fields, unread_fields
+from kailab.lab import advice, inert_kinds, intake, references, unknown_fields
 from kailab.lab.activity import LabActivity
 from kailab.lab.garbage import collector_off
 from kailab.lab.intake import Applied, AppliedChange, Source, SourceContents
@@ -54,12 +54,12 @@ def _warnings(lab: OpenLab, read: SourceContents, namespace: str) -> list[str]:
     notices = [*unknown_fields.warn_unknown_fields(manifests)]
     if lab.venue.exclusive:
         notices += inert_kinds.warn_inert_kinds(manifests)
-        notices += unread_fields.warn_unread_fields(manifests)
+        notices += unknown_fields.warn_unread_fields(manifests)
         notices += references.warn_missing_references(cluster, manifests, namespace)
         notices += references.warn_pod_priorities(cluster, manifests)
     if lab.under_test.understands_kai:
         alone = lab.venue.exclusive and not lab.under_test.has_default
-        notices += advice.advise_under_kai(cluster, manifests, namespace, lab.adopt_default_scheduler, alone)
+        notices += advice.advise_under_kai(cluster, manifests, namespace, lab.spec.adopt_default_scheduler, alone)
     return [*warnings, *map(str, notices)]
 
 

@@ -26,15 +26,15 @@ def owned_by(cluster: LabCluster, owner: Object) -> Iterator[Object]:
         if kind in KINDS and KINDS[kind].owns_pods and kind != "Pod" and is_namespaced(kind)
         for obj in cluster.list(kind, namespace)
     ]
-    found = True
+    grew = True
     # Repeat while new objects are found, because kinds are listed in no particular order.
-    while found:
-        found = False
+    while grew:
+        grew = False
         for obj in list(candidates):
             if any(reference.get("uid") in uids for reference in owner_references(obj)):
                 candidates.remove(obj)
                 uids.add(uid_of(obj))
-                found = True
+                grew = True
                 yield obj
 
 
@@ -84,10 +84,10 @@ def _owner_line(picture: Picture, owner: str, namespace: str) -> list[str]:
     while owner and owner not in line:
         line.append(owner)
         try:
-            found = picture.cluster.get(key, owner.partition("/")[2], namespace)
+            obj = picture.cluster.get(key, owner.partition("/")[2], namespace)
         except NotFound:
             break
-        references = owner_references(found)
+        references = owner_references(obj)
         owner = f"{references[0]['kind']}/{references[0]['name']}" if references else ""
         key = _key(references[0]) if references else ""
     return line

@@ -123,7 +123,7 @@ class LabPictures:
             return
         lab.log.cycle, lab.log.last = decided.cycle, decided.last
         # The file may hold evictions of an earlier lab; relative to this lab's opening their times are negative.
-        shift = decided.opened - lab.opened
+        shift = decided.opened - lab.spec.opened
         lab.log.evictions = [structs.replace(entry, t=entry.t + shift) for entry in decided.evictions]
 
     def _take(self, like: Picture | None) -> Picture:

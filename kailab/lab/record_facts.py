@@ -22,13 +22,13 @@ def describe_lab(lab: OpenLab) -> dict[str, Any]:
     accounts = GpuAccounts(lab.cluster, (), {})
     gpus = sum(accounts.offered(node) for node in nodes) // GPU
     return {
-        "fleet": lab.fleet,
-        "backend": lab.backend,
+        "fleet": lab.spec.fleet,
+        "backend": lab.venue.backend,
         "scheduler": lab.scheduler,
-        **({"kubernetes": lab.kubernetes} if lab.kubernetes else {}),
-        "config": msgspec.to_builtins(lab.config),
-        **({"adopt_default_scheduler": True} if lab.adopt_default_scheduler else {}),
-        **({"devices": True} if lab.devices else {}),
+        **({"kubernetes": lab.venue.kubernetes} if lab.venue.kubernetes else {}),
+        "config": msgspec.to_builtins(lab.spec.config),
+        **({"adopt_default_scheduler": True} if lab.spec.adopt_default_scheduler else {}),
+        **({"devices": True} if lab.spec.devices else {}),
         "nodes": len(nodes),
         "gpus": gpus,
     }
@@ -38,13 +38,15 @@ def lab_facts(lab: OpenLab) -> LabFacts:
     """The facts of a lab with its settings and versions."""
     counted, kind = lab.facts(), lab.under_test.kind
     return LabFacts(
-        fleet=lab.fleet,
-        backend=lab.backend,
+        fleet=lab.spec.fleet,
+        backend=lab.venue.backend,
         scheduler=lab.scheduler,
         nodes=counted["nodes"],
         gpus=counted["gpus"],
-        settings=LabSettings(engine=lab.config, usage=lab.usage, adopt_default_scheduler=lab.adopt_default_scheduler),
+        settings=LabSettings(
+            engine=lab.spec.config, usage=lab.spec.usage, adopt_default_scheduler=lab.spec.adopt_default_scheduler
+        ),
         versions={"kailab": __version__, **lab.venue.versions(lab.under_test)},
-        devices=lab.devices,
+        devices=lab.spec.devices,
         scheduler_kind=kind if kind != lab.scheduler else "",
     )

@@ -36,14 +36,14 @@ def warn_missing_references(cluster: Cluster, manifests: Iterable[Manifest], nam
     for manifest in manifests:
         space = namespace_of(manifest.object) or namespace
         for wanted in _references(manifest, space):
-            found = there.get((wanted.kind, wanted.namespace))
-            if found is None:
-                found = there[wanted.kind, wanted.namespace] = _names(cluster, wanted)
+            present = there.get((wanted.kind, wanted.namespace))
+            if present is None:
+                present = there[wanted.kind, wanted.namespace] = _names(cluster, wanted)
             key = wanted.namespace, wanted.name
             # An owner reference means the object with that uid; an owner in the same manifests gets a new uid.
-            if wanted.uid and found.get(key) == wanted.uid:
+            if wanted.uid and present.get(key) == wanted.uid:
                 continue
-            if not wanted.uid and (key in found or (wanted.kind, wanted.name) in given):
+            if not wanted.uid and (key in present or (wanted.kind, wanted.name) in given):
                 continue
             notices.setdefault(
                 wanted._replace(field=""), Notice(wanted.told, manifest.where(wanted.field), "not-meant")
@@ -52,9 +52,9 @@ def warn_missing_references(cluster: Cluster, manifests: Iterable[Manifest], nam
 
 
 def _names(cluster: Cluster, wanted: _Reference) -> dict[tuple[str, str], str]:
-    found = cluster.list(wanted.kind, wanted.namespace or None)
+    objects = cluster.list(wanted.kind, wanted.namespace or None)
     # An owner is in the namespace of the object that it owns, or has no namespace.
-    return {(wanted.namespace, name): uid_of(obj) for obj in found for name in _known_by(wanted.kind, obj)}
+    return {(wanted.namespace, name): uid_of(obj) for obj in objects for name in _known_by(wanted.kind, obj)}
 
 
 def _known_by(kind: str, obj: Object) -> tuple[str, ...]:

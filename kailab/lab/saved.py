@@ -60,8 +60,7 @@ def read(path: Path) -> LabFile:
     """Raises StateError if there is no such file, or it is damaged."""
     state = read_state(path)
     try:
-        # Files of earlier versions have another section for the lab of a real cluster.
-        lab = decoding.convert(state["live"] if "live" in state else state["lab"], SavedLab)
+        lab = decoding.convert(state["lab"], SavedLab)
         lab.spec.under_test  # noqa: B018  (there is such a scheduler)
     except (KeyError, ValueError, msgspec.MsgspecError, InputError) as error:
         raise damaged(path, error) from error

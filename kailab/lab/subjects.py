@@ -54,13 +54,13 @@ class Subject:
 
     def _repr_html_(self) -> str:
         """For notebooks: its amounts if it is a queue, and its pods."""
-        from kailab.lab import html
+        from kailab.lab import frames
 
         picture = self.lab.picture()
         self.look_up(picture)
         shares = picture.shares
         own = type(shares)({self.name: shares[self.name]}) if self.kind == "queue" and self.name in shares else None
-        return html.subject(self.title, self.pods(picture), own)
+        return frames.subject_as_html(self.title, self.pods(picture), own)
 
     def pods(self, picture: Picture) -> list[PodRow]:
         """Its pods that exist now, finished ones too."""
@@ -86,12 +86,9 @@ def queue(lab: OpenLab, name: str) -> Subject:
         own = row.queue
         return own == name or name in picture.lines.get(own, ())
 
-    return Subject(lab, "queue", name, belongs, names=lambda picture: queue_names(lab, picture))
-
-
-def queue_names(lab: OpenLab, picture: Picture) -> set[str]:
-    """Queues that exist or existed."""
-    return set(picture.shares.queues) | lab.seen_names.of("Queue")
+    return Subject(
+        lab, "queue", name, belongs, names=lambda picture: set(picture.shares.queues) | lab.seen_names.of("Queue")
+    )
 
 
 def app(lab: OpenLab, name: str) -> Subject:

@@ -42,14 +42,14 @@ class Cron:
 
     def after(self, when: float, zone: tzinfo = UTC) -> float | None:
         """The first time after ``when``, in seconds since the epoch, on the clocks of a zone; None if there is none in 50 years."""
-        found = next(self._moments(date(when, zone)), None)
-        return None if found is None else found.timestamp()
+        moment = next(self._moments(date(when, zone)), None)
+        return None if moment is None else moment.timestamp()
 
     def latest(self, now: float, zone: tzinfo = UTC) -> float:
         """The last time at or before ``now``, in seconds since the epoch, on the clocks of a zone."""
-        found = self._at_or_before(date(now, zone))
-        assert found is not None
-        return found.timestamp()
+        moment = self._at_or_before(date(now, zone))
+        assert moment is not None
+        return moment.timestamp()
 
     def _at_or_before(self, when: datetime) -> datetime | None:
         # Backwards, cronsim returns only earlier times, so the search for "at or before" starts at the next whole minute.

@@ -296,9 +296,9 @@ class _Parser:
         return self._tokens[self._at - 1][1]
 
     def _expect(self, sign: str) -> None:
-        found = self._next()
-        if found != sign:
-            raise self._unknown(found)
+        token = self._next()
+        if token != sign:
+            raise self._unknown(token)
 
     def _is_next(self, sign: str) -> bool:
         if self._kind() == "sign" and self._peek() == sign:

@@ -173,13 +173,13 @@ def kinds_generation() -> int:
 def part(key: str, name: str) -> Any:
     """Return a part of a kind (see ``kailab.model.kind``), or None if the kind is unknown or has no such part. Raises InputError if it
     can't be imported."""
-    found = _KINDS.parts.get((key, name), _UNASKED)
-    if found is _UNASKED:
+    value = _KINDS.parts.get((key, name), _UNASKED)
+    if value is _UNASKED:
         kind = KINDS.get(key)
-        found = resolve_part(kind, name) if kind is not None else None
+        value = resolve_part(kind, name) if kind is not None else None
         if kind is not None:
-            _KINDS.parts[key, name] = found
-    return found
+            _KINDS.parts[key, name] = value
+    return value
 
 
 def immutable_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -220,8 +220,8 @@ def key_of(api_version: str, kind: str) -> str:
 def kind_key(obj: Mapping[str, Any]) -> str:
     """The kind key of an object (a mapping with ``apiVersion`` and ``kind``)."""
     # The fast path, which nearly always succeeds. If the list is not loaded yet, ``key_of`` loads it.
-    found = _KINDS.by_api_version.get((obj["apiVersion"], obj["kind"]))
-    return found or key_of(obj["apiVersion"], obj["kind"])
+    known = _KINDS.by_api_version.get((obj["apiVersion"], obj["kind"]))
+    return known or key_of(obj["apiVersion"], obj["kind"])
 
 
 def is_namespaced(key: str, obj: Mapping[str, Any] | None = None) -> bool:
@@ -297,10 +297,10 @@ def register_installed() -> None:
 
 def kinds_of(extension: extensions.Extension) -> tuple[Kind, ...]:
     """Return the kinds that an entry point names. Raises ExtensionError."""
-    found = extension.load()
-    kinds = (found,) if isinstance(found, Kind) else tuple(found) if isinstance(found, list | tuple) else ()
+    loaded = extension.load()
+    kinds = (loaded,) if isinstance(loaded, Kind) else tuple(loaded) if isinstance(loaded, list | tuple) else ()
     if not kinds or not all(isinstance(kind, Kind) for kind in kinds):
-        raise ExtensionError(f"{extension.title}: {found!r:.80} is no kailab.model.kind.Kind, nor a list of them")
+        raise ExtensionError(f"{extension.title}: {loaded!r:.80} is no kailab.model.kind.Kind, nor a list of them")
     return kinds
 
 

@@ -185,10 +185,10 @@ class _Loading:
         self.seen: dict[tuple[str, str, str], Manifest] = {}
 
     def take(self, text: str, file: str) -> None:
-        found = False
+        has_documents = False
         try:
             for value, lines in yamltext.read_documents(text, file):
-                found = True
+                has_documents = True
                 self.flatten(value, lines, file)
                 if len(self.errors) >= MOST_ERRORS:
                     self.errors.append(InputError(f"{MOST_ERRORS} errors; the rest was not read", Where(file=file)))
@@ -196,7 +196,7 @@ class _Loading:
         except InputError as error:
             self.errors.append(error)
             return
-        if not found:
+        if not has_documents:
             self.notices.append(Notice("holds no objects", Where(file=file)))
 
     def flatten(self, value: Any, lines: Any, file: str) -> None:

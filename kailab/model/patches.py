@@ -208,12 +208,12 @@ def _list(value: Any, where: str) -> list[Any]:
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
     """The JSON merge patch from one object to another."""
-    found: Object = {key: None for key in before if key not in after}
+    patch: Object = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
         if isinstance(old, dict) and isinstance(value, dict):
             if inner := difference(old, value):
-                found[key] = inner
+                patch[key] = inner
         elif key not in before or type(old) is not type(value) or old != value:
-            found[key] = value
-    return found
+            patch[key] = value
+    return patch

@@ -62,14 +62,14 @@ class Prices:
 
     def of(self, model: str) -> GpuPrice:
         """The price of a model ("" is a GPU of unknown model). Raises InputError if the file has none."""
-        found = self.gpus.get(model, self.other)
-        if found is None:
+        price = self.gpus.get(model, self.other)
+        if price is None:
             told = repr(model) if model else "GPUs without a model"
             known = ", ".join(sorted(self.gpus))
             raise InputError(
                 f"no price for {told}; there are: {known}; give one, or `other`", Where(file=self.file, field="gpus")
             )
-        return found
+        return price
 
     def check(self, models: Iterable[str]) -> None:
         """Raise InputErrors, one for each of these models without a price."""
@@ -91,12 +91,12 @@ def load_prices(path: str | Path) -> Prices:
 def read_prices(text: str, file: str = "<text>") -> Prices:
     """Read prices from YAML text; ``file`` names it in errors."""
     value, lines = yamltext.read_document(text, file, "one list of prices")
-    found = list(find_schema_faults(value, read_schema(SCHEMA)))
-    if not found and "gpus" not in value and "other" not in value:
-        found = [SchemaFault("gpus", "is required, or `other`: a file of prices without a price")]
-    if found:
-        places = [Where(file=file, line=line_of(lines, path), object="Prices", field=path) for path, _ in found]
-        raise InputErrors.of([InputError(fault.message, place) for fault, place in zip(found, places, strict=True)])
+    faults = list(find_schema_faults(value, read_schema(SCHEMA)))
+    if not faults and "gpus" not in value and "other" not in value:
+        faults = [SchemaFault("gpus", "is required, or `other`: a file of prices without a price")]
+    if faults:
+        places = [Where(file=file, line=line_of(lines, path), object="Prices", field=path) for path, _ in faults]
+        raise InputErrors.of([InputError(fault.message, place) for fault, place in zip(faults, places, strict=True)])
     return Prices(
         gpus={str(model): _gpu(price) for model, price in value.get("gpus", {}).items()},
         other=_gpu(value["other"]) if "other" in value else None,

@@ -56,9 +56,9 @@ def open_file(path: Path, mode: str) -> IO[Any]:
 
 def make_private(file: int) -> None:
     """Make an open file private, by its descriptor, if it is a regular file of this user. Raises OSError."""
-    found = os.fstat(file)
-    own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-    if own and stat.S_IMODE(found.st_mode) != FILE_MODE:
+    status = os.fstat(file)
+    own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+    if own and stat.S_IMODE(status.st_mode) != FILE_MODE:
         os.fchmod(file, FILE_MODE)
 
 

@@ -155,10 +155,13 @@ def read_schema_file(file: Path, schema: Path, expected: str, further: Faults) -
     """Read a YAML file and check it against a schema. ``expected`` describes its content in messages. ``further`` finds faults of a document
     that satisfies the schema, given its folder. Raises InputError, or InputErrors with every fault."""
     value, lines = yamltext.read_document(read_text(file), str(file), expected)
-    found = list(find_schema_faults(value, read_schema(schema))) or list(further(value, file.parent))
-    if found:
+    faults = list(find_schema_faults(value, read_schema(schema))) or list(further(value, file.parent))
+    if faults:
         raise InputErrors.of(
-            [InputError(fault.message, Where(str(file), line_of(lines, fault.path), "", fault.path)) for fault in found]
+            [
+                InputError(fault.message, Where(str(file), line_of(lines, fault.path), "", fault.path))
+                for fault in faults
+            ]
         )
     return value
 

@@ -6,7 +6,7 @@ allure is taken from ``sys.modules``: importing it takes longer than a whole lab
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -78,7 +78,9 @@ class AllureSteps(Observer):
 def attach_evidence(folder: Path) -> None:
     """Attach files of a test's evidence folder to the test, which is allure's current item after its fixtures were torn down."""
     allure = sys.modules["allure"]
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and _is_attached(path)):
+    for path in sorted(
+        path for path in folder.rglob("*") if path.is_file() and (path.name in SHOWN or path.parent.name == "manifests")
+    ):
         kind = SHOWN.get(path.name, "application/yaml")
         name = path.relative_to(folder).as_posix()
         allure.attach(path.read_bytes(), name=name, attachment_type=kind, extension=path.suffix.lstrip("."))
@@ -106,21 +108,13 @@ def write_environment(config: pytest.Config, facts: Mapping[str, str]) -> None:
         path.write_text("".join(f"{name}={text}\n" for name, text in facts.items()), encoding="utf-8")
 
 
-def _is_attached(path: Path) -> bool:
-    return path.name in SHOWN or path.parent.name == "manifests"
-
-
 def _title(folder: Path) -> str:
     """The title of the README beside a test; empty without one."""
     try:
         lines: Iterable[str] = (folder / "README.md").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return ""
-    return next(_headings(lines), "")
-
-
-def _headings(lines: Iterable[str]) -> Iterator[str]:
-    return (line.removeprefix("# ").strip() for line in lines if line.startswith("# "))
+    return next((line.removeprefix("# ").strip() for line in lines if line.startswith("# ")), "")
 
 
 def _first_sentence(text: str | None) -> str:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from kailab.cluster.protocol import Object
 from kailab.evidence.entries import GroupWaits, LabFacts
 from kailab.evidence.history import LabHistory, WorkloadIndex
-from kailab.evidence.scrubbing import Scrubber
+from kailab.evidence.sanitizing import Scrubber
 from kailab.evidence.store import TestEvidence
 from kailab.report.columns import GroupColumns, NodeColumns, PodColumns, QueueColumns, UndoLog
 from kailab.report.moments import (

@@ -27,7 +27,7 @@ from kailab.evidence.entries import (
     PodRow,
     QueueRow,
 )
-from kailab.evidence.scrubbing import Scrubber
+from kailab.evidence.sanitizing import Scrubber
 from kailab.report.columns import GroupColumns, NodeColumns, PodColumns, PodState, QueueColumns, UndoLog
 from kailab.report.page_data import NONE, STATE_OF_STATUS, DecisionForm, EvictionForm, MomentForm, WaitForm
 from kailab.report.racks import RackMap

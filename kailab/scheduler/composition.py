@@ -15,8 +15,8 @@ from kailab.grouping import GroupingConfig, PodGrouper
 from kailab.grouping.stray_pods import StrayPods
 from kailab.model.kinds import register_installed
 from kailab.model.labels import SCHEDULER_NAME
+from kailab.scheduler.binding import Preparation
 from kailab.scheduler.binding.claim_allocation import ClaimAllocator
-from kailab.scheduler.binding.preparation import Preparation
 from kailab.scheduler.binding.reservation_pods import ReservationPods
 from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.observers import Observer

@@ -20,8 +20,8 @@ from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.errors import PolicyError
 from kailab.model.labels import SCHEDULER_NAME
 from kailab.policies.catalogue import SHIPPED
+from kailab.scheduler.binding import Preparation
 from kailab.scheduler.binding.execution import DecisionExecutor
-from kailab.scheduler.binding.preparation import Preparation
 from kailab.scheduler.cycle_record import CycleHistory, CycleRecord, name_decisions
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.observers import Observer

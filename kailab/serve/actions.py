@@ -10,10 +10,9 @@ import msgspec
 from kailab.errors import InputError
 from kailab.lab import intake
 from kailab.lab.change import Apply, Change
-from kailab.lab.disruption_budgets import violated_budgets
 from kailab.lab.intake import NamedText
 from kailab.lab.lab import Lab
-from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
+from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain, violated_budgets
 from kailab.lab.wording import some
 from kailab.whatif.fields import deletion_of, patch_of
 

@@ -15,8 +15,7 @@ from kailab.evidence.entries import CheckedExpectation, ClusterState, Decision, 
 from kailab.evidence.history import LabHistory, WorkloadIndex, time_states
 from kailab.evidence.recorder import Recorder, read_event
 from kailab.evidence.recording import EXPECTATION, STEP, Recording
-from kailab.evidence.sanitizing import AFTER, BEFORE, CutCache, ObjectsByFile, RecordCutter, Sanitizer
-from kailab.evidence.scrubbing import Scrubber
+from kailab.evidence.sanitizing import AFTER, BEFORE, CutCache, ObjectsByFile, RecordCutter, Sanitizer, Scrubber
 from kailab.lab.capture import EXERCISE, TEST
 from kailab.report.lab_form import ROW_KINDS, RecordedLab
 from kailab.report.racks import RackMap

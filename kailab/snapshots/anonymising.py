@@ -51,43 +51,13 @@ _NODE_FIELD = "metadata.name"  # in node affinity
 _KNOWN_FILE = Path(__file__).with_name("known_names.txt")
 
 _KEPT = frozenset(
-    [
-        "default",
-        "kube",
-        "system",
-        "public",
-        "node",
-        "lease",
-        "kai",
-        "scheduler",
-        "train",
-        "build",
-        "inference",
-        "preemptible",
-        "priority",
-        "cluster",
-        "critical",
-        "true",
-        "false",
-        "none",
-        "reservation",
-        "resource",
-        "binpack",
-        "spread",
-        "runai",
-        "fraction",
-        "whole",
-        "mixed",
-        "single",
-        "pg",
-        "nvidia",
-        "amd",
-        "gpu",
-        "mig",
-        "kwok",
-        "kailab",
-    ]
-)
+    {
+        "default", "kube", "system", "public", "node", "lease", "kai", "scheduler", "train", "build", "inference",
+        "preemptible", "priority", "cluster", "critical", "true", "false", "none", "reservation", "resource",
+        "binpack", "spread", "runai", "fraction", "whole", "mixed", "single", "pg", "nvidia", "amd", "gpu", "mig",
+        "kwok", "kailab",
+    }
+)  # fmt: skip
 """Words with a meaning: Kubernetes' and KAI's own namespaces and priority classes, and values of labels that are acted upon."""
 
 _NOT_NAMES = frozenset(
@@ -108,19 +78,10 @@ _NOT_NAMES = frozenset(
 
 _AMOUNTS = frozenset(
     {
-        "attributes",
-        "capacity",
-        "allocatable",
-        "requests",
-        "limits",
-        "overhead",
-        "requested",
-        "allocated",
-        "allocatedNonPreemptible",
-        "hard",
-        "resources",
+        "attributes", "capacity", "allocatable", "requests", "limits", "overhead", "requested", "allocated",
+        "allocatedNonPreemptible", "hard", "resources",
     }
-)
+)  # fmt: skip
 """Fields with amounts by resource or attributes of devices: known words in their keys and texts stay."""
 
 _SPOKEN = frozenset({"message"})
@@ -213,23 +174,23 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def anonymise(found: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
+def anonymise(original: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
     """The snapshot with other names. Past decisions and all sentences are left out, because they contain names."""
     names = Names(key)
     walk = _Walk(names)
-    facts = found.facts
-    objects = {kind: [walk.object(obj) for obj in several] for kind, several in found.objects.items()}
+    facts = original.facts
+    objects = {kind: [walk.object(obj) for obj in several] for kind, several in original.objects.items()}
     return structs.replace(
-        found,
+        original,
         facts=LabFacts(
             fleet="cluster", backend=facts.backend, scheduler=names.known(facts.scheduler_kind or facts.scheduler), nodes=facts.nodes,
             gpus=facts.gpus, settings=facts.settings, versions={names.known(name): names.known(version) for name, version in facts.versions.items()}, devices=facts.devices,
         ),
         objects={kind if kind in KINDS else names.known(kind): several for kind, several in objects.items()},
-        node_pool=names.text(found.node_pool),
-        decided=SchedulerDecisions(cycle=found.decided.cycle),
-        counters=ClusterCounters(uids=found.counters.uids),
-        left_out=dict.fromkeys(map(names.known, found.left_out), ""),
+        node_pool=names.text(original.node_pool),
+        decided=SchedulerDecisions(cycle=original.decided.cycle),
+        counters=ClusterCounters(uids=original.counters.uids),
+        left_out=dict.fromkeys(map(names.known, original.left_out), ""),
         notices=(),
         anonymised=True,
     )  # fmt: skip

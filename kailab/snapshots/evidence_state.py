@@ -155,12 +155,12 @@ def _reproduce(evidence: store.TestEvidence, lab: str, facts: LabFacts, cycle: i
             pass
         except KailabError as error:
             raise _Differs(f"a recorded step is refused now: {error}") from None
-        found = recorder.found or taking.of_lab(repeated)
+        snapshot = recorder.found or taking.of_lab(repeated)
     if cycle is not None and recorder.found is None:
         raise InputError(f"{evidence.name} ({lab}) had no cycle {cycle}: the last was {recorder.cycles}")
     _check(evidence, lab, recorder.decided, cycle)
     what = f"the end of {evidence.name}" if cycle is None else f"{evidence.name} as cycle {cycle} begins"
-    return EvidenceSnapshot(found, what)
+    return EvidenceSnapshot(snapshot, what)
 
 
 class _TemplateNames:
@@ -250,7 +250,7 @@ def _end(evidence: store.TestEvidence, lab: str, facts: LabFacts) -> EvidenceSna
         times += created
     taken = max([*times, opened + (steps[-1].t if steps else 0.0)])
     filtered = Sanitizer((), looks, {})
-    found = ClusterSnapshot(
+    snapshot = ClusterSnapshot(
         taken=taken,
         opened=opened,
         facts=facts,
@@ -258,4 +258,4 @@ def _end(evidence: store.TestEvidence, lab: str, facts: LabFacts) -> EvidenceSna
         cut=filtered.cut,
     )
     notice = "the workloads that own the pods are not in the evidence: deleted pods are not replaced"
-    return EvidenceSnapshot(found, f"the end of {evidence.name}", (notice,))
+    return EvidenceSnapshot(snapshot, f"the end of {evidence.name}", (notice,))

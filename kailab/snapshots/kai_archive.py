@@ -87,7 +87,7 @@ def read(path: Path, data: bytes, at: float | None = None) -> Archive:
     settings, pool, settings_notices = _settings(content, str(path))
     notices += settings_notices
     filtered = Sanitizer((), looks, {})
-    objects = {kind: filtered.text.value(found) for kind, found in filtered.before.items()}
+    objects = {kind: filtered.text.value(snapshot) for kind, snapshot in filtered.before.items()}
     nodes, accounts = objects.get("Node", []), GpuAccounts(EmbeddedCluster(), (), {})
     facts = LabFacts(
         fleet=path.stem,
@@ -98,8 +98,10 @@ def read(path: Path, data: bytes, at: float | None = None) -> Archive:
         settings=LabSettings(engine=settings.engine, usage=settings.usage, adopt_default_scheduler=False),
         versions={"kailab": __version__, **_server(content.discovery)},
     )
-    found = ClusterSnapshot(taken=taken, opened=taken, facts=facts, node_pool=pool, objects=objects, cut=filtered.cut)
-    return Archive(found, tuple(notices))
+    snapshot = ClusterSnapshot(
+        taken=taken, opened=taken, facts=facts, node_pool=pool, objects=objects, cut=filtered.cut
+    )
+    return Archive(snapshot, tuple(notices))
 
 
 def _content(data: bytes, place: Where) -> _Content:

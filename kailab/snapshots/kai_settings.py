@@ -34,17 +34,19 @@ class KaiSettings(NamedTuple):
 def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiSettings | None:
     """The settings of the scheduler for ``schedulerName: kai-scheduler``, preferably the one of the default node pool. None if no Deployment
     runs one. Raises InputError for a configuration that can't be read."""
-    found = [
+    candidates = [
         (flags, deployment, container)
         for deployment in looks.get("Deployment", ())
         for container in _containers(deployment)
         if (flags := _flags(container)) is not None and flags.get("scheduler-name", SCHEDULER_NAME) == SCHEDULER_NAME
     ]
-    if not found:
+    if not candidates:
         return None
     # KAI has a scheduler for each shard; the one of the default node pool has no label value.
-    flags, deployment, container = min(found, key=lambda candidate: bool(candidate[0].get("partition-label-value")))
-    others = [candidate[0].get("partition-label-value", "") for candidate in found if candidate[0] is not flags]
+    flags, deployment, container = min(
+        candidates, key=lambda candidate: bool(candidate[0].get("partition-label-value"))
+    )
+    others = [candidate[0].get("partition-label-value", "") for candidate in candidates if candidate[0] is not flags]
     text, notices = _text(cluster, deployment)
     settings = read_settings(text, f"KAI's configuration, of Deployment {name_of(deployment)}")
     if others:
@@ -74,12 +76,8 @@ def with_flags(settings: SchedulerSettings, flags: Mapping[str, Any]) -> Any:
         if flag in flags:
             values[field] = str(flags[flag]).lower() != "false"
     if (grace := flags.get("default-staleness-grace-period")) is not None:
-        values["staleness_grace"] = _seconds(str(grace))
+        values["staleness_grace"] = -1.0 if str(grace).startswith("-") else duration_seconds(str(grace))
     return structs.replace(settings.engine, **values)
-
-
-def _seconds(text: str) -> float:
-    return -1.0 if text.startswith("-") else duration_seconds(text)
 
 
 def _containers(deployment: Object) -> Iterable[Object]:

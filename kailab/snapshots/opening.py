@@ -30,32 +30,30 @@ _DONE = ("Succeeded", "Failed")
 def apply_bind_requests(objects: Mapping[str, list[Object]]) -> tuple[dict[str, list[Object]], int]:
     """Objects without BindRequests, and the number of pods that these bind. A failed request binds nothing, because KAI decides again."""
     requests = {
-        key: request for request in objects.get("BindRequest", ()) if (key := _pod_of(request)) and _is_open(request)
+        key: request
+        for request in objects.get("BindRequest", ())
+        if (key := _pod_of(request)) and status_of(request).get("phase") not in _DONE
     }
-    found = {kind: list(several) for kind, several in objects.items() if kind != "BindRequest"}
+    others = {kind: list(several) for kind, several in objects.items() if kind != "BindRequest"}
     if not requests:
-        return found, 0
+        return others, 0
     count = 0
     pods: list[Object] = []
-    for pod in found.get("Pod", ()):
+    for pod in others.get("Pod", ()):
         meta = metadata_of(pod)
         request = requests.get((meta.get("namespace", ""), meta["name"]))
         if request is not None and not pod["spec"].get("nodeName"):
             pod = _bound(pod, request["spec"])
             count += 1
         pods.append(pod)
-    found["Pod"] = pods
-    return found, count
+    others["Pod"] = pods
+    return others, count
 
 
 def _pod_of(request: Object) -> tuple[str, str] | None:
     spec = request.get("spec") or {}
     name = spec.get("podName")
     return (namespace_of(request), name) if name and spec.get("selectedNode") else None
-
-
-def _is_open(request: Object) -> bool:
-    return status_of(request).get("phase") not in _DONE
 
 
 def _bound(pod: Object, request: Mapping[str, object]) -> Object:
@@ -135,9 +133,9 @@ def read(path: Path, test: str = "", at: str = "") -> OpenedSource:
     if at:
         raise InputError("--at is for evidence and for KAI's archive", Where(file=str(path)))
     if snapshot.is_snapshot(data):
-        found = snapshot.read(path)
-        left_out = (f"{kind} was not taken: {why}" for kind, why in sorted(found.left_out.items()))
-        return OpenedSource(found, "a snapshot", (*found.notices, *left_out))
+        taken = snapshot.read(path)
+        left_out = (f"{kind} was not taken: {why}" for kind, why in sorted(taken.left_out.items()))
+        return OpenedSource(taken, "a snapshot", (*taken.notices, *left_out))
     raise InputError(
         "can't be opened; expected a snapshot (`kailab snapshot take`), the archive of KAI's /get-snapshot, or a "
         "folder of evidence",
@@ -154,13 +152,13 @@ def _moment(at: str) -> float:
         ) from None
 
 
-def lab_of(found: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: AssumedSeconds | None = None) -> Lab:
+def lab_of(source: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: AssumedSeconds | None = None) -> Lab:
     """An embedded lab with all objects of the snapshot, and kailab's scheduler with the settings of the original one. Nothing acts on it
     before it settles. ``assumed``: see ``assuming``."""
     taken: Callable[[Object], Object] = (lambda obj: obj) if assumed is None else assume_run_time(assumed)
-    objects, _ = apply_bind_requests(found.objects)
-    cluster = embedded_from(objects, found.taken, embedded=found.embedded, counters=found.counters, taken=taken)
-    facts = found.facts
+    objects, _ = apply_bind_requests(source.objects)
+    cluster = embedded_from(objects, source.taken, embedded=source.embedded, counters=source.counters, taken=taken)
+    facts = source.facts
     spec = LabSpec(
         fleet=facts.fleet,
         scheduler="kailab",
@@ -168,19 +166,19 @@ def lab_of(found: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: 
         usage=facts.settings.usage,
         adopt_default_scheduler=facts.settings.adopt_default_scheduler,
         devices=facts.devices,
-        opened=min(found.opened, found.taken),
-        node_pool=found.node_pool,
+        opened=min(source.opened, source.taken),
+        node_pool=source.node_pool,
     )
     lab = Lab(EmbeddedVenue(cluster), spec, observers, end=_nothing)
-    decided = found.decided
+    decided = source.decided
     lab.log.cycle, lab.log.evictions, lab.log.last = decided.cycle, list(decided.evictions), decided.last
     return lab
 
 
-def begin(state: Path, found: ClusterSnapshot, assumed: AssumedSeconds | None = None) -> Lab:
+def begin(state: Path, source: ClusterSnapshot, assumed: AssumedSeconds | None = None) -> Lab:
     """As ``lab_of``, and write the lab's file, so that commands can work on it. Raises StateError."""
     recorder = Recorder()
-    lab = lab_of(found, [recorder], assumed)
+    lab = lab_of(source, [recorder], assumed)
     try:
         lab.save(state)
         LabRecord(state).begin(recorder)

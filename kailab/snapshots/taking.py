@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
@@ -85,13 +85,13 @@ def of_lab(lab: Lab, *, partial: bool = False) -> ClusterSnapshot:
     picture = lab.picture()
     log, facts = picture.log, lab_facts(lab)
     looks, left_out = _looks(lab.cluster, partial)
-    found = KaiSettings(SchedulerSettings(engine=lab.config, usage=lab.usage))
+    kai = KaiSettings(SchedulerSettings(engine=lab.config, usage=lab.usage))
     if not BACKENDS[lab.backend].starts_schedulers:
-        found = settings_in(lab.cluster, looks) or found
-        facts = msgspec.structs.replace(facts, settings=_settings(found, facts.settings.adopt_default_scheduler))
+        kai = settings_in(lab.cluster, looks) or kai
+        facts = msgspec.structs.replace(facts, settings=_settings(kai, facts.settings.adopt_default_scheduler))
     decided = SchedulerDecisions(cycle=log.cycle, evictions=list(log.evictions), last=log.last)
     return _snapshot(
-        lab.cluster, facts, looks, left_out, found,
+        lab.cluster, facts, looks, left_out, kai,
         opened=lab.opened, decided=decided, embedded=lab.venue.exclusive,
     )  # fmt: skip
 
@@ -108,24 +108,24 @@ def of_cluster(
     cluster = KubernetesCluster(connection)
     try:
         looks, left_out = _looks(cluster, partial)
-        found = settings_in(cluster, looks) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
+        kai = settings_in(cluster, looks) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
         nodes, accounts = looks.get("Node", []), GpuAccounts(cluster, (), {})
         facts = LabFacts(
             fleet="cluster",
             backend="kubeconfig",
-            scheduler=found.version or "unknown",
-            settings=_settings(found, False),
+            scheduler=kai.version or "unknown",
+            settings=_settings(kai, False),
             versions={"kailab": __version__, "kubernetes": cluster.version},
             nodes=len(nodes),
             gpus=sum(map(accounts.offered, nodes)) // GPU,
         )
-        return _snapshot(cluster, facts, looks, left_out, found, opened=cluster.now())
+        return _snapshot(cluster, facts, looks, left_out, kai, opened=cluster.now())
     finally:
         cluster.close()
 
 
-def _settings(found: KaiSettings, adopt: bool) -> LabSettings:
-    return LabSettings(engine=found.settings.engine, usage=found.settings.usage, adopt_default_scheduler=adopt)
+def _settings(kai: KaiSettings, adopt: bool) -> LabSettings:
+    return LabSettings(engine=kai.settings.engine, usage=kai.settings.usage, adopt_default_scheduler=adopt)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -151,26 +151,26 @@ def _looks(cluster: Cluster, partial: bool) -> tuple[Looks, dict[str, str]]:
 def _look(cluster: Cluster, kind: str, looks: Looks, refused: dict[str, str]) -> None:
     try:
         if kind in NAMES_ONLY and isinstance(cluster, ListsMetadata):
-            found = cluster.list_metadata(kind)
+            objects = cluster.list_metadata(kind)
         else:
-            found = cluster.list(kind)
+            objects = cluster.list(kind)
     except Forbidden as error:
         refused[kind] = str(error)
         return
-    if found:
-        looks[kind] = list(found)
+    if objects:
+        looks[kind] = list(objects)
 
 
 def _owners(looks: Mapping[str, Sequence[Object]]) -> list[str]:
     """Kinds of owners here that kailab does not know."""
-    found: dict[str, None] = {}
+    kinds: dict[str, None] = {}
     for objects in looks.values():
         for obj in objects:
             for owner in owner_references(obj):
                 key = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
                 if key not in KINDS:
-                    found[key] = None
-    return list(found)
+                    kinds[key] = None
+    return list(kinds)
 
 
 # --- the snapshot ---------------------------------------------------------------------------------------------------------
@@ -206,12 +206,10 @@ def _snapshot(
         decided=SchedulerDecisions(
             cycle=decided.cycle,
             evictions=text.entries(decided.evictions),
-            last=_scrubbed(decided.last, text.value),
+            last=None
+            if decided.last is None
+            else decoding.convert(text.value(msgspec.to_builtins(decided.last)), Decisions),
         ),
         cut=filtered.cut,
         left_out={KINDS[kind].resource if kind in KINDS else kind: text.text(why) for kind, why in left_out.items()},
     )
-
-
-def _scrubbed(last: Decisions | None, scrub: Callable[[Any], Any]) -> Decisions | None:
-    return None if last is None else decoding.convert(scrub(msgspec.to_builtins(last)), Decisions)

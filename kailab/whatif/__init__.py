@@ -6,7 +6,7 @@
 The comparison is with a fork that is left alone for the same time.
 
 - ``fields`` (and ``kailab.lab.node_changes``): changes from the words of a command.
-- ``trial``: the forks; ``outcome``: the state of one; ``comparison``: two of them.
+- ``trial``: the forks; ``outcome``: the state of one, and two of them compared.
 - ``simulation``: whether and when new work would run."""
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING
 from kailab.exports import on_demand
 
 if TYPE_CHECKING:
-    from kailab.whatif.comparison import Comparison
-    from kailab.whatif.outcome import Outcome
+    from kailab.whatif.outcome import Comparison, Outcome
     from kailab.whatif.trial import Alternative, WhatIf, what_if
 else:
     __getattr__ = on_demand(
         __name__,
         {
             "Alternative": "trial",
-            "Comparison": "comparison",
+            "Comparison": "outcome",
             "Outcome": "outcome",
             "WhatIf": "trial",
             "what_if": "trial",

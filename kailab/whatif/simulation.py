@@ -14,8 +14,7 @@ from kailab.explain.subject import SubjectRef
 from kailab.lab.answer import Answer, Verdict
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
-from kailab.whatif.comparison import Comparison
-from kailab.whatif.outcome import Outcome, Workload
+from kailab.whatif.outcome import Comparison, Outcome, Workload
 
 if TYPE_CHECKING:
     from kailab.lab.intake import Applied, Source
@@ -51,10 +50,10 @@ class WorkloadForecast:
     @property
     def nodes(self) -> dict[str, int]:
         """Node -> pods, by name."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for _, node in self.places:
-            found[node] = found.get(node, 0) + 1
-        return dict(sorted(found.items()))
+            counts[node] = counts.get(node, 0) + 1
+        return dict(sorted(counts.items()))
 
     def data(self) -> dict[str, Any]:
         answer = self.answer.data() if self.answer else {}
@@ -150,11 +149,11 @@ def _subjects(lab: Lab, applied: Applied) -> list[SubjectRef]:
 def _fates(lab: Lab, subjects: Sequence[SubjectRef], start: float, bound: float) -> tuple[WorkloadForecast, ...]:
     """Let time pass in a settled lab until the last workload runs, or the bound."""
     picture = lab.picture()
-    found: dict[SubjectRef, WorkloadForecast] = {}
+    forecasts: dict[SubjectRef, WorkloadForecast] = {}
     answers: dict[SubjectRef, Answer] = {}
     for subject in subjects:
         if subject.state(lab, picture).runs:
-            found[subject] = _fate(lab, subject, When.NOW, lab.now - start)
+            forecasts[subject] = _fate(lab, subject, When.NOW, lab.now - start)
         else:
             answers[subject] = ask(lab, subject.kind, subject.name, subject.namespace)
     open_ones = [subject for subject, answer in answers.items() if answer.verdict is not Verdict.NEVER]
@@ -163,14 +162,14 @@ def _fates(lab: Lab, subjects: Sequence[SubjectRef], start: float, bound: float)
         for _ in _moments_of_binding(lab, left):
             picture = lab.picture()
             for subject in [subject for subject in open_ones if subject.state(lab, picture).runs]:
-                found[subject] = _fate(lab, subject, When.LATER, lab.now - start, answers[subject])
+                forecasts[subject] = _fate(lab, subject, When.LATER, lab.now - start, answers[subject])
                 open_ones.remove(subject)
             if not open_ones:
                 break
     for subject, answer in answers.items():
-        if subject not in found:
-            found[subject] = _fate(lab, subject, _without_running(answer), None, answer)
-    return tuple(found[subject] for subject in subjects)
+        if subject not in forecasts:
+            forecasts[subject] = _fate(lab, subject, _without_running(answer), None, answer)
+    return tuple(forecasts[subject] for subject in subjects)
 
 
 def _without_running(answer: Answer) -> When:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.lab.change import Advance, Change
 from kailab.lab.redacted_changes import redacted_data
 from kailab.model.times import format_time
-from kailab.whatif.comparison import Comparison
-from kailab.whatif.outcome import Outcome
+from kailab.whatif.outcome import Comparison, Outcome
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab

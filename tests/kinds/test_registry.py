@@ -103,7 +103,7 @@ def test_a_part_that_is_not_where_it_is_said_to_be(place: str) -> None:
 @pytest.mark.parametrize("key", sorted(KINDS))
 def test_every_kind_of_kailabs_own_is_well_formed_and_has_its_parts(key: str) -> None:
     assert check_form(KINDS[key]).key == key
-    for name in ("defaults", "check", "shape", "record", "advice", "controller", "grouping", "columns"):
+    for name in ("defaults", "check", "shape", "advice", "controller", "grouping", "columns"):
         part(key, name)
 
 

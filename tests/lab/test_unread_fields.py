@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kailab.lab.unread_fields import warn_unread_fields
+from kailab.lab.unknown_fields import warn_unread_fields
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import load_texts
 from kailab.model.validation import core

@@ -7,8 +7,8 @@ import pytest
 from kailab.cluster.writes import WriteOutcome
 from kailab.errors import Conflict, Unavailable
 from kailab.model.labels import CLAIM_FINALIZER
+from kailab.scheduler.binding import Binding
 from kailab.scheduler.binding.claim_allocation import ClaimAllocator
-from kailab.scheduler.binding.preparation import Binding
 
 V1 = "resource.k8s.io/v1"
 DRIVER = "gpu.nvidia.com"

@@ -215,17 +215,17 @@ class Building:
     def configuration(self) -> Object:
         """The scheduler's configuration file: of the main shard, with kailab's own policies."""
         shard = self.shards.get(MAIN, {"spec": {}})["spec"]
-        found: Object = {}
+        values: Object = {}
         off = {name for name, said in shard.get("actions", {}).items() if not said["enabled"]}
         if off:
-            found["actions"] = ", ".join(name for name in ACTIONS if name not in off)
+            values["actions"] = ", ".join(name for name in ACTIONS if name not in off)
         if placement := shard.get("placementStrategy"):
             arguments = {"gpu": "binpack", "cpu": "binpack", **placement}
             configured = {"nodeplacement": {"arguments": arguments}}
-            found["tiers"] = [{"plugins": [{"name": name, **configured.get(name, {})} for name in DEFAULT_PLUGINS]}]
+            values["tiers"] = [{"plugins": [{"name": name, **configured.get(name, {})} for name in DEFAULT_PLUGINS]}]
         if depth := shard.get("queueDepthPerAction"):
-            found["queueDepthPerAction"] = depth
-        return {**found, **self.config}
+            values["queueDepthPerAction"] = depth
+        return {**values, **self.config}
 
     def pool(self, policy: str) -> str:
         """The shard of a SchedulingPolicy: the main one, or its own if policies place differently."""

@@ -168,11 +168,10 @@ def _evicted_groups(snapshot: MetricsSnapshot) -> Values:
 
 
 def _depth(snapshot: MetricsSnapshot) -> Values:
-    return [((priority,), groups) for priority, groups in sorted(_by_priority(snapshot).items())]
-
-
-def _by_priority(snapshot: MetricsSnapshot) -> Counter[str]:
-    return Counter(waiting.group.priority for waiting in snapshot.waiting)
+    return [
+        ((priority,), groups)
+        for priority, groups in sorted(Counter(waiting.group.priority for waiting in snapshot.waiting).items())
+    ]
 
 
 def _estimate(snapshot: MetricsSnapshot) -> Values:

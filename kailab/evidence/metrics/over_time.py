@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState
 from kailab.engine.snapshot.changes import Changes
 from kailab.engine.snapshot.records import GPU
@@ -254,7 +253,10 @@ class _LabAtMoment:
             else:
                 del self._held[pod]
         if not self._with_cycles:
-            queues = [self._queues.get(row.name) or _queue(row.name, row.parent) for row in state.queues]
+            queues = [
+                self._queues.get(row.name) or {"metadata": {"name": row.name}, "spec": {"parentQueue": row.parent}}
+                for row in state.queues
+            ]
             self._shares = {"gpu": QueueTreeShares.observed(queues, state.pods)}
             groups = {row.name for row in state.podgroups}
             for deleted in self._tally.evicted.keys() - groups:
@@ -294,10 +296,6 @@ def _groups(history: LabHistory) -> dict[str, MetricGroup]:
         for row in state.podgroups:
             groups[row.name] = MetricGroup(row.name, row.queue, row.priority_class, row.min_member or 1)
     return groups
-
-
-def _queue(name: str, parent: str) -> Object:
-    return {"metadata": {"name": name}, "spec": {"parentQueue": parent}}
 
 
 def encode_series(recording: Recording) -> bytes:

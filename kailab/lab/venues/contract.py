@@ -156,9 +156,11 @@ class Provider(Protocol):
 
     def lacking(self) -> str | None:
         """Why the backend can't be used here; None: a quick look finds no reason."""
+        return None
 
     def completed(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options with the defaults that ``open`` would take from the environment, to compare a lab that is up with a new request."""
+        return dict(options)
 
     def open(self, request: Request) -> Venue:
         """Open a new, empty venue. If it fails nothing is left. Raises KailabError."""

@@ -12,7 +12,7 @@ from msgspec import structs
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.storage.state_file import write_state
 from kailab.errors import InputError
-from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
+from kailab.lab.venues.contract import Place, Provider, Request, RunningProcess, Tell
 from kailab.lab.wording import count
 from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import Decider, SchedulerUnderTest
@@ -99,13 +99,7 @@ class EmbeddedVenue:
     close = leave
 
 
-class EmbeddedProvider:
-    def lacking(self) -> str | None:
-        return None
-
-    def completed(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(options)
-
+class EmbeddedProvider(Provider):
     def open(self, request: Request) -> EmbeddedVenue:
         return EmbeddedVenue(EmbeddedCluster())
 

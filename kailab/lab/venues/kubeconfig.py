@@ -14,7 +14,7 @@ import msgspec
 
 from kailab.cluster.kubernetes import Connection
 from kailab.errors import StateError
-from kailab.lab.venues.contract import Place, Request
+from kailab.lab.venues.contract import Place, Provider, Request
 from kailab.lab.venues.kubernetes import KubernetesVenue, new_mark
 from kailab.undertest.registry import make_scheduler
 from kailab.undertest.running import InstalledSchedulers
@@ -50,10 +50,7 @@ class ForeignCluster:
         raise StateError("no scheduler can be started in a cluster that is somebody else's")
 
 
-class KubeconfigProvider:
-    def lacking(self) -> str | None:
-        return None
-
+class KubeconfigProvider(Provider):
     def completed(self, options: Mapping[str, Any]) -> dict[str, Any]:
         return {**options, "kubeconfig": kubeconfig_of(options.get("kubeconfig"))}
 

@@ -83,14 +83,14 @@ def clear_lab(
     objects themselves. Raises ConnectError for objects that do not go."""
     makers = (*makers, *_MAKERS)
     looked_at = [kind for kind in (kinds if kinds is not None else _all_kinds(cluster)) if kind not in keep]
-    found = [
+    marked = [
         (kind, obj)
         for kind in looked_at
         if kind != "Event" and not _is_last(kind)
         for obj in cluster.list(kind, labels={MARK: mark})
     ]
-    gone = {uid_of(obj) for _, obj in found}
-    _delete(cluster, found)
+    gone = {uid_of(obj) for _, obj in marked}
+    _delete(cluster, marked)
     nodes = {name_of(node) for node in cluster.list("Node", labels={MARK: mark})}
 
     def left() -> list[str]:
@@ -136,9 +136,9 @@ def _dependents(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: se
     return result
 
 
-def _delete(cluster: KubernetesCluster, found: Found) -> None:
+def _delete(cluster: KubernetesCluster, objects: Found) -> None:
     writes = []
-    for kind, obj in found:
+    for kind, obj in objects:
         grace = 0.0 if kind == "Pod" else None
         if kind != "Pod" and is_terminating(obj):
             continue
@@ -309,8 +309,8 @@ class KubernetesVenue:
 
     def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
         """Versions of the API server and, if they are ours, of etcd, KWOK and a scheduler under test that is not kailab's."""
-        found = {"kubernetes": self.cluster.version, "scheduler": scheduler.version(live=True)}
-        return found if self._deciding is None else {**found, **self._deciding.versions(scheduler)}
+        known = {"kubernetes": self.cluster.version, "scheduler": scheduler.version(live=True)}
+        return known if self._deciding is None else {**known, **self._deciding.versions(scheduler)}
 
     # --- it is at work -----------------------------------------------------------------------------------------------
 

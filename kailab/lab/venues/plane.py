@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.controlplane import ControlPlane, take_down
 from kailab.cluster.kubernetes import Connection
@@ -21,7 +21,7 @@ from kailab.errors import ConnectError, InputError, StateError
 from kailab.evidence.decision_file import SchedulerDecisions, read_decisions
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import open_venue
-from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
+from kailab.lab.venues.contract import Place, Provider, Request, RunningProcess, Tell
 from kailab.lab.venues.kubernetes import KubernetesVenue, new_mark
 from kailab.lab.venues.reaper import Reaper
 from kailab.model.objects import name_of
@@ -38,21 +38,26 @@ if TYPE_CHECKING:
     from kailab.fleet import Fleet
 
 
-class Planes(Protocol):
-    """The planes of a backend."""
+class Planes:
+    """The planes of a backend: control planes, or those of a subclass with another ``plane`` and ``remove``."""
+
+    plane: Any = ControlPlane
 
     def check(self) -> None:
         """Called before programs are downloaded or built, which may take long. Raises KailabError if no plane can be started here."""
 
-    def up(self, folder: Path, programs: ComponentSet, tell: Tell) -> ControlPlane: ...
+    def up(self, folder: Path, programs: ComponentSet, tell: Tell) -> Any:
+        return self.plane.up(folder, components=programs, tell=tell)
 
-    def attach(self, folder: Path) -> ControlPlane:
+    def attach(self, folder: Path) -> Any:
         """Raises StateError if there is no plane, or it is incomplete."""
+        return self.plane.attach(folder)
 
     def remove(self, folder: Path) -> None:
         """Remove a plane in any state. Raises StateError."""
+        take_down(folder)
 
-    def check_nodes(self, plane: ControlPlane, names: Collection[str]) -> None:
+    def check_nodes(self, plane: Any, names: Set[str]) -> None:
         """Raises InputError for names that nodes of a fleet can't have there."""
 
 
@@ -139,18 +144,12 @@ class PlaneVenue(KubernetesVenue):
                 self._reaper.close()
 
 
-class PlaneProvider:
+class PlaneProvider(Provider):
     """The provider of a backend that starts planes. ``backend``: its name."""
 
     def __init__(self, backend: str, planes: Planes) -> None:
         self._backend = backend
         self._planes = planes
-
-    def lacking(self) -> str | None:
-        return None
-
-    def completed(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(options)
 
     def open(self, request: Request) -> PlaneVenue:
         """Understands ``components`` (the folder of the programs), ``kubernetes`` (their version), ``operators`` (names of those that run
@@ -164,7 +163,11 @@ class PlaneProvider:
             if name != request.scheduler.kind and any(options.get(own.option) for own in kind.own):
                 choose_scheduler(name, options).check_options()
         self._planes.check()
-        programs = _programs(options.get("components"), options.get("kubernetes"), request.get, request.tell)
+        programs = (
+            get_components(options.get("kubernetes"), options.get("components"), tell=request.tell)
+            if request.get
+            else find_components(options.get("kubernetes"), options.get("components"))
+        )
         if request.folder is not None:
             request.record(Place(backend=self._backend, folder=str(request.folder)))
             return self._open(request.folder, programs, options, request.tell)
@@ -235,10 +238,6 @@ def _operators(options: Mapping[str, Any]) -> tuple[str, ...]:
     return () if names is None else choose_operators(names)
 
 
-def _programs(folder: Path | None, kubernetes: str | None, get: bool, tell: Tell) -> ComponentSet:
-    return get_components(kubernetes, folder, tell=tell) if get else find_components(kubernetes, folder)
-
-
 def open_plane(backend: str, **how: Any) -> PlaneVenue:
     """See ``open_venue``. Raises InputError for a backend without processes of ours."""
     venue = open_venue(backend, **how)
@@ -248,23 +247,6 @@ def open_plane(backend: str, **how: Any) -> PlaneVenue:
     return venue
 
 
-class ControlPlanes:
-    def check(self) -> None:
-        """Nothing but the programs is needed."""
-
-    def up(self, folder: Path, programs: ComponentSet, tell: Tell) -> ControlPlane:
-        return ControlPlane.up(folder, programs, tell=tell)
-
-    def attach(self, folder: Path) -> ControlPlane:
-        return ControlPlane.attach(folder)
-
-    def remove(self, folder: Path) -> None:
-        take_down(folder)
-
-    def check_nodes(self, plane: ControlPlane, names: Collection[str]) -> None:
-        """All names are allowed."""
-
-
 class ControlPlaneProvider(PlaneProvider):
     def __init__(self) -> None:
-        super().__init__("controlplane", ControlPlanes())
+        super().__init__("controlplane", Planes())

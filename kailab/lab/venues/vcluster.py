@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from kailab.cluster.vcluster import HostCluster, VclusterPlane, find_tools, take
 from kailab.errors import InputError
 from kailab.lab.venues.contract import Request, Tell
 from kailab.lab.venues.kubeconfig import kubeconfig_of
-from kailab.lab.venues.plane import PlaneProvider, PlaneVenue
+from kailab.lab.venues.plane import PlaneProvider, Planes, PlaneVenue
 from kailab.lab.wording import some
 
 if TYPE_CHECKING:
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 BACKEND = "vcluster"
 
 
-class Vclusters:
+class Vclusters(Planes):
     """``host`` None: existing clusters are only attached to and taken down; each knows its host."""
+
+    plane = VclusterPlane
 
     def __init__(self, host: HostCluster | None = None) -> None:
         self._host = host
@@ -35,13 +37,10 @@ class Vclusters:
     def up(self, folder: Path, programs: ComponentSet, tell: Tell) -> Any:
         return VclusterPlane.up(folder, host=self._of_host(), components=programs, tell=tell)
 
-    def attach(self, folder: Path) -> Any:
-        return VclusterPlane.attach(folder)
-
     def remove(self, folder: Path) -> None:
         take_down(folder)
 
-    def check_nodes(self, plane: Any, names: Collection[str]) -> None:
+    def check_nodes(self, plane: Any, names: Set[str]) -> None:
         """VCluster treats a node with the name of a host's node as that node, and deletes it as soon as no pod is on it."""
         if taken := sorted(names & plane.host_nodes()):
             raise InputError(

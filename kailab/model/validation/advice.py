@@ -91,15 +91,15 @@ def _descriptions(obj: dict[str, Any], path: str = "") -> Iterator[tuple[str, di
 def _faults_of(pod: dict[str, Any]) -> list[Fault]:
     """Faults that prevent reading a value as a pod or pod template."""
     meta, spec = _template_shapes()
-    found = meta(pod) or []
+    faults = meta(pod) or []
     said = content_key(pod["spec"])
     if said not in _sound:
-        found += spec(pod) or ()
-        if said is not None and not found:
+        faults += spec(pod) or ()
+        if said is not None and not faults:
             if len(_sound) >= _MOST_KNOWN:
                 _sound.clear()
             _sound.add(said)
-    return found
+    return faults
 
 
 @cache

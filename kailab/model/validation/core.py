@@ -98,8 +98,8 @@ class OperatorDefinition(NamedTuple):
 
 def operator_definition(api_version: str, kind: str) -> OperatorDefinition | None:
     """None if the kind or its version is not in the table."""
-    found = _operators_table()["kinds"].get(f"{api_version} {kind}")
-    return OperatorDefinition(*found) if found else None
+    entry = _operators_table()["kinds"].get(f"{api_version} {kind}")
+    return OperatorDefinition(*entry) if entry else None
 
 
 def operator_field_types(type: str) -> dict[str, str]:

@@ -131,8 +131,8 @@ def filled(check: Check) -> Check:
     """A text or list that must not be empty."""
 
     def also(value: Any) -> list[Fault] | None:
-        found = check(value)
-        return found if found is not None or value else [Fault("", "must not be empty")]
+        faults = check(value)
+        return faults if faults is not None or value else [Fault("", "must not be empty")]
 
     return also
 
@@ -144,12 +144,12 @@ def items(of: Check) -> Check:
         if type(value) is not list:
             return _wrong(value, "a list")
         # The list is created at the first fault, because most objects have none and every field passes through here.
-        found: list[Fault] | None = None
+        faults: list[Fault] | None = None
         for index, item in enumerate(value):
             inner = of(item)
             if inner is not None:
-                found = _below(found, f"[{index}]", inner)
-        return found
+                faults = _below(faults, f"[{index}]", inner)
+        return faults
 
     return check
 
@@ -160,9 +160,9 @@ def named(of: Check, key: str = "name") -> Check:
 
     def check(value: Any) -> list[Fault] | None:
         # Names are compared only if every item is a mapping.
-        found = each(value)
-        if found is not None:
-            return found
+        faults = each(value)
+        if faults is not None:
+            return faults
         seen: set[Any] = set()
         for index, item in enumerate(value):
             name = item.get(key)
@@ -180,12 +180,12 @@ def table(of: Check) -> Check:
     def check(value: Any) -> list[Fault] | None:
         if type(value) is not dict:
             return _wrong(value, "a mapping")
-        found: list[Fault] | None = None
+        faults: list[Fault] | None = None
         for name, item in value.items():
             inner = of(item) if item is not None else None
             if inner is not None:
-                found = _below(found, f"[{name:.80}]", inner)
-        return found
+                faults = _below(faults, f"[{name:.80}]", inner)
+        return faults
 
     return check
 
@@ -197,17 +197,17 @@ def record(fields: Mapping[str, Check], required: tuple[str, ...] = ()) -> Check
     def check(value: Any) -> list[Fault] | None:
         if type(value) is not dict:
             return _wrong(value, "a mapping")
-        found: list[Fault] | None = None
+        faults: list[Fault] | None = None
         for name, item in value.items():
             of = known.get(name)
             if of is not None and item is not None:
                 inner = of(item)
                 if inner is not None:
-                    found = _below(found, name, inner)
+                    faults = _below(faults, name, inner)
         for name in required:
             if value.get(name) is None:
-                found = _below(found, name, [Fault("", "is required")])
-        return found
+                faults = _below(faults, name, [Fault("", "is required")])
+        return faults
 
     return check
 
@@ -221,8 +221,8 @@ def both(first: Check, second: Check) -> Check:
     """The faults of the second check, if the first finds none."""
 
     def check(value: Any) -> list[Fault] | None:
-        found = first(value)
-        return second(value) if found is None else found
+        faults = first(value)
+        return second(value) if faults is None else faults
 
     return check
 
@@ -248,13 +248,13 @@ def _wrong(value: Any, expected: str) -> list[Fault]:
     return [Fault("", f"{shown(value)} is not valid; expected {expected}")]
 
 
-def _below(found: list[Fault] | None, step: str, inner: list[Fault]) -> list[Fault]:
+def _below(faults: list[Fault] | None, step: str, inner: list[Fault]) -> list[Fault]:
     """Append the faults of a nested value, with its step in front of their paths."""
     moved = [
         Fault(f"{step}{path}" if not path or path.startswith("[") else f"{step}.{path}", message)
         for path, message in inner
     ]
-    return moved if found is None else found + moved
+    return moved if faults is None else faults + moved
 
 
 # --- OpenAPI schemas of CustomResourceDefinitions ---------------------------------------------------------------------

@@ -21,7 +21,7 @@ from kailab.engine.working.claims import MOST_HOLDERS
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.labels import CLAIM_FINALIZER
 from kailab.model.objects import is_terminating, metadata_of, name_of, namespace_of, spec_of, status_of, uid_of
-from kailab.scheduler.binding.preparation import Binding
+from kailab.scheduler.binding import Binding
 from kailab.scheduler.reading.claims import DeviceInventory, held_devices, read_device_requests
 
 Key: TypeAlias = tuple[str, str]

@@ -26,8 +26,8 @@ from kailab.errors import ApiError, NotFound, Unavailable
 from kailab.model import labels as names
 from kailab.model.objects import conditions_of, metadata_of, name_of, namespace_of, phase_of
 from kailab.model.times import format_time
+from kailab.scheduler.binding import Binding, Preparation
 from kailab.scheduler.binding.bind_backoff import BindBackoff
-from kailab.scheduler.binding.preparation import Binding, Preparation
 from kailab.scheduler.cycle_record import RefusedDecision
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.reading.numa import PREDICTED, zones_annotation

@@ -23,7 +23,7 @@ from kailab.cluster.writes import CreateWrite, DeleteWrite
 from kailab.errors import AlreadyExists, ApiError, NotFound
 from kailab.model import labels as names
 from kailab.model.objects import is_active, is_ended, is_terminating, labels_of, metadata_of, name_of, node_of
-from kailab.scheduler.binding.preparation import Binding
+from kailab.scheduler.binding import Binding
 from kailab.scheduler.reading.tasks import gpu_groups
 
 APP = "kai-resource-reservation"
@@ -119,7 +119,9 @@ class ReservationPods:
         for group in groups:
             # A pod may have the label of a GPU although its binding failed.
             sharing = [pod for pod in self._sharing.get(group, _NOTHING).values() if node_of(pod)]
-            own = [pod for pod in self._reserving.get(group, _NOTHING).values() if _is_ours(pod)]
+            own = [
+                pod for pod in self._reserving.get(group, _NOTHING).values() if labels_of(pod).get(MANAGED_BY) == OURS
+            ]
             needless = [pod for pod in own if not sharing or is_ended(pod)]
             doomed += [(group, pod) for pod in needless if not is_terminating(pod)]
             # An ended reservation blocks the name until it is deleted, which the watch will report.
@@ -179,7 +181,3 @@ class ReservationPods:
             for group in groups:
                 table.setdefault(group, {})[uid] = pod
             self._dirty.update(dict.fromkeys((*before, *groups)))
-
-
-def _is_ours(pod: Object) -> bool:
-    return labels_of(pod).get(MANAGED_BY) == OURS

@@ -14,7 +14,7 @@ from typing import Any
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.retries import Retries
 from kailab.cluster.writes import PatchWrite, Subresource
-from kailab.engine.decisions import Decisions, Pending, PendingCode, Pipeline, QueueShare, QueueState, TaskFit
+from kailab.engine.decisions import Decisions, Pending, PendingCode, Pipeline, QueueState, TaskFit
 from kailab.engine.snapshot.records import PodGroup, PodSet, Status, SubGroup, Task
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
@@ -136,7 +136,7 @@ def _queue_details(queue: QueueState, pending: Pending) -> dict[str, Any]:
     shares = {"nvidia.com/gpu": queue.gpu, "cpu": queue.cpu, "memory": queue.memory}
 
     def amounts(attribute: str) -> dict[str, str]:
-        return {name: _amount(name, share, attribute) for name, share in shares.items()}
+        return {name: _quantity(name, getattr(share, attribute)) for name, share in shares.items()}
 
     details: dict[str, Any] = {
         "name": queue.name,
@@ -154,10 +154,6 @@ def _queue_details(queue: QueueState, pending: Pending) -> dict[str, Any]:
         details[field][resource] = _quantity(resource, numbers["allocated"])
         details["podGroupRequestedResources"] = {resource: _quantity(resource, numbers["requested"])}
     return details
-
-
-def _amount(resource: str, share: QueueShare, attribute: str) -> str:
-    return _quantity(resource, getattr(share, attribute))
 
 
 def _quantity(resource: str, value: float) -> str:
