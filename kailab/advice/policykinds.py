@@ -1,8 +1,13 @@
-"""Build the objects and the scheduler configuration that a policy document describes."""
+"""Policy kinds in documents about KAI (``kai.nvidia.com``), field by field: the field of KAI that acts this way, or that KAI has none.
+
+KAI itself knows none of these kinds: its quotas are Queues, its settings a SchedulingShard. The table of all fields and the translation of
+manifests by it come last; before it stand the rules of fields and what they yield. Source: KAI's API types and scheduler.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -10,11 +15,11 @@ from typing import Any
 
 from kailab.engine.config import ACTIONS
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
-from kailab.errors import InputError
+from kailab.errors import InputError, InputErrors
 from kailab.model import labels, quantities, times
 from kailab.model.kinds import api_version_of
-from kailab.model.manifests import Manifest, value_at
-from kailab.model.objects import Object
+from kailab.model.manifests import Manifest, Manifests, from_objects, value_at
+from kailab.model.objects import Object, name_of
 from kailab.model.quantities import UNLIMITED
 from kailab.model.queues import RESOURCES, share
 from kailab.model.times import format_duration
@@ -307,12 +312,6 @@ pods_per_day = always_means(
 )
 
 
-expiration = always_means(none("a queue's quota has no end and is not reset"), Given.seconds)
-
-
-condition = always_means(none("what is idle is lent at once, however little; there is no threshold"), Given.text)
-
-
 def preemption_allowed(given: Given, building: Building) -> Meaning:
     name = team(given)
     if given.flag():
@@ -414,15 +413,6 @@ def grace(given: Given, building: Building) -> Meaning:
     return acts_as(f"each pod's own spec.terminationGracePeriodSeconds: {seconds:g}; for all at once kailab has {text}")
 
 
-priority_difference = always_means(
-    none("any higher priority preempts, by however little, within one queue"), Given.number
-)
-
-preempted_class = always_means(
-    always("evicts by the value of the class, not by its name or place in a list"), Given.text
-)
-
-
 def preempted_priority(given: Given, building: Building) -> Meaning:
     value = given.count()
     text = building.priority_class(given.beside("name").text(), value, given)
@@ -442,22 +432,8 @@ def preemptions_per_cycle(given: Given, building: Building) -> Meaning:
     )
 
 
-checkpoint_hooks = switch(
-    acts_as("lifecycle.preStop of the pods' containers, within their grace period: the kubelet runs it, KAI waits"),
-    none("hooks of pods run whenever they have one; take preStop out of the containers"),
-)
-
 algorithm = always_means(
     always("divides by fair share (plugin proportion)"), lambda given: given.one_of(("fair-share",))
-)
-
-update_interval = always_means(
-    always("works shares out anew in each cycle; --schedule-period (1s) says how often one begins"), Given.seconds
-)
-
-weighted = switch(
-    always("lends by Queue spec.resources.*.overQuotaWeight"),
-    acts_as("the same overQuotaWeight in every Queue: there is no switch"),
 )
 
 
@@ -468,11 +444,6 @@ def time_weighted(given: Given, building: Building) -> Meaning:
     return kailab_only(
         f"{text}; KAI's spec.usageDBConfig weighs what queues used before, not how long their work waits"
     )
-
-
-record_interval = always_means(
-    none("metrics are set in each cycle; how often they are read is the ServiceMonitor's interval"), Given.seconds
-)
 
 
 def metrics_endpoint(given: Given, building: Building) -> Meaning:
@@ -497,27 +468,6 @@ def drained_jobs(given: Given, building: Building) -> Meaning:
     return acts_as(f"{text}, of each queue")
 
 
-least_resources = always_means(none("no job is too small; an admission policy can refuse it"))
-
-gang = switch(
-    always("starts the minimum of members of each PodGroup together"),
-    none("there is no switch; a minMember of 1 in each PodGroup is the same"),
-)
-
-fair_share = switch(
-    always("divides by fair share (plugin proportion)"), none("there is no switch; one Queue for all work is the same")
-)
-
-queue_management = switch(always("decides by queues"), none("there is no switch; one Queue for all work is the same"))
-
-total_gpus = always_means(
-    always("counts status.allocatable of the nodes; here the number turns weights into quotas"), Given.number
-)
-
-total_memory = always_means(always("counts status.allocatable of the nodes"), Given.megabytes)
-
-draining_policy = always_means(kailab_only("kailab.jobOrder, as the policy of that name says"), Given.text)
-
 few_nodes = switch(
     _placed("binpack", "where the strategy of this policy says so"),
     _placed("spread", "where the strategy of this policy says so"),
@@ -528,21 +478,11 @@ many_nodes = switch(
     _placed("binpack", "where the strategy of this policy says so"),
 )
 
-node_preference = always_means(
-    none("preferred node affinity is ignored, in a policy and in pods; a required one in the pods counts")
-)
-
-pod_preference = always_means(acts_as("spec.affinity.podAntiAffinity of the pods themselves (plugin podaffinity)"))
 
 most_gpus_of_a_node = always_means(
     none("no bound by node; required pod anti-affinity keeps pods of one app apart"), Given.count
 )
 
-fewest_nodes = always_means(
-    none("no least number of nodes; required pod anti-affinity gives each pod a node"), Given.count
-)
-
-density = always_means(none("binpack has no target: it fills a node as far as work fits"), Given.number)
 
 spread_exclusive = switch(
     _placed("spread", "for whole GPUs and shares alike"), _placed("binpack", "for whole GPUs and shares alike")
@@ -555,9 +495,235 @@ fabric = always_means(
     Given.flag,
 )
 
-memory_strategy = always_means(
-    none("shares of GPUs fit or do not; of several GPUs that fit, gpupack takes the fullest, gpuspread the emptiest"),
-    Given.text,
-)
 
-memory_threshold = always_means(none("a GPU is shared to 100 %; what runs on it is not measured"))
+GROUP = "kai.nvidia.com"
+
+_QUOTA: Mapping[str, FieldRule] = {
+    "namespace": namespace,
+    "guaranteedQuota.gpus": guaranteed_gpus,
+    "guaranteedQuota.memory": guaranteed_memory,
+    "guaranteedQuota.maxPodsPerDay": pods_per_day,
+    "guaranteedQuota.expirationSeconds": always_means(
+        none("a queue's quota has no end and is not reset"), Given.seconds
+    ),
+    "burstQuota.gpus": burst_gpus,
+    "burstQuota.memory": burst_memory,
+    "burstQuota.maxPodsPerDay": pods_per_day,
+    "burstQuota.conditionRequired": always_means(
+        none("what is idle is lent at once, however little; there is no threshold"), Given.text
+    ),
+    "preemptionAllowed": preemption_allowed,
+}
+
+KINDS: Mapping[str, Mapping[str, FieldRule]] = {
+    # [] stands for any index of a list, * for any depth of children.
+    "ResourceQuota": {
+        "hierarchy*.name": hierarchy_name,
+        "hierarchy*.weight": hierarchy_weight,
+        **_QUOTA,
+    },
+    "Quota": _QUOTA,
+    "QueuePolicy": {
+        "scheduling.algorithmName": algorithm,
+        "scheduling.fairShareConfig.updateIntervalSeconds": always_means(
+            always("works shares out anew in each cycle; --schedule-period (1s) says how often one begins"),
+            Given.seconds,
+        ),
+        "scheduling.fairShareConfig.weightedFairnessEnabled": switch(
+            always("lends by Queue spec.resources.*.overQuotaWeight"),
+            acts_as("the same overQuotaWeight in every Queue: there is no switch"),
+        ),
+        "scheduling.fairShareConfig.timeWeightedFairness": time_weighted,
+        "scheduling.fairShareConfig.preemptionEnabled": preemption_enabled,
+    },
+    "SchedulingPolicy": {
+        "strategyName": strategy,
+        "placementStrategy.preferFewNodes": few_nodes,
+        "placementStrategy.preferManyNodes": many_nodes,
+        "placementStrategy.nodeAffinityPreference": always_means(
+            none("preferred node affinity is ignored, in a policy and in pods; a required one in the pods counts")
+        ),
+        "placementStrategy.antiAffinityPreference": always_means(
+            acts_as("spec.affinity.podAntiAffinity of the pods themselves (plugin podaffinity)")
+        ),
+        "placementStrategy.gpuDensityTarget": always_means(
+            none("binpack has no target: it fills a node as far as work fits"), Given.number
+        ),
+        "placementStrategy.spreadExclusiveGPUAcrossNodes": spread_exclusive,
+        "placementStrategy.maxGPUsPerNode": most_gpus_of_a_node,
+        "placementStrategy.minNodeCount": always_means(
+            none("no least number of nodes; required pod anti-affinity gives each pod a node"), Given.count
+        ),
+        "topologyPolicy.strategy": strategy,
+        "topologyPolicy.preferNVLink": fabric,
+        "memoryPolicy.strategy": always_means(
+            none(
+                "shares of GPUs fit or do not; of several GPUs that fit, gpupack takes the fullest, gpuspread the emptiest"
+            ),
+            Given.text,
+        ),
+        "memoryPolicy.memoryThreshold": always_means(none("a GPU is shared to 100 %; what runs on it is not measured")),
+        "multiGPUPolicy.preferSameSwitch": fabric,
+        "multiGPUPolicy.maxGPUsPerNode": most_gpus_of_a_node,
+        "preemption.enabled": preemption_enabled,
+        "preemption.gracePeriod": grace,
+    },
+    "PreemptionPolicy": {
+        "enabled": preemption_enabled,
+        "gracePeriodsSeconds": grace,
+        "targetPriorityDifference": always_means(
+            none("any higher priority preempts, by however little, within one queue"), Given.number
+        ),
+        "preemptionOrder[].name": always_means(
+            always("evicts by the value of the class, not by its name or place in a list"), Given.text
+        ),
+        "preemptionOrder[].priority": preempted_priority,
+        "preemptionOrder[].maxPreemptionsPerCycle": preemptions_per_cycle,
+        "checkpointHooksEnabled": switch(
+            acts_as(
+                "lifecycle.preStop of the pods' containers, within their grace period: the kubelet runs it, KAI waits"
+            ),
+            none("hooks of pods run whenever they have one; take preStop out of the containers"),
+        ),
+    },
+    "QueueMonitor": {
+        "recordMetricsIntervalSeconds": always_means(
+            none("metrics are set in each cycle; how often they are read is the ServiceMonitor's interval"),
+            Given.seconds,
+        ),
+        "metricsEndpoint": metrics_endpoint,
+    },
+    "QueueDrainingPolicy": {
+        "selectionCriteria[].criterion": criterion,
+        "selectionCriteria[].weight": criterion_weight,
+        "maxJobsPerDrainCycle": drained_jobs,
+        "minimumResourcesPerJob": always_means(none("no job is too small; an admission policy can refuse it")),
+    },
+    "KAISchedulerConfig": {
+        "enableGangScheduling": switch(
+            always("starts the minimum of members of each PodGroup together"),
+            none("there is no switch; a minMember of 1 in each PodGroup is the same"),
+        ),
+        "enableFairShare": switch(
+            always("divides by fair share (plugin proportion)"),
+            none("there is no switch; one Queue for all work is the same"),
+        ),
+        "enablePreemption": preemption_enabled,
+        "enableQueueManagement": switch(
+            always("decides by queues"), none("there is no switch; one Queue for all work is the same")
+        ),
+        "clusterResources.totalGpus": always_means(
+            always("counts status.allocatable of the nodes; here the number turns weights into quotas"), Given.number
+        ),
+        "clusterResources.totalMemory": always_means(always("counts status.allocatable of the nodes"), Given.megabytes),
+        "schedulingPolicy": algorithm,
+        "placementStrategy": main_placement,
+        "preemptionEnabled": preemption_enabled,
+        "queueDrainingPolicy": always_means(
+            kailab_only("kailab.jobOrder, as the policy of that name says"), Given.text
+        ),
+    },
+}
+"""Kind -> field below ``spec`` -> its rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedField:
+    """One field of a policy and its meaning."""
+
+    given: Given
+    meaning: Meaning
+
+
+@dataclass(frozen=True)
+class Translation:
+    """``objects``: KAI's, ready to apply. ``configuration``: the scheduler's file, with kailab's own policies. ``passed_over``: manifests of
+    other kinds."""
+
+    fields: list[TranslatedField]
+    objects: list[dict[str, Any]]
+    configuration: dict[str, Any]
+    passed_over: list[Manifest]
+
+
+def translate(manifests: Manifests, gpus: Fraction | None = None) -> Translation:
+    """``gpus``: of the cluster, for weights that are shares of it. Raises InputError(s), also if no manifest has one of these kinds."""
+    ours = [manifest for manifest in manifests if str(manifest.object["apiVersion"]).startswith(f"{GROUP}/")]
+    if not ours:
+        raise InputError(f"nothing to translate; expected kinds of {GROUP}: {', '.join(KINDS)}")
+    errors: list[InputError] = []
+    building = Building()
+    fields: list[TranslatedField] = []
+    try:
+        _read_context(ours, manifests, building, gpus)
+        for given in (field for manifest in ours for field in _fields(manifest)):
+            try:
+                fields.append(TranslatedField(given, _rule(given)(given, building)))
+            except InputError as error:
+                errors.append(error)
+    except InputError as error:
+        errors.append(error)
+    if errors:
+        raise InputErrors.of(list({str(error): error for error in errors}.values()))
+    from_objects(building.objects())  # raises errors that KAI's API server would raise
+    passed = [manifest for manifest in manifests if manifest not in ours]
+    return Translation(fields, building.objects(), building.configuration(), passed)
+
+
+def _read_context(ours: list[Manifest], every: Manifests, building: Building, gpus: Fraction | None) -> None:
+    """Collect values that the rules of other fields need."""
+    building.gpus = gpus
+    building.given_classes = {
+        name_of(manifest.object): manifest.object["value"] for manifest in every if manifest.kind == "PriorityClass"
+    }
+    for manifest in ours:
+        kind = manifest.object.get("kind")
+        if kind not in KINDS:
+            raise InputError(f"is no kind of the documents; expected {', '.join(KINDS)}", manifest.where("kind"))
+        if not isinstance(manifest.object.get("spec"), dict):
+            raise InputError("has no spec", manifest.where("spec"))
+        total = Given(manifest, "spec.clusterResources.totalGpus")
+        if kind == "KAISchedulerConfig" and gpus is None and total.value is not None:
+            building.gpus = total.number()
+        for path in ("spec.strategyName", "spec.topologyPolicy.strategy") if kind == "SchedulingPolicy" else ():
+            given = Given(manifest, path)
+            if given.value is not None and (way := placement_of(given)):
+                building.placements.add(way)
+
+
+def _fields(manifest: Manifest) -> Iterator[Given]:
+    """Every field that has a rule, and every other leaf."""
+    kind = str(manifest.object["kind"])
+
+    def walk(value: Any, path: str) -> Iterator[Given]:
+        whole = _pattern(path) in KINDS[kind]
+        if not whole and isinstance(value, dict) and value:
+            for key, inside in value.items():
+                yield from walk(inside, f"{path}.{key}")
+        elif not whole and isinstance(value, list) and value:
+            for number, inside in enumerate(value):
+                yield from walk(inside, f"{path}[{number}]")
+        else:
+            yield Given(manifest, path)
+
+    for key, value in manifest.object["spec"].items():
+        yield from walk(value, f"spec.{key}")
+
+
+def _rule(given: Given) -> FieldRule:
+    return KINDS[str(given.manifest.object["kind"])].get(_pattern(given.path), _unknown)
+
+
+def _unknown(given: Given, building: Building) -> Meaning:
+    pattern, known = _pattern(given.path), KINDS[str(given.manifest.object["kind"])]
+    if given.value not in (None, {}, []) and any(
+        text.startswith((f"{pattern}.", f"{pattern}[", f"{pattern}*")) for text in known
+    ):
+        raise given.refuse("what it holds field by field, as the documents write it")
+    return none("the documents do not explain it either")
+
+
+def _pattern(path: str) -> str:
+    """``spec.hierarchy[0].children[1].name`` is ``hierarchy*.name``."""
+    plain = re.sub(r"\[\d+\]", "[]", path.removeprefix("spec."))
+    return re.sub(r"^hierarchy\[\](\.children\[\])*", "hierarchy*", plain)
