@@ -6,7 +6,7 @@
         print(lab.explain_queue("team-a"))
 
 ``Lab`` has the public methods. Longer ones call functions and objects of the modules beside this one: ``operations`` (apply, delete,
-scale, patch), ``activity`` (reported steps), ``pictures`` (the state as tables and explanations see it), ``settle`` (time),
+scale, patch), ``pictures`` (the state as tables and explanations see it), ``settle`` (time),
 ``subjects`` (what expectations are about), ``cluster_copies`` (forks) and ``frames``. They know a lab as ``open_lab.OpenLab``.
 
 With ``scheduler="kube-scheduler"`` the same manifests run under the baseline: ``schedulerName: kai-scheduler``
@@ -30,8 +30,8 @@ from kailab.errors import InputError, NotFound
 from kailab.evidence.decision_log import DecisionLog, NameIndex
 from kailab.evidence.entries import ClusterState
 from kailab.lab import saved, subjects
-from kailab.lab.activity import LabActivity
 from kailab.lab.garbage import collect_regularly, collector_off
+from kailab.lab.open_lab import LabActivity
 from kailab.lab.picture import Picture
 from kailab.lab.pictures import LabPictures, parts_to_save
 from kailab.lab.saved import LabFile, SavedLab

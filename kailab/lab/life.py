@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,52 +74,46 @@ def begin(
         options=options_of_cluster(options),
         devices=bool(options.get("devices")),
     )
+    with _ended_if_it_fails(state):
+
+        def record(place: Place) -> None:
+            # If this process is killed later, the file tells how to find the cluster.
+            make_folder(state.parent)
+            saved.write(state, saved.SavedLab(**structs.asdict(spec), place=place, starting=True))
+
+        folder = (state.parent / backend).absolute()
+        given = {name: options.get(name) for name in _OF_THE_CLUSTER}
+        venue = open_venue(backend, scheduler=scheduler, folder=folder, get=True, tell=tell, record=record, **given)
+        try:
+            tell(f"creating the fleet {fleet.name}")
+            venue.furnish(fleet, scheduler, settings, devices=spec.devices)
+            spec = structs.replace(spec, opened=venue.cluster.now())
+            venue.outlive(spec, options.get("config"), tell)
+            if venue.place is not None:
+                saved.write(state, saved.SavedLab(**structs.asdict(spec), place=venue.place))
+            recorder = Recorder()
+            lab = Lab(venue, spec, [recorder], end=venue.leave, described=fleet)
+            if venue.place is None:
+                lab.settle()
+                lab.save(state)
+            LabRecord(state).begin(recorder)
+            lab.observers.remove(recorder)  # later commands have recorders of their own
+        except BaseException:
+            venue.close()
+            raise
+        return lab
+
+
+@contextmanager
+def _ended_if_it_fails(state: Path) -> Iterator[None]:
+    """If the start of a lab fails, end it. If ending fails too, the file stays, so that it can be tried again."""
     try:
-        return _begin(state, spec, fleet, backend, scheduler, settings, options, tell)
+        yield
     except BaseException:
-        # If ending fails too, the file stays, so that it can be tried again.
         if state.exists():
             with suppress(KailabError):
                 end(state)
         raise
-
-
-def _begin(
-    state: Path,
-    spec: LabSpec,
-    fleet: Fleet,
-    backend: str,
-    scheduler: SchedulerUnderTest,
-    settings: SchedulerSettings,
-    options: Mapping[str, Any],
-    tell: Tell,
-) -> Lab:
-    def record(place: Place) -> None:
-        # If this process is killed later, the file tells how to find the cluster.
-        make_folder(state.parent)
-        saved.write(state, saved.SavedLab(**structs.asdict(spec), place=place, starting=True))
-
-    folder = (state.parent / backend).absolute()
-    given = {name: options.get(name) for name in _OF_THE_CLUSTER}
-    venue = open_venue(backend, scheduler=scheduler, folder=folder, get=True, tell=tell, record=record, **given)
-    try:
-        tell(f"creating the fleet {fleet.name}")
-        venue.furnish(fleet, scheduler, settings, devices=spec.devices)
-        spec = structs.replace(spec, opened=venue.cluster.now())
-        venue.outlive(spec, options.get("config"), tell)
-        if venue.place is not None:
-            saved.write(state, saved.SavedLab(**structs.asdict(spec), place=venue.place))
-        recorder = Recorder()
-        lab = Lab(venue, spec, [recorder], end=venue.leave, described=fleet)
-        if venue.place is None:
-            lab.settle()
-            lab.save(state)
-        LabRecord(state).begin(recorder)
-        lab.observers.remove(recorder)  # later commands have recorders of their own
-    except BaseException:
-        venue.close()
-        raise
-    return lab
 
 
 def was_interrupted(state: Path) -> bool:

@@ -1,10 +1,12 @@
-"""An open lab as the modules see it that ``Lab`` calls: ``Lab`` imports them, so they can't import it."""
+"""An open lab as the modules see it that ``Lab`` calls: ``Lab`` imports them, so they can't import it. ``LabActivity`` reports their steps."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+from kailab.scheduler.observers import Observers
 
 if TYPE_CHECKING:
     from kailab.cluster.protocol import Object
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from kailab.lab.seen_names import SeenNames
     from kailab.lab.spec import LabSpec
     from kailab.lab.venues.contract import LabCluster, Venue
-    from kailab.scheduler.observers import Observers
     from kailab.undertest.contract import SchedulerUnderTest
 
 
@@ -83,3 +84,24 @@ class OpenLab(Protocol):
     ) -> Answer: ...
 
     def noted_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None: ...
+
+
+class LabActivity:
+    """Reports each step to the observers. ``unsettled``: the lab has been changed since it last settled."""
+
+    def __init__(self, observers: Observers) -> None:
+        self._observers = observers
+        self.unsettled = True
+
+    def report_change(self, operation: str, text: str, **detail: Any) -> None:
+        """Report a step that changed objects of the lab."""
+        self.unsettled = True
+        self._observers.on_step(operation, text, **detail)
+
+    def report_settled(self) -> None:
+        self.unsettled = False
+        self._observers.on_step("settle", state=True)
+
+    def report_advanced(self, seconds: float) -> None:
+        self.unsettled = True
+        self._observers.on_step("advance", f"{seconds:g} s", state=True, seconds=seconds)

@@ -9,9 +9,9 @@ from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
 from kailab.errors import ApiError, InputError, InputErrors, NotFound
 from kailab.lab import advice, inert_kinds, intake, references, unknown_fields
-from kailab.lab.activity import LabActivity
 from kailab.lab.garbage import collector_off
 from kailab.lab.intake import Applied, AppliedChange, Source, SourceContents
+from kailab.lab.open_lab import LabActivity
 from kailab.model import kinds
 from kailab.model.objects import name_of, namespace_of
 

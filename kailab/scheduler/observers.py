@@ -94,15 +94,11 @@ class Observer:
 ObserverGuard = Callable[[Callable[[], None]], None]
 
 
-def _unguarded(call: Callable[[], None]) -> None:
-    call()
-
-
 class Observers(Observer):
     """Passes each event to a list of observers, in order. ``guard`` makes each call; it may catch the error of one observer so that the
     others still hear of the event."""
 
-    def __init__(self, observers: Iterable[Observer] = (), guard: ObserverGuard = _unguarded) -> None:
+    def __init__(self, observers: Iterable[Observer] = (), guard: ObserverGuard = lambda call: call()) -> None:
         self._observers = list(observers)
         self._guard = guard
 
@@ -116,42 +112,15 @@ class Observers(Observer):
     def wants_decisions(self) -> bool:  # type: ignore[override]
         return any(observer.wants_decisions for observer in self._observers)
 
-    def on_opened(self, opening: LabOpening) -> None:
-        self._notify(lambda observer: observer.on_opened(opening))
 
-    def on_begin(self, scheduler: DecidingScheduler) -> None:
-        self._notify(lambda observer: observer.on_begin(scheduler))
-
-    def on_phase(self, name: str) -> None:
-        self._notify(lambda observer: observer.on_phase(name))
-
-    def on_cycle(self, record: CycleRecord) -> None:
-        self._notify(lambda observer: observer.on_cycle(record))
-
-    def on_reading(self, entries: Sequence[Any]) -> None:
-        self._notify(lambda observer: observer.on_reading(entries))
-
-    def on_decisions(self, entries: Sequence[Any], record: CycleRecord | None = None, number: int = 0) -> None:
-        self._notify(lambda observer: observer.on_decisions(entries, record, number))
-
-    def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
-        self._notify(lambda observer: observer.on_step(operation, text, state=state, **detail))
-
-    def on_refusal(self, sources: Sequence[str | Object]) -> None:
-        self._notify(lambda observer: observer.on_refusal(sources))
-
-    def on_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
-        self._notify(lambda observer: observer.on_expectation(subject, expected, seen, held))
-
-    def on_closing(self, waiting: Callable[[], Sequence[Any]]) -> None:
-        self._notify(lambda observer: observer.on_closing(waiting))
-
-    def on_turn(self) -> None:
-        self._notify(lambda observer: observer.on_turn())
-
-    def on_end(self) -> None:
-        self._notify(lambda observer: observer.on_end())
-
-    def _notify(self, notify: Callable[[Observer], None]) -> None:
+def _pass_on(event: str) -> Callable[..., None]:
+    def notify(self: Observers, *arguments: Any, **named: Any) -> None:
         for observer in self._observers:
-            self._guard(partial(notify, observer))
+            self._guard(partial(getattr(observer, event), *arguments, **named))
+
+    return notify
+
+
+# An event that is added to ``Observer`` is passed on without a further line.
+for _event in [name for name in vars(Observer) if name.startswith("on_")]:
+    setattr(Observers, _event, _pass_on(_event))
