@@ -221,7 +221,7 @@ class Recorder(Observer):
     @property
     def text(self) -> Scrubber:
         """Removes from texts what evidence leaves out, as far as it is known now."""
-        return self._sanitizer().text
+        return self.sanitizer().text
 
     def scrub(self, text: str) -> str:
         """A text without what evidence leaves out."""
@@ -230,7 +230,7 @@ class Recorder(Observer):
     def write(self, folder: Path) -> None:
         """Write all evidence into a new folder."""
         make_folder(folder, new=True)
-        keeping = self._sanitizer()
+        keeping = self.sanitizer()
         recording, text = self.recording, keeping.text
         timeline = text.entries(timeline_entries(self.recording.moments()))
         files = {
@@ -263,11 +263,8 @@ class Recorder(Observer):
             by_file = {f"{kind}.json": canonical.pretty_json(listed) for kind, listed in objects.items()}
             _write_all(folder / name, by_file)
 
-    def keeping(self, cuts: CutCache) -> Sanitizer:
+    def sanitizer(self, cuts: CutCache | None = None) -> Sanitizer:
         """The sanitizer for all that is recorded now. ``cuts``: the cache of earlier looks."""
-        return self._sanitizer(cuts)
-
-    def _sanitizer(self, cuts: CutCache | None = None) -> Sanitizer:
         recording = self.recording
         # While the lab is open (a failure is being reported) there is no last look yet.
         after = recording.after if self._cluster is None else _looked_at(self._cluster)

@@ -64,7 +64,7 @@ class PodShapes:
         self._namespace_selectors = False
         self._watched_labels: set[str] = set()
         self._pod_terms = False  # some pod has pod affinity: shapes then carry labels and namespace
-        self._held_back: dict[str, str] = {}
+        self.held_back: dict[str, str] = {}  # pending pod -> why it counts as blocked
 
     # --- overlays -----------------------------------------------------------------------------------------------------
 
@@ -85,19 +85,6 @@ class PodShapes:
         else:
             self._existing.add(reference)
         return known != (reference in self._existing)
-
-    def hold_back(self, uid: str, reason: str | None) -> None:
-        """Count a pending pod as blocked for ``reason``; None: no longer."""
-        if reason is None:
-            self._held_back.pop(uid, None)
-        else:
-            self._held_back[uid] = reason
-
-    def held_back_reason(self, uid: str) -> str | None:
-        return self._held_back.get(uid)
-
-    def is_held_back(self, uid: str) -> bool:
-        return uid in self._held_back
 
     def take_pod(self, uid: str, pod: Object) -> None:
         """Note whether the pod has claims or references."""
@@ -135,7 +122,7 @@ class PodShapes:
         if (shape.affinity or shape.anti_affinity) and self._note_terms(shape.affinity + shape.anti_affinity):
             self._shapes_lack()
         # A pod on a node is not held back.
-        held_back = self._held_back.get(uid) if self._held_back and not pod["spec"].get("nodeName") else None
+        held_back = self.held_back.get(uid) if self.held_back and not pod["spec"].get("nodeName") else None
         if not self._pod_terms and uid not in self._claiming and uid not in self._referring and held_back is None:
             return shape
         labels: tuple[tuple[str, str], ...] = ()
@@ -165,7 +152,7 @@ class PodShapes:
     def same_in(self, other: PodShapes, uid: str, shape: Shape) -> bool:
         """Whether the pod's shape in ``other`` is certainly its shape here too: it has no overlay and no pod affinity matters."""
         pod_terms = self._pod_terms or other._pod_terms or shape.affinity or shape.anti_affinity
-        overlay = uid in other._claiming or uid in other._referring or uid in self._held_back
+        overlay = uid in other._claiming or uid in other._referring or uid in self.held_back
         return not (pod_terms or overlay or shape.blocked or shape.claims or shape.gpu.claimed)
 
     def _note_terms(self, terms: tuple[PodTerm, ...]) -> bool:
@@ -440,12 +427,15 @@ class Mirror:
 
     def hold_back(self, uid: str, reason: str | None) -> None:
         """Count a pending pod as blocked for ``reason``; None: no longer."""
-        self._shapes.hold_back(uid, reason)
+        if reason is None:
+            self._shapes.held_back.pop(uid, None)
+        else:
+            self._shapes.held_back[uid] = reason
         if uid in self.pods:
             self._refresh(uid)
 
     def held_back_reason(self, uid: str) -> str | None:
-        return self._shapes.held_back_reason(uid)
+        return self._shapes.held_back.get(uid)
 
     def agrees(self, other: Mirror) -> bool:
         """Whether the records of both mirrors are equal."""
@@ -460,7 +450,7 @@ class Mirror:
         )
 
     def is_held_back(self, uid: str) -> bool:
-        return self._shapes.is_held_back(uid)
+        return uid in self._shapes.held_back
 
     def close(self) -> None:
         self._watch.close()

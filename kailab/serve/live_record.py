@@ -134,7 +134,7 @@ class LiveRecord:
     def update(self, recorder: Recorder, events: EventFeed | None = None) -> tuple[RecordedLab, LiveRawText, bool]:
         """Read what is new. ``recorder``: after its last look; ``events``: None if the recorder has the events. The third value is False if everything was read
         again, because increments to the state before are not possible."""
-        recording, keeping = recorder.recording, recorder.keeping(self._cuts)
+        recording, keeping = recorder.recording, recorder.sanitizer(self._cuts)
         text = keeping.text
         deleted = 0 if events is None else events.update()
         so_far, continues = self._so_far, True
