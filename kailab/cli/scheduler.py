@@ -137,8 +137,9 @@ def run(
 
     Of several schedulers that share a Lease, one acts and the others stand by. A scheduler that loses the Lease stops
     writing at once and becomes a standby."""
-    from kailab.scheduler.service import LeaseTerms, ServiceSettings
+    from kailab.scheduler.service.election import LeaseTerms
     from kailab.scheduler.service.process import ServiceProcess, default_identity, read_connection
+    from kailab.scheduler.service.service_loop import ServiceSettings
 
     _check_lease(lambda name: getattr(command.get_parameter_source(name), "name", "") == "COMMANDLINE", leader_elect)
     terminal.log_to_stderr(debug=bool(os.environ.get(DEBUG)))

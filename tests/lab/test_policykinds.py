@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kailab.advice.policykinds import KINDS, Translation, translate
-from kailab.advice.policykinds import FieldVerdict
+from kailab.advice.policykinds import KINDS, FieldVerdict, Translation, translate
 from kailab.errors import InputError
 from kailab.lab import Lab, expect
 from kailab.model.manifests import from_objects

@@ -24,7 +24,8 @@ from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.components import ComponentSet
 from kailab.errors import NotFound, Unavailable
 from kailab.fleet import load_fleet
-from kailab.scheduler.service import Election, LeaseTerms, SchedulerService, ServiceSettings
+from kailab.scheduler.service.election import Election, LeaseTerms
+from kailab.scheduler.service.service_loop import SchedulerService, ServiceSettings
 from kailab.workloads import ResourceClaimController
 from tests.planes import connected, taken_down
 from tests.waiting import eventually

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.errors import InputError
-from kailab.scheduler.service import Election, LeaseTerms
+from kailab.scheduler.service.election import Election, LeaseTerms
 
 
 def lease(world):

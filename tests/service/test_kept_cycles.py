@@ -11,7 +11,8 @@ from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.evidence import cycles
 from kailab.evidence.cycles import cycle_file_path, read_cycle_file, whole_cycles
 from kailab.evidence.decision_file import DecisionFile
-from kailab.scheduler.service import NoElection, SchedulerService, ServiceSettings
+from kailab.scheduler.service.election import NoElection
+from kailab.scheduler.service.service_loop import SchedulerService, ServiceSettings
 
 
 class Keeping:

@@ -15,8 +15,9 @@ from kailab.cluster.kubernetes.apiclient.transport import Transport
 from kailab.engine.config import EngineConfig
 from kailab.errors import InputError, NotFound
 from kailab.model.kinds import KINDS
-from kailab.scheduler.service import Election, SchedulerService, ServiceSettings
+from kailab.scheduler.service.election import Election
 from kailab.scheduler.service.manifests import manifests
+from kailab.scheduler.service.service_loop import SchedulerService, ServiceSettings
 
 USER = "system:serviceaccount:kai-scheduler:kailab-scheduler"
 GROUPS = ("system:serviceaccounts", "system:serviceaccounts:kai-scheduler")

@@ -12,8 +12,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from kailab.engine.config import EngineConfig
 from kailab.errors import Forbidden, StateError, Unavailable
 from kailab.evidence.decision_file import DecisionFile, read_decisions
-from kailab.scheduler.service import HealthServer, LoopHealth, NoElection, SchedulerService, ServiceSettings
+from kailab.scheduler.service.election import NoElection
+from kailab.scheduler.service.health import HealthServer, LoopHealth
 from kailab.scheduler.service.metrics import SchedulerMetrics, UnsuffixedCounter
+from kailab.scheduler.service.service_loop import SchedulerService, ServiceSettings
 
 
 @pytest.fixture
