@@ -44,8 +44,9 @@ def namespace_of(obj: Mapping[str, Any]) -> str:
 
 def full_name(obj: Mapping[str, Any]) -> str:
     """``namespace/name``, or the bare name of an object outside of namespaces."""
-    namespace = namespace_of(obj)
-    return f"{namespace}/{name_of(obj)}" if namespace else name_of(obj)
+    metadata = obj.get("metadata") or _NOTHING
+    namespace, name = metadata.get("namespace"), metadata.get("name") or ""
+    return f"{namespace}/{name}" if namespace else str(name)
 
 
 def object_key(obj: Mapping[str, Any]) -> tuple[str, str]:
