@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import click
 
 from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import format_span, render_table
 
 if TYPE_CHECKING:
     from kailab.advice.audit import Audit
@@ -39,7 +39,7 @@ def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> No
     with labfile.read_lab(state) as lab:
         result = audited(lab.picture())
     if output is TextOrJson.json:
-        terminal.say(json.dumps(result.data(), indent=2))
+        terminal.say_json(result.data())
     else:
         _print(result, everything)
     if result.at_least(Severity(fail_on)):
@@ -48,7 +48,6 @@ def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> No
 
 def _print(result: Audit, everything: bool) -> None:
     from kailab.advice.audit import Severity
-    from kailab.cli.table import format_span, render_table
 
     findings = [finding for finding in result.findings if everything or finding.severity is not Severity.INFO]
     if findings:

@@ -11,6 +11,8 @@ import click
 
 from kailab.cli import configurations, options, replay_options, signals, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import render_table
+from kailab.errors import InputError
 
 if TYPE_CHECKING:
     from kailab.studies.capacity import Capacity, FleetProbe, MeanWait, TeamGain
@@ -39,9 +41,7 @@ if TYPE_CHECKING:
     help="Precision of the search, in nodes.",
     show_default="a hundredth of the fleet's nodes",
 )
-@click.option(
-    "--name", default="", show_default=False, help="Name of the folder of the runs instead of capacity-TRACE."
-)
+@options.text_option("--name", help="Name of the folder of the runs instead of capacity-TRACE.")
 @replay_options.parallel_options
 @options.studies
 @options.output
@@ -52,7 +52,6 @@ def capacity(
 ) -> None:  # fmt: skip
     """Find the smallest fleet that meets targets for a trace: the trace is replayed on smaller and larger fleets, with several seeds. The report has
     the required quotas, and what each queue gains or loses. Exit code 1 if no fleet meets the targets."""
-    from kailab.errors import InputError
     from kailab.replay.trace import describe_broken_lines
     from kailab.studies.capacity import CapacityQuestion
     from kailab.studies.capacity import find_capacity as carry_out
@@ -146,8 +145,6 @@ def _quotas(probe: FleetProbe) -> dict[str, float]:
 
 
 def _lines(result: Capacity) -> Iterator[str]:
-    from kailab.cli.table import render_table
-
     question = result.question
     confidence = (
         f"{question.seeds} seeds, 95 % confidence"
@@ -197,7 +194,6 @@ def _models(probe: FleetProbe) -> str:
 
 
 def _found_lines(result: Capacity) -> Iterator[str]:
-    from kailab.cli.table import render_table
     from kailab.studies.capacity import NEED, team_gains
 
     assert result.found is not None

@@ -63,13 +63,14 @@ def _kinds() -> list[str]:
 def _names(ctx: click.Context, kind: str) -> list[str]:
     from kailab.cli.labfile import STATE, read_lab
     from kailab.model.kinds import is_namespaced
+    from kailab.model.objects import name_of
 
     # click does not apply defaults and environment variables during completion.
     state = ctx.params.get("state") or os.environ.get("KAILAB_STATE") or STATE
     with read_lab(Path(state)) as lab:
         key = lab.kind(kind)
         space = ctx.params.get("namespace", "default") if is_namespaced(key) else None
-        return [obj["metadata"]["name"] for obj in lab.cluster.list(key, space)]
+        return [name_of(obj) for obj in lab.cluster.list(key, space)]
 
 
 def _schedulers(ctx: click.Context, incomplete: str) -> list[str]:

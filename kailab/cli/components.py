@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +11,8 @@ import click
 
 from kailab.cli import options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import render_table
+from kailab.errors import InputError
 
 
 @click.group()
@@ -75,7 +76,6 @@ def get(
         get_program,
     )
     from kailab.components.pins import addon_pins
-    from kailab.errors import InputError
 
     if source is not None and (by is not None or kind or helm or vcluster or addons):
         raise InputError(
@@ -141,10 +141,8 @@ def verify(kubernetes: str | None, addons: tuple[str, ...], output: TextOrJson) 
 
 
 def _show(items: list[dict[str, Any]], output: TextOrJson) -> None:
-    from kailab.cli.table import render_table
-
     if output is TextOrJson.json:
-        terminal.say(json.dumps(items, indent=2))
+        terminal.say_json(items)
         return
     # The JSON output has the whole checksum.
     rows = [[str(value)[:12] if name == "sha256" else str(value) for name, value in item.items()] for item in items]

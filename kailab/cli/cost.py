@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import click
 
 from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import render_table
 
 if TYPE_CHECKING:
     from kailab.lab.costs import Costs
@@ -42,7 +42,7 @@ def cost(prices: Path, output: TextOrJson, state: Path) -> None:
     with labfile.read_lab(state) as lab:
         priced_costs = costs(lab.picture(), prices_by_model)
     if output is TextOrJson.json:
-        terminal.say(json.dumps(_data(priced_costs), indent=2))
+        terminal.say_json(_data(priced_costs))
     else:
         _print(priced_costs)
 
@@ -55,8 +55,6 @@ def _data(costs: Costs) -> dict[str, object]:
 
 
 def _print(costs: Costs) -> None:
-    from kailab.cli.table import render_table
-
     total = costs.doing.all
     rows = [
         (

@@ -4,7 +4,6 @@ student's progress file.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import sys
@@ -16,6 +15,10 @@ import click
 
 from kailab.cli import completion, options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import render_table
+from kailab.course import progress as record
+from kailab.errors import InputError, Where
+from kailab.model.files import read_text
 
 if TYPE_CHECKING:
     from kailab.course.challenge import Challenge
@@ -75,8 +78,6 @@ progress_option = click.option(
 
 def read_progress(file: Path | None) -> tuple[Path, Progress]:
     """Return the progress file's path and its content. Raises StateError."""
-    from kailab.course import progress as record
-
     path = file or record.progress_file()
     return path, record.read(path)
 
@@ -86,7 +87,6 @@ def read_progress(file: Path | None) -> tuple[Path, Progress]:
 @options.output
 def list_lessons(file: Path | None, output: TextOrJson) -> None:
     """List the lessons with your progress."""
-    from kailab.cli.table import render_table
     from kailab.course.lesson import lessons
 
     _, progress = read_progress(file)
@@ -96,7 +96,7 @@ def list_lessons(file: Path | None, output: TextOrJson) -> None:
             {"number": lesson.number, "name": lesson.name, "title": lesson.title, "minutes": lesson.minutes, "status": progress.status_of_lesson(lesson.name)}
             for lesson in all_lessons
         ]  # fmt: skip
-        terminal.say(json.dumps(data, indent=2))
+        terminal.say_json(data)
         return
     rows = [
         (str(lesson.number), lesson.name, f"{lesson.minutes} min", progress.status_of_lesson(lesson.name), lesson.title)
@@ -106,14 +106,16 @@ def list_lessons(file: Path | None, output: TextOrJson) -> None:
     terminal.notice("Begin one: kailab course lesson NAME")
 
 
+_lesson = click.argument("name", shell_complete=completion.lessons, help="Name or number of a lesson.")
+
+
 @click.command()
-@click.argument("name", shell_complete=completion.lessons, help="Name or number of a lesson.")
+@_lesson
 @click.argument("folder", required=False, type=options.PATH, help="Folder for its files; default: NAME.")
 @click.option("--fresh", is_flag=True, help="Restart the lesson: with a new prediction and without the old lab.")
 @progress_option
 def lesson(name: str, folder: Path | None, fresh: bool, file: Path | None) -> None:
     """Begin a lesson: read its idea, and the questions to answer with a prediction before anything runs."""
-    from kailab.course import progress as record
     from kailab.course import workspace
     from kailab.course.lesson import lesson as read
 
@@ -144,15 +146,13 @@ def _introduction(task: Lesson) -> Iterator[str]:
 
 
 @click.command()
-@click.argument("name", shell_complete=completion.lessons, help="Name or number of a lesson.")
+@_lesson
 @click.argument("numbers", nargs=-1, required=True, help="A number for each question of the lesson.")
 @progress_option
 def predict(name: str, numbers: tuple[str, ...], file: Path | None) -> None:
     """Record your prediction before the lesson's lab runs; then see the next steps. A prediction is recorded once."""
-    from kailab.course import progress as record
     from kailab.course import workspace
     from kailab.course.teaching import read_prediction
-    from kailab.errors import InputError
 
     with record.changing(read_progress(file)[0]) as progress:
         task, status = _begun_lesson(progress, name)
@@ -179,14 +179,12 @@ def _instructions(task: Lesson, status: LessonProgress) -> str:
 
 
 @click.command()
-@click.argument("name", shell_complete=completion.lessons, help="Name or number of a lesson.")
+@_lesson
 @progress_option
 @options.output
 def compare(name: str, file: Path | None, output: TextOrJson) -> None:
     """Compare your prediction with a lab that runs the lesson's steps, and explain the result."""
-    from kailab.course import progress as record
     from kailab.course.teaching import walk
-    from kailab.errors import InputError
 
     path, before = read_progress(file)
     task, status = _begun_lesson(before, name)
@@ -198,22 +196,20 @@ def compare(name: str, file: Path | None, output: TextOrJson) -> None:
     with record.changing(path) as progress:
         status = progress.of_lesson(task.name)
         status.compared, status.seen = record.now(), list(walked.seen)
+    compared = list(zip(task.predict, status.prediction, walked.seen, strict=True))
     if output is TextOrJson.json:
-        terminal.say(
-            json.dumps(
-                {
-                    "lesson": task.name,
-                    "predictions": [
-                        {"ask": item.ask, "predicted": predicted, "seen": observed}
-                        for item, predicted, observed in zip(task.predict, status.prediction, walked.seen, strict=True)
-                    ],
-                    "why": [{"what": item.what, "lines": list(item.lines)} for item in walked.why],
-                },
-                indent=2,
-            )
+        terminal.say_json(
+            {
+                "lesson": task.name,
+                "predictions": [
+                    {"ask": item.ask, "predicted": predicted, "seen": observed}
+                    for item, predicted, observed in compared
+                ],
+                "why": [{"what": item.what, "lines": list(item.lines)} for item in walked.why],
+            }
         )
         return
-    for item, predicted, observed in zip(task.predict, status.prediction, walked.seen, strict=True):
+    for item, predicted, observed in compared:
         right = predicted == observed
         mark = terminal.paint("right", "green", sys.stdout) if right else terminal.paint("other", "yellow", sys.stdout)
         terminal.say(wrap_paragraph(item.ask))
@@ -228,12 +224,11 @@ def compare(name: str, file: Path | None, output: TextOrJson) -> None:
 
 
 @click.command()
-@click.argument("name", shell_complete=completion.lessons, help="Name or number of a lesson.")
+@_lesson
 @click.argument("answers", nargs=-1, help="A letter for each question; without letters the questions are shown.")
 @progress_option
 def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
     """Show the lesson's questions, or check your answers. Exit code 1 if one is wrong."""
-    from kailab.course import progress as record
     from kailab.course.lesson import LETTERS
     from kailab.course.teaching import mark
 
@@ -271,7 +266,6 @@ def _numbers_line(numbers: list[float]) -> str:
 def _begun_lesson(progress: Progress, name: str) -> tuple[Lesson, LessonProgress]:
     """Return a lesson with its progress. Raises InputError if the lesson was not begun."""
     from kailab.course.lesson import lesson as read
-    from kailab.errors import InputError
 
     task = read(name)
     status = progress.lessons.get(task.name)
@@ -290,7 +284,6 @@ MOST_NAMED = 2
 @options.output
 def class_command(file: Path, student: str, output: TextOrJson) -> None:
     """Show the progress of each student of a class."""
-    from kailab.cli.table import render_table
     from kailab.course.class_file import progress_of, standing_of
 
     if student:
@@ -298,7 +291,7 @@ def class_command(file: Path, student: str, output: TextOrJson) -> None:
         return
     standings = standing_of(file)
     if output is TextOrJson.json:
-        terminal.say(json.dumps(standings.data(), indent=2))
+        terminal.say_json(standings.data())
         return
     terminal.say(f"{standings.name}: {len(standings.students)} students")
     rows = [
@@ -327,7 +320,6 @@ def _at_work(begun: Sequence[tuple[str, int]]) -> str:
 
 
 def _show_one(progress: Progress, output: TextOrJson) -> None:
-    from kailab.cli.table import render_table
     from kailab.course.challenge import challenges
     from kailab.course.lesson import lessons
     from kailab.course.progress import ChallengeProgress, LessonProgress
@@ -351,7 +343,7 @@ def _show_one(progress: Progress, output: TextOrJson) -> None:
                 for name, status, item in done
             ],
         }
-        terminal.say(json.dumps(data, indent=2))
+        terminal.say_json(data)
         return
     rows = [
         (name, status, _format_numbers(item.unaided), _format_numbers(item.seen), str(item.tries or ""))
@@ -369,23 +361,26 @@ def _format_numbers(values: Sequence[float]) -> str:
 
 
 @click.command()
-@click.argument("name", shell_complete=completion.lessons, help="Name or number of a lesson.")
+@_lesson
 @click.option("--out", type=options.PATH, help="File to write instead of NAME.html.")
 def slides(name: str, out: Path | None) -> None:
     """Write a lesson's slides as a self-contained HTML file."""
     from kailab.course.lesson import lesson
     from kailab.course.slides import deck, html
-    from kailab.errors import InputError, Where
 
     task = lesson(name)
     file = out or Path(f"{task.name}.html")
     slide_deck = deck(task)
-    try:
-        file.write_text(html(slide_deck), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(file))) from error
+    _write(file, html(slide_deck).encode())
     terminal.say(str(file))
     terminal.notice(f"{len(slide_deck.slides)} slides: arrow keys, Home, End; one page each in print")
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(file))) from error
 
 
 MOST_LINES = 7
@@ -402,12 +397,19 @@ for _command in (list_lessons, lesson, predict, compare, quiz, class_command, sl
     group.add_command(_command)
 
 
+_begun = click.argument(
+    "name",
+    shell_complete=completion.challenges,
+    required=False,
+    help="Name of a challenge; default: that of the current folder.",
+)
+
+
 @group.command("challenges")
 @progress_option
 @options.output
 def list_challenges(file: Path | None, output: TextOrJson) -> None:
     """List the challenges with your progress."""
-    from kailab.cli.table import render_table
     from kailab.course.challenge import challenges
 
     _, progress = read_progress(file)
@@ -417,7 +419,7 @@ def list_challenges(file: Path | None, output: TextOrJson) -> None:
             {"name": challenge.name, "title": challenge.title, "level": challenge.level, "minutes": challenge.minutes,
              "exercise": challenge.exercise, "status": progress.status(challenge.name)} for challenge in all_challenges
         ]  # fmt: skip
-        terminal.say(json.dumps(data, indent=2))
+        terminal.say_json(data)
         return
     rows = [
         (
@@ -442,7 +444,6 @@ def list_challenges(file: Path | None, output: TextOrJson) -> None:
 @progress_option
 def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> None:
     """Prepare a challenge in a folder: its task, its files and a lab that starts broken."""
-    from kailab.course import progress as record
     from kailab.course import workspace
     from kailab.course.challenge import challenge
 
@@ -461,12 +462,7 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
 
 
 @group.command()
-@click.argument(
-    "name",
-    shell_complete=completion.challenges,
-    required=False,
-    help="Name of a challenge; default: that of the current folder.",
-)
+@_begun
 @click.argument(
     "folder", required=False, type=options.PATH, help="Folder with your files; default: where the challenge was begun."
 )
@@ -475,10 +471,8 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
 @options.output
 def check(name: str | None, folder: Path | None, opened: bool, file: Path | None, output: TextOrJson) -> None:
     """Check your solution on a new lab. Exit code 1 if the challenge is not solved."""
-    from kailab.course import progress as record
     from kailab.course import workspace
     from kailab.course.judging import judge
-    from kailab.model.files import read_text
 
     path, before = read_progress(file)
     task, place = _begun_challenge(before, name, folder)
@@ -492,7 +486,7 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
             status.solved = status.solved or record.now()
             status.files = {name_of_file: read_text(place / name_of_file) for name_of_file in task.files.edit}
     if output is TextOrJson.json:
-        terminal.say(json.dumps(verdict.data(), indent=2))
+        terminal.say_json(verdict.data())
     else:
         for warning in verdict.warnings:
             terminal.warn(warning)
@@ -529,17 +523,10 @@ def _condition_lines(judged: JudgedCondition, shown: set[str]) -> Iterator[str]:
 
 
 @group.command()
-@click.argument(
-    "name",
-    shell_complete=completion.challenges,
-    required=False,
-    help="Name of a challenge; default: that of the current folder.",
-)
+@_begun
 @progress_option
 def hint(name: str | None, file: Path | None) -> None:
     """Show the next hint of a challenge after the previous ones."""
-    from kailab.course import progress as record
-
     with record.changing(read_progress(file)[0]) as progress:
         task, _ = _begun_challenge(progress, name, None)
         status = progress.of(task.name)
@@ -560,7 +547,6 @@ def hint(name: str | None, file: Path | None) -> None:
 def certificate(student: str, out: Path, checked: Path | None, file: Path | None) -> None:
     """Write a certificate once all challenges are solved, or verify one. Exit code 1 if it is not valid."""
     from kailab.course import certificate as paper
-    from kailab.errors import InputError, Where
 
     if checked is not None:
         verified, faults = paper.check(checked)
@@ -572,10 +558,7 @@ def certificate(student: str, out: Path, checked: Path | None, file: Path | None
         terminal.say(f"{verified.student}: {counted}, each verified again ({verified.digest})")
         return
     document = paper.certificate(read_progress(file)[1], student)
-    try:
-        out.write_bytes(paper.encoded(document))
-    except OSError as error:
-        raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(out))) from error
+    _write(out, paper.encoded(document))
     terminal.say(
         f"{out}: {document.student}, {len(document.lessons)} lessons, {len(document.challenges)} challenges, {document.digest}"
     )
@@ -585,11 +568,10 @@ def certificate(student: str, out: Path, checked: Path | None, file: Path | None
 def _begun_challenge(progress: Progress, name: str | None, folder: Path | None) -> tuple[Challenge, Path]:
     """Return a challenge, by default that of the current folder, and the student's folder. Raises InputError."""
     from kailab.course.challenge import challenge
-    from kailab.errors import InputError
 
     if name is None:
         here = str(Path.cwd())
-        name = next((one for one, done in progress.challenges.items() if done.folder == here), None)
+        name = next((begun for begun, done in progress.challenges.items() if done.folder == here), None)
         if name is None:
             raise InputError(
                 "no challenge was begun in this folder; give a name (`kailab course challenges` lists them)"

@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kailab.cli import labfile, options, selection, terminal
-from kailab.model.objects import Object
+from kailab.cli.selection import ObjectKey, fetch_objects, parse_targets, select_objects
+from kailab.cli.table import render_table
+from kailab.model.objects import (
+    Object,
+    annotations_of,
+    conditions_of,
+    labels_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    owner_references,
+    uid_of,
+)
 
 if TYPE_CHECKING:
     from kailab.cli.object_tables import TableContext
-    from kailab.cli.selection import ObjectKey
 
 _WIDTH = 16
 _SPELLINGS = {"GPUS": "GPUs", "CPU": "CPU", "PODGROUP": "PodGroup"}
@@ -29,7 +40,6 @@ _CONDITION = ("TYPE", "STATUS", "REASON", "MESSAGE")
 def describe(what: tuple[str, ...], namespace: str, selector: str, state: Path) -> None:
     """Show objects in detail: fields, conditions, pods, events, and why they are pending. `kailab explain` finds what would help."""
     from kailab.cli.object_tables import TableContext
-    from kailab.cli.selection import fetch_objects, parse_targets, select_objects
 
     with labfile.read_lab(state) as lab:
         # As in kubectl, a kind without names means all its objects.
@@ -45,22 +55,21 @@ def describe(what: tuple[str, ...], namespace: str, selector: str, state: Path) 
 
 
 def _page(view: TableContext, key: ObjectKey, obj: Object) -> Iterator[str]:
-    metadata = obj["metadata"]
-    yield _line("Name", metadata["name"])
-    if metadata.get("namespace"):
-        yield _line("Namespace", metadata["namespace"])
-    yield from _map("Labels", metadata.get("labels"))
-    annotations = metadata.get("annotations") or {}
+    yield _line("Name", name_of(obj))
+    if namespace := namespace_of(obj):
+        yield _line("Namespace", namespace)
+    yield from _map("Labels", labels_of(obj))
+    annotations = annotations_of(obj)
     yield from _map("Annotations", {name: value for name, value in annotations.items() if name != _LAST_APPLIED})
-    yield _line("Created", metadata.get("creationTimestamp", ""))
-    for owner in metadata.get("ownerReferences") or ():
+    yield _line("Created", metadata_of(obj).get("creationTimestamp", ""))
+    for owner in owner_references(obj):
         yield _line("Controlled by" if owner.get("controller") else "Owned by", f"{owner['kind']}/{owner['name']}")
     yield from _columns(view, key, obj)
     for part in ("spec", "status"):
         yield from _fields(part, {name: value for name, value in (obj.get(part) or {}).items() if name != "conditions"})
-    yield from _conditions((obj.get("status") or {}).get("conditions") or ())
+    yield from _conditions(conditions_of(obj))
     if key.kind == "Node":
-        yield from _pods(view, metadata["name"])
+        yield from _pods(view, key.name)
     yield from _pending(view, key)
     yield from _events(view, key, obj)
 
@@ -73,10 +82,10 @@ def _continued(value: str) -> str:
     return f"{'':<{_WIDTH}} {value}"
 
 
-def _map(name: str, values: Mapping[str, str] | None) -> Iterator[str]:
+def _map(name: str, values: Mapping[str, str]) -> Iterator[str]:
     if not values:
         yield _line(name, "<none>")
-    for number, (key, value) in enumerate(sorted((values or {}).items())):
+    for number, (key, value) in enumerate(sorted(values.items())):
         text = " ".join(f"{key}={value}".split())
         yield _continued(text) if number else _line(name, text)
 
@@ -144,7 +153,7 @@ def _events(view: TableContext, key: ObjectKey, obj: Object) -> Iterator[str]:
     from kailab.cli.object_tables import EVENT, column_cell
 
     columns = [column for column in EVENT if column.header != "OBJECT"]
-    uid = obj["metadata"].get("uid")
+    uid = uid_of(obj)
     rows = []
     for event in view.lab.cluster.list("Event", key.space):
         involved = event.get("involvedObject") or {}
@@ -156,8 +165,6 @@ def _events(view: TableContext, key: ObjectKey, obj: Object) -> Iterator[str]:
 
 
 def _table(name: str, headers: Iterable[str], rows: list[list[str]]) -> Iterator[str]:
-    from kailab.cli.table import render_table
-
     if not rows:
         yield _line(name, "<none>")
         return

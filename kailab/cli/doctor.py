@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -16,6 +15,8 @@ import click
 
 from kailab.cli import options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import render_table
+from kailab.errors import InputError, KailabError
 
 PYTHON = (3, 11)
 TOOLS = {
@@ -46,8 +47,6 @@ class InstallationFact(NamedTuple):
 @options.state
 def doctor(output: TextOrJson, state: Path) -> None:
     """Check what is installed: Python, packages, backends, extensions, tools. Exit code 1 if something required is missing."""
-    from kailab.cli.table import render_table
-
     facts = [
         *_python(),
         *_packages(),
@@ -60,7 +59,7 @@ def doctor(output: TextOrJson, state: Path) -> None:
         *_tools(),
     ]
     if output is TextOrJson.json:
-        terminal.say(json.dumps([fact._asdict() for fact in facts], indent=2))
+        terminal.say_json([fact._asdict() for fact in facts])
     else:
         rows = [(fact.area, fact.name, "yes" if fact.there else "no", fact.told) for fact in facts]
         terminal.say(render_table(("WHAT", "NAME", "HERE", "ABOUT"), rows))
@@ -102,7 +101,6 @@ def _packages() -> Iterator[InstallationFact]:
 
 def _backends() -> Iterator[InstallationFact]:
     from kailab.cluster.backends import BACKENDS
-    from kailab.errors import InputError
     from kailab.fleet import available_fleets
     from kailab.lab.venues import provider_of
 
@@ -128,8 +126,10 @@ def _extensions() -> Iterator[InstallationFact]:
     from kailab.undertest.registry import SCHEDULERS, scheduler_class
 
     checked = [
-        *extensions.check_extensions(extensions.SCHEDULERS, lambda one: scheduler_class(one.name), SCHEDULERS.own),
-        *extensions.check_extensions(extensions.BACKENDS, lambda one: provider_of(one.name), BACKENDS.own),
+        *extensions.check_extensions(
+            extensions.SCHEDULERS, lambda extension: scheduler_class(extension.name), SCHEDULERS.own
+        ),
+        *extensions.check_extensions(extensions.BACKENDS, lambda extension: provider_of(extension.name), BACKENDS.own),
         *extensions.check_extensions(extensions.KINDS, check_installed),
         *extensions.check_extensions(extensions.POLICIES, policies.load_policy, policies.BUILT_IN),
     ]
@@ -146,7 +146,6 @@ def _extensions() -> Iterator[InstallationFact]:
 def _components() -> Iterator[InstallationFact]:
     """The programs of a control plane; for missing ones, how `kailab components get` would get them."""
     from kailab.components.lookup import inventory
-    from kailab.errors import KailabError
 
     try:
         items = list(inventory())
@@ -163,7 +162,6 @@ def _components() -> Iterator[InstallationFact]:
 def _addons() -> Iterator[InstallationFact]:
     """Other schedulers and operators; for missing ones, how to get them."""
     from kailab.components import ADDONS, find_addon
-    from kailab.errors import KailabError
 
     for name in ADDONS:
         try:

@@ -3,17 +3,21 @@ snapshot."""
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from kailab.cli import options, terminal
+from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import render_table
 from kailab.errors import InputError
-from kailab.report import page
+from kailab.evidence import signing, store
+from kailab.evidence.recorder import Recorder, write_test
+from kailab.evidence.run import RunFolder
+from kailab.evidence.store import export_run as write
+from kailab.report import page, render
 
 
 class WrittenPage(NamedTuple):
@@ -39,8 +43,6 @@ def write_viewer_page(file: Path, run: str, against: str | None, state: Path | N
                 "--against compares two runs; leave it out, because the page of a trial compares its contenders"
             )
         return _write_trial_page(file, Path(run))
-    from kailab.evidence import store
-
     runs = [store.find_run(evidence, name) for name in (run, against) if name is not None]
     if len(runs) == 2 and runs[0].resolve() == runs[1].resolve():
         raise InputError(f"--against {against}: is the run itself; expected another run")
@@ -64,7 +66,6 @@ def _write_trial_page(file: Path, path: Path) -> WrittenPage:
 
 
 def _write_lab_page(file: Path, state: Path) -> WrittenPage:
-    from kailab.cli import labfile
     from kailab.evidence.lab_record import LabRecord
     from kailab.lab import Lab
     from kailab.lab.capture import capture
@@ -77,8 +78,6 @@ def _write_lab_page(file: Path, state: Path) -> WrittenPage:
 
 def _write_snapshot_page(file: Path, path: Path) -> WrittenPage:
     """The first moment of the page is the snapshot as the engine reads it; the following ones are decisions of kailab's scheduler."""
-    from kailab.evidence.recorder import Recorder, write_test
-    from kailab.evidence.run import RunFolder
     from kailab.snapshots import opening
 
     snapshot = opening.read(path)
@@ -110,13 +109,10 @@ ROOT = Path("evidence")
 @options.output
 def list_runs(evidence: Path, output: TextOrJson) -> None:
     """List the runs, oldest first."""
-    from kailab.cli.table import render_table
-    from kailab.evidence import store
-
     runs = store.list_runs(evidence)
     if output is TextOrJson.json:
         data = [{"run": run.run, "path": str(run.path), "outcomes": run.outcomes, **_plain(run.facts)} for run in runs]
-        terminal.say(json.dumps(data, indent=2))
+        terminal.say_json(data)
         return
     if not runs:
         terminal.notice(f"No runs in {evidence}")
@@ -138,8 +134,6 @@ def list_runs(evidence: Path, output: TextOrJson) -> None:
 @options.evidence
 def prune(keep: int, evidence: Path) -> None:
     """Remove old runs. Reference runs stay."""
-    from kailab.evidence import store
-
     for run in store.prune_runs(evidence, keep):
         terminal.say(f"{run.path} removed")
 
@@ -153,9 +147,6 @@ def prune(keep: int, evidence: Path) -> None:
 @options.output
 def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
     """Show the tests of a run; or one test with its expectations, observations and timeline."""
-    from kailab.cli.table import render_table
-    from kailab.evidence import store
-
     if test:
         path = store.find_run(evidence, run)
         test = store.find_test(path, test)
@@ -168,7 +159,7 @@ def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
     if output is TextOrJson.json:
         results = {item.name: _plain(item.result) for item in tests}
         data = {"path": str(path), **_plain(summary.facts), "results": results}
-        terminal.say(json.dumps(data, indent=2))
+        terminal.say_json(data)
         return
     terminal.say(f"Run {summary.run} in {path}")
     rows = [
@@ -189,13 +180,9 @@ def verify(run: str, key: Path | None, evidence: Path) -> None:
     Checksums reveal accidental changes, because anyone who can write the files can also write new checksums. A signature proves that the holder
     of the key had the run in its present state. It proves neither the time nor that the tested result is right.
     """
-    from kailab.evidence import store
-
     path = store.find_run(evidence, run)
     problems = store.verify_evidence(path)
     if key is not None:
-        from kailab.evidence import signing
-
         problems += signing.check_signature(path, key)
     for problem in problems:
         terminal.say(str(problem))
@@ -213,8 +200,6 @@ def verify(run: str, key: Path | None, evidence: Path) -> None:
 @click.argument("file", type=options.PATH, help="File for the private key; the public key goes to FILE.pub.")
 def keygen(file: Path) -> None:
     """Generate a key pair for signing runs (Ed25519). Keep the private key secret; give the public key to those who verify."""
-    from kailab.evidence import signing
-
     public = signing.generate_key(file)
     terminal.say(f"{file} (private), {public} (public)\nkey {signing.key_fingerprint(public)}")
 
@@ -228,8 +213,6 @@ def sign(run: str, key: Path, evidence: Path) -> None:
 
     It proves that the holder of the key had the run in its present state. It proves neither the time nor that the tested result is right.
     """
-    from kailab.evidence import signing, store
-
     terminal.say(f"{signing.sign_run(store.find_run(evidence, run), key)}")
 
 
@@ -239,9 +222,6 @@ def sign(run: str, key: Path, evidence: Path) -> None:
 @options.evidence
 def export(run: str, file: Path, evidence: Path) -> None:
     """Export a run with its checksums and signatures as one file. Nothing is overwritten. `tar -xzf FILE` unpacks it."""
-    from kailab.evidence import store
-    from kailab.evidence.store import export_run as write
-
     path = store.find_run(evidence, run)
     terminal.say(f"{file}: {write(path, file)} files of run {path.name}")
 
@@ -253,15 +233,12 @@ def export(run: str, file: Path, evidence: Path) -> None:
 @options.output
 def diff(first: str, second: str, evidence: Path, output: TextOrJson) -> None:
     """Compare two runs, without the times at which they ran. Exit code 1 if they differ."""
-    from kailab.evidence import store
     from kailab.evidence.diff import diff as compare
 
     comparison = compare(store.find_run(evidence, first), store.find_run(evidence, second))
     if output is TextOrJson.json:
         data = [_plain(difference) for difference in comparison.differences]
-        terminal.say(
-            json.dumps({"first": comparison.first, "second": comparison.second, "differences": data}, indent=2)
-        )
+        terminal.say_json({"first": comparison.first, "second": comparison.second, "differences": data})
     else:
         for difference in comparison.differences:
             terminal.say(str(difference))
@@ -278,7 +255,6 @@ def diff(first: str, second: str, evidence: Path, output: TextOrJson) -> None:
 def capture(folder: Path | None, state: Path, evidence: Path) -> None:
     """Write the evidence of the lab in the form of a test: all operations since `kailab up`, all decisions, and the present
     state. The lab stays up."""
-    from kailab.cli import labfile
     from kailab.evidence.lab_record import LabRecord
     from kailab.lab import Lab
     from kailab.lab.capture import capture as write
@@ -297,7 +273,6 @@ def capture(folder: Path | None, state: Path, evidence: Path) -> None:
 def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
     """Replay every scheduling cycle of a run from its folder and compare the decisions. Exit code 0 if all decisions are the
     same; otherwise 1, and the first difference is shown."""
-    from kailab.evidence import store
     from kailab.evidence.replay import replay_run as decide_again
 
     path = store.find_run(evidence, run)
@@ -305,7 +280,7 @@ def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
     for problem in result.problems:
         terminal.warn(f"changed since it was written: {problem}")
     if output is TextOrJson.json:
-        terminal.say(json.dumps({"path": str(path), "same": result.same, **_plain(result)}, indent=2))
+        terminal.say_json({"path": str(path), "same": result.same, **_plain(result)})
     else:
         for lab, why in result.passed_over.items():
             terminal.say(f"{lab}: nothing to replay: {why}")
@@ -320,7 +295,7 @@ def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
     required=False,
     help="A run's id, its folder, or latest; with --html also a trial's folder, or a snapshot's file.",
 )
-@click.option("--format", default="", show_default=False, help="Format: text (the default) or markdown.")
+@options.text_option("--format", help="Format: text (the default) or markdown.")
 @click.option("--html", type=options.PATH, help="Write an interactive page of the run as one self-contained file.")
 @click.option("--against", help="With --html: another run to compare with.")
 @click.option("--state", type=options.PATH, help="With --html: show the lab in this file instead of a run.")
@@ -329,10 +304,6 @@ def report(
     run: str | None, format: str, html: Path | None, against: str | None, state: Path | None, evidence: Path
 ) -> None:
     """Report a run from its evidence: what was expected, what was observed, and why."""
-    from kailab.errors import InputError
-    from kailab.evidence import store
-    from kailab.report import render
-
     if html is None:
         for name, value in (("--against", against), ("--state", state)):
             if value is not None:
@@ -359,12 +330,10 @@ def _plain(value: Any) -> dict[str, Any]:
 
 
 def _show_test(run: Path, name: str, output: TextOrJson) -> None:
-    from kailab.evidence import store
-
     test = store.load_test(run, name)
     if output is TextOrJson.json:
         data = {"path": str(test.path), "result": _plain(test.result), "labs": _plain(test.labs)}
-        terminal.say(json.dumps(data, indent=2))
+        terminal.say_json(data)
         return
     reason, source = test.result.reason, test.result.source
     terminal.say(f"{test.name}: {test.outcome}{f': {reason}' if reason else ''}\n{test.path}")

@@ -11,6 +11,9 @@ import click
 
 from kailab.cli import options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import render_table
+from kailab.errors import InputError, KailabError
+from kailab.model.objects import name_of
 
 
 @click.group()
@@ -22,8 +25,6 @@ def group() -> None:
 @options.output
 def list_fleets(output: TextOrJson) -> None:
     """List the fleets of the library."""
-    from kailab.cli.table import render_table
-    from kailab.errors import KailabError
     from kailab.fleet import available_fleets, load_fleet
 
     rows: list[tuple[str, str, str, str]] = []
@@ -38,7 +39,7 @@ def list_fleets(output: TextOrJson) -> None:
         rows.append((name, str(summary.nodes), str(summary.gpus), fleet.description))
         data.append({"name": name, "file": str(path), "description": fleet.description, **_numbers(summary)})
     if output is TextOrJson.json:
-        terminal.say(json.dumps(data, indent=2))
+        terminal.say_json(data)
     else:
         terminal.say(render_table(("NAME", "NODES", "GPUS", "DESCRIPTION"), rows))
 
@@ -49,7 +50,6 @@ def list_fleets(output: TextOrJson) -> None:
 @options.output
 def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
     """Show the nodes and GPUs of a fleet."""
-    from kailab.cli.table import render_table
     from kailab.fleet import load_fleet
     from kailab.model.manifests import dump
 
@@ -62,7 +62,7 @@ def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
     summary = described.summary()
     if output is TextOrJson.json:
         data = {"name": described.name, "description": described.description, **_numbers(summary)}
-        terminal.say(json.dumps(data, indent=2))
+        terminal.say_json(data)
         return
     terminal.say(f"{described.name}: {summary}")
     if described.description:
@@ -75,14 +75,13 @@ def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
     terminal.say(render_table(("POOL", "NODES", "GPUS", "MODEL", "CPU", "MEMORY"), rows))
     for topology in described.topologies:
         levels = " > ".join(level["nodeLabel"] for level in topology["spec"]["levels"])
-        terminal.say(f"\nTopology {topology['metadata']['name']}: {levels}")
+        terminal.say(f"\nTopology {name_of(topology)}: {levels}")
 
 
 @group.command()
 @click.argument("files", nargs=-1, required=True, help="Fleet files or names.")
 def validate(files: tuple[str, ...]) -> None:
     """Validate fleet files. Each error names the file, line and field."""
-    from kailab.errors import InputError
     from kailab.fleet import load_fleet
 
     failed = 0

@@ -13,8 +13,9 @@ from click.shell_completion import CompletionItem
 
 from kailab.cli import completion, labfile, options, terminal
 from kailab.cli.options import Format
-from kailab.errors import InputError
-from kailab.model.objects import Object
+from kailab.cli.table import render_table
+from kailab.errors import InputError, NotFound
+from kailab.model.objects import Object, name_of
 
 if TYPE_CHECKING:
     from kailab.cli.jsonpath import JsonPath, JsonPathTemplate
@@ -66,7 +67,6 @@ class CustomColumn(NamedTuple):
 def parse_custom_columns(text: str) -> list[CustomColumn]:
     """Parse the columns of ``custom-columns``. Raises InputError."""
     from kailab.cli.jsonpath import parse_relaxed_path
-    from kailab.errors import InputError
 
     columns = []
     for part in _split_columns(text):
@@ -121,15 +121,11 @@ def format_value(value: Object, form: str) -> str:
 
 _TERM = re.compile(r"\s*([A-Za-z][\w./-]*?)\s*(==|=|!=)\s*(\S*)\s*")
 
-field_selector = click.option(
+field_selector = options.text_option(
     "--field-selector",
-    default="",
-    show_default=False,
     help="Only objects whose fields have these values; any field: status.phase=Pending,spec.nodeName!=a100-0.",
 )
-sort_by = click.option(
-    "--sort-by", default="", show_default=False, help="Sort by a field: .metadata.creationTimestamp."
-)
+sort_by = options.text_option("--sort-by", help="Sort by a field: .metadata.creationTimestamp.")
 
 
 class FieldSelector:
@@ -217,7 +213,6 @@ class ObjectQuery:
     def of(self, lab: Lab) -> tuple[list[KindNames], ObjectsOfKinds]:
         """Return the targets, and the matching objects of each kind. Raises InputError, NotFound."""
         from kailab.cli.selection import parse_targets
-        from kailab.errors import InputError
 
         targets = parse_targets(self._what, lab.cluster.kinds())
         if self._selectors and any(target.names for target in targets):
@@ -239,7 +234,6 @@ class ObjectQuery:
             self._warned.add(warning)
 
     def _objects(self, lab: Lab, target: KindNames) -> list[Object]:
-        from kailab.errors import InputError
         from kailab.model.kinds import is_namespaced
 
         kind, names = target
@@ -251,7 +245,6 @@ class ObjectQuery:
 
     def _get(self, lab: Lab, kind: str, name: str) -> Object | None:
         from kailab.cli.selection import complete_name, suggest_name
-        from kailab.errors import NotFound
 
         space = lab.space_of(kind, name, self.namespace)
         try:
@@ -310,7 +303,6 @@ def get(
 ) -> None:
     """List objects: pods, queues, podgroups, nodes, jobs, events ... and all other kinds in the lab."""
     from kailab.cli.object_tables import TableOptions, watch_objects
-    from kailab.errors import InputError
 
     query = ObjectQuery(
         what, None if all_namespaces else namespace, selector, field_selector, sort_by, ignore_not_found
@@ -346,8 +338,6 @@ def get(
         elif form.form == Format.name:
             _print_names(result)
         elif columns:
-            from kailab.cli.table import render_table
-
             rows = [custom_cells(columns, obj) for obj in objects]
             terminal.say(render_table([column.header for column in columns], rows, no_headers=no_headers))
         else:
@@ -367,12 +357,11 @@ def _print_names(result: ObjectsOfKinds) -> None:
 
     for kind, objects in result:
         for obj in objects:
-            terminal.say(full_name(kind, obj["metadata"]["name"]))
+            terminal.say(full_name(kind, name_of(obj)))
 
 
 def _print_tables(lab: Lab, result: ObjectsOfKinds, options: TableOptions, several: bool) -> None:
     from kailab.cli.object_tables import TableContext, object_table
-    from kailab.cli.table import render_table
 
     view = TableContext(lab)
     for number, (kind, objects) in enumerate((kind, objects) for kind, objects in result if objects):
@@ -384,8 +373,6 @@ def _print_tables(lab: Lab, result: ObjectsOfKinds, options: TableOptions, sever
 
 def _print_tree(lab: Lab, result: ObjectsOfKinds, no_headers: bool) -> None:
     from kailab.cli.object_tables import QUEUE_TREE_HEADERS, TableContext, queue_tree
-    from kailab.cli.table import render_table
-    from kailab.errors import InputError
 
     if [kind for kind, _ in result] != ["Queue"]:
         raise InputError("-o tree is for queues: kailab get queues -o tree")
@@ -393,13 +380,11 @@ def _print_tree(lab: Lab, result: ObjectsOfKinds, no_headers: bool) -> None:
 
 
 def _print_turns(lab: Lab, result: ObjectsOfKinds, no_headers: bool) -> None:
-    from kailab.cli.table import render_table
-    from kailab.errors import InputError
     from kailab.explain.serving_order import rank_queues
 
     if [kind for kind, _ in result] != ["Queue"]:
         raise InputError("-o turns is for queues: kailab get queues -o turns")
-    names = {queue["metadata"]["name"] for queue in result[0][1]}
+    names = {name_of(queue) for queue in result[0][1]}
     rows = [
         [str(turn.place), turn.queue, str(turn.waiting), turn.next, turn.refused, turn.because]
         for turn in rank_queues(lab.picture())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kailab.cli import labfile, options, terminal
-from kailab.cli.options import TextOrJson
+from kailab.cli.options import TextOrJson, parse_seconds
+from kailab.errors import InputError
+from kailab.lab.wording import count
 
 if TYPE_CHECKING:
     from kailab.advice.health import Health
@@ -25,9 +26,7 @@ SHOWN = 5
     type=options.PATH,
     help="Check a scheduler process by its file of `kailab scheduler run --decisions`.",
 )
-@click.option(
-    "--url", default="", show_default=False, help="Check a scheduler process by the URL of its health and metrics."
-)
+@options.text_option("--url", help="Check a scheduler process by the URL of its health and metrics.")
 @click.option("--all", "everything", is_flag=True, help="Show all work for which pods were evicted.")
 @options.output
 @options.state
@@ -35,15 +34,12 @@ def health(window: str, decisions: Path | None, url: str, everything: bool, outp
     """Check the scheduler: its last cycle, binds that the cluster refuses, evictions and their beneficiaries, workloads that
     evict each other endlessly, node pools and queues without a scheduler, binds that have no effect. Exit code 1 if it is
     not healthy."""
-    from kailab.cli.options import parse_seconds
-    from kailab.errors import InputError
-
     seconds = parse_seconds("--window", window)
     if seconds <= 0:
         raise InputError(f"--window: {window}: expected more than 0 seconds")
     result = _check(seconds, decisions, url, state)
     if output is TextOrJson.json:
-        terminal.say(json.dumps(result.data(), indent=2))
+        terminal.say_json(result.data())
     else:
         _print(result, everything)
     if not result.healthy:
@@ -63,8 +59,6 @@ def _check(seconds: float, decisions: Path | None, url: str, state: Path) -> Hea
 
 
 def _print(result: Health, everything: bool) -> None:
-    from kailab.lab.wording import count
-
     terminal.say(f"{result.scheduler}: {'healthy' if result.healthy else 'not healthy'}")
     for problem in result.problems:
         terminal.say(f"  {problem}")

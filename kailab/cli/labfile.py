@@ -13,6 +13,7 @@ from kailab.cli.signals import interrupts
 from kailab.lab import lab_files
 
 if TYPE_CHECKING:
+    from kailab.evidence.history import LabHistory
     from kailab.lab import Lab
 
 STATE = Path(".kailab/lab.state")
@@ -30,6 +31,29 @@ def change_lab(path: Path, *, save: bool = True) -> Iterator[Lab]:
     with lab_files.open_for_change(path, terminal.notice, terminal.warn, save=save) as lab:
         yield lab
         interrupts.check()
+
+
+def history_of(path: Path, lab: Lab) -> LabHistory:
+    """The recorded history of an open lab. ``path``: its file."""
+    from kailab.evidence.history import LabHistory
+    from kailab.evidence.lab_record import LabRecord
+    from kailab.lab.capture import make_recorder
+
+    return LabHistory.of_recording(make_recorder(lab, LabRecord(path).whole()).recording)
+
+
+def read_history(path: Path) -> LabHistory:
+    """The recorded history of the saved lab."""
+    with read_lab(path) as lab:
+        return history_of(path, lab)
+
+
+def history_in(evidence: Path, name: str) -> LabHistory:
+    """The history of a test in the evidence. ``name``: a run, or RUN/TEST."""
+    from kailab.evidence.store import find_lab
+
+    test, lab = find_lab(evidence, name)
+    return test.history(lab)
 
 
 def lock_lab(path: Path) -> AbstractContextManager[None]:

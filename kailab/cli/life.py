@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -12,8 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kailab.cli import completion, configurations, labfile, options, terminal
-from kailab.cli.options import TextOrJson
+from kailab.cli.options import TextOrJson, parse_seconds
 from kailab.cluster.backends import BACKENDS
+from kailab.cluster.registry import FLAGS
+from kailab.errors import InputError, KailabError
+from kailab.lab.lab_changes import LabChanges
+from kailab.lab.wording import elapsed
+from kailab.model.times import format_time
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -34,13 +38,7 @@ if TYPE_CHECKING:
     shell_complete=completion.backends,
     help=f"Where the cluster lives: {', '.join(BACKENDS)}.",
 )
-@click.option(
-    "--scheduler-config",
-    "--config",
-    "config",
-    type=options.PATH,
-    help="Scheduler configuration file in KAI's format.",
-)
+@options.scheduler_config
 @click.option("--adopt-default-scheduler", "adopt", is_flag=True, help="Also schedule pods that name no scheduler.")
 @click.option("--fresh", is_flag=True, help="Replace a lab that is up.")
 @click.option("--keep", is_flag=True, help="Keep another lab that is up, with a warning instead of an error.")
@@ -70,7 +68,6 @@ def up(
 ) -> None:
     """Start a lab: a fleet of fake GPU nodes and a scheduler. An embedded lab is stored in a file; the other backends
     use a real Kubernetes API. No backend needs root; only kind needs Docker."""
-    from kailab.errors import InputError, KailabError
     from kailab.fleet import load_fleet
     from kailab.lab import Lab
     from kailab.lab.life import begin, check_decides, end, was_interrupted
@@ -144,8 +141,6 @@ def _check_same(
     state: Path, existing: Lab, requested: tuple[str, str, str], settings: SchedulerSettings, options: Mapping[str, Any]
 ) -> None:
     """Raises InputError with all differences if the existing lab is not the requested one."""
-    from kailab.cluster.registry import FLAGS
-    from kailab.errors import InputError
     from kailab.lab.life import options_of_cluster
 
     fleet, backend, scheduler = requested
@@ -191,15 +186,11 @@ def down(state: Path) -> None:
 
 
 @click.command()
-@click.option("--for", "duration", default="", show_default=False, help="Duration in lab time: 30s, 5m, 1h30m, 2d.")
+@options.text_option("--for", "duration", help="Duration in lab time: 30s, 5m, 1h30m, 2d.")
 @options.state
 def run(duration: str, state: Path) -> None:
     """Advance the lab's clock: pods finish, minimum runtimes expire, and the scheduler acts. Without --for, run only
     until nothing changes any more."""
-    from kailab.cli.options import parse_seconds
-    from kailab.lab.lab_changes import LabChanges
-    from kailab.lab.wording import elapsed
-
     seconds = parse_seconds("--for", duration) if duration else 0.0
     with labfile.change_lab(state) as lab, terminal.progress_bars() as tell:
         before, begun = LabChanges(lab), lab.now
@@ -216,12 +207,10 @@ def run(duration: str, state: Path) -> None:
 @options.state
 def status(output: TextOrJson, state: Path) -> None:
     """Summarise the lab: fleet, scheduler, time, GPUs, pods, and reasons of waiting pods."""
-    from kailab.lab.wording import elapsed
-
     with labfile.read_lab(state) as lab:
         data, processes = _summary(lab), _processes(lab)
     if output is TextOrJson.json:
-        terminal.say(json.dumps({"state": str(state), **data}, indent=2))
+        terminal.say_json({"state": str(state), **data})
         return
     phases = ", ".join(f"{count} {phase}" for phase, count in data["pods"].items()) or "none"
     waiting = ", ".join(f"{count} {reason}" for reason, count in data["waiting"].items()) or "nothing"
@@ -256,8 +245,6 @@ def _processes(lab: Lab) -> dict[str, str]:
 
 
 def _summary(lab: Lab) -> dict[str, Any]:
-    from kailab.model.times import format_time
-
     picture = lab.picture()
     facts = lab.facts()
     del facts["config"]

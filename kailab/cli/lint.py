@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from kailab.cli import completion, options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import render_table
+from kailab.errors import InputError
 
 if TYPE_CHECKING:
     from kailab.advice.practice import PracticeFinding
@@ -16,12 +17,8 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("files", nargs=-1, metavar="FILE...")
-@click.option(
-    "--fleet",
-    default="",
-    show_default=False,
-    shell_complete=completion.fleets,
-    help="Check against this cluster: a fleet or its file.",
+@options.text_option(
+    "--fleet", shell_complete=completion.fleets, help="Check against this cluster: a fleet or its file."
 )
 @click.option("--ignore", "ignored", multiple=True, metavar="RULE", help="Ignore a rule. May be repeated.")
 @click.option("--rules", is_flag=True, help="List the rules.")
@@ -36,7 +33,6 @@ def lint(files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bo
     Exit code 2: bad input."""
     from kailab.advice.practice import RULES
     from kailab.advice.practice import lint as linted
-    from kailab.errors import InputError
     from kailab.fleet import load_fleet
     from kailab.model.manifests import load
 
@@ -47,8 +43,7 @@ def lint(files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bo
         return
     if not files:
         raise InputError("there is nothing to check; expected FILE, FOLDER or -")
-    if files.count("-") > 1:
-        raise InputError("stdin (-) can be read only once")
+    options.check_stdin(files.count("-"), "-")
     manifests = load(files)
     if not manifests:
         raise InputError("there is nothing to check: the files have no objects")
@@ -56,7 +51,7 @@ def lint(files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bo
     findings = [finding for finding in result.findings if finding.rule not in ignored]
     if output is TextOrJson.json:
         data = {"findings": [finding.data() for finding in findings], "unknown": result.unknown}
-        terminal.say(json.dumps(data, indent=2))
+        terminal.say_json(data)
     else:
         _print_findings(findings, len(manifests))
     for line in result.unknown:
@@ -75,11 +70,10 @@ def _print_findings(findings: list[PracticeFinding], objects: int) -> None:
 
 def _print_rules(output: TextOrJson) -> None:
     from kailab.advice.practice import RULES
-    from kailab.cli.table import render_table
 
     if output is TextOrJson.json:
         rules = {name: {"asks": rule.asks, "cure": rule.cure} for name, rule in RULES.items()}
-        terminal.say(json.dumps(rules, indent=2))
+        terminal.say_json(rules)
     else:
         terminal.say(
             render_table(("RULE", "ASKS THAT", "CURE"), [(name, rule.asks, rule.cure) for name, rule in RULES.items()])

@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import labfile, options, terminal
+from kailab.cli.options import parse_seconds
+from kailab.errors import EvidenceError, InputError
 
 if TYPE_CHECKING:
     from kailab.evidence.history import LabHistory
     from kailab.evidence.metrics.families import MetricsSnapshot
-    from kailab.lab import Lab
 
 
 @click.group(invoke_without_command=True)
-@click.option(
-    "--evidence",
-    "past",
-    default="",
-    metavar="RUN/TEST",
-    show_default=False,
-    help="Print the samples of a test over time, from its evidence.",
+@options.text_option(
+    "--evidence", "past", metavar="RUN/TEST", help="Print the samples of a test over time, from its evidence."
 )
 @click.option("--over-time", is_flag=True, help="Print all recorded samples of the lab, not only the present ones.")
 @click.option("--every", help="With samples over time: interval between samples: 15s, 1m.  [default: 15s]")
@@ -53,9 +49,7 @@ def group(
     if listen:
         _serve(listen, state)
     elif past or over_time:
-        from kailab.cli.options import parse_seconds
-
-        _print_series(_read_evidence(past) if past else _read_lab(state), parse_seconds("--every", every or "15s"))
+        _print_series(_read_history(past, state), parse_seconds("--every", every or "15s"))
     else:
         from kailab.evidence.metrics import openmetrics
 
@@ -86,7 +80,6 @@ def rules() -> None:
 )
 def monitor(namespace: str, interval: str, labels: tuple[str, ...]) -> None:
     """Print a Service and a ServiceMonitor, so that the Prometheus operator scrapes the scheduler of `kailab scheduler manifests`."""
-    from kailab.errors import InputError
     from kailab.scheduler.service.manifests import monitoring
 
     parsed = {}
@@ -102,20 +95,17 @@ def monitor(namespace: str, interval: str, labels: tuple[str, ...]) -> None:
 
 @group.command()
 @click.argument("file", type=options.PATH)
-@click.option(
-    "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Draw a test from its evidence."
-)
+@options.text_option("--evidence", "past", metavar="RUN/TEST", help="Draw a test from its evidence.")
 @options.state
 def figure(file: Path, past: str, state: Path) -> None:
     """Draw use over time into FILE (.png, .svg, .pdf): GPUs by queue, pending work, evictions. Needs matplotlib: pip install
     'kailab[figures]'."""
-    from kailab.errors import InputError
     from kailab.evidence.metrics import figures
 
     if file.suffix.lower() not in figures.SUFFIXES:
         raise InputError(f"{file}: expected a name that ends in {', '.join(figures.SUFFIXES)}")
     figures.load_plotting("matplotlib.figure")
-    history = _read_evidence(past) if past else _read_lab(state)
+    history = _read_history(past, state)
     figures.save_figure(figures.use_over_time(figures.series_of(history), past), file)
     terminal.say(f"{file} written")
 
@@ -138,13 +128,12 @@ def _print_series(history: LabHistory, every: float) -> None:
 
 def _sample(state: Path) -> MetricsSnapshot:
     """Sample the lab; counters come from its record, which knows more than the lab itself."""
-    from kailab.errors import EvidenceError
     from kailab.evidence.metrics.over_time import snapshots_over_time
     from kailab.lab.metric_samples import sample_metrics
 
     with labfile.read_lab(state) as lab:
         try:
-            recorded = list(snapshots_over_time(_history(state, lab)))
+            recorded = list(snapshots_over_time(labfile.history_of(state, lab)))
         except EvidenceError as error:
             terminal.notice(
                 f"counters cover only what the lab itself remembers, because its record can't be read: {error}"
@@ -153,28 +142,12 @@ def _sample(state: Path) -> MetricsSnapshot:
         return sample_metrics(lab, recorded[-1] if recorded else None)
 
 
-def _read_lab(state: Path) -> LabHistory:
-    with labfile.read_lab(state) as lab:
-        return _history(state, lab)
-
-
-def _history(state: Path, lab: Lab) -> LabHistory:
-    from kailab.evidence.history import LabHistory
-    from kailab.evidence.lab_record import LabRecord
-    from kailab.lab.capture import make_recorder
-
-    return LabHistory.of_recording(make_recorder(lab, LabRecord(state).whole()).recording)
-
-
-def _read_evidence(past: str) -> LabHistory:
-    from kailab.evidence.store import find_lab
-
-    test, lab = find_lab(options.EVIDENCE, past)
-    return test.history(lab)
+def _read_history(past: str, state: Path) -> LabHistory:
+    """The history of the test ``past``, or else of the lab."""
+    return labfile.history_in(options.EVIDENCE, past) if past else labfile.read_history(state)
 
 
 def _serve(listen: str, state: Path) -> None:
-    from kailab.errors import InputError
     from kailab.evidence.metrics.openmetrics import MetricsEndpoint
 
     address, _, port = listen.rpartition(":")

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kailab.cli import completion, labfile, options, terminal
-from kailab.model.objects import Object
+from kailab.errors import InputError, InputErrors
+from kailab.lab.lab_changes import LabChanges
+from kailab.model.objects import Object, condition_of, name_of
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -60,11 +62,10 @@ def drain(
     state: Path,
 ) -> None:
     """Cordon nodes and delete their pods, then run the lab until nothing changes any more. Violated disruption budgets are reported."""
-    from kailab.errors import InputErrors
     from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain, violated_budgets
 
     def drain_one(lab: Lab, node: Object) -> str:
-        for change in drain_node(lab, node["metadata"]["name"]):
+        for change in drain_node(lab, name_of(node)):
             change.do(lab)
         return "drained"
 
@@ -74,7 +75,7 @@ def drain(
             for node in nodes
             for error in drain_obstacles(
                 lab,
-                node["metadata"]["name"],
+                name_of(node),
                 daemons=not ignore_daemonsets,
                 lone=not force,
                 local=not delete_emptydir_data,
@@ -82,9 +83,7 @@ def drain(
         ]
         if errors:
             raise InputErrors.of(errors)
-        for warning in violated_budgets(
-            lab, {pod for node in nodes for pod in pods_to_drain(lab, node["metadata"]["name"])}
-        ):
+        for warning in violated_budgets(lab, {pod for node in nodes for pod in pods_to_drain(lab, name_of(node))}):
             terminal.warn(warning)
 
     _change(names, selector, settle, state, drain_one, check)
@@ -130,8 +129,6 @@ def recover(names: tuple[str, ...], selector: str, settle: bool, state: Path) ->
 @options.state
 def taint(words: tuple[str, ...], selector: str, everything: bool, overwrite: bool, settle: bool, state: Path) -> None:
     """Set or remove taints of nodes: KEY=VALUE:EFFECT or KEY:EFFECT sets a taint, KEY:EFFECT- or KEY- removes it."""
-    from kailab.errors import InputError
-
     names = [word for word in words if ":" not in word and "=" not in word and not word.endswith("-")]
     changes = [_read_taint(word) for word in words if word not in names]
     if names and names[0].lower() in ("node", "nodes", "no"):
@@ -143,10 +140,10 @@ def taint(words: tuple[str, ...], selector: str, everything: bool, overwrite: bo
 
     def taint_node(lab: Lab, node: Object) -> str:
         before = list((node.get("spec") or {}).get("taints") or ())
-        after = _changed_taints(node["metadata"]["name"], before, changes, overwrite)
+        after = _changed_taints(name_of(node), before, changes, overwrite)
         if after == before:
             return "not changed"
-        lab.patch("Node", node["metadata"]["name"], {"spec": {"taints": after or None}})
+        lab.patch("Node", name_of(node), {"spec": {"taints": after or None}})
         return "tainted" if any(not change.remove for change in changes) else "untainted"
 
     _change(names, selector, settle, state, taint_node, everything=everything)
@@ -164,7 +161,6 @@ def _change(
 ) -> None:
     from kailab.cli.objects import settle_lab
     from kailab.cli.selection import fetch_objects, select_objects
-    from kailab.lab.lab_changes import LabChanges
 
     bare = [name.partition("/")[2] if name.startswith(("node/", "nodes/")) else name for name in names]
     with labfile.change_lab(state) as lab:
@@ -172,7 +168,7 @@ def _change(
         selected = fetch_objects(lab, select_objects(lab, ["nodes", *bare], "", selector, everything))
         if check is not None:
             check(lab, selected)
-        outcomes = [(node["metadata"]["name"], change(lab, node)) for node in selected]
+        outcomes = [(name_of(node), change(lab, node)) for node in selected]
         report = settle_lab(lab, before, settle) if outcomes else ""
     for name, outcome in outcomes:
         terminal.say(f"node/{name} {outcome}")
@@ -183,27 +179,25 @@ def _set_schedulable(lab: Lab, node: Object, schedulable: bool) -> str:
     outcome = "uncordoned" if schedulable else "cordoned"
     if bool((node.get("spec") or {}).get("unschedulable")) is not schedulable:
         return f"already {outcome}"
-    lab.patch("Node", node["metadata"]["name"], {"spec": {"unschedulable": None if schedulable else True}})
+    lab.patch("Node", name_of(node), {"spec": {"unschedulable": None if schedulable else True}})
     return outcome
 
 
 def _fail_node(lab: Lab, node: Object, ready: FailedReadyStatus) -> str:
     if _ready(node) == ready:
         return "failed already"
-    lab.fail_node(node["metadata"]["name"], ready)
+    lab.fail_node(name_of(node), ready)
     return "failed"
 
 
 def _recover_node(lab: Lab, node: Object) -> str:
     if _ready(node) == "True":
         return "is ready already"
-    lab.recover_node(node["metadata"]["name"])
+    lab.recover_node(name_of(node))
     return "recovered"
 
 
 def _ready(node: Object) -> str:
-    from kailab.model.objects import condition_of
-
     condition = condition_of(node, "Ready")
     return "True" if condition is None else str(condition["status"])
 
@@ -218,8 +212,6 @@ class TaintChange(NamedTuple):
 
 
 def _read_taint(word: str) -> TaintChange:
-    from kailab.errors import InputError
-
     remove = word.endswith("-")
     pair, _, effect = word.removesuffix("-").partition(":")
     key, equals, value = pair.partition("=")
@@ -232,8 +224,6 @@ def _read_taint(word: str) -> TaintChange:
 
 
 def _changed_taints(node: str, before: list[Object], changes: Sequence[TaintChange], overwrite: bool) -> list[Object]:
-    from kailab.errors import InputError
-
     after = list(before)
     for change in changes:
         same = [taint for taint in after if taint["key"] == change.key and change.effect in ("", taint.get("effect"))]

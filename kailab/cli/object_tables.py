@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,21 @@ from kailab.lab.picture import Picture
 from kailab.model import labels
 from kailab.model.kind import AGE, NAME, Column, field_of
 from kailab.model.kinds import is_namespaced, part
-from kailab.model.objects import Object, parent_of, share_of, shown_phase
+from kailab.model.objects import (
+    Object,
+    allocatable_of,
+    has_condition,
+    labels_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    parent_of,
+    share_of,
+    shown_phase,
+    spec_of,
+    status_of,
+)
+from kailab.model.objects import full_name as full_name_of
 from kailab.model.quantities import format_gpu, queue_gpu
 from kailab.model.times import parse_time
 from kailab.scheduler.reading.podgroups import subgroup_tree
@@ -80,23 +94,15 @@ def age_since(view: TableContext, stamp: str | None) -> str:
     return format_age(view.now - parse_time(stamp)) if stamp else NONE
 
 
-def _status(obj: Object) -> Mapping[str, Any]:
-    return obj.get("status") or {}
-
-
-def _true(obj: Object, type: str) -> bool:
-    return any(c.get("type") == type and c.get("status") == "True" for c in _status(obj).get("conditions") or ())
-
-
 # --- pods ------------------------------------------------------------------------------------------------------------
 
 
 def _row(view: TableContext, pod: Object) -> PodRow:
-    return view.rows[f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"]
+    return view.rows[full_name_of(pod)]
 
 
 def _pod_ready(_: TableContext, pod: Object) -> str:
-    ready = sum(bool(each.get("ready")) for each in _status(pod).get("containerStatuses") or ())
+    ready = sum(bool(each.get("ready")) for each in status_of(pod).get("containerStatuses") or ())
     return f"{ready}/{len(pod['spec'].get('containers') or ())}"
 
 
@@ -106,36 +112,36 @@ def _pod_status(_: TableContext, pod: Object) -> str:
         return "SchedulingGated"
     if phase == "Pending" and pod["spec"].get("nodeName"):
         return "ContainerCreating"
-    return {"Succeeded": "Completed", "Failed": _status(pod).get("reason") or "Error"}.get(phase, phase)
+    return {"Succeeded": "Completed", "Failed": status_of(pod).get("reason") or "Error"}.get(phase, phase)
 
 
 def _restarts(_: TableContext, pod: Object) -> str:
-    return str(sum(each.get("restartCount", 0) for each in _status(pod).get("containerStatuses") or ()))
+    return str(sum(each.get("restartCount", 0) for each in status_of(pod).get("containerStatuses") or ()))
 
 
 # --- nodes -----------------------------------------------------------------------------------------------------------
 
 
 def _allocatable(node: Object, name: str) -> str:
-    return str((_status(node).get("allocatable") or {}).get(name, "0"))
+    return str(allocatable_of(node).get(name, "0"))
 
 
 def _node_status(_: TableContext, node: Object) -> str:
-    ready = "Ready" if _true(node, "Ready") else "NotReady"
-    return f"{ready},SchedulingDisabled" if node.get("spec", {}).get("unschedulable") else ready
+    ready = "Ready" if has_condition(node, "Ready") else "NotReady"
+    return f"{ready},SchedulingDisabled" if spec_of(node).get("unschedulable") else ready
 
 
 def _node_gpus(view: TableContext, node: Object) -> str:
-    used = view.picture.used.get(node["metadata"]["name"], 0)
+    used = view.picture.used.get(name_of(node), 0)
     return f"{format_gpu(used)}/{format_gpu(view.picture.accounts.offered(node))}"
 
 
 def _node_pods(view: TableContext, node: Object) -> str:
-    return str(len(view.on_node.get(node["metadata"]["name"], ())))
+    return str(len(view.on_node.get(name_of(node), ())))
 
 
 def _taints(_: TableContext, node: Object) -> str:
-    taints = (node.get("spec") or {}).get("taints") or ()
+    taints = spec_of(node).get("taints") or ()
     return ",".join(f"{t['key']}={t.get('value', '')}:{t.get('effect', '')}" for t in taints) or NONE
 
 
@@ -160,7 +166,7 @@ def _queue_resource(field: str) -> Callable[[TableContext, Object], str]:
 
 def _queue_amount(field: str) -> Callable[[TableContext, Object], str]:
     def cell(view: TableContext, queue: Object) -> str:
-        value = getattr(view.queue_amounts(queue["metadata"]["name"]), field)
+        value = getattr(view.queue_amounts(name_of(queue)), field)
         return NONE if value is None else format_gpus(value)
 
     return cell
@@ -170,12 +176,8 @@ def _weight(_: TableContext, queue: Object) -> str:
     return f"{share_of(queue).get('overQuotaWeight', 0):g}"
 
 
-def _group_key(group: Object) -> str:
-    return f"{group['metadata'].get('namespace', '')}/{group['metadata']['name']}"
-
-
 def _group_pods(view: TableContext, group: Object) -> Sequence[PodRow]:
-    return view.picture.by_group.get(_group_key(group), ())
+    return view.picture.by_group.get(full_name_of(group), ())
 
 
 def _minimum(group: Object) -> int:
@@ -197,7 +199,7 @@ def _group_running(view: TableContext, group: Object) -> str:
 
 
 def _group_reason(view: TableContext, group: Object) -> str:
-    entry = view.picture.pending.get(_group_key(group))
+    entry = view.picture.pending.get(full_name_of(group))
     return entry.reason if entry else ""
 
 
@@ -205,27 +207,27 @@ def _group_reason(view: TableContext, group: Object) -> str:
 
 
 def _job_status(_: TableContext, job: Object) -> str:
-    return next((type for type in ("Complete", "Failed", "Suspended") if _true(job, type)), "Running")
+    return next((type for type in ("Complete", "Failed", "Suspended") if has_condition(job, type)), "Running")
 
 
 def _completions(_: TableContext, job: Object) -> str:
     completions = job["spec"].get("completions") or job["spec"].get("parallelism") or 1
-    return f"{_status(job).get('succeeded') or 0}/{completions}"
+    return f"{status_of(job).get('succeeded') or 0}/{completions}"
 
 
 def _duration(view: TableContext, job: Object) -> str:
-    begun, ended = _status(job).get("startTime"), _status(job).get("completionTime")
+    begun, ended = status_of(job).get("startTime"), status_of(job).get("completionTime")
     if not begun:
         return ""
     return format_age((parse_time(ended) if ended else view.now) - parse_time(begun))
 
 
 def _replicas(_: TableContext, obj: Object) -> str:
-    return f"{_status(obj).get('readyReplicas') or 0}/{obj['spec'].get('replicas', 1)}"
+    return f"{status_of(obj).get('readyReplicas') or 0}/{obj['spec'].get('replicas', 1)}"
 
 
 def _last_seen(view: TableContext, event: Object) -> str:
-    return age_since(view, event.get("lastTimestamp") or event["metadata"].get("creationTimestamp"))
+    return age_since(view, event.get("lastTimestamp") or metadata_of(event).get("creationTimestamp"))
 
 
 def _involved(_: TableContext, event: Object) -> str:
@@ -252,7 +254,7 @@ NODE = (
     NAME,
     Column("STATUS", _node_status),
     Column("GPUS", _node_gpus),
-    Column("MODEL", lambda _, node: labels.gpu_model(node["metadata"].get("labels") or {}) or NONE),
+    Column("MODEL", lambda _, node: labels.gpu_model(labels_of(node)) or NONE),
     Column("PODS", _node_pods),
     AGE,
     Column("CPU", lambda _, node: _allocatable(node, "cpu"), wide=True),
@@ -294,8 +296,8 @@ CRON_JOB = (
     NAME,
     Column("SCHEDULE", "spec.schedule"),
     Column("SUSPEND", "spec.suspend", default="False"),
-    Column("ACTIVE", lambda _, cron: str(len(_status(cron).get("active") or ()))),
-    Column("LAST SCHEDULE", lambda view, cron: age_since(view, _status(cron).get("lastScheduleTime"))),
+    Column("ACTIVE", lambda _, cron: str(len(status_of(cron).get("active") or ()))),
+    Column("LAST SCHEDULE", lambda view, cron: age_since(view, status_of(cron).get("lastScheduleTime"))),
     AGE,
 )
 DEPLOYMENT = (
@@ -344,7 +346,7 @@ def object_table(
         at = headers.index("NAME")
         for row in rows:
             row[at] = full_name(kind, row[at])
-    labels = [obj["metadata"].get("labels") or {} for obj in objects]
+    labels = [labels_of(obj) for obj in objects]
     for label in options.labels:
         headers.append(label.rpartition("/")[2].upper())
         for row, labels_of_object in zip(rows, labels, strict=True):
@@ -355,7 +357,7 @@ def object_table(
             row.append(",".join(f"{key}={value}" for key, value in sorted(labels_of_object.items())) or NONE)
     if options.namespaces and is_namespaced(kind):
         headers = ["NAMESPACE", *headers]
-        rows = [[obj["metadata"].get("namespace", ""), *row] for obj, row in zip(objects, rows, strict=True)]
+        rows = [[namespace_of(obj), *row] for obj, row in zip(objects, rows, strict=True)]
     return headers, rows
 
 
@@ -364,7 +366,7 @@ QUEUE_TREE_HEADERS = ["NAME", "QUOTA", "LIMIT", "FAIR-SHARE", "ALLOCATED", "BORR
 
 def queue_tree(view: TableContext, queues: Sequence[Object]) -> list[list[str]]:
     """Rows with GPUs, each queue below its parent. The amounts of a parent are those of the queues below it."""
-    names = {queue["metadata"]["name"] for queue in queues}
+    names = {name_of(queue) for queue in queues}
     below: dict[str, list[str]] = {}
     for name in sorted(names):
         parent = view.queue_amounts(name).parent
@@ -459,5 +461,5 @@ def _read_table(state: Path, find: FindObjects, options: TableOptions) -> Watche
             raise InputError("--watch shows one kind at a time; expected a single kind")
         kind, objects = result[0]
         headers, rows = object_table(TableContext(lab), kind, objects, options)
-        keys = [(obj["metadata"].get("namespace", ""), obj["metadata"]["name"]) for obj in objects]
+        keys = [(namespace_of(obj), name_of(obj)) for obj in objects]
         return WatchedTable(headers, dict(zip(keys, rows, strict=True)), not BACKENDS[lab.backend].api_server)

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from kailab.cli import completion, labfile, options, selection, terminal
-from kailab.cli.selection import ObjectKey, fetch_objects, select_objects, suggest_name
-from kailab.errors import InputError, KailabError, Where
+from kailab.cli.selection import ObjectKey, fetch_objects, full_name, resource_name, select_objects, suggest_name
+from kailab.errors import InputError, InputErrors, KailabError, NotFound, Where
 from kailab.lab.lab_changes import LabChanges
-from kailab.model.objects import Object
+from kailab.model import labels
+from kailab.model.files import read_text
+from kailab.model.kinds import KINDS, is_namespaced
+from kailab.model.objects import Object, metadata_of, name_of, namespace_of
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -101,10 +104,6 @@ def apply(
     state: Path,
 ) -> None:
     """Apply manifests, then run the lab until nothing changes any more. If any manifest is invalid, none is applied."""
-    from kailab.cli.selection import full_name
-    from kailab.errors import InputError
-    from kailab.lab.lab_changes import LabChanges
-
     if bare:
         raise InputError(f"files need -f: kailab apply {' '.join(f'-f {file}' for file in (*files, *bare))}")
     sources = _sources(files, recursive, kustomization)
@@ -153,10 +152,6 @@ def delete(
 ) -> None:
     """Delete objects by name, by label or by manifest, then run the lab until nothing changes any more. If one of them does
     not exist, none is deleted."""
-    from kailab.cli.selection import resource_name
-    from kailab.errors import InputError
-    from kailab.lab.lab_changes import LabChanges
-
     sources = _sources(files, recursive, kustomization)
     if bool(what) == bool(sources):
         raise InputError("expected either KIND NAME... or -f FILE to delete")
@@ -181,13 +176,11 @@ def delete(
 
 def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) -> list[Path | str | NamedText]:
     """Return the sources of manifests as arguments for ``Lab.apply``. Raises InputError."""
-    from kailab.errors import InputError
     from kailab.lab.intake import NamedText
 
     if recursive and not files:
         raise InputError("-R needs -f FOLDER")
-    if files.count("-") > 1:
-        raise InputError("stdin (-f -) can be read only once")
+    options.check_stdin(files.count("-"), "-f -")
     sources: list[Path | str | NamedText] = []
     for file in files:
         if file.startswith(("http://", "https://")):
@@ -204,7 +197,6 @@ def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) 
 
 def _manifest_files(folder: Path) -> list[Path]:
     """Return the manifest files in a folder and all folders below it, sorted. Raises InputError if there are none."""
-    from kailab.errors import InputError, Where
     from kailab.model.manifests import SUFFIXES
 
     files = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
@@ -218,20 +210,17 @@ def _manifest_files(folder: Path) -> list[Path]:
 
 def _keys_in_files(sources: Sequence[Path | str | NamedText], namespace: str) -> list[ObjectKey]:
     from kailab.lab import intake
-    from kailab.model.kinds import is_namespaced
 
     keys: list[ObjectKey] = []
     for manifest in intake.read(sources, namespace=namespace).manifests:
-        metadata = manifest.object["metadata"]
-        space = (metadata.get("namespace") or namespace) if is_namespaced(manifest.kind, manifest.object) else ""
-        keys.append(ObjectKey(manifest.kind, metadata.get("name", ""), space))
+        obj = manifest.object
+        space = (namespace_of(obj) or namespace) if is_namespaced(manifest.kind, obj) else ""
+        keys.append(ObjectKey(manifest.kind, name_of(obj), space))
     return keys
 
 
 def _delete(lab: Lab, targets: list[ObjectKey], ignore_not_found: bool) -> list[ObjectKey]:
     """Delete objects. Raises InputError before anything is deleted if one is missing, unless ``ignore_not_found``."""
-    from kailab.errors import InputError, InputErrors, NotFound
-
     existing: list[ObjectKey] = []
     missing: list[InputError] = []
     for target in targets:
@@ -273,10 +262,6 @@ def scale(
     state: Path,
 ) -> None:
     """Set the replicas of a Deployment, StatefulSet or another scalable kind, then run the lab until nothing changes any more."""
-    from kailab.cli.selection import full_name
-    from kailab.errors import InputError
-    from kailab.lab.lab_changes import LabChanges
-
     with labfile.change_lab(state) as lab:
         before = LabChanges(lab)
         keys = select_objects(lab, what, namespace, selector, everything)
@@ -303,8 +288,6 @@ def _metadata_command(field: str, verb: str) -> Callable[..., None]:
         settle: bool,
         state: Path,
     ) -> None:
-        from kailab.lab.lab_changes import LabChanges
-
         if list_:
             with labfile.read_lab(state) as lab:
                 keys = select_objects(lab, what, namespace, selector, everything)
@@ -319,7 +302,7 @@ def _metadata_command(field: str, verb: str) -> Callable[..., None]:
                 _refuse_overwriting(keys, objects, field, values)
             outcomes = []
             for key, obj in zip(keys, objects, strict=True):
-                if changed := changed_keys(obj["metadata"].get(field) or {}, values):
+                if changed := changed_keys(metadata_of(obj).get(field) or {}, values):
                     lab.patch(key.kind, key.name, {"metadata": {field: dict(values)}}, key.namespace or "default")
                     removed = all(values[name] is None for name in changed)
                     outcomes.append((key, f"un{verb}" if removed and field == "labels" else verb))
@@ -334,8 +317,6 @@ def _metadata_command(field: str, verb: str) -> Callable[..., None]:
 
 def _split(words: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
     """Split arguments into objects and values: to set (``key=value``) or to remove (``key-``: None)."""
-    from kailab.errors import InputError
-
     values: dict[str, str | None] = {}
     objects: list[str] = []
     for word in words:
@@ -361,24 +342,19 @@ def changed_keys(now: Mapping[str, str], values: Mapping[str, str | None]) -> li
 
 def _print_values(keys: Sequence[ObjectKey], objects: Sequence[Object], field: str) -> None:
     """Print the labels or annotations of each object, as kubectl's ``--list``."""
-    from kailab.cli.selection import full_name
-
     for key, obj in zip(keys, objects, strict=True):
         if len(keys) > 1:
             terminal.say(f"Listing {field} for {full_name(key.kind, key.name)}:")
-        for name, value in sorted((obj["metadata"].get(field) or {}).items()):
+        for name, value in sorted((metadata_of(obj).get(field) or {}).items()):
             terminal.say(f"{' ' if len(keys) > 1 else ''}{name}={value}")
 
 
 def _refuse_overwriting(
     keys: Sequence[ObjectKey], objects: Sequence[Object], field: str, values: Mapping[str, str | None]
 ) -> None:
-    from kailab.cli.selection import full_name
-    from kailab.errors import InputError, InputErrors
-
     errors = []
     for key, obj in zip(keys, objects, strict=True):
-        now = obj["metadata"].get(field) or {}
+        now = metadata_of(obj).get(field) or {}
         errors += [
             InputError(f"{full_name(key.kind, key.name)} has {name}={now[name]} already; --overwrite changes it")
             for name in changed_keys(now, values)
@@ -389,8 +365,6 @@ def _refuse_overwriting(
 
 
 def print_outcomes(outcomes: Sequence[tuple[ObjectKey, str]], report: str) -> None:
-    from kailab.cli.selection import full_name
-
     for key, outcome in outcomes:
         terminal.say(f"{full_name(key.kind, key.name)} {outcome}")
     if not outcomes:
@@ -436,7 +410,7 @@ PatchFunction = Callable[[str, Object], Object]
 
 @click.command()
 @selection.what_argument
-@click.option("--patch", "-p", "text", default="", show_default=False, help="The patch, as JSON or YAML.")
+@options.text_option("--patch", "-p", "text", help="The patch, as JSON or YAML.")
 @click.option("--patch-file", type=options.PATH, help="A file with the patch.")
 @click.option(
     "--type",
@@ -460,9 +434,6 @@ def patch(
     state: Path,
 ) -> None:
     """Update fields of objects, then run the lab until nothing changes any more: patch queue team-a -p '{"spec": {"priority": 5}}'."""
-    from kailab.errors import InputError
-    from kailab.lab.lab_changes import LabChanges
-    from kailab.model.files import read_text
     from kailab.model.patches import difference
 
     if bool(text) == bool(patch_file):
@@ -479,7 +450,7 @@ def patch(
         outcomes = []
         for key, obj, changes in zip(keys, objects, differences, strict=True):
             after = lab.patch(key.kind, key.name, changes, key.namespace or "default", subresource or "")
-            same = after["metadata"].get("resourceVersion") == obj["metadata"].get("resourceVersion")
+            same = metadata_of(after).get("resourceVersion") == metadata_of(obj).get("resourceVersion")
             outcomes.append((key, "patched (no change)" if same else "patched"))
         report = settle_lab(lab, before, settle)
         embedded = lab.venue.exclusive
@@ -505,8 +476,6 @@ def _warn_of_fields(kind: str, before: Object, after: Object, embedded: bool) ->
 def _patch(text: str, file: str, form: PatchType | None) -> PatchFunction:
     """Parse a patch and return the function that applies it. Both raise InputError."""
     from kailab.cluster.embedded.merge import merge_patch
-    from kailab.errors import InputError, Where
-    from kailab.model.kinds import KINDS
     from kailab.model.patches import json_patch, strategic_patch
     from kailab.model.yamltext import read_document
 
@@ -543,8 +512,6 @@ def _patch(text: str, file: str, form: PatchType | None) -> PatchFunction:
 
 def _check_identity(obj: Object, after: Object, where: Any) -> None:
     """Refuse a patch that changes the identity of its object, as an API server does. Raises InputError."""
-    from kailab.errors import InputError
-
     metadata = after.get("metadata")
     for field, holder, was in (
         ("apiVersion", after, obj),
@@ -573,9 +540,7 @@ BACKOFF_LIMIT = 1000
 )
 @click.option("--gpus", type=click.IntRange(0), default=1, help="GPUs of each pod.")
 @click.option("--each", "apart", is_flag=True, help="No gang: each pod starts as soon as it fits.")
-@click.option(
-    "--priority", default="", show_default=False, help="PriorityClass of the Job instead of that of training."
-)
+@options.text_option("--priority", help="PriorityClass of the Job instead of that of training.")
 @click.option("--image", default="busybox:1.36", help="Image of the pods.")
 @click.option("--output", "-o", type=click.Choice(("yaml",)), help="Print the manifest without submitting it.")
 @options.namespace
@@ -599,8 +564,6 @@ def submit(
     \b
     kailab submit llama --queue team-a --pods 4 --gpus 8
     kailab submit llama --queue team-a --pods 4 --gpus 8 -o yaml > llama.yaml"""
-    from kailab.cli.selection import full_name
-    from kailab.lab.lab_changes import LabChanges
     from kailab.model.manifests import dump
 
     job = _job(name, queue, pods, gpus, image, gang=not apart)
@@ -623,19 +586,15 @@ def submit(
 
 def _check_submittable(lab: Lab, name: str, queue: str, priority: str, namespace: str) -> None:
     """Raises InputError if the queue or the class does not exist, or the Job does."""
-    from kailab.errors import InputError
-
     for option, kind, value in (("--queue", "Queue", queue), ("--priority", "PriorityClass", priority)):
-        existing = sorted(obj["metadata"]["name"] for obj in lab.cluster.list(kind))
+        existing = sorted(name_of(obj) for obj in lab.cluster.list(kind))
         if value and value not in existing:
             raise InputError(f"{option}: there is no {kind} {value!r}; there are: {', '.join(existing) or 'none'}")
-    if any(obj["metadata"]["name"] == name for obj in lab.cluster.list("Job", namespace)):
+    if any(name_of(obj) == name for obj in lab.cluster.list("Job", namespace)):
         raise InputError(f"the Job {name!r} exists already in namespace {namespace}; choose another name")
 
 
 def _job(name: str, queue: str, pods: int, gpus: int, image: str, gang: bool) -> Object:
-    from kailab.model import labels
-
     queue_label = {labels.QUEUE: queue}
     metadata: Object = {"name": name, "labels": queue_label}
     if gang:

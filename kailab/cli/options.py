@@ -11,13 +11,12 @@ import click
 
 from kailab.cli import completion
 from kailab.cli.labfile import STATE
+from kailab.errors import InputError
+from kailab.model.times import duration_seconds
 
 
 def parse_seconds(option: str, text: str) -> float:
     """Parse a duration such as 1h30m. Raises InputError that names the option."""
-    from kailab.errors import InputError
-    from kailab.model.times import duration_seconds
-
     try:
         return duration_seconds(text, days=True)
     except InputError as error:
@@ -28,6 +27,21 @@ EVIDENCE = Path("evidence")
 PATH = click.Path(path_type=Path)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def check_stdin(count: int, spelt: str) -> None:
+    """Raises InputError if stdin is named more than once. ``spelt``: how a user names it."""
+    if count > 1:
+        raise InputError(f"stdin ({spelt}) can be read only once")
+
+
+def text_option(
+    *names: str, help: str, metavar: str | None = None, shell_complete: Any = None
+) -> Callable[[Command], Command]:
+    """An option whose value is text, "" if it is not given."""
+    return click.option(
+        *names, default="", show_default=False, help=help, metavar=metavar, shell_complete=shell_complete
+    )
 
 
 class Format(StrEnum):
@@ -56,13 +70,7 @@ namespace = click.option(
     "--namespace", "-n", default="default", shell_complete=completion.namespaces, help="Namespace of the objects."
 )
 all_namespaces = click.option("--all-namespaces", "-A", is_flag=True, help="Objects of all namespaces.")
-selector = click.option(
-    "--selector",
-    "-l",
-    default="",
-    show_default=False,
-    help="Only objects with these labels: app=train, 'app in (a, b)'.",
-)
+selector = text_option("--selector", "-l", help="Only objects with these labels: app=train, 'app in (a, b)'.")
 files = click.option(
     "--filename",
     "-f",
@@ -94,6 +102,9 @@ studies = click.option(
     envvar="KAILAB_STUDIES",
     show_envvar=True,
     help="Folder of the studies.",
+)
+scheduler_config = click.option(
+    "--scheduler-config", "--config", "config", type=PATH, help="Scheduler configuration file in KAI's format."
 )
 settle = click.option("--settle/--no-settle", default=True, help="Run the lab until nothing changes any more.")
 kubeconfig = click.option(

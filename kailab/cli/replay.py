@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kailab.cli import configurations, options, replay_options, terminal
+from kailab.cli import configurations, options, replay_options, signals, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import format_span, render_table
+from kailab.errors import InputError
+from kailab.lab.wording import count, elapsed
 
 if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
@@ -37,23 +40,17 @@ HEADERS = ("JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99", "TOOK", "SLOWDOWN",
 
 def jobs_line(total: SummaryRow, in_trace: int) -> str:
     """The number of jobs; a replay that was cut off has fewer than the trace."""
-    from kailab.lab.wording import count
-
     return count(total.jobs, "job") if total.jobs == in_trace else f"The first {total.jobs} of {in_trace} jobs"
 
 
 def left_out_lines(left_out: Mapping[str, int]) -> Iterator[str]:
     """``left_out``: number of lines of the trace that are no jobs, by reason."""
-    from kailab.lab.wording import count
-
     for reason, number in left_out.items():
         yield f"Left out: {count(number, 'line')}: {reason}"
 
 
 def never_began_lines(unbegun: Sequence[UnstartedJobs], cluster: str = "") -> Iterator[str]:
     """``cluster``: the cluster, if there are several."""
-    from kailab.lab.wording import count
-
     where = f" in {cluster}" if cluster else ""
     for jobs in unbegun:
         yield f"Never began{where}: {count(jobs.jobs, 'job')}, {jobs.reason}; {jobs.example}: {jobs.message}"
@@ -61,7 +58,6 @@ def never_began_lines(unbegun: Sequence[UnstartedJobs], cluster: str = "") -> It
 
 def row_cells(row: SummaryRow) -> list[str]:
     """The cells of a row: its name, then one per entry of ``HEADERS``."""
-    from kailab.cli.table import format_span
 
     def cell(spread: Distribution | None, pick: Callable[[Distribution], float], write: Callable[[float], str]) -> str:
         return "-" if spread is None else write(pick(spread))
@@ -95,7 +91,6 @@ class ReplayOutputs(NamedTuple):
 
     def check(self, *, clusters: bool) -> None:
         """Check all files before the replay. ``clusters``: there are several clusters. Raises InputError."""
-        from kailab.errors import InputError
         from kailab.replay import plotting, tables
 
         for path in filter(None, (self.jobs, self.timeline)):
@@ -117,8 +112,6 @@ class ReplayOutputs(NamedTuple):
 
     def _check_apart(self) -> None:
         """Check that all files differ. Raises InputError."""
-        from kailab.errors import InputError
-
         outputs = {"--jobs": self.jobs, "--timeline": self.timeline, "--plot": self.plot, "--series": self.series}
         names = {path.resolve(): name for name, path in self.others.items()}
         for name, target in outputs.items():
@@ -152,11 +145,8 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--timeline", type=options.PATH, help="Write the held GPUs over time to this file: .csv or .parquet.")
     @click.option("--plot", type=options.PATH, help="Draw use and waiting times into this file: .png, .svg or .pdf.")
     @click.option("--series", type=options.PATH, help="Write metrics over time to this file, as OpenMetrics text.")
-    @click.option(
-        "--every",
-        default="",
-        show_default=False,
-        help="With --series: interval between samples: 5m. Default: 1/300 of the time of arrivals.",
+    @options.text_option(
+        "--every", help="With --series: interval between samples: 5m. Default: 1/300 of the time of arrivals."
     )
     @functools.wraps(command)
     def with_files(
@@ -188,8 +178,6 @@ def _other_files(parameters: Mapping[str, Any]) -> dict[str, Path]:
 @contextmanager
 def keep_checkpoint(facts: Callable[[], Mapping[str, str]], file: Path | None) -> Iterator[ReplayCheckpoint | None]:
     """Yield the checkpoint in ``file``, None without one. It is deleted if the block raises nothing. ``facts``: identifies the replay."""
-    from kailab.cli import signals
-    from kailab.errors import InputError
     from kailab.replay.checkpoint import ReplayCheckpoint
 
     if file is None:
@@ -228,7 +216,6 @@ def replay_over_clusters(
 ) -> None:
     """Run a replay over several clusters and print its results. ``targets``: files for jobs and timeline, and a folder for evidence. ``resume``: the
     checkpoint file."""
-    from kailab.errors import InputError
     from kailab.evidence.recorder import Recorder
     from kailab.replay import evidence
     from kailab.replay.clusters import dispatcher
@@ -288,9 +275,6 @@ def _write_tables(done: DispatchedReplay, jobs_file: Path | None, timeline_file:
 
 
 def _clusters_summary_lines(results: DispatchFigures) -> Iterator[str]:
-    from kailab.cli.table import render_table
-    from kailab.lab.wording import elapsed
-
     yield from _clusters_head_lines(results, elapsed(results.seconds))
     money = [f"COST {results.currency}"] if results.currency else []
     waits = ["JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99"]
@@ -321,9 +305,6 @@ def _clusters_summary_lines(results: DispatchFigures) -> Iterator[str]:
 
 
 def _clusters_head_lines(results: DispatchFigures, lab_time: str) -> Iterator[str]:
-    from kailab.cli.table import format_span
-    from kailab.lab.wording import count
-
     total = results.total
     jobs = jobs_line(total, results.in_trace)
     parameters = "".join(f", {name} {value}" for name, value in sorted(results.parameters.items()))
@@ -376,16 +357,14 @@ def _format_bytes(number: int) -> str:
 
 @click.command()
 @click.argument("trace", type=options.PATH)
-@click.option("--fleet", default="", show_default=False, help="Fleet: a name, a file, or openb's list of nodes (.csv).")
+@options.text_option("--fleet", help="Fleet: a name, a file, or openb's list of nodes (.csv).")
 @click.option(
     "--clusters",
     "clusters_file",
     type=options.PATH,
     help="Replay over the clusters of this file instead of one fleet (docs/clusters.md).",
 )
-@click.option(
-    "--dispatch", default="", show_default=False, help="With --clusters: dispatch policy instead of the file's."
-)
+@options.text_option("--dispatch", help="With --clusters: dispatch policy instead of the file's.")
 @replay_options.replay_option_group
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the policy random.")
 @output_options
@@ -524,8 +503,6 @@ def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one_q
 
 
 def _summary_lines(summary: Summary) -> Iterator[str]:
-    from kailab.cli.table import render_table
-    from kailab.lab.wording import count, elapsed
     from kailab.replay.summary import gpu_hours
 
     total, sums = summary.total, summary.balance
@@ -571,8 +548,6 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
 
 
 def _cost_lines(costs: ReplayCost) -> Iterator[str]:
-    from kailab.cli.table import render_table
-
     done = "" if costs.per_done is None else f"; {costs.per_done:.2f} for each GPU-hour of work done"
     energy = "unknown, because the prices give no power" if costs.kwh is None else f"{costs.kwh:.1f} kWh"
     yield f"Cost: {costs.cost:.2f} {costs.currency}, {costs.idle_cost:.2f} of it for GPUs that nobody held{done}. Energy: {energy}"

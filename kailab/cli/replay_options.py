@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import click
 
 from kailab.cli import options
+from kailab.cli.options import parse_seconds
+from kailab.errors import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -22,32 +24,20 @@ _ALL = (
         "--quota-by-share", is_flag=True, help="Set quotas by each team's share of the GPU time in the trace."
     ),
     click.option("--one-queue", is_flag=True, help="Put the jobs of all teams into one queue."),
-    click.option(
+    options.text_option(
         "--format",
         "form",
-        default="",
-        show_default=False,
         help="Format of the trace: openb, philly, helios, acme, pai, sacct or csv; by default found by its columns.",
     ),
-    click.option(
-        "--columns", default="", show_default=False, help="Columns of a CSV: submit=NAME,seconds=NAME,gpus=NAME ..."
-    ),
+    options.text_option("--columns", help="Columns of a CSV: submit=NAME,seconds=NAME,gpus=NAME ..."),
     click.option("--skip-broken", is_flag=True, help="Skip lines that can't be read, with a warning for each."),
-    click.option("--for", "duration", default="", show_default=False, help="Stop after this lab time: 12h, 7d."),
-    click.option(
+    options.text_option("--for", "duration", help="Stop after this lab time: 12h, 7d."),
+    options.text_option(
         "--checkpoint",
-        default="",
-        show_default=False,
         help="Interval at which jobs save their work: 30m. By default evicted jobs restart from the beginning.",
     ),
     click.option("--arrivals-only", is_flag=True, help="Jobs arrive but never end."),
-    click.option(
-        "--scheduler-config",
-        "--config",
-        "config",
-        type=options.PATH,
-        help="Scheduler configuration file in KAI's format.",
-    ),
+    options.scheduler_config,
     click.option("--policy", "policies", multiple=True, help="Policy: fifo, fgd, best-fit ... May be repeated."),
     click.option("--prices", type=options.PATH, help="File of prices, to report cost and energy (docs/cost.md)."),
 )
@@ -64,8 +54,6 @@ def check_replay_options(
     queues: Path | None, quota_by_share: bool, one_queue: bool, arrivals_only: bool, checkpoint: str
 ) -> None:
     """Raises InputError if options contradict each other."""
-    from kailab.errors import InputError
-
     if sum((queues is not None, quota_by_share, one_queue)) > 1:
         raise InputError("--queues, --quota-by-share and --one-queue: expected at most one of them")
     if arrivals_only and checkpoint:
@@ -76,8 +64,6 @@ def check_replay_options(
 
 def check_clusters(clusters: Path | None, fleet: str, dispatch: str) -> None:
     """Raises InputError if the options of clusters contradict each other."""
-    from kailab.errors import InputError
-
     if (clusters is None) == (not fleet):
         raise InputError("--fleet and --clusters: expected exactly one of them")
     if clusters is None and dispatch:
@@ -97,9 +83,6 @@ def quota_mode(quota_by_share: bool, one_queue: bool) -> str:
 
 
 def whole_seconds(option: str, text: str) -> int | None:
-    from kailab.cli.options import parse_seconds
-    from kailab.errors import InputError
-
     if not text:
         return None
     seconds = parse_seconds(option, text)
@@ -109,8 +92,6 @@ def whole_seconds(option: str, text: str) -> int | None:
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    from kailab.errors import InputError
-
     columns: dict[str, str] = {}
     for part in text.split(",") if text else ():
         name, equals, column = part.partition("=")
@@ -124,12 +105,9 @@ def parse_columns(text: str) -> dict[str, str]:
 
 def parallel_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add ``--workers`` and ``--dask`` to a command."""
-    command = click.option(
-        "--dask",
-        default="",
-        show_default=False,
-        help="Run on a Dask cluster: address of its scheduler, tcp://HOST:PORT.",
-    )(command)
+    command = options.text_option("--dask", help="Run on a Dask cluster: address of its scheduler, tcp://HOST:PORT.")(
+        command
+    )
     return click.option(
         "--workers",
         type=click.IntRange(1, 256),
@@ -140,7 +118,5 @@ def parallel_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def check_study_options(workers: int | None, dask: str) -> None:
     """Raises InputError if options contradict each other."""
-    from kailab.errors import InputError
-
     if dask and workers is not None:
         raise InputError("--workers: can't be used with --dask, because the Dask cluster has its own workers")

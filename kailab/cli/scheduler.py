@@ -10,6 +10,7 @@ import click
 
 from kailab.cli import configurations, options, terminal
 from kailab.cli.error_messages import DEBUG
+from kailab.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,8 +30,6 @@ _LEASE_OPTIONS = (
 
 
 def _check_lease(is_given: Callable[[str], bool], leader_elect: bool) -> None:
-    from kailab.errors import InputError
-
     names = [f"--{name.replace('_', '-')}" for name in _LEASE_OPTIONS if is_given(name)]
     if names and not leader_elect:
         raise InputError(f"{', '.join(names)}: needs leader election; leave out --no-leader-elect")
@@ -174,7 +173,6 @@ def run(
 
 
 def _observers(decisions: Path | None, cycles: bool) -> Callable[[Cluster], Iterable[Observer]]:
-    from kailab.errors import InputError
     from kailab.evidence.decision_file import DecisionFile
 
     if decisions is None and cycles:

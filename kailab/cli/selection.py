@@ -9,7 +9,9 @@ import click
 
 from kailab.cli import completion
 from kailab.errors import InputError, InputErrors, NotFound
-from kailab.model.kinds import KINDS, resolve
+from kailab.lab.wording import some
+from kailab.model.kinds import KINDS, is_namespaced, register_installed, resolve
+from kailab.model.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
 
 def kinds_in_all() -> list[str]:
     """The kinds that ``get all`` shows: workloads, then pod groups."""
-    from kailab.model.kinds import register_installed
-
     register_installed()
     return sorted((key for key, kind in KINDS.items() if kind.in_all), key="PodGroup".__eq__)
 
@@ -93,8 +93,6 @@ def select_objects(
     lab: Lab, words: Sequence[str], namespace: str, selector: str = "", everything: bool = False
 ) -> list[ObjectKey]:
     """Return the keys of the named or selected objects. A named object need not exist. Raises InputError."""
-    from kailab.model.kinds import is_namespaced
-
     keys: list[ObjectKey] = []
     for kind, names in parse_targets(words, lab.cluster.kinds()):
         space = namespace if is_namespaced(kind) else ""
@@ -106,7 +104,7 @@ def select_objects(
                 keys.append(ObjectKey(kind, full, lab.space_of(kind, full, namespace) or ""))
         elif selector or everything:
             listed = lab.cluster.list(kind, space or None, selector or None)
-            keys += [ObjectKey(kind, obj["metadata"]["name"], obj["metadata"].get("namespace", "")) for obj in listed]
+            keys += [ObjectKey(kind, name_of(obj), namespace_of(obj)) for obj in listed]
         else:
             raise InputError(f"no {kind} is named; give names, a label (-l) or --all")
     return keys
@@ -115,13 +113,10 @@ def select_objects(
 def complete_name(lab: Lab, kind: str, name: str, namespace: str | None) -> str:
     """Return the full name for a name that a table has shortened (``pg-train-…001d``); other names unchanged. Raises InputError unless exactly
     one object matches."""
-    from kailab.lab.wording import some
-    from kailab.model.kinds import is_namespaced
-
     begin, cut, end = name.partition(CUT)
     if not cut:
         return name
-    names = (obj["metadata"]["name"] for obj in lab.cluster.list(kind, namespace if is_namespaced(kind) else None))
+    names = (name_of(obj) for obj in lab.cluster.list(kind, namespace if is_namespaced(kind) else None))
     matching = sorted(full for full in names if full.startswith(begin) and full.endswith(end))
     if len(matching) == 1:
         return matching[0]
@@ -134,7 +129,7 @@ def suggest_name(lab: Lab, kind: str, name: str, namespace: str | None) -> str:
     """Return the existing name closest to a name that does not exist, as the end of a sentence."""
     from kailab.model.suggestions import closest_names
 
-    close = closest_names(name, (obj["metadata"]["name"] for obj in lab.cluster.list(kind, namespace or None)))
+    close = closest_names(name, (name_of(obj) for obj in lab.cluster.list(kind, namespace or None)))
     return f"; did you mean {close[0]}?" if close else ""
 
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import labfile, options, terminal
+from kailab.cli.options import parse_seconds
+from kailab.errors import InputError, Where
+from kailab.model.times import format_time
 
 if TYPE_CHECKING:
     from kailab.snapshots.snapshot import ClusterSnapshot
@@ -16,20 +19,15 @@ if TYPE_CHECKING:
 @click.command("open")
 @click.argument("path", type=options.PATH)
 @click.argument("test", default="")
-@click.option("--at", default="", show_default=False, help="State in the evidence: last, or the number of a cycle.")
-@click.option(
-    "--assume-runtime", "runtime", default="", show_default=False, help="Run time of work that declares none: 2h."
-)
+@options.text_option("--at", help="State in the evidence: last, or the number of a cycle.")
+@options.text_option("--assume-runtime", "runtime", help="Run time of work that declares none: 2h.")
 @click.option("--fresh", is_flag=True, help="Replace a lab that is up.")
 @options.state
 def open_lab(path: Path, test: str, at: str, runtime: str, fresh: bool, state: Path) -> None:
     """Load a recorded cluster as an embedded lab: a snapshot, the archive of KAI's /get-snapshot, or a TEST in a folder of evidence.
     Objects keep their uids, times and status. kailab's scheduler decides, with the recorded configuration."""
-    from kailab.cli.options import parse_seconds
-    from kailab.errors import InputError
     from kailab.lab.inert_kinds import sentences_for
     from kailab.lab.life import end
-    from kailab.model.times import format_time
     from kailab.snapshots import opening
 
     assumed = parse_seconds("--assume-runtime", runtime) if runtime else None
@@ -80,8 +78,6 @@ def take(
 ) -> None:
     """Save the lab, or the cluster of a kubeconfig, to FILE: all objects that scheduling decisions need, without fields that no decision
     reads. Nothing in the cluster is changed."""
-    from kailab.errors import InputError, Where
-
     if rights:
         _print_rights()
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,9 @@ import click
 
 from kailab.cli import configurations, options, replay_options, signals, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import format_span, render_table
+from kailab.errors import InputError
+from kailab.lab.wording import count
 
 if TYPE_CHECKING:
     from kailab.studies.comparison import (
@@ -53,7 +55,6 @@ def _difference(difference: SettingDifference) -> dict[str, Any]:
 
 
 def comparison_lines(comparison: SettingComparison) -> Iterator[str]:
-    from kailab.cli.table import render_table
     from kailab.studies.comparison import describe_compare
     from kailab.studies.study import format_value as value
     from kailab.studies.target import amount, subject
@@ -109,11 +110,8 @@ MOST_SHOWN = 10
     multiple=True,
     help="Target instead of those of the study: 'vision p99 wait < 10min'. May be repeated.",
 )
-@click.option(
-    "--least",
-    default="",
-    show_default=False,
-    help="With --target: the quantity to minimise: gpus, cost, or a setting that the study varies.",
+@options.text_option(
+    "--least", help="With --target: the quantity to minimise: gpus, cost, or a setting that the study varies."
 )
 @click.option(
     "--compare",
@@ -121,11 +119,8 @@ MOST_SHOWN = 10
     multiple=True,
     help="Compare each setting with --against by this measure, seed by seed: 'mean wait', 'vision p99 wait'. May be repeated.",
 )
-@click.option(
-    "--against",
-    default="",
-    show_default=False,
-    help="With --compare: the setting to compare with: 'policies fifo'. Default: the first.",
+@options.text_option(
+    "--against", help="With --compare: the setting to compare with: 'policies fifo'. Default: the first."
 )
 @click.option("--table", type=options.PATH, help="Also write the results to this file: .csv or .parquet.")
 @options.output
@@ -164,7 +159,7 @@ def sweep(
     finding = find_best(swept, question)
     differences = None if compare is None else compare_settings(swept, compare)
     if output is TextOrJson.json:
-        terminal.say(json.dumps(_data(swept, finding, differences), indent=2))
+        terminal.say_json(_data(swept, finding, differences))
     else:
         terminal.say("\n".join(_sweep_lines(swept, finding, differences)))
     for run in swept.failed[:MOST_SHOWN]:
@@ -174,7 +169,6 @@ def sweep(
 
 
 def _read_find(study: Study, targets: tuple[str, ...], least: str) -> StudyQuestion | None:
-    from kailab.errors import InputError
     from kailab.studies.study import StudyQuestion
     from kailab.studies.study_file import COST, GPUS
     from kailab.studies.target import read_target
@@ -190,7 +184,6 @@ def _read_find(study: Study, targets: tuple[str, ...], least: str) -> StudyQuest
 
 
 def _compare(study: Study, measures: tuple[str, ...], against: str) -> Compare | None:
-    from kailab.errors import InputError
     from kailab.studies.comparison import read_compare
 
     if not (measures or study.compare):
@@ -281,8 +274,6 @@ def _judged_data(judged: JudgedSetting) -> dict[str, Any]:
 def _sweep_lines(
     swept: SweptStudy, finding: StudyFinding | None, differences: SettingComparison | None
 ) -> Iterator[str]:
-    from kailab.cli.table import render_table
-    from kailab.lab.wording import count
     from kailab.studies.study import format_value
     from kailab.studies.target import ALL
 
@@ -321,7 +312,6 @@ _OVER_SEEDS = {
 
 def _over_seeds(swept: SweptStudy) -> Iterator[str]:
     """The means of all jobs; ``-o json`` has them for each queue and measure."""
-    from kailab.cli.table import render_table
     from kailab.studies.comparison import intervals
     from kailab.studies.study import format_value
     from kailab.studies.target import ALL
@@ -364,7 +354,6 @@ def _best_found(swept: SweptStudy) -> str:
 
 
 def _finding_lines(finding: StudyFinding) -> Iterator[str]:
-    from kailab.cli.table import render_table
     from kailab.studies.study import format_value
 
     find = finding.find
@@ -434,6 +423,4 @@ def _in_parts(estimate: Estimate) -> str:
 
 
 def _span_or_dash(value: float | None) -> str:
-    from kailab.cli.table import format_span
-
     return "-" if value is None else format_span(value)

@@ -51,6 +51,13 @@ def say(text: str, *, end: bool = True) -> None:
     _write(text, end=end)
 
 
+def say_json(data: Any) -> None:
+    """Write data to stdout as indented JSON."""
+    import json  # only commands with -o json pay for this import
+
+    _write(json.dumps(data, indent=2))
+
+
 def notice(text: str) -> None:
     """Write information that is not the command's result to stderr."""
     _write(text, err=True)

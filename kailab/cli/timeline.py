@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
-
-if TYPE_CHECKING:
-    from kailab.evidence.history import LabHistory
+from kailab.errors import InputError
 
 LAB = "lab"
 
@@ -30,28 +26,26 @@ def timeline(words: tuple[str, ...], namespace: str, output: TextOrJson, state: 
     KIND NAME, the timeline covers all pods.
     """
     from kailab.cli.selection import parse_targets
-    from kailab.errors import InputError
     from kailab.evidence.subject_timeline import subject_timeline
 
     source, subject = _split(words)
     targets = parse_targets(subject) if subject else []
     if len(targets) > 1 or any(len(target.names) != 1 for target in targets):
         raise InputError("expected one subject: KIND NAME or KIND/NAME")
-    history = _read_lab(state) if source == LAB else _read_evidence(evidence, source)
+    history = labfile.read_history(state) if source == LAB else labfile.history_in(evidence, source)
     result = (
         subject_timeline(history, targets[0].kind, targets[0].names[0], namespace)
         if targets
         else subject_timeline(history)
     )
     if output is TextOrJson.json:
-        terminal.say(json.dumps(result.data(), indent=2))
+        terminal.say_json(result.data())
     else:
         terminal.say("\n".join(result.lines()))
 
 
 def _split(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """Split into source and subject: the first word is the source unless it is a kind."""
-    from kailab.errors import InputError
     from kailab.model.kinds import resolve
 
     if not words:
@@ -61,19 +55,3 @@ def _split(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     except InputError:
         return words[0], words[1:]
     return LAB, words
-
-
-def _read_lab(state: Path) -> LabHistory:
-    from kailab.evidence.history import LabHistory
-    from kailab.evidence.lab_record import LabRecord
-    from kailab.lab.capture import make_recorder
-
-    with labfile.read_lab(state) as lab:
-        return LabHistory.of_recording(make_recorder(lab, LabRecord(state).whole()).recording)
-
-
-def _read_evidence(evidence: Path, source: str) -> LabHistory:
-    from kailab.evidence.store import find_lab
-
-    test, lab = find_lab(evidence, source)
-    return test.history(lab)

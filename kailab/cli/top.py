@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import options, terminal
+from kailab.errors import KailabError
 
 if TYPE_CHECKING:
     from kailab.cli.top_screen import LabOverview
@@ -67,7 +68,6 @@ def _follow(state: Path, overview: LabOverview, read_key: ReadKey) -> None:
     from rich.live import Live
 
     from kailab.cli.top_screen import OverviewScreen, last_top_line
-    from kailab.errors import KailabError
     from kailab.lab import lab_files
 
     console = terminal.console()

@@ -14,20 +14,19 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from kailab.cli.object_tables import QUEUE_TREE_HEADERS, TableContext, queue_tree
-from kailab.cluster.protocol import VirtualTime
+from kailab.cluster.protocol import Object, VirtualTime
 from kailab.engine.snapshot.records import GPU
 from kailab.errors import escaped
+from kailab.evidence.entries import PodRow
+from kailab.lab.picture import Picture
 from kailab.lab.wording import count, elapsed, gpus
-from kailab.model.objects import parent_of
+from kailab.model.objects import name_of, parent_of
 from kailab.model.times import format_time
 from kailab.report.racks import RackMap
 from kailab.scheduler.reading.nodes import unavailable
 
 if TYPE_CHECKING:
-    from kailab.cluster.protocol import Object
-    from kailab.evidence.entries import PodRow
     from kailab.lab import Lab
-    from kailab.lab.picture import Picture
 
 
 MOST_EVENTS = 60
@@ -71,8 +70,8 @@ def read_overview(lab: Lab) -> LabOverview:
         title=f"Lab {lab.fleet}, scheduler {lab.scheduler}, backend {lab.backend}; {format_time(lab.now)}, {elapsed(lab.now - lab.opened)} old",
         used=f"{used} of {facts['gpus']} GPUs in use",
         racks_by=racks.by,
-        nodes=[_read_node(node, racks, view.on_node.get(node["metadata"]["name"], []), picture) for node in nodes],
-        leaves=[name for queue in queues if (name := queue["metadata"]["name"]) not in parents],
+        nodes=[_read_node(node, racks, view.on_node.get(name_of(node), []), picture) for node in nodes],
+        leaves=[name for queue in queues if (name := name_of(queue)) not in parents],
         queues=queue_tree(view, queues),
         waiting=_waiting(view),
         events=_events(lab.get("events", namespace=None)),
@@ -93,7 +92,7 @@ def _escape_texts(value: Any) -> Any:
 
 
 def _read_node(node: Object, racks: RackMap, pods: Sequence[PodRow], picture: Picture) -> NodeOverview:
-    name = node["metadata"]["name"]
+    name = name_of(node)
     cells: list[str] = []
     parts: Counter[str] = Counter()
     for row, amount in zip(pods, picture.added(pods), strict=True):

@@ -10,6 +10,7 @@ import click
 
 from kailab.cli import options, replay_options, terminal
 from kailab.cluster.backends import BACKENDS
+from kailab.errors import InputError, Where
 
 if TYPE_CHECKING:
     from kailab.cluster.kubernetes import KubernetesCluster
@@ -38,7 +39,6 @@ def record(
 ) -> None:
     """Watch the pods of the lab, or of the cluster of a kubeconfig, and write each ended job to FILE: its submission, run time, GPUs, share,
     models, queue and user. Recording ends at Ctrl-C, after --for, or when the lab is down. Nothing in the cluster is changed."""
-    from kailab.errors import InputError, Where
     from kailab.replay import tables
     from kailab.replay.trace_recorder import TraceRecorder
 

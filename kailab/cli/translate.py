@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import terminal
+from kailab.cli import options, terminal
+from kailab.errors import InputError
 
 if TYPE_CHECKING:
     from kailab.advice.policykinds import Translation
@@ -34,14 +35,12 @@ def translate(files: tuple[str, ...], gpus: int | None, output: str) -> None:
     kailab translate policies.yaml -o yaml | kailab apply -f -
     kailab translate policies.yaml -o config > scheduler.yaml; kailab up --scheduler-config scheduler.yaml"""
     from kailab.advice.policykinds import translate as translated
-    from kailab.errors import InputError
     from kailab.model.manifests import load
     from kailab.model.yamltext import write_documents
 
     if not files:
         raise InputError("there is nothing to translate; expected FILE, FOLDER or -")
-    if files.count("-") > 1:
-        raise InputError("stdin (-) can be read only once")
+    options.check_stdin(files.count("-"), "-")
     if gpus is not None and gpus < 1:
         raise InputError(f"--gpus: {gpus}; expected a number of GPUs")
     translation = translated(load(files), None if gpus is None else Fraction(gpus))
@@ -50,7 +49,7 @@ def translate(files: tuple[str, ...], gpus: int | None, output: str) -> None:
     elif output == "config":
         terminal.say(write_documents([translation.configuration]).rstrip("\n"))
     elif output == "json":
-        terminal.say(json.dumps(_data(translation), indent=2))
+        terminal.say_json(_data(translation))
     else:
         _print(translation)
     if translation.passed_over:

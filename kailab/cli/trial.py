@@ -4,7 +4,6 @@ scheduler by another while work runs, and roll back.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +13,9 @@ import click
 
 from kailab.cli import configurations, options, signals, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.table import render_table
+from kailab.errors import InputError, StateError
+from kailab.model import manifests
 
 if TYPE_CHECKING:
     from kailab.trials.matrix import Trial
@@ -67,9 +69,7 @@ def upgrade(
     import msgspec
 
     from kailab.fleet import load_fleet
-    from kailab.model import manifests
-    from kailab.trials.upgrade.result import lines
-    from kailab.trials.upgrade.run import PATIENCE_SECONDS, UpgradePlan, carry_out
+    from kailab.trials.upgrade import PATIENCE_SECONDS, UpgradePlan, carry_out, upgrade_lines
     from kailab.undertest.selection import choose_scheduler
 
     plan = UpgradePlan(
@@ -85,9 +85,9 @@ def upgrade(
         result = carry_out(plan, terminal.notice)
     if output is TextOrJson.json:
         data = {**msgspec.to_builtins(result), "sound": result.sound, "kept": result.kept}
-        terminal.say(json.dumps(data, indent=2))
+        terminal.say_json(data)
     else:
-        terminal.say("\n".join(lines(result)))
+        terminal.say("\n".join(upgrade_lines(result)))
     if not result.sound:
         raise click.exceptions.Exit(1)
 
@@ -226,7 +226,6 @@ def show(trial: str, root: Path, output: ResultFormat, **options: Any) -> None:
 @_root
 def accept(trial: str, baseline: Path, reason: str, contender: str, test: str, root: Path) -> None:
     """Accept the open differences of a trial: write them to a baseline with a reason."""
-    from kailab.errors import InputError
     from kailab.trials.baseline import add_to_baseline, baseline_entries
     from kailab.trials.store import find_trial
     from kailab.trials.trial import read_outcome
@@ -263,8 +262,6 @@ def clean(trials: tuple[str, ...], results: bool, root: Path) -> None:
 
 def _is_file(on: tuple[str, ...], options: dict[str, Any]) -> bool:
     """True if the argument is a trial file, which names the contenders itself."""
-    from kailab.errors import InputError
-
     if options["schedulers"]:
         return False
     if len(on) == 1 and Path(on[0]).suffix in (".yaml", ".yml"):
@@ -275,7 +272,6 @@ def _is_file(on: tuple[str, ...], options: dict[str, Any]) -> bool:
 def _from_file(path: Path, options: dict[str, Any]) -> Trial:
     from msgspec import structs
 
-    from kailab.errors import InputError
     from kailab.trials.trial_file import read_trial
 
     flags = {"configs": "--config", "isolations": "--isolation", "fleet": "--fleet", "kubeconfig": "--kubeconfig",
@@ -320,18 +316,12 @@ def _report(outcome: TrialOutcome, output: ResultFormat, given: dict[str, Any]) 
 
     data = report.report_data(outcome)
     if given["junit"]:
-        from kailab.trials import report
-
         _write(given["junit"], report.render_junit(data))
     if given["html"]:
-        from kailab.trials import report
-
         _write(given["html"], report.render_html(data).encode())
     if output is ResultFormat.json:
-        terminal.say(json.dumps(data, indent=2))
+        terminal.say_json(data)
     elif output is ResultFormat.markdown:
-        from kailab.trials import report
-
         terminal.say(report.render_markdown(outcome))
     else:
         terminal.say("\n".join(_lines(outcome, data, given["verbose"])))
@@ -340,8 +330,6 @@ def _report(outcome: TrialOutcome, output: ResultFormat, given: dict[str, Any]) 
 
 
 def _write(path: Path, content: bytes) -> None:
-    from kailab.errors import StateError
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -349,30 +337,31 @@ def _write(path: Path, content: bytes) -> None:
         raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
 
 
-def _lines(outcome: TrialOutcome, told: dict[str, Any], verbose: bool) -> Iterator[str]:
-    from kailab.cli.table import render_table
+def _lines(outcome: TrialOutcome, data: dict[str, Any], verbose: bool) -> Iterator[str]:
     from kailab.trials import report
 
     yield render_table(*report.report_table(outcome))
-    for one in told["differing"]:
-        open_ones = [each for each in one["differences"] if each["accepted"] is None]
-        if not open_ones and not verbose:
+    for entry in data["differing"]:
+        unaccepted = [difference for difference in entry["differences"] if difference["accepted"] is None]
+        if not unaccepted and not verbose:
             continue
         yield ""
-        yield f"{one['test']}: {one['column']} against {one['reference']}"
-        shown = one["differences"] if verbose else open_ones[:MOST_SHOWN]
-        for each in shown:
-            yield f"  {each['text']}" + (f" (accepted: {each['accepted']})" if each["accepted"] else "")
-        if not verbose and len(open_ones) > len(shown):
-            yield f"  and {len(open_ones) - len(shown)} more (--verbose)"
-        if one["firstDecision"]:
-            yield f"  {one['firstDecision']}"
-        for side, path in one["evidence"].items():
+        yield f"{entry['test']}: {entry['column']} against {entry['reference']}"
+        shown = entry["differences"] if verbose else unaccepted[:MOST_SHOWN]
+        for difference in shown:
+            accepted = f" (accepted: {difference['accepted']})" if difference["accepted"] else ""
+            yield f"  {difference['text']}{accepted}"
+        if not verbose and len(unaccepted) > len(shown):
+            yield f"  and {len(unaccepted) - len(shown)} more (--verbose)"
+        if entry["firstDecision"]:
+            yield f"  {entry['firstDecision']}"
+        for side, path in entry["evidence"].items():
             if path:
                 yield f"  evidence of {side}: {path}"
     errors = [f"{test} on {column} could not be run: {why}" for column, test, why in outcome.errors]
     yield from ["", *errors] if errors else []
-    stale = [f"accepted, and no longer different: {one}" for one in told["staleBaseline"]] if outcome.complete else []
+    entries = data["staleBaseline"] if outcome.complete else ()
+    stale = [f"accepted, and no longer different: {entry}" for entry in entries]
     yield from ["", *stale] if stale else []
     yield ""
     yield _summary(outcome)
@@ -389,7 +378,7 @@ def _summary(outcome: TrialOutcome) -> str:
         return f"{tests}: nothing is compared{unable}{rest}"
     if outcome.same:
         return f"{tests}: the same" + (f" but for {accepted} accepted differences" if accepted else "") + rest
-    where = {(one.test, one.column) for one in outcome.differences}
+    where = {(difference.test, difference.column) for difference in outcome.differences}
     if outcome.errors:
         rest = f"; {len(outcome.errors)} could not be run{rest}"
     return (

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import completion, labfile, options, selection, terminal
-from kailab.cli.selection import ObjectKey, fetch_objects, select_objects
+from kailab.cli.options import parse_seconds
+from kailab.cli.selection import ObjectKey, fetch_objects, full_name, select_objects
+from kailab.errors import InputError, NotFound
+from kailab.lab.wording import elapsed
 from kailab.model.objects import Object
 
 if TYPE_CHECKING:
@@ -45,11 +48,6 @@ def wait(
 ) -> None:
     """Advance the lab's clock until a condition of objects is met. Exit code 1 if it is not met within the timeout; the lab's clock has advanced
     in that case, too."""
-    from kailab.cli.options import parse_seconds
-    from kailab.cli.selection import full_name
-    from kailab.errors import InputError
-    from kailab.lab.wording import elapsed
-
     condition, outcome = parse_condition(wanted)
     seconds = parse_seconds("--timeout", timeout)
     with labfile.change_lab(state) as lab:
@@ -71,8 +69,6 @@ def wait(
 
 def parse_condition(wanted: str) -> tuple[Condition, str]:
     """Parse ``--for``. Returns the condition, and the report for an object that meets it. Raises InputError."""
-    from kailab.errors import InputError
-
     form, _, argument = wanted.partition("=")
     if wanted == "delete":
         return lambda obj: "" if obj is None else "still exists", "deleted"
@@ -129,8 +125,6 @@ def _path_condition(text: str) -> Condition:
 
 
 def _get(lab: Lab, key: ObjectKey) -> Object | None:
-    from kailab.errors import NotFound
-
     try:
         obj: Object = lab.cluster.get(key.kind, key.name, key.space)
     except NotFound:

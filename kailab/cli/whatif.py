@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,11 @@ import click
 from click.core import ParameterSource
 
 from kailab.cli import configurations, labfile, options, terminal
-from kailab.cli.options import TextOrJson
+from kailab.cli.options import TextOrJson, parse_seconds
+from kailab.cli.table import render_table
+from kailab.errors import InputError
+from kailab.lab.wording import elapsed
+from kailab.model.quantities import format_gpu
 
 if TYPE_CHECKING:
     from kailab.evidence.shares import QueueAmounts
@@ -70,7 +73,7 @@ NOT_YET = 1
 @click.option(
     "--for", "duration", default="24h", help="Lab time to simulate if the work does not run at once: 30m, 8h, 2d."
 )
-@click.option("--within", default="", show_default=False, help="Succeed also if the work runs within this time: 30m.")
+@options.text_option("--within", help="Succeed also if the work runs within this time: 30m.")
 @options.output
 @options.state
 def simulate(
@@ -83,14 +86,11 @@ def simulate(
     Exit code 0: the work runs now (or within --within).
     Exit code 1: it does not ("verdict" in -o json is later, waits or never), or kailab can't tell (unknown).
     Exit code 2: bad input."""
-    from kailab.cli.options import parse_seconds
-    from kailab.errors import InputError
     from kailab.whatif.simulation import simulate as simulated
 
     if not files:
         raise InputError("there is nothing to simulate; expected -f FILE, -f FOLDER or -f -")
-    if files.count("-") > 1:
-        raise InputError("stdin (-f -) can be read only once")
+    options.check_stdin(files.count("-"), "-f -")
     bound = parse_seconds("--for", duration) if duration else 0.0
     allowed = parse_seconds("--within", within) if within else 0.0
     with labfile.read_lab(state) as lab, terminal.spinner("trying it on a copy"):
@@ -99,7 +99,7 @@ def simulate(
     for warning in simulation.warnings:
         terminal.warn(warning)
     if output is TextOrJson.json:
-        terminal.say(json.dumps(simulation.data(), indent=2))
+        terminal.say_json(simulation.data())
     else:
         terminal.say("\n".join(_simulation_lines(simulation)))
     if not simulation.within(allowed):
@@ -107,7 +107,6 @@ def simulate(
 
 
 def _simulation_lines(simulation: Simulation) -> Iterator[str]:
-    from kailab.cli.table import render_table
     from kailab.evidence.entries import MOVING
 
     for fate in simulation.fates:
@@ -126,8 +125,6 @@ def _simulation_lines(simulation: Simulation) -> Iterator[str]:
 
 
 def _fate_lines(fate: WorkloadForecast, simulation: Simulation) -> Iterator[str]:
-    from kailab.lab.wording import elapsed
-
     prediction = {
         "now": "runs now",
         "later": f"runs after {elapsed(fate.seconds or 0)}",
@@ -173,9 +170,7 @@ MOST_SHOWN = 30
     type=options.PATH,
     help="Use another scheduler configuration, a file in KAI's format.",
 )
-@click.option(
-    "--for", "duration", default="", show_default=False, help="Compare after this lab time: 30s, 5m, 1h30m, 2d."
-)
+@options.text_option("--for", "duration", help="Compare after this lab time: 30s, 5m, 1h30m, 2d.")
 @options.namespace
 @click.option(
     "--all", "everything", is_flag=True, help="Show every workload and queue, not only those with a different outcome."
@@ -193,8 +188,6 @@ def whatif(
     """Preview a change: which work would run, wait, move or be evicted. The change is tried on a copy and compared with an unchanged copy after
     the same time; the lab does not change. `--or` separates alternatives, which are shown side by side. With --for alone, the preview shows
     the effect of time."""
-    from kailab.cli.options import parse_seconds
-    from kailab.errors import InputError
     from kailab.whatif.trial import compare_with_waiting, what_if
 
     seconds = parse_seconds("--for", duration) if duration else 0.0
@@ -202,8 +195,7 @@ def whatif(
     if empty and (len(alternatives) > 1 or not duration):
         where = f" in alternative {empty[0]}" if len(alternatives) > 1 else ""
         raise InputError(f"there is no change{where}; expected one of {', '.join(_OWN.values())} (or --for alone)")
-    if sum(options["files"].count("-") for options in alternatives) > 1:
-        raise InputError("stdin (-f -) can be read only once")
+    options.check_stdin(sum(own["files"].count("-") for own in alternatives), "-f -")
     with labfile.read_lab(state) as lab, terminal.spinner("trying it on a copy"):
         if empty:
             result = compare_with_waiting(lab, seconds)
@@ -213,7 +205,7 @@ def whatif(
         terminal.warn(warning)
     if output is TextOrJson.json:
         data = result.data()
-        terminal.say(json.dumps({**data, "before": result.before.data()} if everything else data, indent=2))
+        terminal.say_json({**data, "before": result.before.data()} if everything else data)
     else:
         terminal.say("\n".join(_whatif_lines(result, everything)))
 
@@ -231,7 +223,7 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
         manifests = intake.read([file if file == "-" else Path(file)], namespace=namespace)
         objects = tuple(obj for _, objects_of_part in manifests.parts for obj in objects_of_part)
         if not objects:
-            raise _of_option("-f", ValueError(f"no objects in {file}"))
+            raise InputError(f"-f: no objects in {file}")
         changes.append(Apply(objects, namespace, () if file == "-" else (Path(file),)))
     for name, make in (
         ("sets", lambda text: (patch_of(lab, text, namespace),)),
@@ -254,19 +246,11 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
 
 
 def _read_change(option: str, make: Any, text: str) -> Iterable[Change]:
-    from kailab.errors import InputError
-
     try:
         changes: Iterable[Change] = make(text)
     except InputError as error:
-        raise _of_option(option, error) from None
+        raise InputError(f"{option}: {error}") from None
     return changes
-
-
-def _of_option(option: str, error: Exception) -> Exception:
-    from kailab.errors import InputError
-
-    return InputError(f"{option}: {error}")
 
 
 def _texts(value: Any) -> Sequence[str]:
@@ -276,9 +260,6 @@ def _texts(value: Any) -> Sequence[str]:
 
 
 def _whatif_lines(result: WhatIf, everything: bool) -> Iterator[str]:
-    from kailab.cli.table import render_table
-    from kailab.lab.wording import elapsed
-
     several = len(result.alternatives) > 1
     yield f"After {elapsed(result.end - result.start)} of lab time, tried on a copy of the lab ({result.scheduler} decides):"
     for number, (alternative, comparison) in enumerate(
@@ -321,8 +302,6 @@ def queue_rows(comparisons: Sequence[Comparison], everything: bool) -> list[list
 def _format_queue(queue: QueueAmounts | None) -> str:
     if queue is None:
         return "-"
-    from kailab.model.quantities import format_gpu
-
     parts = [f"{format_gpu(queue.allocated)} GPUs"]
     if queue.fair_share is not None:
         parts.append(f"share {format_gpu(int(queue.fair_share))}")

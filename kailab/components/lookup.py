@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -28,20 +27,12 @@ FOLDER = "KAILAB_COMPONENTS"
 """The environment variable with a folder that has the programs."""
 
 
-class ComponentLocation(StrEnum):
-    """Where a program was found."""
-
-    folder = "folder"
-    cache = "cache"
-
-
 @dataclass(frozen=True)
 class ComponentSet:
-    """``kubernetes``: the version, with its ``v``; ``paths``: by the names of ``PROGRAMS``; ``place``: where they are."""
+    """``kubernetes``: the version, with its ``v``; ``paths``: by the names of ``PROGRAMS``."""
 
     kubernetes: str
     paths: Mapping[str, Path]
-    place: ComponentLocation = ComponentLocation.cache
 
     def path(self, name: str) -> Path:
         """Of etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok or kubectl."""
@@ -117,7 +108,7 @@ def _in_folder(folder: Path, kubernetes: str | None) -> ComponentSet:
         raise InputError(
             f"its kube-apiserver is {version}; {kubernetes_version(kubernetes)} was asked for", Where(file=str(folder))
         )
-    return ComponentSet(version, MappingProxyType(paths), ComponentLocation.folder)
+    return ComponentSet(version, MappingProxyType(paths))
 
 
 def find_program(pin: Pin, variable: str, how: str, path: Path | None = None) -> Path:

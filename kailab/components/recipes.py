@@ -12,8 +12,13 @@ from typing import NamedTuple
 from kailab.components.pins import FILES, MANIFESTS, Pin
 
 _USUAL_CORES = 2
-_BESIDE_KUEUE = ("sigs.k8s.io/kueue v0.19.2",)
-_KUBERNETES_MODULES = ("api", "apiextensions-apiserver", "apimachinery", "apiserver", "client-go", "component-base")
+_KUEUE = ("sigs.k8s.io/kueue v0.19.2",)
+_KUBERNETES = tuple(
+    f"k8s.io/{module} v0.35.4"
+    for module in ("api", "apiextensions-apiserver", "apimachinery", "apiserver", "client-go", "component-base")
+)
+_CONFIG = ("config/components/crd", "config/components/webhook")
+_KUBEFLOW = ("manifests/base/crds", "manifests/base/webhook")
 
 
 class Recipe(NamedTuple):
@@ -36,6 +41,20 @@ class Recipe(NamedTuple):
     def package(self, program: str) -> str:
         inside = self.packages.get(program, f"cmd/{program}")
         return f"{self.module}/{inside}" if inside else self.module
+
+
+def _addon(
+    name: str,
+    module: str,
+    seconds: int,
+    megabytes: int,
+    manifests: tuple[str, ...],
+    package: str | None = None,
+    beside: tuple[str, ...] = (),
+) -> Recipe:
+    """The recipe of a project with one program of its own name. ``package``: None for the default."""
+    packages = {} if package is None else {name: package}
+    return Recipe(module, packages, {name: seconds}, {name: megabytes}, beside, lent=True, manifests=manifests)
 
 
 RECIPES: Mapping[str, Recipe] = {
@@ -70,80 +89,26 @@ RECIPES: Mapping[str, Recipe] = {
         "github.com/u-root/u-root", packages={"cp": "cmds/core/cp"}, seconds={"cp": 10}, megabytes={"cp": 3}
     ),
     "coredns": Recipe("github.com/coredns/coredns", packages={"coredns": ""}, seconds={"coredns": 300}, lent=True),
-    "kueue": Recipe(
-        "sigs.k8s.io/kueue",
-        seconds={"kueue": 900},
-        megabytes={"kueue": 110},
-        lent=True,
-        manifests=("config/components/crd", "config/components/webhook"),
+    "kueue": _addon("kueue", "sigs.k8s.io/kueue", 900, 110, _CONFIG),
+    "jobset": _addon("jobset", "sigs.k8s.io/jobset", 600, 70, _CONFIG, "", _KUEUE),
+    "lws": _addon("lws", "sigs.k8s.io/lws", 600, 70, ("config/crd", "config/webhook"), "cmd", _KUEUE),
+    "trainer": _addon(
+        "trainer", "github.com/kubeflow/trainer/v2", 600, 70, _KUBEFLOW, "cmd/trainer-controller-manager", _KUEUE
     ),
-    "jobset": Recipe(
-        "sigs.k8s.io/jobset",
-        packages={"jobset": ""},
-        seconds={"jobset": 600},
-        megabytes={"jobset": 70},
-        beside=_BESIDE_KUEUE,
-        lent=True,
-        manifests=("config/components/crd", "config/components/webhook"),
+    "training-operator": _addon(
+        "training-operator", "github.com/kubeflow/training-operator", 600, 60, _KUBEFLOW, "cmd/training-operator.v1"
     ),
-    "lws": Recipe(
-        "sigs.k8s.io/lws",
-        packages={"lws": "cmd"},
-        seconds={"lws": 600},
-        megabytes={"lws": 70},
-        beside=_BESIDE_KUEUE,
-        lent=True,
-        manifests=("config/crd", "config/webhook"),
+    "mpi-operator": _addon(
+        "mpi-operator", "github.com/kubeflow/mpi-operator", 600, 60, ("manifests/base",), beside=_KUEUE
     ),
-    "trainer": Recipe(
-        "github.com/kubeflow/trainer/v2",
-        packages={"trainer": "cmd/trainer-controller-manager"},
-        seconds={"trainer": 600},
-        megabytes={"trainer": 70},
-        beside=_BESIDE_KUEUE,
-        lent=True,
-        manifests=("manifests/base/crds", "manifests/base/webhook"),
+    "kuberay": _addon(
+        "kuberay", "github.com/ray-project/kuberay/ray-operator", 600, 60, ("config/crd",), "", _KUBERNETES
     ),
-    "training-operator": Recipe(
-        "github.com/kubeflow/training-operator",
-        packages={"training-operator": "cmd/training-operator.v1"},
-        seconds={"training-operator": 600},
-        megabytes={"training-operator": 60},
-        lent=True,
-        manifests=("manifests/base/crds", "manifests/base/webhook"),
+    "scheduler-plugins": _addon(
+        "scheduler-plugins", "sigs.k8s.io/scheduler-plugins", 500, 80, ("config/crd/bases",), "cmd/scheduler"
     ),
-    "mpi-operator": Recipe(
-        "github.com/kubeflow/mpi-operator",
-        seconds={"mpi-operator": 600},
-        megabytes={"mpi-operator": 60},
-        beside=_BESIDE_KUEUE,
-        lent=True,
-        manifests=("manifests/base",),
-    ),
-    "kuberay": Recipe(
-        "github.com/ray-project/kuberay/ray-operator",
-        packages={"kuberay": ""},
-        seconds={"kuberay": 600},
-        megabytes={"kuberay": 60},
-        beside=tuple(f"k8s.io/{module} v0.35.4" for module in _KUBERNETES_MODULES),
-        lent=True,
-        manifests=("config/crd",),
-    ),
-    "scheduler-plugins": Recipe(
-        "sigs.k8s.io/scheduler-plugins",
-        packages={"scheduler-plugins": "cmd/scheduler"},
-        seconds={"scheduler-plugins": 500},
-        megabytes={"scheduler-plugins": 80},
-        lent=True,
-        manifests=("config/crd/bases",),
-    ),
-    "yunikorn": Recipe(
-        "github.com/apache/yunikorn-k8shim",
-        packages={"yunikorn": "pkg/cmd/shim"},
-        seconds={"yunikorn": 600},
-        megabytes={"yunikorn": 70},
-        lent=True,
-        manifests=("deployments/scheduler",),
+    "yunikorn": _addon(
+        "yunikorn", "github.com/apache/yunikorn-k8shim", 600, 70, ("deployments/scheduler",), "pkg/cmd/shim"
     ),
 }
 """Project of a pin -> its recipe."""

@@ -17,6 +17,7 @@ from kailab.lab.picture import group_of
 from kailab.lab.subjects import Subject
 from kailab.lab.wording import count, some
 from kailab.model.labels import GPU_FRACTION_DEVICES
+from kailab.model.objects import annotations_of
 from kailab.model.times import duration_seconds
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
@@ -101,7 +102,7 @@ class SubjectPods:
     def _asked(self, row: PodRow, resource: str) -> float:
         pod = self._picture.pods_by_name[row.name]
         if resource == DEVICE:
-            devices = (pod["metadata"].get("annotations") or {}).get(GPU_FRACTION_DEVICES, "1")
+            devices = annotations_of(pod).get(GPU_FRACTION_DEVICES, "1")
             return min(1.0, row.milli_gpus / 1000 / int(devices))
         total = requests.pod_amounts(pod["spec"]).get(resource, 0)
         return total / 1000 if resource == "cpu" else total

@@ -11,6 +11,7 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster
 from kailab.errors import KailabError
+from kailab.model.objects import owner_references
 from kailab.replay.job import TraceJob
 
 
@@ -334,7 +335,7 @@ def unstarted_jobs(cluster: Cluster, accounts: ReplayAccounts) -> list[Unstarted
     for group in cluster.list("PodGroup"):
         conditions = (group.get("status") or {}).get("schedulingConditions") or ()
         reason_entry = next((entry for condition in conditions for entry in condition.get("reasons") or ()), None)
-        for owner in group["metadata"].get("ownerReferences") or ():
+        for owner in owner_references(group):
             if reason_entry is not None:
                 reported[owner["name"]] = reason_entry["reason"], reason_entry["message"]
     by_reason: dict[str, UnstartedJobs] = {}

@@ -17,7 +17,7 @@ from kailab.lab import intake, unknown_fields
 from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import api_version_of
 from kailab.model.manifests import Manifests
-from kailab.model.objects import parent_of, share_of
+from kailab.model.objects import name_of, parent_of, share_of
 from kailab.model.queues import check_queue_tree, share
 from kailab.replay.trace import Trace
 
@@ -48,7 +48,7 @@ class TeamQueues:
     @property
     def quotas(self) -> dict[str, float]:
         """GPU quota of each team's queue; -1 means unlimited."""
-        gpu_resources = {obj["metadata"]["name"]: share_of(obj) for obj in self.objects}
+        gpu_resources = {name_of(obj): share_of(obj) for obj in self.objects}
         return {name: float(gpu_resources[name].get("quota", 0)) for name in self.names}
 
 
@@ -104,7 +104,7 @@ def from_file(trace: Trace, path: Path) -> TeamQueues:
     manifests = _read(path)
     queues = [manifest for manifest in manifests if manifest.kind == "Queue"]
     errors, notices = check_queue_tree(queues)
-    names = {manifest.object["metadata"]["name"] for manifest in queues}
+    names = {name_of(manifest.object) for manifest in queues}
     # A lab accepts a queue before its parent exists; in a replay the parent would never be created.
     for manifest in queues:
         parent = parent_of(manifest.object)
@@ -137,14 +137,14 @@ def priorities_of(how: str | Path | None, fleet: Fleet) -> tuple[str, ...]:
         if how is None or how in MODES
         else [entry.object for entry in _read(Path(how)) if entry.kind == "PriorityClass"]
     )
-    return (*PRIORITY_CLASSES, *(entry["metadata"]["name"] for entry in (*fleet.priority_classes, *own)))
+    return (*PRIORITY_CLASSES, *(name_of(entry) for entry in (*fleet.priority_classes, *own)))
 
 
 def _read(path: Path) -> Manifests:
     """Read manifests of queues and PriorityClasses. Raises InputError, InputErrors."""
     manifests = intake.read([path]).manifests
     for manifest in manifests:
-        name = manifest.object["metadata"]["name"]
+        name = name_of(manifest.object)
         if manifest.kind not in ("Queue", "PriorityClass"):
             raise InputError(
                 f"{manifest.kind}/{name}: expected only Queue and PriorityClass objects", manifest.where("")

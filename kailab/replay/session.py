@@ -9,6 +9,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import InputError
 from kailab.lab import Lab
 from kailab.model import labels
+from kailab.model.objects import annotations_of, labels_of, name_of, uid_of
 from kailab.model.times import parse_time
 from kailab.replay.accounts import ReplayAccounts, ReplayedJob
 from kailab.replay.job import TraceJob
@@ -73,7 +74,7 @@ class ReplaySession:
 
     def check_priorities(self, trace: Trace) -> None:
         """Raise InputError for a job with an unknown priority."""
-        known = {priority["metadata"]["name"] for priority in self.cluster.list("PriorityClass")}
+        known = {name_of(priority) for priority in self.cluster.list("PriorityClass")}
         for job in trace.jobs:
             if fault := unknown_priority(job, known):
                 raise InputError(fault, trace.where(job.line))
@@ -94,10 +95,7 @@ class PodFollower:
         self._cluster = cluster
         self._accounts = accounts
         self._watch = cluster.watch(("Pod",))
-        self._models = {
-            node["metadata"]["name"]: (node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT, "")
-            for node in cluster.list("Node")
-        }
+        self._models = {name_of(node): labels_of(node).get(labels.GPU_PRODUCT, "") for node in cluster.list("Node")}
 
     def look(self) -> None:
         """Process all events up to the current time."""
@@ -110,13 +108,13 @@ class PodFollower:
         ended: list[ReplayedJob] = []
         for event in events:
             pod = event.object
-            name = (pod["metadata"].get("labels") or {}).get(_JOB)
+            name = labels_of(pod).get(_JOB)
             work = accounts.works.get(name) if name else None
             if work is None:
                 continue
             if event.type == "DELETED":
-                if pod["metadata"]["uid"] in work.lives:
-                    accounts.evict(work, pod["metadata"]["uid"], now)
+                if uid_of(pod) in work.lives:
+                    accounts.evict(work, uid_of(pod), now)
             else:
                 ran = work.ended is None
                 self._see(work, pod, now)
@@ -130,12 +128,12 @@ class PodFollower:
         self._watch.close()
 
     def _see(self, work: ReplayedJob, pod: Object, now: int) -> None:
-        uid, phase = pod["metadata"]["uid"], (pod.get("status") or {}).get("phase")
+        uid, phase = uid_of(pod), (pod.get("status") or {}).get("phase")
         life = work.lives.get(uid)
         if life is None:
             if phase in ("Succeeded", "Failed"):
                 return  # its end was already processed
-            index = int((pod["metadata"].get("annotations") or {}).get(_INDEX, 0))
+            index = int(annotations_of(pod).get(_INDEX, 0))
             if node := pod["spec"].get("nodeName"):
                 self._accounts.bind(work, uid, index, now, self._models.get(node, ""))
                 life = work.lives[uid]
@@ -155,10 +153,10 @@ class PodFollower:
     def _go_on(self, work: ReplayedJob, pod: Object, saved: int) -> None:
         """Reduce a successor's run time to the remaining work."""
         remaining = str(work.job.seconds - saved)
-        notes = pod["metadata"].get("annotations") or {}
+        notes = annotations_of(pod)
         if labels.RUN_SECONDS in notes and notes[labels.RUN_SECONDS] != remaining:
             change = {"metadata": {"annotations": {labels.RUN_SECONDS: remaining}}}
-            self._cluster.patch("Pod", pod["metadata"]["name"], NAMESPACE, change)
+            self._cluster.patch("Pod", name_of(pod), NAMESPACE, change)
 
 
 def _finished(pod: Object, now: int) -> int:

@@ -6,12 +6,23 @@ pods waits or runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.engine.snapshot.records import Shape
 from kailab.model import labels
+from kailab.model.objects import (
+    annotations_of,
+    labels_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    node_of,
+    owner_references,
+    status_of,
+    uid_of,
+)
 from kailab.model.times import parse_time
 from kailab.replay.job import WHOLE
 from kailab.scheduler.reading.shapes import ShapeCache
@@ -93,7 +104,7 @@ class TraceRecorder:
         """Process the events of a watch of pods up to ``now``."""
         for event in events:
             if event.type == "DELETED":
-                self._gone(event.object["metadata"]["uid"], now)
+                self._gone(uid_of(event.object), now)
             else:
                 self._see(event.object, now)
 
@@ -102,7 +113,7 @@ class TraceRecorder:
         exact time is unknown."""
         listed = set()
         for pod in pods:
-            listed.add(pod["metadata"]["uid"])
+            listed.add(uid_of(pod))
             self._see(pod, now)
         for uid, (_, life) in self._of_pod.items():
             if life.ended is None and uid not in listed:
@@ -122,19 +133,19 @@ class TraceRecorder:
         return RecordedTrace(rows, len(self._jobs) - len(completed), left_out)
 
     def _see(self, pod: Object, now: float) -> None:
-        metadata, status = pod["metadata"], pod.get("status") or {}
-        known = self._of_pod.get(metadata["uid"])
+        status = status_of(pod)
+        known = self._of_pod.get(uid_of(pod))
         if known is None:
             job = self._job_of(pod)
-            created = int(parse_time(metadata["creationTimestamp"]))
-            life = _RecordedPod(metadata["uid"], metadata["name"], created, self._shapes.of(pod))
+            created = int(parse_time(metadata_of(pod)["creationTimestamp"]))
+            life = _RecordedPod(uid_of(pod), name_of(pod), created, self._shapes.of(pod))
             job.lives[life.uid] = life
             self._of_pod[life.uid] = job, life
         else:
             job, life = known
         if life.ended is not None:
             return
-        if pod["spec"].get("nodeName") and not life.bound:
+        if node_of(pod) and not life.bound:
             life.bound = True
             job.count()
         if life.begun is None:
@@ -149,15 +160,13 @@ class TraceRecorder:
             known[1].ended = int(now)
 
     def _job_of(self, pod: Object) -> _RecordedJob:
-        metadata = pod["metadata"]
-        annotations, tags = metadata.get("annotations") or {}, metadata.get("labels") or {}
-        namespace = metadata.get("namespace", "")
-        owner = next(iter(metadata.get("ownerReferences") or ()), None)
+        annotations, tags, namespace = annotations_of(pod), labels_of(pod), namespace_of(pod)
+        owner = next(iter(owner_references(pod)), None)
         group = annotations.get(labels.POD_GROUP)
-        key = f"group/{group}" if group else owner["uid"] if owner else metadata["uid"]
+        key = f"group/{group}" if group else owner["uid"] if owner else uid_of(pod)
         job = self._jobs.get((namespace, key))
         if job is None:
-            name = f"{namespace}/{owner['name'] if owner else metadata['name']}"
+            name = f"{namespace}/{owner['name'] if owner else name_of(pod)}"
             team = tags.get(labels.QUEUE) or namespace
             priority = tags.get(labels.PRIORITY_CLASS) or pod["spec"].get("priorityClassName") or ""
             # An annotation may span several lines; a row is one line.
@@ -213,7 +222,7 @@ def _models(shape: Shape) -> list[str]:
     return []
 
 
-def _begun(status: Object) -> int | None:
+def _begun(status: Mapping[str, Any]) -> int | None:
     """When the first container started, or when the kubelet accepted the pod if no start is known. None while the pod
     is pending."""
     if status.get("phase") in (None, "Pending"):
@@ -229,7 +238,7 @@ def _begun(status: Object) -> int | None:
     return None if since is None else int(parse_time(since))
 
 
-def _finished(status: Object, now: float) -> int:
+def _finished(status: Mapping[str, Any], now: float) -> int:
     states = [container.get("state") or {} for container in status.get("containerStatuses") or ()]
     ends = [end["finishedAt"] for state in states if (end := state.get("terminated")) and end.get("finishedAt")]
     return int(parse_time(max(ends))) if ends else int(now)

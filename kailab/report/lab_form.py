@@ -15,6 +15,7 @@ from kailab.evidence.entries import GroupWaits, LabFacts
 from kailab.evidence.history import LabHistory, WorkloadIndex
 from kailab.evidence.sanitizing import Scrubber
 from kailab.evidence.store import TestEvidence
+from kailab.model.objects import name_of, namespace_of
 from kailab.report.columns import GroupColumns, NodeColumns, PodColumns, QueueColumns, UndoLog
 from kailab.report.moments import (
     CycleMoments,
@@ -321,7 +322,7 @@ class LabFormBuilder:
         specs = None
         if not self._with_cycles:
             looks = (*self._history.before.get("queues", ()), *self._history.after.get("queues", ()))
-            specs = {queue["metadata"]["name"]: queue for queue in looks}
+            specs = {name_of(queue): queue for queue in looks}
         for name, (t, state) in states:
             place = len(self._moments)
             rows = self._raw.rows(f"states/{name}.json", *ROW_KINDS)
@@ -456,10 +457,7 @@ class LabFormBuilder:
         """References to pods by name."""
         objects = (self._history.before if look == "before" else self._history.after).get("pods", ())
         first = self._objects(look)["pods"]
-        return {
-            f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": first + place
-            for place, pod in enumerate(objects)
-        }
+        return {f"{namespace_of(pod)}/{name_of(pod)}": first + place for place, pod in enumerate(objects)}
 
     def _after(self) -> Callable[[int], int]:
         """References to pods as they were at the end, by index."""

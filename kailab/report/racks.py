@@ -10,6 +10,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
 from kailab.fleet.reading import read_fleet
 from kailab.model.labels import GPU_PRODUCT, HOSTNAME, gpu_model
+from kailab.model.objects import labels_of, name_of
 
 RACK = "/rack"
 """Suffix of the key of a rack label."""
@@ -22,7 +23,10 @@ class RackMap:
     """Maps nodes to racks. ``by``: the criterion in words."""
 
     def __init__(
-        self, labels: dict[str, dict[str, str]], topologies: Iterable[Object], pools: Mapping[str, str] | None = None
+        self,
+        labels: Mapping[str, Mapping[str, str]],
+        topologies: Iterable[Object],
+        pools: Mapping[str, str] | None = None,
     ) -> None:
         """``labels``: of each node. ``pools``: pool of each node as far as known."""
         self._labels, self._pools = labels, pools or {}
@@ -32,7 +36,7 @@ class RackMap:
     @classmethod
     def of_nodes(cls, nodes: Iterable[Object], topologies: Iterable[Object]) -> RackMap:
         """Of a running cluster."""
-        return cls({node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}, topologies)
+        return cls({name_of(node): labels_of(node) for node in nodes}, topologies)
 
     @classmethod
     def of_looks(cls, fleet: str, looks: Iterable[ObjectsByKind]) -> RackMap:
@@ -45,8 +49,8 @@ class RackMap:
             labels.setdefault(name, {}).update(own)
         for look in looks:
             for node in look.get("nodes", ()):
-                known = labels.setdefault(node["metadata"]["name"], {})
-                known |= node["metadata"].get("labels") or {}
+                known = labels.setdefault(name_of(node), {})
+                known |= labels_of(node)
             topologies = look.get("topologies") or topologies
         return cls(labels, topologies, pools)
 
@@ -70,15 +74,11 @@ class RackMap:
 
 
 @lru_cache(maxsize=4)
-def _fleet(text: str) -> tuple[tuple[str, str, dict[str, str]], ...]:
+def _fleet(text: str) -> tuple[tuple[str, str, Mapping[str, str]], ...]:
     """Name, pool and labels of each node, cached because tests of a run mostly share one fleet."""
     try:
         fleet = read_fleet(text)
     # This version may not read an old fleet file; racks then follow the objects.
     except KailabError:
         return ()
-    return tuple(
-        (node["metadata"]["name"], pool.name, node["metadata"].get("labels") or {})
-        for pool in fleet.pools
-        for node in pool.nodes()
-    )
+    return tuple((name_of(node), pool.name, labels_of(node)) for pool in fleet.pools for node in pool.nodes())

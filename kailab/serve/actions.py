@@ -14,6 +14,7 @@ from kailab.lab.intake import NamedText
 from kailab.lab.lab import Lab
 from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain, violated_budgets
 from kailab.lab.wording import some
+from kailab.model.objects import name_of
 from kailab.whatif.fields import deletion_of, patch_of
 
 EDITOR = "editor"
@@ -94,7 +95,7 @@ def plan_action(lab: Lab, action: Action) -> PlannedAction:
             return PlannedAction(f"Drain {action.node}", tuple(drain_node(lab, action.node)), notes)
         case AddNodes():
             change = nodes_to_add(lab, action.nodes)
-            names = [obj["metadata"]["name"] for obj in change.objects if obj["kind"] == "Node"]
+            names = [name_of(obj) for obj in change.objects if obj["kind"] == "Node"]
             note = f"{some(names)} {'is' if len(names) == 1 else 'are'} added"
             return PlannedAction(f"Add nodes {action.nodes}", (change,), (note,))
 
@@ -108,5 +109,5 @@ def _plan_submission(lab: Lab, action: SubmitManifests) -> PlannedAction:
     # Applied to a copy first: errors name the line, and warnings are shown before anything changes.
     with lab.fork() as trial:
         warnings = trial.apply(text, namespace=action.namespace).warnings
-    names = [f"{obj['kind']}/{obj['metadata'].get('name', '')}" for obj in objects]
+    names = [f"{obj['kind']}/{name_of(obj)}" for obj in objects]
     return PlannedAction(f"Submit {some(names)}", (Apply(objects, action.namespace, (text,)),), tuple(warnings))

@@ -23,6 +23,7 @@ from kailab.lab.capture import make_recorder
 from kailab.lab.garbage import collector_off
 from kailab.lab.lab import Lab
 from kailab.lab.lab_files import Stamp, Tell
+from kailab.model.objects import metadata_of, name_of
 from kailab.model.private_files import replace_file
 from kailab.serve.live_record import EventFeed
 from kailab.serve.view import PageView, ViewBuilder
@@ -105,7 +106,7 @@ class LabWatcher:
         if event.kind != "Node":
             return True
         # Heartbeats of nodes do not count as a change.
-        name, state = event.object["metadata"]["name"], _scheduling_state(event.object)
+        name, state = name_of(event.object), _scheduling_state(event.object)
         same = event.type == "MODIFIED" and self._nodes.get(name) == state
         self._nodes[name] = state
         return not same
@@ -118,7 +119,7 @@ class LabWatcher:
 def _scheduling_state(node: Object) -> Object:
     conditions = (node.get("status") or {}).get("conditions") or ()
     return {
-        "labels": node["metadata"].get("labels"),
+        "labels": metadata_of(node).get("labels"),
         "spec": node.get("spec"),
         "capacity": (node.get("status") or {}).get("allocatable"),
         "conditions": [(condition.get("type"), condition.get("status")) for condition in conditions],

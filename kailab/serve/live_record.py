@@ -17,6 +17,7 @@ from kailab.evidence.recorder import Recorder, read_event
 from kailab.evidence.recording import EXPECTATION, STEP, Recording
 from kailab.evidence.sanitizing import AFTER, BEFORE, CutCache, ObjectsByFile, RecordCutter, Sanitizer, Scrubber
 from kailab.lab.capture import EXERCISE, TEST
+from kailab.model.objects import labels_of, name_of, namespace_of
 from kailab.report.lab_form import ROW_KINDS, RecordedLab
 from kailab.report.racks import RackMap
 from kailab.serve.raw_text import FACTS, EvidenceFiles, FileEntries, LiveRawText, ObjectsByPlace
@@ -42,8 +43,7 @@ class EventFeed(Sequence[Object]):
         deleted: set[tuple[str, str]] = set()
         self._read = None
         for event in self._watch.poll():
-            metadata = event.object["metadata"]
-            key = metadata.get("namespace", ""), metadata["name"]
+            key = namespace_of(event.object), name_of(event.object)
             if event.type == "DELETED":
                 deleted.add(key)
             elif key not in self._places:
@@ -80,10 +80,7 @@ class EventFeed(Sequence[Object]):
         if isinstance(place, slice):
             return [self[at] for at in range(*place.indices(len(self)))]
         if self._read is None:
-            self._read = {
-                (event["metadata"].get("namespace", ""), event["metadata"]["name"]): event
-                for event in self._cluster.list(_KIND)
-            }
+            self._read = {(namespace_of(event), name_of(event)): event for event in self._cluster.list(_KIND)}
         return self._read[self._keys[place]]
 
     def __iter__(self) -> Iterator[Object]:
@@ -248,7 +245,7 @@ class LiveRecord:
 
     def _nodes(self, recording: Recording) -> Any:
         """The data from which racks are derived."""
-        nodes = {node["metadata"]["name"]: node["metadata"].get("labels") for node in recording.after.get("nodes", ())}
+        nodes = {name_of(node): labels_of(node) for node in recording.after.get("nodes", ())}
         return nodes, recording.after.get("topologies")
 
     def _files(

@@ -19,7 +19,7 @@ from kailab.lab.lab import Lab
 from kailab.lab.node_changes import growable
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model.kinds import KINDS
-from kailab.model.objects import parent_of
+from kailab.model.objects import is_owned, name_of, namespace_of, parent_of
 from kailab.model.times import format_time
 from kailab.report.lab_form import LabFormBuilder
 from kailab.report.moments import PresentState
@@ -155,24 +155,19 @@ def _facts(lab: Lab, state: ClusterState) -> dict[str, Any]:
 def _desk(lab: Lab) -> dict[str, Any]:
     outcome, nodes = Outcome.of(lab), lab.get("nodes")
     return {
-        "namespaces": [
-            name for space in lab.get("namespaces") if (name := space["metadata"]["name"]) not in SYSTEM_NAMESPACES
-        ],
+        "namespaces": [name for space in lab.get("namespaces") if (name := name_of(space)) not in SYSTEM_NAMESPACES],
         "workloads": [_workload(lab, item) | _counts(amounts) for item, amounts in outcome.workloads.items()]
         + _without_pods(lab, set(outcome.workloads)),
         "queues": [_queue(queue) for queue in lab.get("queues")],
         "nodes": [
             {
-                "name": node["metadata"]["name"],
+                "name": name_of(node),
                 "cordoned": bool(node["spec"].get("unschedulable")),
                 "unavailable": unavailable(node["spec"], node.get("status") or {}),
             }
             for node in nodes
         ],
-        "pools": [
-            {"name": name, "nodes": count}
-            for name, count in growable(item["metadata"]["name"] for item in nodes).items()
-        ],
+        "pools": [{"name": name, "nodes": count} for name, count in growable(name_of(item) for item in nodes).items()],
         "queueFields": list(FIELDS["Queue"]),
     }
 
@@ -200,11 +195,11 @@ def _without_pods(lab: Lab, listed: set[Workload]) -> list[dict[str, Any]]:
     """Workloads that are scaled to zero: they can be scaled up again, or deleted."""
     none = {"queue": "", "running": 0, "waiting": 0, "done": 0}
     candidates = (
-        Workload(obj["metadata"].get("namespace", ""), key, obj["metadata"]["name"])
+        Workload(namespace_of(obj), key, name_of(obj))
         for key, kind in KINDS.items()
         if kind.in_all and kind.scalable
         for obj in lab.get(key, namespace=None)
-        if not obj["metadata"].get("ownerReferences")
+        if not is_owned(obj)
     )
     return [_workload(lab, workload) | none for workload in candidates if workload not in listed]
 
@@ -212,7 +207,7 @@ def _without_pods(lab: Lab, listed: set[Workload]) -> list[dict[str, Any]]:
 def _queue(queue: dict[str, Any]) -> dict[str, Any]:
     spec = queue["spec"]
     return {
-        "name": queue["metadata"]["name"],
+        "name": name_of(queue),
         "parent": parent_of(queue),
         "priority": spec.get("priority"),
         "resources": spec.get("resources") or {},

@@ -20,6 +20,7 @@ from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.fleet.sizing import Sizes
 from kailab.lab.seen_names import describe_names
+from kailab.model.objects import name_of
 from kailab.model.prices import Prices, load_prices
 from kailab.model.queues import share
 from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
@@ -168,7 +169,7 @@ def _with(queues: TeamQueues, part: str, gpus_by_queue: Mapping[str, float], fie
     """Replace the ``part`` (quota or limit) of some queues."""
     if not gpus_by_queue:
         return queues
-    objects = {obj["metadata"]["name"]: deepcopy(obj) for obj in queues.objects}
+    objects = {name_of(obj): deepcopy(obj) for obj in queues.objects}
     for name, gpus in gpus_by_queue.items():
         if name not in objects:
             raise InputError(f"{field}: no queue {name!r:.80}; {describe_names(objects, name)}")

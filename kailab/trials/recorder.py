@@ -16,7 +16,20 @@ from kailab.evidence.cluster_state import pod_queue
 from kailab.evidence.entries import PendingReason
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model import labels
-from kailab.model.objects import condition_of, controller_name
+from kailab.model.objects import (
+    annotations_of,
+    condition_of,
+    controller_name,
+    full_name,
+    is_ended,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    node_of,
+    phase_of,
+    uid_of,
+)
 from kailab.model.times import parse_time
 from kailab.scheduler.observers import LabOpening, Observer
 from kailab.scheduler.reading.accounts import GpuAccounts
@@ -92,21 +105,18 @@ class CellRecorder(Observer):
         if not events:
             return
         pods = [event.object for event in events]
-        nodes = {node["metadata"]["name"]: node for node in self._cluster.list("Node")}
-        groups = {
-            (group["metadata"].get("namespace", ""), group["metadata"]["name"]): group
-            for group in self._cluster.list("PodGroup")
-        }
+        nodes = {name_of(node): node for node in self._cluster.list("Node")}
+        groups = {(namespace_of(group), name_of(group)): group for group in self._cluster.list("PodGroup")}
         accounts = GpuAccounts(self._cluster, pods, nodes)
         held = self._held()
         for event in events:
-            if event.object["metadata"].get("namespace") not in SYSTEM_NAMESPACES:
+            if namespace_of(event.object) not in SYSTEM_NAMESPACES:
                 self._take(event, groups, accounts, held)
 
     def _take(
         self, event: WatchEvent, groups: Mapping[tuple[str, str], Object], accounts: GpuAccounts, held: dict[str, int]
     ) -> None:
-        pod, uid = event.object, event.object["metadata"]["uid"]
+        pod, uid = event.object, uid_of(event.object)
         before = self._pods.get(uid)
         now = _Pod.of(pod, groups, accounts, gone=event.type == "DELETED")
         if now.holds and (before is None or not before.holds):
@@ -150,17 +160,16 @@ class _Pod:
 
     @classmethod
     def of(cls, pod: Object, groups: Mapping[tuple[str, str], Object], accounts: GpuAccounts, *, gone: bool) -> _Pod:
-        metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase") or "Pending"
-        node, ended = pod["spec"].get("nodeName") or "", phase in ("Succeeded", "Failed")
-        leaving = gone or bool(metadata.get("deletionTimestamp"))
+        node, ended = node_of(pod), is_ended(pod)
+        leaving = gone or is_terminating(pod)
         return cls(
-            name=f"{metadata.get('namespace', '')}/{metadata['name']}",
-            work=(metadata.get("labels") or {}).get("app") or controller_name(pod) or metadata["name"],
+            name=full_name(pod),
+            work=labels_of(pod).get("app") or controller_name(pod) or name_of(pod),
             node=node,
-            podgroup=f"{metadata.get('namespace', '')}/{(metadata.get('annotations') or {}).get(labels.POD_GROUP, '')}",
+            podgroup=f"{namespace_of(pod)}/{annotations_of(pod).get(labels.POD_GROUP, '')}",
             queue=pod_queue(pod, groups),
             milli_gpus=accounts.gpus(pod),
-            running=phase == "Running" and not leaving,
+            running=phase_of(pod) == "Running" and not leaving,
             holds=bool(node) and not ended and not leaving,
             ended=ended and not leaving,
             disrupted=condition_of(pod, "DisruptionTarget") is not None,
@@ -218,17 +227,13 @@ def _classes(nodes: Sequence[Object]) -> dict[str, str]:
     first: dict[str, str] = {}
     return {
         name: first.setdefault(_likeness(node), name)
-        for name, node in sorted({node["metadata"]["name"]: node for node in nodes}.items(), key=lambda entry: entry[0])
+        for name, node in sorted({name_of(node): node for node in nodes}.items(), key=lambda entry: entry[0])
     }
 
 
 def _likeness(node: Object) -> str:
-    name = node["metadata"]["name"]
-    own_labels = {
-        key: value
-        for key, value in (node["metadata"].get("labels") or {}).items()
-        if value != name and key != labels.HOSTNAME
-    }
+    name = name_of(node)
+    own_labels = {key: value for key, value in labels_of(node).items() if value != name and key != labels.HOSTNAME}
     # The not-ready taint is temporary.
     taints = [taint for taint in (node.get("spec") or {}).get("taints") or () if "not-ready" not in taint["key"]]
     return str((sorted(own_labels.items()), sorted(str(sorted(taint.items())) for taint in taints)))

@@ -20,6 +20,19 @@ _MACHO_CPUS = {0x01000007: "x86_64", 0x0100000C: "aarch64"}
 _SAME_MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
+def given_path(value: Path | str | None, variable: str) -> Path | None:
+    """The absolute path that a caller or an environment variable names; None if neither does."""
+    text = str(value or os.environ.get(variable) or "")
+    return Path(text).expanduser().absolute() if text else None
+
+
+def check_folder(path: Path, expected: str) -> None:
+    """Raises InputError if there is no such folder. ``expected``: what it should be, for the error."""
+    if not path.is_dir():
+        problem = "is a file" if path.exists() else "is not there"
+        raise InputError(f"{problem}; expected the folder {expected}", Where(file=str(path)))
+
+
 def locate_program(folder: Path, name: str, expected: str) -> Path:
     """The file of a program: ``name``, or ``name-amd64`` and similar, as some builds name it. ``expected``: added to the error if it is
     missing. Raises InputError if it is no program for this machine."""
@@ -97,7 +110,7 @@ def read_definitions(path: Path) -> dict[str, dict[str, Any]]:
 
 def named_version(folder: Path) -> str:
     """The release in the name of a folder or of its parent, else ""."""
-    for one in (folder, folder.parent):
-        if found := _FOLDER.search(one.name):
-            return f"{found[1]} (by its folder's name)"
+    for place in (folder, folder.parent):
+        if match := _FOLDER.search(place.name):
+            return f"{match[1]} (by its folder's name)"
     return ""

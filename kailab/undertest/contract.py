@@ -274,6 +274,8 @@ class SchedulerUnderTest(ABC):
     """True if it reports each queue's fair share and the serving order."""
     has_default: ClassVar[bool] = False
     """True if a default scheduler runs in the same cluster and places pods that name no scheduler."""
+    sets_conditions: ClassVar[bool] = False
+    """True if it sets a condition on each unbound pod that names it and has no scheduling gate, so that a lab waits for it."""
     waits_without_pods: ClassVar[bool] = False
     """True if waiting work may have no pods yet, such as a Job that is suspended until it is admitted. Expectations then check running
     pods exactly, and waiting pods as an upper bound."""
@@ -352,7 +354,12 @@ class SchedulerUnderTest(ABC):
 
     def answers(self, pod: Object) -> bool:
         """True if the scheduler will set a condition on this unbound pod, so that a lab waits for it."""
-        return False
+        spec = pod["spec"]
+        return (
+            self.sets_conditions
+            and spec.get("schedulerName") == self.scheduler_name
+            and not spec.get("schedulingGates")
+        )
 
     def stopped(self, there: Cluster) -> EvictionFinder | None:
         """Find out why pods were evicted if their condition DisruptionTarget does not say so. KAI's default evictor and kube-scheduler's

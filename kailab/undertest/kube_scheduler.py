@@ -33,6 +33,7 @@ class KubeScheduler(SchedulerUnderTest):
 
     title = "kube-scheduler"
     scheduler_name = labels.DEFAULT_SCHEDULER_NAME
+    sets_conditions = True
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
         return [(retarget(obj, self.scheduler_name),) for obj in objects]
@@ -49,10 +50,6 @@ class KubeScheduler(SchedulerUnderTest):
 
     def version(self, live: bool) -> str:
         return super().version(live) if live else f"{NAME} (stood in for by kailab {__version__})"
-
-    def answers(self, pod: Object) -> bool:
-        spec = pod["spec"]
-        return spec.get("schedulerName") == self.scheduler_name and not spec.get("schedulingGates")
 
 
 class KubeSchedulerProcesses(SchedulerProcesses):

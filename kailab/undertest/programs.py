@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +19,13 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import tenacity
 
+from kailab.cluster.controlplane.ports import LOOPBACK
 from kailab.cluster.controlplane.supervision import tail
 from kailab.cluster.install import await_established
 from kailab.cluster.polling import wait_until
 from kailab.cluster.protocol import Cluster
 from kailab.errors import ConnectError
-from kailab.model.objects import Object
+from kailab.model.objects import Object, is_ended, is_terminating, metadata_of, name_of, node_of, uid_of
 from kailab.undertest.contract import Plane, SchedulerFailed, SchedulerProcesses
 
 if TYPE_CHECKING:
@@ -102,6 +104,11 @@ def stop_programs(plane: Plane, names: Sequence[str]) -> None:
     for name in names:
         if name in running:
             plane.stop(name)
+
+
+def address_flag(flag: str, port: int) -> str:
+    """``--FLAG=ADDRESS`` with that port of the loopback address."""
+    return f"--{flag}={LOOPBACK}:{port}"
 
 
 def health_check(url: str) -> Callable[[], str | None]:
@@ -228,6 +235,55 @@ def install_definitions(cluster: Cluster, crds: Sequence[Object], who: str) -> N
     for crd in crds:
         cluster.apply(crd)
     try:
-        await_established(cluster, [crd["metadata"]["name"] for crd in crds])
+        await_established(cluster, [name_of(crd) for crd in crds])
     except ConnectError as error:
         raise SchedulerFailed(f"the API server does not take the definitions of {who}: {error}") from None
+
+
+# --- retries ----------------------------------------------------------------------------------------------------------
+
+
+class RetryTracker:
+    """Work that a scheduler retries by itself after a known time: until then the lab is not idle. Metrics and conditions do not show it,
+    because a scheduler that waits for a retry is idle.
+
+    ``seconds``: how long a retry of a pending pod may take. ``tried``: whether the scheduler retries this pod. ``monotonic``: measures
+    waiting."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        seconds: float,
+        tried: Callable[[Object], bool],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._seconds = seconds
+        self._tried = tried
+        self._monotonic = monotonic
+        self._standing: frozenset[tuple[object, ...]] = frozenset()
+        self._since = monotonic()
+
+    def owed(self) -> bool:
+        """Whether a pending pod has not been retried since pods or nodes were added, moved or removed, or queues changed. Writes to a pod
+        that stays pending do not count, because they would keep the retry open for ever."""
+        pods = self._cluster.list("Pod")
+        others = (_identity(obj) for kind in ("Node", "Queue") for obj in self._cluster.list(kind))
+        standing = frozenset((*map(_place, pods), *others))
+        now = self._monotonic()
+        if standing != self._standing:
+            self._standing, self._since = standing, now
+        return now - self._since < self._seconds and any(_waits(pod) and self._tried(pod) for pod in pods)
+
+
+def _identity(obj: Object) -> tuple[object, ...]:
+    # Without status, because a node's heartbeats change it all the time.
+    return uid_of(obj), metadata_of(obj).get("generation")
+
+
+def _place(pod: Object) -> tuple[object, ...]:
+    return uid_of(pod), node_of(pod), is_terminating(pod), is_ended(pod)
+
+
+def _waits(pod: Object) -> bool:
+    return not node_of(pod) and not is_terminating(pod)

@@ -179,8 +179,12 @@ def scheduler_class(name: str) -> type[SchedulerUnderTest]:
     return result
 
 
-def _lacks(found: object) -> str:
+def _lacks(loaded: object) -> str:
     from kailab.undertest.contract import SchedulerUnderTest
 
-    is_one = isinstance(found, type) and issubclass(found, SchedulerUnderTest)
-    return "" if is_one else f"is no class derived from {SchedulerUnderTest.__module__}.{SchedulerUnderTest.__name__}"
+    is_scheduler = isinstance(loaded, type) and issubclass(loaded, SchedulerUnderTest)
+    return (
+        ""
+        if is_scheduler
+        else f"is no class derived from {SchedulerUnderTest.__module__}.{SchedulerUnderTest.__name__}"
+    )

@@ -63,9 +63,9 @@ class RunningSchedulers:
         programs = self._programs
         asked = [] if programs is None else [name for name in _WITH_VERSION if name in self._plane.own]
         own = {name: reported_or_unknown(name, programs) for name in asked if programs is not None}
-        deciding = [one for one in (scheduler, scheduler.companion) if one is not None]
-        found = [beside for one in deciding if (beside := self._of(self._completed(one))) is not None]
-        return {**own, "scheduler": " and ".join(one.version() for one in found)} if found else own
+        deciding = (scheduler, *([scheduler.companion] if scheduler.companion is not None else []))
+        processes = [beside for chosen in deciding if (beside := self._of(self._completed(chosen))) is not None]
+        return {**own, "scheduler": " and ".join(beside.version() for beside in processes)} if processes else own
 
     def rest(self, cluster: Cluster, scheduler: SchedulerUnderTest) -> IdleDetector | None:
         """The idle detector of a scheduler, or None."""
@@ -86,22 +86,22 @@ class RunningSchedulers:
     def _completed(self, scheduler: SchedulerUnderTest) -> SchedulerUnderTest:
         """The scheduler with the options given for its kind, if its name did not identify it already."""
         own = SCHEDULERS[scheduler.kind].own
-        unnamed = all(scheduler.option(one.option) is None for one in own)
+        unnamed = all(scheduler.option(own_option.option) is None for own_option in own)
         said = {
-            one.option: self._given[one.option]
-            for one in own
-            if self._given.get(one.option) is not None
-            and scheduler.option(one.option) is None
-            and (scheduler.option(one.goes_with) is not None if one.goes_with else unnamed)
+            own_option.option: self._given[own_option.option]
+            for own_option in own
+            if self._given.get(own_option.option) is not None
+            and scheduler.option(own_option.option) is None
+            and (scheduler.option(own_option.goes_with) is not None if own_option.goes_with else unnamed)
         }
         if not said:
             return scheduler
         return make_scheduler(scheduler.kind, scheduler.name, {**dict(scheduler.options), **said})
 
-    def _of(self, one: SchedulerUnderTest) -> SchedulerProcesses | None:
-        if one not in self._beside:
-            self._beside[one] = one.beside(self._plane, self._programs)
-        return self._beside[one]
+    def _of(self, scheduler: SchedulerUnderTest) -> SchedulerProcesses | None:
+        if scheduler not in self._beside:
+            self._beside[scheduler] = scheduler.beside(self._plane, self._programs)
+        return self._beside[scheduler]
 
 
 class InstalledSchedulers(RunningSchedulers):
@@ -114,5 +114,5 @@ class InstalledSchedulers(RunningSchedulers):
             if beside is not None:
                 beside.end()
 
-    def _of(self, one: SchedulerUnderTest) -> SchedulerProcesses | None:
-        return super()._of(one) if one.installed else None
+    def _of(self, scheduler: SchedulerUnderTest) -> SchedulerProcesses | None:
+        return super()._of(scheduler) if scheduler.installed else None

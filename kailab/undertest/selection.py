@@ -99,7 +99,7 @@ def _with_folder(kind: str, folder: str) -> SchedulerReference:
     SCHEDULERS.check(kind)
     option = _keys(SCHEDULERS[kind]).get("folder")
     if option is None:
-        takers = ", ".join(name for name, one in SCHEDULERS.items() if "folder" in _keys(one))
+        takers = ", ".join(name for name, choice in SCHEDULERS.items() if "folder" in _keys(choice))
         raise InputError(f"scheduler {kind}={folder}: {kind} is no folder of programs; those that are: {takers}")
     if not folder:
         raise InputError(f"scheduler {kind}=: expected the folder of its programs after the =")
@@ -109,7 +109,7 @@ def _with_folder(kind: str, folder: str) -> SchedulerReference:
 def _release(kind: str, release: str) -> SchedulerReference:
     option = _keys(SCHEDULERS[kind]).get("release")
     if option is None:
-        takers = ", ".join(name for name, one in SCHEDULERS.items() if "release" in _keys(one))
+        takers = ", ".join(name for name, choice in SCHEDULERS.items() if "release" in _keys(choice))
         raise InputError(f"scheduler {kind}@{release}: {kind} is installed by no chart; those that are: {takers}")
     if not _RELEASE.fullmatch(release):
         raise InputError(f"scheduler {kind}@{release}: expected a whole release after the @, as in {kind}@v0.16.8")
@@ -172,7 +172,7 @@ class _Entry:
 
     def reference(self) -> SchedulerReference:
         kind = SCHEDULERS[self._content["kind"]]
-        plain = {one.option for one in kind.own if not one.path}
+        plain = {option.option for option in kind.own if not option.path}
         said = {option: self._content[key] for key, option in _keys(kind).items() if key in self._content}
         options = {
             # Relative to the file, so that the file and what it names can be moved together.
@@ -193,7 +193,7 @@ class _Entry:
 
 def _keys(kind: SchedulerKind) -> dict[str, str]:
     """Key of an entry to option."""
-    own = {one.key: one.option for one in kind.own}
+    own = {option.key: option.option for option in kind.own}
     return {**own, "config": "config"} if "config" in kind.options else own
 
 
@@ -218,14 +218,14 @@ def check_lab(backend: str, scheduler: str, given: Mapping[str, Any], spelt: Spe
     ``check_options``."""
     BACKENDS.check(backend)
     named = read_name(scheduler)
-    found = list(find_conflicts(backend, scheduler, {**named.options, **given}))
+    clashes = list(find_conflicts(backend, scheduler, {**named.options, **given}))
     # Options matter only if backend and scheduler go together.
-    for clash in found:
+    for clash in clashes:
         if not clash.option:
             raise _conflict_error(clash, spelt)
     check_options(backend, named.kind, given, spelt)
     check_options(backend, None, named.options)
-    for clash in found:
+    for clash in clashes:
         raise _conflict_error(clash, spelt)
 
 
@@ -241,9 +241,9 @@ def check_options(
     """Raises InputError(s) for options that the backend or the scheduler does not support. ``given``: option name to value; None and
     False count as not given. ``scheduler`` None: any, because each test chooses its own. ``spelt``: how the user writes an option."""
     names = [name for name, value in given.items() if value is not None and value is not False]
-    found = BACKENDS.not_understood(backend, names, spelt)
+    problems = BACKENDS.not_understood(backend, names, spelt)
     if scheduler is not None:
-        found += SCHEDULERS.not_understood(scheduler, names, spelt)
-    if found:
-        errors = [InputError(text) for text in found]
+        problems += SCHEDULERS.not_understood(scheduler, names, spelt)
+    if problems:
+        errors = [InputError(text) for text in problems]
         raise InputErrors.of(errors)

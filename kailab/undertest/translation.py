@@ -21,7 +21,17 @@ from kailab.model import labels
 from kailab.model.kinds import api_version_of, is_namespaced, key_of, kind_key
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import object_name
-from kailab.model.objects import Object, allocatable_of, annotations_of, as_owner_reference, labels_of
+from kailab.model.objects import (
+    Object,
+    allocatable_of,
+    annotations_of,
+    as_owner_reference,
+    labels_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+)
 from kailab.model.quantities import parse
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import PriorityClasses, is_preemptible
@@ -43,9 +53,9 @@ class AppliedQueues:
 
     def __init__(self, objects: Sequence[Object], there: Cluster) -> None:
         self._there = there
-        found = {queue["metadata"]["name"]: queue for queue in there.list("Queue")}
-        found |= {obj["metadata"]["name"]: obj for obj in objects if kind_key(obj) == "Queue"}
-        self.by_name: dict[str, Queue] = {name: queue_record(found[name]) for name in sorted(found)}
+        queues = {name_of(queue): queue for queue in there.list("Queue")}
+        queues |= {name_of(obj): obj for obj in objects if kind_key(obj) == "Queue"}
+        self.by_name: dict[str, Queue] = {name: queue_record(queues[name]) for name in sorted(queues)}
 
     @cached_property
     def parents(self) -> frozenset[str]:
@@ -93,8 +103,8 @@ class AppliedQueues:
         for siblings in self._siblings():
             for resource in RESOURCES:
                 # The weight of a queue that can't exceed its quota has no effect.
-                shares = [one for one in (share_of(queue, resource) for queue in siblings) if _may_borrow(one)]
-                if len({one.weight for one in shares}) > 1:
+                shares = [share for share in (share_of(queue, resource) for queue in siblings) if _may_borrow(share)]
+                if len({share.weight for share in shares}) > 1:
                     raise NotExpressible(who, "weight for what is over the quota", _about(siblings[0]))
 
     def refuse_priorities(self, who: str) -> None:
@@ -141,8 +151,8 @@ def format_amount(resource: str, amount: int) -> str:
     return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
 
 
-def _may_borrow(one: Share) -> bool:
-    return one.quota != UNLIMITED and (one.limit == UNLIMITED or one.limit > one.quota)
+def _may_borrow(share: Share) -> bool:
+    return share.quota != UNLIMITED and (share.limit == UNLIMITED or share.limit > share.quota)
 
 
 def _holds_back(queue: Queue, children: Sequence[Queue], resource: str) -> bool:
@@ -186,8 +196,9 @@ class WorkReader:
         self._given = _AppliedObjects(objects, there)
         self._who = who
         self._priorities = PriorityClasses()
-        for one in (*there.list("PriorityClass"), *(obj for obj in objects if obj["kind"] == "PriorityClass")):
-            self._priorities.set(one)
+        given = [obj for obj in objects if obj["kind"] == "PriorityClass"]
+        for priority_class in (*there.list("PriorityClass"), *given):
+            self._priorities.set(priority_class)
 
     def of(self, obj: Object) -> list[TemplateWork]:
         """The work of each template whose pods name KAI's scheduler. Raises NotExpressible for features that no plain group of pods has."""
@@ -199,7 +210,7 @@ class WorkReader:
 
     def of_group(self, podgroup: Object) -> TemplateWork:
         """The work of the pods that name a PodGroup written by the user."""
-        metadata, spec = podgroup["metadata"], podgroup.get("spec") or {}
+        spec = spec_of(podgroup)
         if spec.get("subGroups") or spec.get("minSubGroup"):
             raise self._lacks("gang of parts, each with its own minimum", podgroup)
         if spec.get("topologyConstraint"):
@@ -207,12 +218,12 @@ class WorkReader:
         named = spec.get("priorityClassName") or ""
         return TemplateWork(
             path="",
-            namespace=metadata.get("namespace") or DEFAULT_NAMESPACE,
+            namespace=namespace_of(podgroup) or DEFAULT_NAMESPACE,
             queue=spec.get("queue") or "",
             priority_class=named if named in self._priorities.values else "",
             priority=self._priorities.of(named),
             preemptible=is_preemptible(spec, self._priorities.of(named)),
-            gang=metadata["name"],
+            gang=name_of(podgroup),
             min_member=int(spec.get("minMember") or 1),
         )
 
@@ -223,7 +234,7 @@ class WorkReader:
         for owner in owners:
             self._given.know(owner)
         if (named := annotations_of(template).get(labels.POD_GROUP)) is not None:
-            written = self._given.get(api_version_of("PodGroup"), "PodGroup", pod["metadata"]["namespace"], named)
+            written = self._given.get(api_version_of("PodGroup"), "PodGroup", namespace_of(pod), named)
             if written is None:
                 raise self._lacks(f"PodGroup that is not there yet ({named})", obj)
             work = self.of_group(written)
@@ -238,7 +249,7 @@ class WorkReader:
         least = grouping.min_member
         return TemplateWork(
             path=path,
-            namespace=pod["metadata"]["namespace"],
+            namespace=namespace_of(pod),
             queue=grouping.queue,
             priority_class=priority_class if priority_class in self._priorities.values else "",
             priority=priority,
@@ -259,7 +270,7 @@ class WorkReader:
         # Bare pods share the group that they name.
         if grouping.shared:
             return grouping.name
-        name = obj["metadata"].get("name")
+        name = name_of(obj)
         if not name:
             raise self._lacks("gang of an object whose name is still to be made", obj)
         return f"{obj['kind'].lower()}-{name}"
@@ -270,7 +281,7 @@ class WorkReader:
 
 def _pod_of(obj: Object, template: Object) -> tuple[Object, list[Object]]:
     """A pod that the object will make, and its owners, nearest first."""
-    namespace = obj["metadata"].get("namespace") or DEFAULT_NAMESPACE
+    namespace = namespace_of(obj) or DEFAULT_NAMESPACE
     own = _known(obj, namespace)
     if template is obj:
         return own, []
@@ -278,14 +289,14 @@ def _pod_of(obj: Object, template: Object) -> tuple[Object, list[Object]]:
     # A CronJob makes Jobs, and those make the pods.
     if kind_key(obj) == "CronJob":
         job = {"apiVersion": "batch/v1", "kind": "Job", **obj["spec"]["jobTemplate"]}
-        metadata = {**(job.get("metadata") or {}), "name": f"{own['metadata']['name']}-0"}
+        metadata = {**metadata_of(job), "name": f"{name_of(own)}-0"}
         owners.insert(
             0, _known({**job, "metadata": {**metadata, "ownerReferences": [as_owner_reference(own)]}}, namespace)
         )
     nearest = owners[0]
     own_metadata: dict[str, Any] = {
-        **(template.get("metadata") or {}),
-        "name": f"{nearest['metadata']['name']}-0",
+        **metadata_of(template),
+        "name": f"{name_of(nearest)}-0",
         "namespace": namespace,
         "uid": "pod",
         "ownerReferences": [as_owner_reference(nearest)],
@@ -295,7 +306,7 @@ def _pod_of(obj: Object, template: Object) -> tuple[Object, list[Object]]:
 
 def _known(obj: Object, namespace: str) -> Object:
     """The object with the fields of a stored one that grouping reads."""
-    given = obj["metadata"]
+    given = metadata_of(obj)
     name = given.get("name") or f"{given.get('generateName', '')}0"
     return {**obj, "metadata": {**given, "name": name, "namespace": namespace, "uid": given.get("uid") or "given"}}
 
@@ -307,13 +318,13 @@ class _AppliedObjects:
         self._there = there
         self._objects: dict[tuple[str, str, str], Object] = {}
         for obj in objects:
-            if "name" in obj["metadata"]:
+            if name_of(obj):
                 self.know(obj)
 
     def know(self, obj: Object) -> None:
-        metadata, key = obj["metadata"], kind_key(obj)
-        space = (metadata.get("namespace") or DEFAULT_NAMESPACE) if is_namespaced(key, obj) else ""
-        self._objects[key, space, metadata["name"]] = obj
+        key = kind_key(obj)
+        space = (namespace_of(obj) or DEFAULT_NAMESPACE) if is_namespaced(key, obj) else ""
+        self._objects[key, space, name_of(obj)] = obj
 
     def get(self, api_version: str, kind: str, namespace: str | None, name: str) -> Object | None:
         key = key_of(api_version, kind)
@@ -328,10 +339,10 @@ class _AppliedObjects:
         self, api_version: str, kind: str, namespace: str, labels: Mapping[str, str] | None = None
     ) -> list[Object]:
         key = key_of(api_version, kind)
-        found = {obj["metadata"]["name"]: obj for obj in self._there.list(key, namespace, labels)}
+        there = {name_of(obj): obj for obj in self._there.list(key, namespace, labels)}
         return [
-            *found.values(),
-            *(obj for obj in self._matching(key, namespace, labels) if obj["metadata"]["name"] not in found),
+            *there.values(),
+            *(obj for obj in self._matching(key, namespace, labels) if name_of(obj) not in there),
         ]
 
     def _matching(self, key: str, namespace: str, wanted: Mapping[str, str] | None) -> Iterator[Object]:

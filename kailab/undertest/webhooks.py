@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kailab.cluster.controlplane.credentials import Authority
 from kailab.cluster.controlplane.ports import LOOPBACK
-from kailab.model.objects import Object
+from kailab.model.objects import Object, name_of
 from kailab.model.private_files import make_folder, replace_file
 
 CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -46,11 +46,11 @@ class WebhookServer(NamedTuple):
     def called(self, manifests: Iterable[Object], prefix: str, skipped: Collection[str] = ()) -> list[Object]:
         """Webhook configurations that call this server: names with ``prefix``, URLs in place of services. Objects in the namespaces
         ``skipped`` are not sent to it. The originals are not changed."""
-        result = [copy.deepcopy(one) for one in manifests if one.get("kind") in CONFIGURATIONS]
+        result = [copy.deepcopy(manifest) for manifest in manifests if manifest.get("kind") in CONFIGURATIONS]
         elsewhere = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": sorted(skipped)}
-        for one in result:
-            one["metadata"]["name"] = prefix + one["metadata"]["name"]
-            for webhook in one.get("webhooks", ()):
+        for configuration in result:
+            configuration["metadata"]["name"] = prefix + name_of(configuration)
+            for webhook in configuration.get("webhooks", ()):
                 webhook["clientConfig"] = self._client(webhook["clientConfig"]["service"].get("path", "/"))
                 if skipped:
                     webhook.setdefault("namespaceSelector", {}).setdefault("matchExpressions", []).append(elsewhere)

@@ -11,7 +11,7 @@ import pytest
 from kailab.cluster.kubernetes.apiclient.transport import AnswerCounts
 from kailab.errors import NotFound
 from kailab.scheduler.service.process import CredentialCheck
-from kailab.trials.upgrade.service_accounts import ACCOUNT, NAMESPACE, ActingPlane
+from kailab.trials.upgrade import ACCOUNT, NAMESPACE, ActingPlane
 
 
 class Moment:

@@ -37,7 +37,7 @@ OWN = {
     "report/page.py": "styles of the package",
     "replay/checkpoint.py": "kailab's own modules",
     "scheduler/service/manifests/__init__.py": "a file of the package",
-    "trials/upgrade/service_accounts.py": "tokens that the trial made",
+    "trials/upgrade.py": "tokens that the trial made",
 }
 
 

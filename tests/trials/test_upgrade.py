@@ -11,8 +11,7 @@ from click.testing import CliRunner
 from kailab.cli.trial import upgrade
 from kailab.errors import InputError
 from kailab.fleet import load_fleet
-from kailab.trials.upgrade.result import Upgrade, lines
-from kailab.trials.upgrade.run import UpgradePlan, carry_out
+from kailab.trials.upgrade import Upgrade, UpgradePlan, carry_out, upgrade_lines
 from kailab.undertest.kai.folder import find_kai
 from kailab.undertest.selection import choose_scheduler
 
@@ -31,7 +30,7 @@ def folders() -> list[Path]:
 
 def carried(before: str, after: str, **more: object) -> Upgrade:
     came = carry_out(UpgradePlan(choose_scheduler(before), choose_scheduler(after), load_fleet("lesson"), **more))
-    print("\n".join(lines(came)))
+    print("\n".join(upgrade_lines(came)))
     return came
 
 

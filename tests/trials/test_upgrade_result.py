@@ -1,8 +1,7 @@
 """The result of an upgrade trial: comparison of states by uid, and the text."""
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.trials.upgrade.cluster_state import UpgradeClusterState
-from kailab.trials.upgrade.result import SchedulerChange, Upgrade, UpgradeCheck, lines
+from kailab.trials.upgrade import SchedulerChange, Upgrade, UpgradeCheck, UpgradeClusterState, upgrade_lines
 
 
 def queue(name: str, **spec: object) -> dict:
@@ -99,7 +98,7 @@ def test_what_people_read() -> None:
         lost=tuple(f"Pod default/p-{number}" for number in range(7)),
         checks=(UpgradeCheck(name="gang"), UpgradeCheck(name="reclaim", told="owner has 1 pods, not 12")),
     )
-    told = list(lines(Upgrade(before="kai v1", after="kai v2", filled=24, changes=(change,), promise=40.0)))
+    told = list(upgrade_lines(Upgrade(before="kai v1", after="kai v2", filled=24, changes=(change,), promise=40.0)))
     assert told[:3] == ["from kai v1", "to   kai v2", "24 pods ran when it began"]
     assert "  schedules again: not within the time limit" in told
     assert (

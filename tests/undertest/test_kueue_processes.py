@@ -18,6 +18,8 @@ from kailab.lab import Lab
 from kailab.lab.intake import apply_all
 from kailab.model.manifests import Manifest
 from kailab.scheduler import settings_of
+from kailab.undertest import kueue as reading
+from kailab.undertest import kueue as rest
 from kailab.undertest.contract import (
     EvictionCondition,
     EvictionReason,
@@ -25,9 +27,7 @@ from kailab.undertest.contract import (
     SchedulerUnderTest,
     StartSettings,
 )
-from kailab.undertest.kueue import processes as reading
-from kailab.undertest.kueue import processes as rest
-from kailab.undertest.kueue.processes import KueueProcesses
+from kailab.undertest.kueue import KueueProcesses
 from kailab.undertest.selection import choose_scheduler
 from tests import webhookserver
 from tests.planes import connected, taken_down

@@ -6,7 +6,7 @@ import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
-from kailab.undertest.retries import RetryTracker
+from kailab.undertest.programs import RetryTracker
 
 
 class Clock:

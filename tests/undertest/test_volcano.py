@@ -12,7 +12,7 @@ from kailab.errors import InputError
 from kailab.lab import Lab
 from kailab.undertest.contract import EvictionCondition, NotExpressible
 from kailab.undertest.selection import choose_scheduler
-from kailab.undertest.volcano.processes import FOLDER_ENV, PROGRAMS, find_volcano
+from kailab.undertest.volcano import FOLDER_ENV, PROGRAMS, find_volcano
 from tests.undertest.translated import said
 
 VOLCANO = choose_scheduler("volcano")

@@ -16,7 +16,7 @@ from kailab.evidence.observed_decisions import DecisionObserver
 from kailab.lab import Lab
 from kailab.undertest.contract import EvictionCondition, EvictionReason, NotExpressible
 from kailab.undertest.selection import choose_scheduler
-from kailab.undertest.yunikorn.processes import PreemptionLog
+from kailab.undertest.yunikorn import PreemptionLog
 from tests.undertest.translated import EXERCISES, said
 
 YUNIKORN = choose_scheduler("yunikorn")

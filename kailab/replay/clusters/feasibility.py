@@ -10,6 +10,7 @@ from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.layout import GPUS, PODS, Layout
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import ShapeInfo
+from kailab.model.objects import name_of
 from kailab.replay.clusters.queue_bounds import QueueBounds
 from kailab.replay.job import TraceJob
 from kailab.replay.manifests import NAMESPACE, job_object, pods_of
@@ -24,7 +25,7 @@ class JobFeasibility:
     def __init__(self, plan: ReplayPlan, bounds: QueueBounds) -> None:
         pools = [pool for pool in plan.fleet.pools if pool.count]
         # Nodes of a pool are alike, so one represents all. The table sorts nodes by name.
-        counts = {node["metadata"]["name"]: (pool.count, node) for pool in pools for node in islice(pool.nodes(), 1)}
+        counts = {name_of(node): (pool.count, node) for pool in pools for node in islice(pool.nodes(), 1)}
         self._layout = Layout()
         self._nodes = NodeTable([node_record(node) for _, node in counts.values()], self._layout)
         self._counts = [counts[node.name][0] for node in self._nodes.nodes]

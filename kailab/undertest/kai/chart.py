@@ -7,7 +7,6 @@ image archives beside it or in ``images/``. The folder is checked before anythin
 from __future__ import annotations
 
 import json
-import os
 import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import yaml
 from kailab.cluster.helm import Chart, Release
 from kailab.errors import InputError, Where
 from kailab.model.files import LARGEST_FILE, read_bytes
+from kailab.undertest.binaries import check_folder, given_path
 from kailab.undertest.kai.releases import ReleaseFeatures, features_of
 
 # --- image archives ---------------------------------------------------------------------------------------------------
@@ -44,12 +44,12 @@ def read_image_archive(path: Path) -> ImageArchive | None:
     """The images in an archive; None if the file is no archive of images. Raises InputError if it is damaged or names no image."""
     try:
         with tarfile.open(path) as packed:
-            found = _tables(packed)
+            tables = _tables(packed)
     except (OSError, tarfile.TarError, EOFError, ValueError) as error:
         raise InputError(f"can't be read as an archive: {error}", Where(file=str(path))) from None
-    if not found:
+    if not tables:
         return None
-    names = tuple(dict.fromkeys(name for table in found.items() for name in _image_names(*table)))
+    names = tuple(dict.fromkeys(name for table in tables.items() for name in _image_names(*table)))
     if not names:
         raise InputError("its images have no names; save them by name (docker save NAME:TAG)", Where(file=str(path)))
     return ImageArchive(path, names)
@@ -70,11 +70,11 @@ def _tables(packed: tarfile.TarFile) -> dict[str, Any]:
 
 def _image_names(table: str, content: Any) -> Iterator[str]:
     if table == "manifest.json" and isinstance(content, list):
-        for one in content:
-            yield from one.get("RepoTags") or ()
+        for entry in content:
+            yield from entry.get("RepoTags") or ()
     elif isinstance(content, dict):
-        for one in content.get("manifests") or ():
-            told = one.get("annotations") or {}
+        for manifest in content.get("manifests") or ():
+            told = manifest.get("annotations") or {}
             # A reference may be a bare tag without a name.
             yield from [str(told[key]) for key in _NAME_ANNOTATIONS if ":" in str(told.get(key, ""))][:1]
 
@@ -103,7 +103,7 @@ class ChartSource:
 
     @property
     def images(self) -> frozenset[str]:
-        return frozenset(name for one in self.archives for name in one.images)
+        return frozenset(name for archive in self.archives for name in archive.images)
 
     @property
     def registry(self) -> tuple[str, str]:
@@ -127,16 +127,13 @@ def find_chart(release: str, folder: Path | str | None = None) -> ChartSource:
         raise InputError(f"kai@{release}: {error.message}") from None
     if dialect is None:
         raise InputError(f"kai@{release}: expected a release of KAI, as in kai@v0.16.8")
-    folder_text = str(folder or os.environ.get(CHART_ENV) or "")
-    if not folder_text:
+    place = given_path(folder, CHART_ENV)
+    if place is None:
         ref = _PUBLISHED if dialect.number >= _MOVED else _PUBLISHED_BEFORE
         return ChartSource(release, dialect, Chart(ref, release))
-    place = Path(folder_text).expanduser().absolute()
-    if not place.is_dir():
-        problem = "is a file" if place.exists() else "is not there"
-        raise InputError(f"{problem}; expected the folder with KAI's chart and images", Where(file=str(place)))
+    check_folder(place, "with KAI's chart and images")
     chart, numbered, others = _chart(place, release)
-    archives = [found for path in others if (found := read_image_archive(path)) is not None]
+    archives = [archive for path in others if (archive := read_image_archive(path)) is not None]
     return ChartSource(release, dialect, Chart(str(chart)), numbered, tuple(archives))
 
 
@@ -149,25 +146,22 @@ def _chart(place: Path, release: str) -> tuple[Path, bool, list[Path]]:
             others.append(path)
         else:
             about[path] = chart
-    found = {path: str(one.get("version", "")) for path, one in about.items() if one.get("name") == CHART_NAME}
-    if not found:
+    versions = {path: str(chart.get("version", "")) for path, chart in about.items() if chart.get("name") == CHART_NAME}
+    if not versions:
         raise InputError(
             f"has no chart {CHART_NAME}; expected {CHART_NAME}-{release}.tgz or the folder {CHART_NAME} of KAI's repository "
             "(deployments/kai-scheduler)",
             Where(file=str(place)),
         )
-    fitting = [path for path, version in found.items() if version.removeprefix("v") == release.removeprefix("v")]
-    fitting = fitting or [path for path, version in found.items() if version == _UNNUMBERED]
+    fitting = [path for path, version in versions.items() if version.removeprefix("v") == release.removeprefix("v")]
+    fitting = fitting or [path for path, version in versions.items() if version == _UNNUMBERED]
     if len(fitting) == 1:
-        return fitting[0], found[fitting[0]] != _UNNUMBERED, others
+        return fitting[0], versions[fitting[0]] != _UNNUMBERED, others
     if fitting:
-        raise InputError(f"has several charts of {release}: {_told(fitting)}", Where(file=str(place)))
-    told = ", ".join(f"{path.name} ({version})" for path, version in found.items())
+        names = ", ".join(path.name for path in fitting)
+        raise InputError(f"has several charts of {release}: {names}", Where(file=str(place)))
+    told = ", ".join(f"{path.name} ({version})" for path, version in versions.items())
     raise InputError(f"has no chart of {release}; there is {told}", Where(file=str(place)))
-
-
-def _told(paths: list[Path]) -> str:
-    return ", ".join(path.name for path in paths)
 
 
 def _charts_in_folders(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -196,10 +190,10 @@ def _packed_chart(path: Path) -> Mapping[str, Any] | None:
 
 def _parse_chart(content: bytes, file: Path) -> Mapping[str, Any]:
     try:
-        found = yaml.safe_load(content)
+        chart = yaml.safe_load(content)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"its Chart.yaml is no YAML: {error}", Where(file=str(file))) from None
-    return found if isinstance(found, dict) else {}
+    return chart if isinstance(chart, dict) else {}
 
 
 # --- values and rendered objects --------------------------------------------------------------------------------------
@@ -275,17 +269,17 @@ def _config_in(text: str) -> Mapping[str, Any]:
     if f"kind: {_CONFIG}" not in text:
         return {}
     try:
-        found = yaml.safe_load(text)
+        config = yaml.safe_load(text)
     except yaml.YAMLError:
         return {}
-    return found.get("spec") or {} if isinstance(found, dict) and found.get("kind") == _CONFIG else {}
+    return config.get("spec") or {} if isinstance(config, dict) and config.get("kind") == _CONFIG else {}
 
 
 def _of_containers(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, inside in value.items():
             if key in ("containers", "initContainers") and isinstance(inside, list):
-                yield from (str(one["image"]) for one in inside if isinstance(one, Mapping) and one.get("image"))
+                yield from (str(box["image"]) for box in inside if isinstance(box, Mapping) and box.get("image"))
             else:
                 yield from _of_containers(inside)
     elif isinstance(value, list):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -19,7 +18,14 @@ from typing import Any
 
 from kailab.components.versions import build_information
 from kailab.errors import InputError, Where
-from kailab.undertest.binaries import locate_optional_program, locate_program, named_version, read_definitions
+from kailab.undertest.binaries import (
+    check_folder,
+    given_path,
+    locate_optional_program,
+    locate_program,
+    named_version,
+    read_definitions,
+)
 from kailab.undertest.kai.releases import ADMISSION, ReleaseFeatures, features_by_marks, features_of, marks_of
 
 _MODULE = re.compile(r"^mod\t[^\t\n]*(?:kai-scheduler|KAI-Scheduler|run-ai|NVIDIA)[^\t\n]*\t(v[^\t\n]+)", re.MULTILINE)
@@ -32,8 +38,8 @@ def built_version(binary: Path) -> str:
     text = build_information(binary)
     if stamped := best_stamp(dict(_STAMPED.findall(text))):
         return stamped
-    found = _MODULE.search(text) or _REVISION.search(text)
-    return found[1] if found else ""
+    match = _MODULE.search(text) or _REVISION.search(text)
+    return match[1] if match else ""
 
 
 def best_stamp(stamps: dict[str, str]) -> str:
@@ -69,23 +75,21 @@ class KaiFolder:
 def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None) -> KaiFolder:
     """The KAI in the given folders, or in those that ``KAILAB_KAI_BIN`` and ``KAILAB_KAI_CRDS`` name. The default for CRDs is ``crds`` beside
     the programs. Raises InputError, naming the file at fault."""
-    folder = _given(binaries, BINARIES_ENV)
+    folder = given_path(binaries, BINARIES_ENV)
     if folder is None:
         raise InputError(
             "the scheduler kai needs the folder of a KAI's binaries: give it with --kailab-kai-bin (on the command line: "
             f"--kai-bin) or in {BINARIES_ENV}. It holds {', '.join(BINARIES)}, and KAI's CRDs in crds/"
         )
-    if not folder.is_dir():
-        problem = "is a file" if folder.exists() else "is not there"
-        raise InputError(f"{problem}; expected the folder of KAI's binaries", Where(file=str(folder)))
-    found = {name: locate_program(folder, name, _WHOLE) for name in BINARIES}
+    check_folder(folder, "of KAI's binaries")
+    programs = {name: locate_program(folder, name, _WHOLE) for name in BINARIES}
     try:
-        version, dialect = _release(folder, found)
+        version, dialect = _release(folder, programs)
     except InputError as error:
         raise InputError(error.message, Where(file=str(folder))) from None
     if dialect.pod_webhook is not None and (admission := locate_optional_program(folder, ADMISSION)) is not None:
-        found[ADMISSION] = admission
-    return KaiFolder(folder, found, _crds(_given(crds, CRDS_ENV) or folder / "crds", dialect), version, dialect)
+        programs[ADMISSION] = admission
+    return KaiFolder(folder, programs, _crds(given_path(crds, CRDS_ENV) or folder / "crds", dialect), version, dialect)
 
 
 def _release(folder: Path, binaries: Mapping[str, Path]) -> tuple[str, ReleaseFeatures]:
@@ -97,11 +101,6 @@ def _release(folder: Path, binaries: Mapping[str, Path]) -> tuple[str, ReleaseFe
     return f"{built} ({between}, by its programs' words)".lstrip(), dialect
 
 
-def _given(value: Path | str | None, env: str) -> Path | None:
-    text = str(value or os.environ.get(env) or "")
-    return Path(text).expanduser().absolute() if text else None
-
-
 def _crds(path: Path, dialect: ReleaseFeatures) -> tuple[dict[str, Any], ...]:
     if not path.exists():
         raise InputError(
@@ -109,15 +108,15 @@ def _crds(path: Path, dialect: ReleaseFeatures) -> tuple[dict[str, Any], ...]:
             "beside the binaries",
             Where(file=str(path)),
         )
-    found = read_definitions(path)
+    definitions = read_definitions(path)
     for name, version in dialect.crds.items():
-        if name not in found:
+        if name not in definitions:
             raise InputError(f"has no CRD {name}; a lab with KAI needs it", Where(file=str(path)))
-        served = [v.get("name") for v in found[name].get("spec", {}).get("versions", ()) if v.get("served")]
+        served = [v.get("name") for v in definitions[name].get("spec", {}).get("versions", ()) if v.get("served")]
         if version not in served:
             told = ", ".join(map(str, served)) or "no version"
             raise InputError(f"CRD {name} serves {told}; expected {version}", Where(file=str(path)))
-    return tuple(found.values())
+    return tuple(definitions.values())
 
 
 # --- version of a running KAI -----------------------------------------------------------------------------------------

@@ -23,7 +23,18 @@ from kailab.cluster.protocol import Cluster, object_exists
 from kailab.errors import AlreadyExists, InputError, NotFound
 from kailab.fleet.fleet import Pool
 from kailab.model.kinds import key_of
-from kailab.model.objects import Object, conditions_of, is_terminating, labels_of
+from kailab.model.objects import (
+    Object,
+    annotations_of,
+    conditions_of,
+    is_terminating,
+    labels_of,
+    metadata_of,
+    name_of,
+    node_of,
+    phase_of,
+    status_of,
+)
 from kailab.model.times import parse_time
 from kailab.scheduler import settings_of
 from kailab.undertest.contract import (
@@ -71,25 +82,25 @@ _UNPLACED_SECONDS = 120.0
 
 def installed_release(cluster: Cluster) -> str:
     """The release that a lab installed, or ""."""
-    return str(_notes(_namespace(cluster)).get(CHART_NOTE, ""))
+    return annotations_of(_namespace(cluster)).get(CHART_NOTE, "")
 
 
 def noted_objects(cluster: Cluster) -> list[tuple[str, str]]:
     """(kind key, name) of the cluster-wide objects of the installed chart."""
-    noted = str(_notes(_namespace(cluster)).get(OBJECTS_NOTE, ""))
-    pairs = (one.partition("/") for one in noted.split(",") if one)
+    noted = annotations_of(_namespace(cluster)).get(OBJECTS_NOTE, "")
+    pairs = (entry.partition("/") for entry in noted.split(",") if entry)
     return [(KEYS[kind], name) for kind, _, name in pairs if kind in KEYS]
 
 
 def cluster_wide_objects(objects: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """(kind, name) of the cluster-wide objects among those of a chart."""
-    found = [(obj["kind"], obj["metadata"]["name"]) for obj in objects if obj.get("kind") in KEYS]
-    return sorted(set(found), key=lambda one: ([*KEYS].index(one[0]), one[1]))
+    pairs = [(obj["kind"], name_of(obj)) for obj in objects if obj.get("kind") in KEYS]
+    return sorted(set(pairs), key=lambda pair: ([*KEYS].index(pair[0]), pair[1]))
 
 
 def conflicting_objects(cluster: Cluster, objects: list[dict[str, Any]]) -> list[str]:
     """Existing objects that the chart would create and that no lab did. An installation would take them over and finally delete them."""
-    result = [f"{CRD} {crd['metadata']['name']}" for crd in definitions_of_chart(cluster) if not _labs(crd)]
+    result = [f"{CRD} {name_of(crd)}" for crd in definitions_of_chart(cluster) if not _labs(crd)]
     names = [*cluster_wide_objects(objects), ("Namespace", RELEASE.namespace)]
     for kind, name in dict.fromkeys(names):
         try:
@@ -110,9 +121,9 @@ def webhooks_of_chart(cluster: Cluster) -> Iterator[tuple[str, str]]:
     """(kind key, name) of configurations that call services of KAI's namespace; its operator creates them."""
     for kind in (key for key in KEYS.values() if key.endswith(_ADMISSION)):
         for obj in cluster.list(kind):
-            called = [(one.get("clientConfig") or {}).get("service") or {} for one in obj.get("webhooks") or ()]
-            if any(service.get("namespace") == RELEASE.namespace for service in called):
-                yield kind, obj["metadata"]["name"]
+            clients = [webhook.get("clientConfig") or {} for webhook in obj.get("webhooks") or ()]
+            if any((client.get("service") or {}).get("namespace") == RELEASE.namespace for client in clients):
+                yield kind, name_of(obj)
 
 
 def missing_images(cluster: Cluster) -> str:
@@ -126,18 +137,22 @@ def missing_images(cluster: Cluster) -> str:
 
 
 def _unplaced(pod: Object, now: float) -> str:
-    if pod["spec"].get("nodeName") or is_terminating(pod):
+    if node_of(pod) or is_terminating(pod):
         return ""
-    since = parse_time(pod["metadata"]["creationTimestamp"])
-    conditions = conditions_of(pod)
-    why = next((one.get("message", "") for one in conditions if one.get("reason") == "Unschedulable"), "")
-    return f"pod {pod['metadata']['name']} has no node: {why}" if why and now - since > _UNPLACED_SECONDS else ""
+    since = parse_time(metadata_of(pod)["creationTimestamp"])
+    why = _message(pod, "reason", "Unschedulable")
+    return f"pod {name_of(pod)} has no node: {why}" if why and now - since > _UNPLACED_SECONDS else ""
+
+
+def _message(pod: Object, key: str, value: str) -> str:
+    """The message of the first condition with that value, or ""."""
+    return next((item.get("message", "") for item in conditions_of(pod) if item.get(key) == value), "")
 
 
 def failure_of_pods(cluster: Cluster) -> str:
     """The first pod of KAI that does not run, and the reason; "" if all do."""
     for pod in cluster.list("Pod", RELEASE.namespace):
-        status = pod.get("status") or {}
+        status = status_of(pod)
         if status.get("phase") == "Succeeded" or is_terminating(pod):
             continue
         for container in status.get("containerStatuses") or ():
@@ -145,11 +160,9 @@ def failure_of_pods(cluster: Cluster) -> str:
             if (reason := state.get("waiting") or state.get("terminated")) is not None:
                 last = (container.get("lastState") or {}).get("terminated") or {}
                 code = f" (it ended with {last['exitCode']})" if "exitCode" in last else ""
-                return f"pod {pod['metadata']['name']}: {reason.get('reason', 'not running')}{code}"
+                return f"pod {name_of(pod)}: {reason.get('reason', 'not running')}{code}"
         if not status.get("containerStatuses"):
-            conditions = status.get("conditions") or ()
-            why = next((one.get("message", "") for one in conditions if one.get("status") == "False"), "")
-            return f"pod {pod['metadata']['name']}: {status.get('phase', 'Pending')} {why}".rstrip()
+            return f"pod {name_of(pod)}: {phase_of(pod)} {_message(pod, 'status', 'False')}".rstrip()
     return ""
 
 
@@ -157,20 +170,20 @@ def rollout_gaps(cluster: Cluster, told: Mapping[str, str], scheduler: bool) -> 
     """What is missing until KAI's Deployments are complete; "" once they are. ``told``: flags that its scheduler must have; ``scheduler``:
     whether an operator still has to create its Deployment."""
     deployments = cluster.list("Deployment", RELEASE.namespace)
-    schedulers = [one for one in deployments if _runs_scheduler(one)]
+    schedulers = [deployment for deployment in deployments if _runs_scheduler(deployment)]
     if scheduler and not schedulers:
         return "the operator has not created the scheduler's Deployment"
-    for one in schedulers:
-        arguments = [arg for box in _containers(one) for arg in box.get("args") or ()]
+    for deployment in schedulers:
+        arguments = [arg for box in _containers(deployment) for arg in box.get("args") or ()]
         if lacking := [flag for flag, value in told.items() if f"--{flag}={value}" not in arguments]:
-            return f"Deployment {one['metadata']['name']} lacks the flag --{lacking[0]}"
-    for one in deployments:
-        wanted, status = one["spec"].get("replicas", 1), one.get("status") or {}
-        fresh = status.get("observedGeneration") == one["metadata"].get("generation")
+            return f"Deployment {name_of(deployment)} lacks the flag --{lacking[0]}"
+    for deployment in deployments:
+        wanted, status = deployment["spec"].get("replicas", 1), status_of(deployment)
+        fresh = status.get("observedGeneration") == metadata_of(deployment).get("generation")
         if not fresh or any(
             status.get(key, 0) != wanted for key in ("updatedReplicas", "availableReplicas", "replicas")
         ):
-            return f"Deployment {one['metadata']['name']} is not available"
+            return f"Deployment {name_of(deployment)} is not available"
     return ""
 
 
@@ -191,12 +204,8 @@ def _namespace(cluster: Cluster) -> Object:
         return {}
 
 
-def _notes(obj: Object) -> Mapping[str, Any]:
-    return (obj.get("metadata") or {}).get("annotations") or {}
-
-
 def _labs(obj: Object) -> bool:
-    return INSTALLED_BY in labels_of(obj) or CHART_NOTE in _notes(obj)
+    return INSTALLED_BY in labels_of(obj) or CHART_NOTE in annotations_of(obj)
 
 
 # --- installation -----------------------------------------------------------------------------------------------------
@@ -244,8 +253,8 @@ class Installation:
         there = installed_release(cluster)
         if there:
             uninstall_chart(cluster, self.helm)
-        elif found := conflicting_objects(cluster, self._objects):
-            names = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+        elif conflicts := conflicting_objects(cluster, self._objects):
+            names = ", ".join(conflicts[:5]) + (f" and {len(conflicts) - 5} more" if len(conflicts) > 5 else "")
             raise InputError(
                 f"kai@{self.source.release} can't be installed: the cluster has {names}, which no lab installed. Remove it, or let the existing KAI "
                 "decide: --scheduler kai"
@@ -303,7 +312,7 @@ class Installation:
             _can_start(cluster)
             return rollout_gaps(cluster, told, operator)
 
-        left = poll_until(lacking, lambda found: not found, INSTALL_SECONDS, pause=_LOOK_SECONDS)
+        left = poll_until(lacking, lambda missing: not missing, INSTALL_SECONDS, pause=_LOOK_SECONDS)
         if left:
             why = failure_of_pods(cluster)
             raise SchedulerFailed(f"KAI {self.source.release} does not work: {left}{f'; {why}' if why else ''}")
@@ -316,18 +325,18 @@ def uninstall_chart(cluster: Cluster, helm: Helm) -> None:
     with suppress(HelmFailed):
         helm.uninstall(RELEASE, GONE_SECONDS)
     noted = noted_objects(cluster)
-    crds = [(CRD, crd["metadata"]["name"]) for crd in definitions_of_chart(cluster)]
+    crds = [(CRD, name_of(crd)) for crd in definitions_of_chart(cluster)]
     # Webhooks first, because nothing serves them any more. The annotated namespace last, so that an interruption is found.
     going = [*webhooks_of_chart(cluster), *crds, *noted, ("Node", PROBE)]
     last = ("Namespace", RELEASE.namespace)
-    for kind, name in (*(one for one in dict.fromkeys(going) if one != last), last):
+    for kind, name in (*(key for key in dict.fromkeys(going) if key != last), last):
         with suppress(NotFound):
             cluster.delete(kind, name)
 
     def left() -> list[str]:
         return [f"{kind} {name}" for kind, name in dict.fromkeys([*going, last]) if object_exists(cluster, kind, name)]
 
-    if remaining := poll_until(left, lambda found: not found, GONE_SECONDS, pause=_LOOK_SECONDS):
+    if remaining := poll_until(left, lambda remains: not remains, GONE_SECONDS, pause=_LOOK_SECONDS):
         raise SchedulerFailed(f"these objects of KAI's chart remain after {GONE_SECONDS:.0f} s: {', '.join(remaining)}")
 
 
@@ -361,7 +370,7 @@ def _probe(cluster: Cluster) -> None:
             cluster.delete("Pod", PROBE, "default", 0)
         for queue in reversed(queues):
             with suppress(NotFound):
-                cluster.delete("Queue", queue["metadata"]["name"])
+                cluster.delete("Queue", name_of(queue))
 
 
 # --- KAI by its chart as a scheduler under test -----------------------------------------------------------------------
@@ -410,7 +419,7 @@ class InstalledKai(SchedulerProcesses):
         return {name: value for name, _, value in pairs}
 
     def _load(self, tell: Tell) -> None:
-        archives = [one.path for one in self._source.archives]
+        archives = [archive.path for archive in self._source.archives]
         if archives and isinstance(self._plane, TakesImages):
             tell(f"loading {len(archives)} image archives into the nodes")
             self._plane.load_images(archives)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
-from kailab.model.objects import Object, is_terminating
+from kailab.model.objects import Object, annotations_of, full_name, is_terminating, metadata_of, namespace_of, uid_of
 from kailab.model.times import parse_time
 from kailab.undertest.contract import EvictionCondition, EvictionReason
 
@@ -37,8 +37,8 @@ _CODES = (
 def parse_eviction(message: str) -> EvictionCondition | None:
     """Parse the message of an evicted pod's condition; None if it is not KAI's."""
     for action, form in _FORMS:
-        if found := form.match(message):
-            return EvictionCondition(action, found.groupdict().get("whom", ""))
+        if match := form.match(message):
+            return EvictionCondition(action, match.groupdict().get("whom", ""))
     return None
 
 
@@ -57,7 +57,7 @@ _EvictEvents = list[tuple[float, str, bool]]  # (time of the last one, message, 
 
 
 class EvictionEvents:
-    """See ``Stopped``."""
+    """An ``EvictionFinder``."""
 
     def __init__(self, there: Cluster) -> None:
         self._there = there
@@ -67,8 +67,8 @@ class EvictionEvents:
         if not leaving:
             return {}
         said = self._said()
-        found = {pod["metadata"]["uid"]: _message(pod, said[_group(pod)]) for pod in leaving}
-        return {uid: EvictionReason(message) for uid, message in found.items() if message}
+        messages = {uid_of(pod): _message(pod, said[_group(pod)]) for pod in leaving}
+        return {uid: EvictionReason(message) for uid, message in messages.items() if message}
 
     def _said(self) -> dict[tuple[str, str], _EvictEvents]:
         result: dict[tuple[str, str], _EvictEvents] = defaultdict(list)
@@ -77,7 +77,7 @@ class EvictionEvents:
             if event.get("reason") != "Evict" or about.get("kind") != "PodGroup":
                 continue
             message = str(event.get("message", ""))
-            when = parse_time(event.get("lastTimestamp") or event["metadata"]["creationTimestamp"])
+            when = parse_time(event.get("lastTimestamp") or metadata_of(event)["creationTimestamp"])
             several = message.startswith(_COMBINED)
             result[about.get("namespace", ""), about.get("name", "")].append(
                 (when, message.removeprefix(_COMBINED), several)
@@ -86,16 +86,15 @@ class EvictionEvents:
 
 
 def _group(pod: Object) -> tuple[str, str]:
-    metadata = pod["metadata"]
-    return metadata.get("namespace", ""), (metadata.get("annotations") or {}).get(labels.POD_GROUP, "")
+    return namespace_of(pod), annotations_of(pod).get(labels.POD_GROUP, "")
 
 
 def _message(pod: Object, said: _EvictEvents) -> str:
     """The message that names the pod; else one of its PodGroup at the time of the deletion that names no pod or is combined; else ""."""
-    metadata = pod["metadata"]
-    begins = f"Pod {metadata.get('namespace', '')}/{metadata['name']} was preempted"
+    metadata = metadata_of(pod)
+    begins = f"Pod {full_name(pod)} was preempted"
     asked = parse_time(metadata["deletionTimestamp"]) - float(metadata.get("deletionGracePeriodSeconds") or 0)
-    near = [one for one in said if abs(one[0] - asked) <= _NEAR]
+    near = [event for event in said if abs(event[0] - asked) <= _NEAR]
     for _, message, _ in near:
         if message.startswith(begins):
             return message

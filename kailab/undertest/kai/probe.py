@@ -10,7 +10,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.errors import NotFound
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
-from kailab.model.objects import annotations_of
+from kailab.model.objects import annotations_of, node_of, spec_of
 from kailab.model.queues import share
 
 
@@ -44,7 +44,7 @@ def probe_pod(name: str, namespace: str, queue: str, node: str = "") -> dict[str
 def is_bound(cluster: Cluster, name: str, namespace: str) -> bool:
     """True if the pod is bound."""
     try:
-        return bool(cluster.get("Pod", name, namespace)["spec"].get("nodeName"))
+        return bool(node_of(cluster.get("Pod", name, namespace)))
     except NotFound:
         return False
 
@@ -56,7 +56,6 @@ def stuck_stage(cluster: Cluster, name: str, namespace: str) -> str:
     pod = cluster.get("Pod", name, namespace)
     if not annotations_of(pod).get(labels.POD_GROUP):
         return "podgrouper: the pod has no PodGroup"
-    asked = [one for one in cluster.list("BindRequest", namespace) if (one.get("spec") or {}).get("podName") == name]
-    if not asked:
+    if not any(spec_of(request).get("podName") == name for request in cluster.list("BindRequest", namespace)):
         return "scheduler: the pod has a PodGroup, and no BindRequest"
     return "binder: the pod has a BindRequest, and no node"

@@ -26,7 +26,7 @@ from kailab.cluster.install import install
 from kailab.cluster.protocol import Cluster
 from kailab.errors import AlreadyExists, InputError, KailabError, NotFound
 from kailab.model import labels
-from kailab.model.objects import ENDED_PHASES, Object, status_of
+from kailab.model.objects import ENDED_PHASES, Object, annotations_of, is_terminating, labels_of, status_of
 from kailab.model.private_files import make_folder, write_text
 from kailab.undertest import programs
 from kailab.undertest.contract import IdleDetector, Plane, SchedulerFailed, StartSettings, Tell
@@ -34,25 +34,14 @@ from kailab.undertest.kai.folder import KaiFolder, find_kai, kai_version
 from kailab.undertest.kai.releases import ADMISSION, words_in
 from kailab.undertest.kai.settings import kai_arguments
 from kailab.undertest.kai.topologies import missing_definitions
-from kailab.undertest.programs import (
-    LocalProcesses,
-    LogCounter,
-    Program,
-    ProgramCheck,
-    check_programs,
-    health_check,
-    install_definitions,
-    log_check,
-    metrics_check,
-    on_free_ports,
-)
+from kailab.undertest.programs import Program, address_flag
 from kailab.undertest.webhooks import WebhookServer
 
 WEBHOOK_NAME = "kailab-kai-shared-gpus"
 _WEBHOOK_KIND = "MutatingWebhookConfiguration.admissionregistration.k8s.io"
 _WEBHOOK_PATH = "/mutate--v1-pod"
 _API_SERVER = "kube-apiserver"
-_SHARES = " || ".join(f"'{one}' in object.metadata.annotations" for one in labels.GPU_SHARES)
+_SHARES = " || ".join(f"'{annotation}' in object.metadata.annotations" for annotation in labels.GPU_SHARES)
 _CONDITIONS = (
     ("kais", f"object.spec.schedulerName == '{labels.SCHEDULER_NAME}'"),
     ("shares-a-gpu", f"has(object.metadata.annotations) && ({_SHARES})"),
@@ -66,8 +55,8 @@ def can_be_called(plane: Plane) -> bool:
 
 def register_webhook(cluster: Cluster, server: WebhookServer) -> None:
     """Let the API server call it for its pods. As in KAI's chart, pods are refused while the program is away."""
-    for one in server.called([_configuration()], ""):
-        cluster.apply(one)
+    for configuration in server.called([_configuration()], ""):
+        cluster.apply(configuration)
 
 
 def _configuration() -> Object:
@@ -121,7 +110,7 @@ _CYCLES = 3  # one cycle that may have begun before the change, and two whole on
 
 def needed_processes(plane: Plane) -> list[str]:
     """The processes of ``NAMES`` that must run. One that was ended on purpose and not restarted belonged to another release."""
-    left_out = {one.name for one in plane.processes() if one.name in _MAY_BE_LEFT_OUT and one.stopped}
+    left_out = {process.name for process in plane.processes() if process.name in _MAY_BE_LEFT_OUT and process.stopped}
     return [name for name in PROCESS_NAMES if name not in left_out]
 
 
@@ -131,33 +120,30 @@ class KaiIdleDetector:
     def __init__(self, plane: Plane, cluster: Cluster) -> None:
         self._plane = plane
         self._cluster = cluster
-        self._heard = LogCounter(plane.log(PROCESS_NAMES[0]), CYCLE_ENDS)
+        self._heard = programs.LogCounter(plane.log(PROCESS_NAMES[0]), CYCLE_ENDS)
         self._since = 0
         self._checked = float("-inf")
 
     def changed(self) -> None:
-        """Record that something in the cluster has changed."""
         self._since = self._heard.listen()
 
     def is_idle(self) -> bool:
-        """Raises SchedulerFailed with the last lines of the log if a process of KAI has ended."""
         # This is called far more often than once a second, and checking processes costs time.
         if (now := time.monotonic()) - self._checked >= CHECK_SECONDS:
-            check_programs(self._plane, needed_processes(self._plane))
+            programs.check_programs(self._plane, needed_processes(self._plane))
             self._checked = now
         return self._heard.listen() - self._since >= _CYCLES and not self._under_way()
 
     def _under_way(self) -> bool:
         """Pods that have no PodGroup yet, and decisions that the binder has not carried out."""
         for pod in self._cluster.list("Pod"):
-            metadata, spec = pod["metadata"], pod["spec"]
+            spec, notes = pod["spec"], annotations_of(pod)
             if spec.get("schedulerName") != labels.SCHEDULER_NAME or spec.get("nodeName"):
                 continue
-            notes, own = metadata.get("annotations") or {}, metadata.get("labels") or {}
-            named = labels.POD_GROUP in notes or labels.SKIP_PODGROUPER in {**notes, **own}
-            if not named and "deletionTimestamp" not in metadata and not spec.get("schedulingGates"):
+            named = labels.POD_GROUP in notes or labels.SKIP_PODGROUPER in {**notes, **labels_of(pod)}
+            if not named and not is_terminating(pod) and not spec.get("schedulingGates"):
                 return True
-        return any(status_of(one).get("phase") not in ENDED_PHASES for one in self._cluster.list("BindRequest"))
+        return any(status_of(request).get("phase") not in ENDED_PHASES for request in self._cluster.list("BindRequest"))
 
 
 # --- programs and their flags -----------------------------------------------------------------------------------------
@@ -192,43 +178,43 @@ def programs_of(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: T
     made = _ProgramFactory(plane, kai)
     if not kai.dialect.has_flag("queuecontroller", "metrics-listen-address"):
         queues = _METRICS
-    found = [
+    started = [
         made.program(
             "scheduler",
             # A lab recognises evictions by the condition that they leave on the pod.
-            (*_FAST, _at("listen-address", metrics), f"--plugin-server-port={plugins}", "--leader-elect=false",
+            (*_FAST, address_flag("listen-address", metrics), f"--plugin-server-port={plugins}", "--leader-elect=false",
              "--update-pod-eviction-condition=true", "--v=2", *configured),
             metrics,
-            log_check(plane.log("kai-scheduler"), CYCLE_ENDS, "its first scheduling cycle is not done"),
+            programs.log_check(plane.log("kai-scheduler"), CYCLE_ENDS, "its first scheduling cycle is not done"),
         ),
         made.program(
             "podgrouper",
-            (*_FAST, _at("metrics-bind-address", grouper), _at("health-probe-bind-address", grouper_probe)),
+            (*_FAST, address_flag("metrics-bind-address", grouper), address_flag("health-probe-bind-address", grouper_probe)),
             grouper,
-            metrics_check(_metrics(grouper), _AT_WORK, _NOT_AT_WORK),
+            programs.metrics_check(_metrics(grouper), _AT_WORK, _NOT_AT_WORK),
         ),
         made.program(
             "binder",
-            (*_FAST, _at("metrics-bind-address", binder), _at("health-probe-bind-address", binder_probe),
+            (*_FAST, address_flag("metrics-bind-address", binder), address_flag("health-probe-bind-address", binder_probe),
              f"--webhook-addr={webhook}", "--fake-gpu-nodes=true", "--gpu-sharing-enabled=true", _NO_ENVIRONMENT),
             binder,
-            metrics_check(_metrics(binder), _AT_WORK, _NOT_AT_WORK),
+            programs.metrics_check(_metrics(binder), _AT_WORK, _NOT_AT_WORK),
         ),
         made.program(
             "podgroupcontroller",
-            (*_FAST, _at("metrics-bind-address", groups), _at("health-probe-bind-address", groups_probe),
+            (*_FAST, address_flag("metrics-bind-address", groups), address_flag("health-probe-bind-address", groups_probe),
              "--enable-podgroup-webhook=false"),
             groups_probe,
-            health_check(f"http://{LOOPBACK}:{groups_probe}/readyz"),
+            programs.health_check(f"http://{LOOPBACK}:{groups_probe}/readyz"),
         ),
         made.program(
             "queuecontroller",
-            (*_FAST, _at("metrics-listen-address", queues), "--enable-webhook=false"),
+            (*_FAST, address_flag("metrics-listen-address", queues), "--enable-webhook=false"),
             queues,
-            metrics_check(_metrics(queues), _AT_WORK, _NOT_AT_WORK),
+            programs.metrics_check(_metrics(queues), _AT_WORK, _NOT_AT_WORK),
         ),
     ]  # fmt: skip
-    runnable = _with_free_ports(kai, found, tell)
+    runnable = _with_free_ports(kai, started, tell)
     serves = _serves_pods(plane, kai, tell)
     if serves == ADMISSION:
         runnable.append(made.admission(webhook))
@@ -242,7 +228,7 @@ class _ProgramFactory:
         self._plane = plane
         self._kai = kai
 
-    def program(self, name: str, arguments: Sequence[str], port: int, works: ProgramCheck) -> Program:
+    def program(self, name: str, arguments: Sequence[str], port: int, works: programs.ProgramCheck) -> Program:
         dialect = self._kai.dialect
         environment = self._certificate(name) if dialect.wants_certificate(name) else {}
         flags = dialect.flags(name, arguments)
@@ -253,11 +239,11 @@ class _ProgramFactory:
         metrics, probe = free_ports(2)
         binary = self._kai.binaries[ADMISSION]
         arguments = (
-            *_FAST, f"--webhook-addr={webhook}", _at("metrics-bind-address", metrics),
-            _at("health-probe-bind-address", probe), "--gpu-sharing-enabled=true",
-            *(f"--{one}=" for one in sorted(words_in(binary, [_RUNTIME_CLASS]))),
+            *_FAST, f"--webhook-addr={webhook}", address_flag("metrics-bind-address", metrics),
+            address_flag("health-probe-bind-address", probe), "--gpu-sharing-enabled=true",
+            *(f"--{flag}=" for flag in sorted(words_in(binary, [_RUNTIME_CLASS]))),
         )  # fmt: skip
-        works = health_check(f"http://{LOOPBACK}:{probe}/readyz")
+        works = programs.health_check(f"http://{LOOPBACK}:{probe}/readyz")
         return Program(f"kai-{ADMISSION}", binary, arguments, probe, works, self._certificate(ADMISSION))
 
     def serving(self, program: str) -> Path:
@@ -292,11 +278,11 @@ def _serves_pods(plane: Plane, kai: KaiFolder, tell: Tell) -> str | None:
     return serves
 
 
-def _with_free_ports(kai: KaiFolder, found: Sequence[Program], tell: Tell) -> list[Program]:
+def _with_free_ports(kai: KaiFolder, programs: Sequence[Program], tell: Tell) -> list[Program]:
     """Leave out programs whose fixed ports are in use, by another lab or an earlier program; decisions do not depend on these programs."""
     taken: dict[int, str] = {}
     runnable = []
-    for program in found:
+    for program in programs:
         name = program.name.removeprefix("kai-")
         ports = kai.dialect.fixed_ports(name)
         if clash := next((port for port in ports if port in taken or not is_free_everywhere(port)), 0):
@@ -311,10 +297,6 @@ def _with_free_ports(kai: KaiFolder, found: Sequence[Program], tell: Tell) -> li
     return runnable
 
 
-def _at(flag: str, port: int) -> str:
-    return f"--{flag}={LOOPBACK}:{port}"
-
-
 def _metrics(port: int) -> str:
     return f"http://{LOOPBACK}:{port}/metrics"
 
@@ -325,7 +307,7 @@ RESERVATION = "kai-resource-reservation"  # namespace and service account of the
 NAMESPACES = ("kai-scheduler", RESERVATION, "kai-scale-adjust")
 
 
-class KaiProcesses(LocalProcesses):
+class KaiProcesses(programs.LocalProcesses):
     """``folder``, ``crds``: see ``find_kai``, which checks them when they are first needed."""
 
     def __init__(self, plane: Plane, folder: Path | str | None = None, crds: Path | str | None = None) -> None:
@@ -353,7 +335,7 @@ class KaiProcesses(LocalProcesses):
         path = Path(self._plane.folder) / "kai-scheduler.yaml"
         write_text(path, settings.conf)
         arguments = (f"--scheduler-conf={path.absolute()}", *settings.flags)
-        on_free_ports(lambda: self._run(cluster, programs_of(self._plane, kai, arguments, tell)))
+        programs.on_free_ports(lambda: self._run(cluster, programs_of(self._plane, kai, arguments, tell)))
 
     def _run(self, cluster: Cluster, made: KaiPrograms) -> None:
         # An earlier release may have been killed without removing it.
@@ -390,7 +372,7 @@ class KaiProcesses(LocalProcesses):
 def prepare(cluster: Cluster, kai: KaiFolder) -> None:
     """Apply what an installation of KAI creates: its CRDs, priority classes, namespaces, and the account of its reservation pods.
     Idempotent."""
-    install_definitions(cluster, [*kai.crds, *missing_definitions(kai)], "KAI")
+    programs.install_definitions(cluster, [*kai.crds, *missing_definitions(kai)], "KAI")
     install(cluster)
     for obj in (
         *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES),

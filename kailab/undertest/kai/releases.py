@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from kailab.errors import InputError
 from kailab.model.kinds import KINDS
+from kailab.model.objects import annotations_of, labels_of
 from kailab.model.validation.advice import pod_templates
 
 Number = tuple[int, int, int]
@@ -134,7 +135,8 @@ class ReleaseFeatures(NamedTuple):
 
     def flags(self, program: str, arguments: Iterable[str]) -> tuple[str, ...]:
         """The arguments (``--name=value``) that the program of this release supports."""
-        return tuple(one for one in arguments if self.has_flag(program, one.removeprefix("--").partition("=")[0]))
+        names = ((argument.removeprefix("--").partition("=")[0], argument) for argument in arguments)
+        return tuple(argument for name, argument in names if self.has_flag(program, name))
 
     def has_flag(self, program: str, flag: str) -> bool:
         return FLAGS.get((program, flag), ReleaseRange()).holds(self.number)
@@ -183,9 +185,8 @@ def _labels_and_fields(obj: dict[str, Any]) -> Iterator[str]:
     if isinstance(spec, Mapping) and obj.get("kind") == "PodGroup":
         yield from spec
     for part in (obj, *(template for _, template in pod_templates(obj))):
-        metadata = part.get("metadata") or {}
-        yield from metadata.get("labels") or ()
-        yield from metadata.get("annotations") or ()
+        yield from labels_of(part)
+        yield from annotations_of(part)
 
 
 # --- recognising a release --------------------------------------------------------------------------------------------
@@ -216,9 +217,9 @@ _KNOWN = "known are {} to {}".format(*(f"v{line[0]}.{line[1]}" for line in (LINE
 def features_of(version: str) -> ReleaseFeatures | None:
     """The features of a version (``v0.16.8``, or a text with one in it); None for a text without one. Raises InputError for an unknown
     release."""
-    numbers = ((int(one[1]), int(one[2]), int(one[3])) for one in _NUMBER.finditer(version))
+    numbers = ((int(match[1]), int(match[2]), int(match[3])) for match in _NUMBER.finditer(version))
     # A pseudo-version, v0.0.0-..., names a commit.
-    number = next((one for one in numbers if one[:2] != (0, 0)), None)
+    number = next((candidate for candidate in numbers if candidate[:2] != (0, 0)), None)
     if number is None:
         return None
     if number[:2] in LINES:
@@ -263,7 +264,7 @@ def marks_of(binaries: Mapping[str, Path]) -> set[tuple[str, str]]:
     """The entries of ``MARKS`` that these programs contain."""
     result = set()
     for program in sorted({program for program, _ in MARKS}):
-        words = words_in(binaries[program], [word for one, word in MARKS if one == program])
+        words = words_in(binaries[program], [word for name, word in MARKS if name == program])
         result |= {(program, word) for word in words}
     return result
 

@@ -13,7 +13,7 @@ from typing import Any
 from kailab.cluster.protocol import Cluster
 from kailab.errors import NotFound
 from kailab.model.kinds import KINDS
-from kailab.model.objects import Object, labels_of
+from kailab.model.objects import Object, labels_of, name_of
 from kailab.undertest.kai.folder import KaiFolder
 
 KUEUE_GROUP, KUEUE_VERSION = "kueue.x-k8s.io", "v1alpha1"
@@ -26,9 +26,9 @@ def missing_definitions(kai: KaiFolder) -> list[dict[str, Any]]:
     """CRDs that this KAI needs and its folder lacks, because its installation leaves them to Kueue."""
     from kailab.cluster.install import crds
 
-    if not kai.dialect.kueue_topology or any(one["metadata"]["name"] == _DEFINITION for one in kai.crds):
+    if not kai.dialect.kueue_topology or any(name_of(crd) == _DEFINITION for crd in kai.crds):
         return []
-    made = copy.deepcopy(next(one for one in crds() if one["metadata"]["name"] == "topologies.kai.scheduler"))
+    made = copy.deepcopy(next(crd for crd in crds() if name_of(crd) == "topologies.kai.scheduler"))
     made["metadata"]["name"] = _DEFINITION
     made["metadata"]["labels"] = {_FOR: "kai"}
     made["spec"]["group"] = KUEUE_GROUP
@@ -56,7 +56,7 @@ def _is_kais(obj: Object) -> bool:
 def _reads_kueues(there: Cluster) -> bool:
     """True if the CRD has the label of ``missing_definitions``. Without the label it belongs to a Kueue, and KAI reads its own kind."""
     try:
-        found = there.get("CustomResourceDefinition", _DEFINITION)
+        crd = there.get("CustomResourceDefinition", _DEFINITION)
     except NotFound:
         return False
-    return bool(labels_of(found).get(_FOR))
+    return bool(labels_of(crd).get(_FOR))

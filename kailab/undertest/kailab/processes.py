@@ -13,7 +13,6 @@ from kailab.model.files import read_bytes
 from kailab.model.private_files import write_bytes
 from kailab.undertest import programs
 from kailab.undertest.contract import IdleDetector, Plane, StartSettings, Tell
-from kailab.undertest.programs import LocalProcesses, Program, fetch_url
 from kailab.version import __version__
 
 SCHEDULER = "kailab-scheduler"
@@ -42,14 +41,13 @@ class KailabIdleDetector:
         self._since: float | None = None
 
     def changed(self) -> None:
-        """Record that something in the cluster has changed."""
         self._since = None
 
     def is_idle(self) -> bool:
         """True also for a scheduler that has ended."""
         turns = self._idle_turns()
         if turns is None:
-            return not any(one.running for one in self._plane.processes() if one.name == SCHEDULER)
+            return not any(process.running for process in self._plane.processes() if process.name == SCHEDULER)
         # Fewer than before: the process was restarted and counts from 0.
         if self._since is None or turns < self._since:
             self._since = turns
@@ -58,10 +56,10 @@ class KailabIdleDetector:
     def _idle_turns(self) -> float | None:
         """None: unknown."""
         self._url = self._url or health_url(self._plane.log(SCHEDULER))
-        found = self._shown.search(fetch_url(f"{self._url}/metrics")[0]) if self._url is not None else None
-        if found is None:
+        match = self._shown.search(programs.fetch_url(f"{self._url}/metrics")[0]) if self._url is not None else None
+        if match is None:
             self._url = None  # it may be another process now
-        return float(found[1]) if found else None
+        return float(match[1]) if match else None
 
 
 # --- the process ------------------------------------------------------------------------------------------------------
@@ -70,7 +68,7 @@ DECISIONS = "decisions.json"
 CONFIG = "scheduler.yaml"
 
 
-class KailabProcesses(LocalProcesses):
+class KailabProcesses(programs.LocalProcesses):
     """``election``: it uses leader election, as in a cluster with several. ``telling``: it writes its decisions to a file."""
 
     def __init__(self, plane: Plane, *, election: bool = False, telling: bool = True) -> None:
@@ -96,11 +94,11 @@ class KailabProcesses(LocalProcesses):
             config=config,
         )
         # Port 0: it chooses a free port and logs it.
-        programs.run_programs(self._plane, [Program(SCHEDULER, Path(command[0]), command[1:], 0, self._works)])
+        programs.run_programs(self._plane, [programs.Program(SCHEDULER, Path(command[0]), command[1:], 0, self._works)])
 
     def _works(self) -> str | None:
         url = health_url(self._plane.log(SCHEDULER))
-        return "it does not say where it answers" if url is None else fetch_url(f"{url}/readyz")[1]
+        return "it does not say where it answers" if url is None else programs.fetch_url(f"{url}/readyz")[1]
 
     @property
     def names(self) -> Sequence[str]:
