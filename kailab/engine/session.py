@@ -234,8 +234,12 @@ class Session:
         """
         self._log(task)
         if task.status == Status.RELEASING:
-            self.journal[-1] = self.journal[-1]._replace(again=True)
+            first = next(
+                entry.before for entry in reversed(self.journal[:-1]) if entry.task is task and not entry.again
+            )
+            self.journal[-1] = JournalEntry(task, first, again=True)
             self._charge_again(task, -1)
+            self.table.renew(task, Status.RELEASING)
             return
         self._move(task, Status.RELEASING, task.node, task.groups, task.left, True, task.zones)
 
@@ -299,6 +303,7 @@ class Session:
             task, before = entry.task, entry.before
             if entry.again:
                 self._charge_again(task, 1)
+                self.table.renew(task, before[0])
             elif task.status == Status.BINDING and before[:4] == (Status.ALLOCATED, task.node, task.groups, task.left):
                 self._unbind(task, before)
             else:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,11 +15,13 @@ from kailab.engine.actions import evicting
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.placing import node_capacity
+from kailab.engine.placing.allocation import Allocator
 from kailab.engine.placing.placement import Placer
 from kailab.engine.search.bounds import SearchBounds
 from kailab.engine.search.shortfall import RemainingRoom
 from kailab.engine.search.solver import Solver
 from kailab.engine.search.victims_first import VictimsFirstBound
+from kailab.engine.session import Session
 from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
@@ -173,3 +176,24 @@ def test_room_that_those_who_move_need_themselves_changes_no_decision(monkeypatc
         monkeypatch.setattr(node_capacity, "capacity_taken", lambda *_: 0)
         assert done(decisions) == done(run_cycle(world.working(), config, NOW)), seed
     assert any(result)
+
+
+@pytest.mark.parametrize("moved_before", [False, True])
+def test_the_room_of_a_job_is_not_counted_if_a_promise_may_be_given_back(team, moved_before):
+    """A task that was moved earlier in the cycle gets its promise of ``b`` back, and takes no room on ``a``."""
+    team.node("a", gpus=2)
+    team.node("b", gpus=1)
+    team.job("moved", tasks=2, gang=2, on="a")
+    team.job("new")
+    working = team.working()
+    session = Session(working, EngineConfig(), NOW)
+    tasks, only_a = working.tasks, np.array([True, False])
+    if moved_before:
+        session.evict(tasks["moved-0"])
+        session.pipeline(tasks["moved-0"], "b", (), True)
+    for number in range(2):
+        session.evict(tasks[f"moved-{number}"])
+    session.pipeline(tasks["new-0"], "a", (), True)
+    allocator = Allocator(session)
+    job = working.jobs["moved"]
+    assert allocator.may_fit(job, only_a) is allocator.place(job, only_a, True) is moved_before

@@ -93,3 +93,18 @@ def test_a_cycle_with_faults_is_followed_by_one_without(team):
     right = run_cycle(working, EngineConfig(), NOW)
     run_cycle(working, EngineConfig(imitate_faults=True), NOW)
     assert run_cycle(working, EngineConfig(), NOW) == right
+
+
+@pytest.mark.parametrize("imitate_faults", [False, True])
+def test_a_second_eviction_on_a_node_with_promises_counts_a_lost_gpu_as_idle_again(opened, imitate_faults):
+    """KAI removes the record of the leaving share and adds it once more, each time with the same comparison."""
+    session, tasks = opened(imitate_faults)
+    session.evict(tasks["half-0"])
+    for number in range(2):
+        session.evict(tasks[f"whole-{number}"])
+    for number in range(2):
+        session.pipeline(tasks[f"next-{number}"], "n", (), True)
+    once = session.table.free_of(GPUS)[0]
+    session.evict(tasks["half-0"])
+    twice = session.table.free_of(GPUS)[0]
+    assert (once, twice) == ((GPU, 0) if imitate_faults else (GPU, GPU))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.engine.config import EngineConfig
+from kailab.engine.search.filters import Filters
 from kailab.engine.search.scenario import EvictionScenario
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.search.solver import representatives
+from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
+from tests.engine.conftest import NOW
 
 GONE, MOVED, BACK = Status.RELEASING, Status.PIPELINED, Status.RUNNING
 
@@ -26,18 +30,39 @@ def tasks(team):
     [
         (GONE, GONE, ["recorded", "rest"]),
         (GONE, MOVED, ["recorded", "rest"]),
-        (MOVED, GONE, ["rest"]),  # the unit of the victim that goes contains the other one
+        (MOVED, GONE, ["recorded", "rest"]),  # the copy of the first eviction seems to go
         (MOVED, MOVED, ["recorded", "rest"]),
         (GONE, BACK, ["recorded"]),
-        (BACK, GONE, ["rest"]),
-        (BACK, BACK, []),
+        (BACK, GONE, ["recorded", "rest"]),  # the copy of the second eviction seems to go
+        (BACK, BACK, ["recorded"]),
     ],
 )
 def test_the_first_unit_of_a_displaced_victim_stands_for_it(tasks, old_status, new_status, expected):
+    """``old`` is evicted twice: with the recorded unit, and with the rest of its job."""
     old, new = tasks
     old.status, new.status = old_status, new_status
     units = {"recorded": VictimBatch(old.job, [old]), "rest": VictimBatch(old.job, [old, new])}
-    assert representatives(list(units.values()), [old, new]) == [units[name] for name in expected]
+    assert representatives(list(units.values()), [old, old, new]) == [units[name] for name in expected]
+
+
+def test_a_victim_that_is_evicted_once_and_put_back_needs_no_unit(tasks):
+    old, new = tasks
+    old.status, new.status = BACK, MOVED
+    units = [VictimBatch(old.job, [old]), VictimBatch(old.job, [new])]
+    assert representatives(units, [old, new]) == units[1:]
+
+
+@pytest.mark.parametrize(("again", "passes"), [([], False), (["victim-0"], True)])
+def test_a_recorded_victim_in_two_units_turns_the_check_of_gpus_off(team, again, passes):
+    team.node("n", gpus=2)
+    team.job("victim", tasks=2, on="n")
+    team.job("large", tasks=1, gpus=8)
+    working = team.working()
+    session = Session(working, EngineConfig(imitate_faults=True), NOW)
+    job = working.jobs["large"]
+    goal = SearchGoal(job, list(job), session.table.all)
+    recorded = [VictimBatch(working.jobs["victim"], [working.tasks[uid] for uid in ["victim-0", *again]])]
+    assert Filters(session, goal, recorded).passes() is passes
 
 
 def test_a_unit_has_each_victim_once_in_the_next_try(tasks):

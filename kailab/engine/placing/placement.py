@@ -193,8 +193,9 @@ class Placer:
         """False if these nodes certainly lack room for all tasks even once leaving tasks are gone. Counted for each
         shape alone.
         """
-        # Sums of amounts do not show what shared and claimed devices leave free.
-        if not all(task.info.plain for task in tasks):
+        # Sums of amounts do not show what shared and claimed devices leave free, nor that a task with a promise that was
+        # made earlier in the cycle may get this back, without taking room where it seems to be placed.
+        if not all(task.info.plain and not task.left for task in tasks):
             return True
         pool = self.table.free
         for info, wanted in Counter(task.info for task in tasks).items():

@@ -7,6 +7,7 @@ again. Victims that find another place are moved, not lost. Source: KAI's JobSol
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -81,6 +82,8 @@ class Solver:
         self._bounds = bounds
         self._tasks: list[WTask] = []
         self._counts = False  # scenarios may be skipped by counting
+        # A simulation may leave counts changed when KAI's faults are imitated, so none of them is left out.
+        self._every_step = session.config.imitate_faults
         self._effort = 0
         self.budget = session.budget.job()
         self.simulated = 0
@@ -123,6 +126,8 @@ class Solver:
     def _spend(self, effort: int) -> None:
         """Add to the effort. Most searches end quickly; after some effort, checking the bounds pays."""
         before, self._effort = self._effort, self._effort + effort
+        if self._every_step:
+            return
         if before < PATIENCE <= self._effort:
             reason = self._bounds.broken(self._tasks)
             if reason is not None:
@@ -139,7 +144,8 @@ class Solver:
             nonlocal recorded, stands
             solution = self._probe(generator, tasks[:k], recorded)
             # If every victim unit is needed, the try of the whole job would only repeat this one.
-            stands = k == count and solution is not None and (solution.all_gone or self._repeats(solution))
+            stands = k == count and solution is not None and not self._every_step
+            stands = stands and (solution.all_gone or self._repeats(solution))
             # Every try begins in the same state; only the victims of a success are kept for the next.
             if not stands:
                 session.undo(mark)
@@ -247,14 +253,14 @@ class Solver:
                 self._victims_first = VictimsFirstBound(session, self.job)
             return None
         batches = [*scenario.recorded, *scenario.extra]
-        needed = representatives(batches, victims)
+        needed = representatives(batches, scenario.evictions())
         # Without duplicates; a victim that is evicted twice here may be evicted once in the next try.
         repeatable = len(needed) == len(batches) and len(victims) == len(scenario.evictions())
         all_gone = repeatable and all(task.status == Status.RELEASING for task in victims)
         return Solution(needed, repeatable, all_gone)
 
     def _must_fail(self, goal: SearchGoal, victims: list[WTask]) -> bool:
-        if self._shortfall is None or self._victims_first is None:
+        if self._shortfall is None or self._victims_first is None or self._every_step:
             return False
         return self._shortfall.proves_hopeless(goal, victims) or self._victims_first.proves_hopeless(goal, victims)
 
@@ -316,19 +322,19 @@ class Solver:
         return order
 
 
-def representatives(batches: list[VictimBatch], victims: list[WTask]) -> list[VictimBatch]:
-    """The units of a solution that the next try starts with: those with a victim that goes, or moves.
+def representatives(batches: list[VictimBatch], evictions: list[WTask]) -> list[VictimBatch]:
+    """The units of a solution that the next try starts with: those with a victim that goes, or moves. ``evictions``: the
+    victims in the order in which they were evicted.
 
     With KAI's faults imitated, a recorded victim can be in two units. The first unit that contains a displaced victim
     stands for it, unless a unit that was chosen before contains it too. Victims that go come first (KAI:
-    extractJobsFromTasks).
+    extractJobsFromTasks). Each further eviction of a victim is made on a copy of it, and what happens to the victim
+    afterwards happens to the last copy if it moves, and to the first if it is put back; the other copies seem to go.
     """
-    gone = [task for task in victims if task.status == Status.RELEASING]
-    moved = [task for task in victims if task.status == Status.PIPELINED]
     uids = [{task.uid for task in batch.tasks} for batch in batches]
     chosen: set[int] = set()
     represented: set[str] = set()
-    for task in (*gone, *moved):
+    for task in (*_gone(evictions), *(task for task in evictions if task.status == Status.PIPELINED)):
         if task.uid not in represented:
             number = next(number for number, unit in enumerate(uids) if task.uid in unit)
             chosen.add(number)
@@ -337,6 +343,20 @@ def representatives(batches: list[VictimBatch], victims: list[WTask]) -> list[Vi
         VictimBatch(batches[number].job, list({task.uid: task for task in batches[number].tasks}.values()))
         for number in sorted(chosen)
     ]
+
+
+def _gone(evictions: list[WTask]) -> Iterator[WTask]:
+    """The evictions after which nothing seems to have happened to the victim, in order."""
+    times = Counter(task.uid for task in evictions)
+    seen: Counter[str] = Counter()
+    for task in evictions:
+        seen[task.uid] += 1
+        if (
+            task.status == Status.RELEASING
+            or (task.status == Status.PIPELINED and seen[task.uid] < times[task.uid])
+            or (task.status != Status.PIPELINED and seen[task.uid] > 1)
+        ):
+            yield task
 
 
 class JobsLeftByQueue:

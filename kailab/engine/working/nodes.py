@@ -280,6 +280,11 @@ class NodeTable:
             if self._residents is not None and was_present != stays:
                 self._settle_resident(self._residents, task.info, i, 1 if stays else -1)
 
+    def renew(self, task: WTask, status: Status) -> None:
+        """Count a task that is evicted a second time, or for which that is undone, once more where it is. Its effect is
+        the same however often it is counted.
+        """
+
     def _place_claims(self, info: ShapeInfo, i: int, status: Status, sign: int) -> None:
         """Count the GPUs of claims once a node, and take back what ``place`` counts for them."""
         # ``place`` counts the shape's whole request, claims included; claims are counted by ``change`` instead.

@@ -165,6 +165,12 @@ class StepwiseNodeTable(NodeTable):
         self._step(task, before, after)
         self._host_all(task, after, True)
 
+    def renew(self, task: WTask, status: Status) -> None:
+        """Remove the node's record of a task and add it with this status, as KAI does for each further eviction."""
+        if not task.info.shape.claims:
+            self._forget(task, task.node)
+            self.place(task, status, task.node, task.groups, 1)
+
     def _step(self, task: WTask, before: TaskPlacement, after: TaskPlacement) -> None:
         if (before.node, before.groups, before.left) == (after.node, after.groups, after.left):
             # Evicted, or put back: the record changes, or is made if a move has taken it.
