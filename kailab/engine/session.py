@@ -9,6 +9,7 @@ Source: KAI's framework Session and Statement.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -56,6 +57,8 @@ class Session:
         self.changes = 0  # grows with every change of a node; key of caches
         self.ledger = Ledger(working.jobs, now)
         self._wanted: dict[str, tuple[int, Amounts]] = {}
+        # With KAI's faults imitated: by job, how far KAI's count of its active tasks is off.
+        self._miscounted: Counter[str] = Counter()
         self._requested: dict[
             int, TaskAmounts
         ] = {}  # keyed by the id of a ShapeInfo; these live as long as the session
@@ -132,7 +135,14 @@ class Session:
         cached = self._wanted.get(job.uid)
         if cached is not None and cached[0] == job.version:
             return cached[1]
-        amounts = self.wants(tasks_to_allocate(job), self.table.min_gpu_memory)
+        # The cached list may have tasks that have been evicted for good since, which count for nothing (KAI:
+        # GetTasksToAllocateInitResourceVector).
+        waiting = [
+            task
+            for task in tasks_to_allocate(job)
+            if task.status == Status.PENDING or (task.virtual and task.status == Status.RELEASING)
+        ]
+        amounts = self.wants(waiting, self.table.min_gpu_memory)
         self._wanted[job.uid] = (job.version, amounts)
         return amounts
 
@@ -240,6 +250,10 @@ class Session:
             self.journal[-1] = JournalEntry(task, first, again=True)
             self._charge_again(task, -1)
             self.table.renew(task, Status.RELEASING)
+            # As in KAI (deleteTaskIndex), the copy is subtracted if some task of the job still has its status.
+            assert task.job is not None
+            if any(other.status == first[0] for other in task.job):
+                self._miscounted[task.job.uid] -= 1
             return
         self._move(task, Status.RELEASING, task.node, task.groups, task.left, True, task.zones)
 
@@ -285,6 +299,12 @@ class Session:
         self._log(task)
         self._move(task, Status.PENDING, "", (), (), False)
 
+    def active_tasks(self, job: Job) -> int:
+        """How many tasks of a job have a place or a promise, as KAI counts them (GetActiveAllocatedTasksCount): tasks
+        that are evicted twice are subtracted twice.
+        """
+        return job.active + self._miscounted[job.uid]
+
     def unevict(self, task: WTask) -> None:
         """Restore the state that the task had before this statement evicted it."""
         for entry in reversed(self.journal):
@@ -304,6 +324,8 @@ class Session:
             if entry.again:
                 self._charge_again(task, 1)
                 self.table.renew(task, before[0])
+                assert task.job is not None
+                self._miscounted[task.job.uid] += 1
             elif task.status == Status.BINDING and before[:4] == (Status.ALLOCATED, task.node, task.groups, task.left):
                 self._unbind(task, before)
             else:

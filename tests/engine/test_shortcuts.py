@@ -197,3 +197,14 @@ def test_the_room_of_a_job_is_not_counted_if_a_promise_may_be_given_back(team, m
     allocator = Allocator(session)
     job = working.jobs["moved"]
     assert allocator.may_fit(job, only_a) is allocator.place(job, only_a, True) is moved_before
+
+
+@pytest.mark.parametrize(("gpus", "fits"), [(1, True), (0, False)])
+def test_a_job_that_is_not_placed_for_lack_of_room_counts_as_tried_if_its_first_task_fits(team, gpus, fits):
+    """Placing the first task and taking it back lets KAI compute anew what the job wants."""
+    team.node("n", gpus=gpus)
+    team.job("gang", tasks=2, gang=2)
+    working = team.working()
+    allocator = Allocator(Session(working, EngineConfig(), NOW))
+    assert not allocator.may_fit(working.jobs["gang"], None)
+    assert allocator.first_fits(working.jobs["gang"], None) is fits

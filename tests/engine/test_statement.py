@@ -4,9 +4,10 @@ import pytest
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
+from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.session import Session
 from kailab.engine.snapshot.gpu_requests import ClaimedGpus, GpuMemory
-from kailab.engine.snapshot.records import Constraint, Numa, NumaZone, PodSet, Status, SubGroup, ZoneShare
+from kailab.engine.snapshot.records import GPU, Constraint, Numa, NumaZone, PodSet, Status, SubGroup, ZoneShare
 from kailab.engine.working.layout import GPUS
 
 NOW = 1_000_000.0
@@ -138,3 +139,32 @@ class TestAVictimMovedBefore:
         session.close()
         assert table.idle[GPUS].tolist() == [0, 1000, 1000]
         assert not table.releasing.any()
+
+
+def test_tasks_that_are_evicted_for_good_count_for_nothing_in_the_order_of_queues(team):
+    """Though the job's cached next tasks still name them."""
+    team.node("n", gpus=2)
+    team.job("victim", tasks=2, gang=2, on="n")
+    working = team.working()
+    session = Session(working, EngineConfig(), NOW)
+    job = working.jobs["victim"]
+    for task in job:
+        session.evict(task)
+    assert session.wanted(job)[2] == 2 * GPU
+    job.version += 1  # as after a failed attempt to place the job
+    assert len(tasks_to_allocate(job)) == 2
+    session.commit(0, "preempt")
+    assert session.wanted(job)[2] == 0
+
+
+@pytest.mark.parametrize(("imitate_faults", "evicted"), [(False, {"victim-0"}), (True, set())])
+def test_a_solution_that_leaves_the_gang_incomplete_keeps_its_room_in_kai(world, imitate_faults, evicted):
+    """One of the two subgroups is enough to start, but KAI accepts only complete gangs, and then undoes nothing."""
+    world.queue("team", quota=1)
+    world.queue("other")
+    world.node("n", gpus=1)
+    world.job("victim", queue="other", on="n")
+    podsets = tuple(PodSet(name=name, min_available=1) for name in "ab")
+    world.job("parts", root=SubGroup(podsets=podsets, min_members=1), members={"a": 1, "b": 1}, priority=60)
+    world.job("later", priority=50)
+    assert world.decide(imitate_faults=imitate_faults).evicted == evicted

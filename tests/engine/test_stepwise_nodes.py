@@ -6,6 +6,7 @@ import pytest
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
+from kailab.engine.placing.placement import Placer
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.layout import GPUS
@@ -108,3 +109,33 @@ def test_a_second_eviction_on_a_node_with_promises_counts_a_lost_gpu_as_idle_aga
     session.evict(tasks["half-0"])
     twice = session.table.free_of(GPUS)[0]
     assert (once, twice) == ((GPU, 0) if imitate_faults else (GPU, GPU))
+
+
+@pytest.mark.parametrize(("imitate_faults", "fits"), [(False, True), (True, False)])
+def test_a_node_that_lacks_gpus_refuses_pods_without_gpus(team, imitate_faults, fits):
+    """KAI compares every resource, so asking for no GPU is more than one GPU less than none."""
+    team.node("n", gpus=1)
+    team.job("large", gpus=2, on="n")
+    team.job("cpu", gpus=0)
+    session = Session(team.working(), EngineConfig(imitate_faults=imitate_faults), NOW)
+    now, later = Placer(session).candidates(session.working.tasks["cpu-0"], None)
+    assert (bool(now[0]), bool(later[0])) == (fits, fits)
+
+
+@pytest.mark.parametrize(("held", "fits"), [(1, True), (2, False)])
+def test_a_share_does_not_fit_beside_others_where_whole_gpus_are_lacking(team, held, fits):
+    team.node("n", gpus=2)
+    team.job("whole", gpus=held, on="n")
+    team.job("half", gpus=0.5, on="n", groups=[("g",)])
+    team.job("next", gpus=0.5)
+    session = Session(team.working(), EngineConfig(), NOW)
+    now, later = Placer(session).candidates(session.working.tasks["next-0"], None)
+    assert (bool(now[0]), bool(later[0])) == (fits, fits)
+
+
+@pytest.mark.parametrize(("imitate_faults", "device"), [(False, "a"), (True, "b")])
+def test_of_equally_full_devices_the_first_used_one_is_taken(team, imitate_faults, device):
+    team.node("n", gpus=2)
+    team.job("halves", tasks=2, gpus=0.5, on="n", groups=[("b",), ("a",)])
+    team.job("next", gpus=0.5)
+    assert team.decide(imitate_faults=imitate_faults).groups("next-0") == (device,)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.engine.actions import preempt
 from kailab.engine.config import EngineConfig
+from kailab.engine.placing.allocation import Allocator
 from kailab.engine.search.filters import Filters
 from kailab.engine.search.scenario import EvictionScenario
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
@@ -79,3 +81,38 @@ def test_scenarios_that_evict_a_victim_once_or_twice_differ(tasks):
     twice = EvictionScenario(goal, [], [VictimBatch(old.job, [old, old, new])])
     assert once.fingerprint() != twice.fingerprint()
     assert once.tasks() == twice.tasks()
+
+
+@pytest.mark.parametrize(("others_run", "wrong_by"), [(True, (-1, 0)), (False, (0, 1))])
+def test_each_eviction_of_a_victim_lowers_the_count_of_its_active_tasks(team, others_run, wrong_by):
+    """But only while another task of the job runs, whereas undoing it always adds one (KAI: UpdateTaskStatus)."""
+    team.node("n", gpus=2)
+    team.job("victim", tasks=2, on="n")
+    working = team.working()
+    session = Session(working, EngineConfig(imitate_faults=True), NOW)
+    job, (first, second) = working.jobs["victim"], working.jobs["victim"]
+    if not others_run:
+        session.evict(second)
+    mark = session.mark()
+    session.evict(first)
+    session.evict(first)
+    twice = session.active_tasks(job) - job.active
+    session.undo(mark)
+    assert (twice, session.active_tasks(job) - job.active) == wrong_by
+
+
+def test_a_job_whose_active_tasks_seem_to_be_none_is_not_preempted(team):
+    team.node("n", gpus=3)
+    team.job("victim", tasks=3, on="n")
+    team.job("urgent", priority=75)
+    working = team.working()
+    session = Session(working, EngineConfig(imitate_faults=True), NOW)
+    first = next(iter(working.jobs["victim"]))
+    for _ in range(3):
+        session.evict(first)
+    session.pipeline(first, "n", (), False)
+    assert session.active_tasks(working.jobs["victim"]) == 1
+    session.evict(first)
+    assert session.active_tasks(working.jobs["victim"]) == 0
+    preempt.execute(session, Allocator(session))
+    assert not session.ledger.pipelines

@@ -51,7 +51,7 @@ def _moves(session: Session, allocator: Allocator, job: Job, most: int) -> bool:
     allowed = None if lists is None else {victim.uid for entries in lists.values() for _, victim in entries}
 
     def pick(victim: Job) -> bool:
-        return victim is not job and (allowed is None or victim.uid in allowed)
+        return victim is not job and (allowed is None or victim.uid in allowed) and session.active_tasks(victim) != 0
 
     queues = session.tree.leaves
     return search(session, allocator, job, "consolidation", pick, queues, everyone_moved, lists=lists, all_stay=True)

@@ -145,7 +145,8 @@ def search(
         session.limits.count(session, mark)
         session.commit(mark, action, job, ground)
         return True
-    session.undo(mark)
+    if not solver.leaks:
+        session.undo(mark)
     # Name what would have to change, rather than the mere number of tries.
     if refused is not None:
         outcome = refused

@@ -50,6 +50,7 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         return (
             victim.record.priority < priority
             and victim is not job
+            and session.active_tasks(victim) != 0
             and (ranking is None or ranking.may_preempt(job, victim))
             # A protected job may lose its surplus; ``valid`` makes sure that its minimum stays.
             and (victim.elastic or not runtime.preempt_protects(victim))

@@ -84,6 +84,10 @@ class Allocator:
         # Placing one task is as cheap as counting. Within a topology even a failed attempt reorders domains, as in KAI.
         return len(tasks) < 2 or confined(job.root) or self.placer.may_fit(tasks, nodes)
 
+    def first_fits(self, job: Job, nodes: NodeMask) -> bool:
+        """True if there is room for the first of the job's next tasks, by amounts alone."""
+        return self.placer.may_fit(tasks_to_allocate(job)[:1], nodes)
+
     def _group(self, job: Job, group: WSubGroup, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
         if not tasks:
             return True

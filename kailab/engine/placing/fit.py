@@ -176,16 +176,19 @@ def fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray | None = None) -> n
         mask &= pool[row] >= amount
     if info.shape.gpu.shared:
         mask &= shared_fits(table, info, pool)
+    elif table.lacking_gpus_refuse:
+        mask &= pool[GPUS] >= 0
     return mask
 
 
 def shared_fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray) -> np.ndarray:
     """Nodes where enough devices can take a share: whole devices of the pool, and groups with room."""
     gpu = info.shape.gpu
+    # As in KAI (isTaskAllocatableOnNonAllocatedResources), whole devices that are missing count against the shared ones.
     if gpu.devices == 1:
-        mask: np.ndarray = (pool[GPUS] >= GPU) | table.shares.some_fit(gpu)
+        mask: np.ndarray = (pool[GPUS] >= GPU) | (table.shares.some_fit(gpu) & (pool[GPUS] >= 0))
     else:
-        mask = np.maximum(pool[GPUS], 0) // GPU + table.shares.fitting(gpu) >= gpu.devices
+        mask = pool[GPUS] // GPU + np.minimum(table.shares.fitting(gpu), gpu.devices) >= gpu.devices
     if gpu.by_memory:
         mask &= table.memory_fits(gpu)
     return mask

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -366,10 +366,12 @@ class Placer:
         else:
             # Promises count as used, as in KAI (GetUsedGpuPortion).
             liked = [-(group.used / shared.memory if shared.memory else 0.0) * fuller for _, group in fitting]
-        # Ties go by name, a whole device last; KAI leaves them to the order of a Go map.
-        options = [(place, False, name) for place, (name, _) in zip(liked, fitting, strict=True)]
-        options += [(whole_first, True, "")] * whole
-        return [name for _, _, name in sorted(options)]
+        # Ties go by name, a whole device last; KAI leaves them to the order of a Go map. With KAI's faults imitated they
+        # go by the order in which the devices were first used, which is the most frequent one.
+        ties: list[Any] = list(range(len(fitting))) if self.table.devices_by_age else [name for name, _ in fitting]
+        options = [(place, False, tie, name) for place, tie, (name, _) in zip(liked, ties, fitting, strict=True)]
+        options += [(whole_first, True, "", "")] * whole
+        return [name for *_, name in sorted(options)]
 
     def _shared_now_at(self, info: ShapeInfo, i: int) -> bool:
         idle = self.table.idle
@@ -378,8 +380,8 @@ class Placer:
         gpu = info.shape.gpu
         if gpu.memory_mib > self.table.gpu_memory[i] and not self.table.memory_fits(gpu)[i]:
             return False
-        whole = max(int(idle[GPUS, i]), 0) // GPU
-        return whole + self.table.sharing(i).fitting(gpu) >= gpu.devices
+        whole = int(idle[GPUS, i]) // GPU
+        return whole + min(self.table.sharing(i).fitting(gpu), gpu.devices) >= gpu.devices
 
 
 def _limited(task: WTask) -> tuple[str, bool] | None:

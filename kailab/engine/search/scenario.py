@@ -98,8 +98,9 @@ class Accumulation:
                     self._queue.push(queue, rest.key(), rest)
                 continue
             # The rest returns to the order at its new position, because another queue may come next.
+            more = victim is item or len(tasks) < self.session.active_tasks(victim.job)
             victim.drop(tasks)
-            if victim.count:
+            if victim.count and more:
                 self._queue.push(queue, victim.key(), victim)
             if tasks:
                 self.batches.append(VictimBatch(victim.job, tasks))

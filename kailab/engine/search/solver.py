@@ -88,6 +88,7 @@ class Solver:
         self.budget = session.budget.job()
         self.simulated = 0
         self.hopeless = ""
+        self.leaks = False  # a solution that is none stays in the journal, see ``_solve_with``
 
     def solve(self) -> bool:
         """Search for a solution. On success it is in the session's journal, uncommitted. On failure ``hopeless`` names
@@ -103,7 +104,7 @@ class Solver:
         mark = self.session.mark()
         try:
             # The next generator is tried only if this one finds no solution.
-            return any(self._within_budget(*GENERATORS[plugin], tasks) for plugin in self.session.switches.generators)
+            return self._first_solution(tasks)
         except _Hopeless as reason:
             self.session.undo(mark)
             self.hopeless = str(reason)
@@ -111,6 +112,14 @@ class Solver:
         except BudgetSpent:
             self.session.undo(mark)
             return False
+
+    def _first_solution(self, tasks: list[WTask]) -> bool:
+        for plugin in self.session.switches.generators:
+            if self._within_budget(*GENERATORS[plugin], tasks):
+                return True
+            if self.leaks:
+                return False
+        return False
 
     def _within_budget(self, name: str, generator: Generator, tasks: list[WTask]) -> bool:
         mark = self.session.mark()
@@ -160,7 +169,10 @@ class Solver:
             return False
         # KAI's final check of a solution (SolveWithResult): a whole gang, and more of it than before.
         if not self.job.gang_satisfied or self.job.used <= used:
-            session.undo(mark)
+            # As in KAI, the statement of a solution that fails this check is neither committed nor discarded.
+            self.leaks = self._every_step
+            if not self.leaks:
+                session.undo(mark)
             return False
         return True
 
@@ -291,12 +303,20 @@ class Solver:
                 placed = True
                 continue
             mark = self.session.mark()
-            if not self.allocator.may_fit(job, nodes) or not self.allocator.place(job, nodes, True):
+            if not self._fits(job, nodes) or not self.allocator.place(job, nodes, True):
                 self.session.undo(mark)
                 tasks_to_allocate(job)  # KAI caches the next tasks here until a task of the job changes again
             elif not placed and room_left.too_little(job):
                 return False
         return placed
+
+    def _fits(self, job: Job, nodes: np.ndarray) -> bool:
+        """False if a job that is served again has certainly no room."""
+        if self._every_step or self.allocator.may_fit(job, nodes):
+            return True
+        if self.allocator.first_fits(job, nodes):
+            job.version += 1  # as if its first task had been placed and taken back
+        return False
 
     def _placing_order(self, goal: SearchGoal, jobs: dict[str, Job], jobs_left: JobsLeftByQueue) -> JobQueue[Job]:
         """The order of all waiting jobs, although only those of the simulation are placed: the others decide, by what

@@ -100,6 +100,8 @@ class StepwiseNodeTable(NodeTable):
     """A node table that changes as KAI's does. Valid for one cycle: undoing a cycle need not restore it."""
 
     multiples_fit: ClassVar[bool] = True
+    lacking_gpus_refuse: ClassVar[bool] = True
+    devices_by_age: ClassVar[bool] = True
 
     def __init__(
         self,
