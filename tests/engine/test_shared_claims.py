@@ -201,3 +201,13 @@ def test_in_any_world_devices_of_claims_count_once_and_none_is_left_idle(world, 
     before = state(working)
     run_cycle(working, EngineConfig(), 1e6)
     assert state(working) == before == state(world.working(world.shuffled(seed)))
+
+
+@pytest.mark.parametrize(
+    ("imitate_faults", "allocated", "bound"), [(False, False, 2), (True, False, 1), (True, True, 2)]
+)
+def test_kai_counts_a_claim_once_for_each_pod_in_the_cycle_that_allocates_it(team, imitate_faults, allocated, bound):
+    team.node("n", gpus=1, devices=1)
+    team.claim("shared", gpus=1, **({"allocated": True, "node": "n"} if allocated else {}))
+    team.jobs(2, "s", shape=sharing("shared"))
+    assert len(team.decide(imitate_faults=imitate_faults).bound) == bound

@@ -57,6 +57,9 @@ class Claims:
         self._given: dict[tuple[str, int], tuple[DeviceId, ...]] = {}
         self._chosen: set[tuple[int, DeviceId]] = set()  # devices that this cycle gave to a claim, now counted as taken
         self._shared: dict[str, dict[int, GpuGroup]] = {}  # claim -> node -> tasks that count for its GPUs there
+        # True to count the GPUs of a claim that is not allocated yet for each of its pods, as KAI does in the cycle in
+        # which it allocates the claim (allocatedGPUDeviceKeys). Set before any task enters.
+        self.per_pod = False
         self.refresh(records)
 
     def begin(self) -> None:
@@ -316,4 +319,6 @@ class Claims:
 
     def _gpus(self, name: str) -> int:
         record = self._records.get(name)
-        return record.gpus * GPU if record is not None else 0
+        if record is None or (self.per_pod and not record.allocated):
+            return 0
+        return record.gpus * GPU

@@ -111,6 +111,7 @@ class StepwiseNodeTable(NodeTable):
         tasks: Container[str] = (),
     ) -> None:
         super().__init__(nodes, layout, claims, tasks)
+        self.claims.per_pod = True
         self._records: list[dict[str, NodeRecord]] = [{} for _ in self.nodes]
         self._used = [0] * len(self.nodes)  # milli-GPU of whole devices that tasks hold or wait for
         self._before: TaskPlacement | None = None
