@@ -19,8 +19,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     ``k_value`` and ``usage`` drive time-based fairness; ``usage`` maps queue name -> resource ("gpu", "cpu", "memory")
     -> the queue's normalised, decayed past share of the cluster (0..1). ``promised``: jobs for which the previous cycle
-    made room (``Decisions.heirs``). Those that can start now do so before their queue's turn; KAI does not remember
-    them. ``refused``: tasks whose last binding was refused. Nothing is evicted for a job that would start with one of
+    made room, and those that consolidation moved (``Decisions.heirs``). Those that can start now do so before their
+    queue's turn; KAI does not remember them. ``refused``: tasks whose last binding was refused. Nothing is evicted for a job that would start with one of
     them.
 
     ``plugins``: KAI's plugins that are on, in order; None: KAI's default list. ``queue_depth``: per action, how many
@@ -55,8 +55,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     refused: frozenset[str] = frozenset()  # task uids
     # Imitate KAI even where it breaks its own rules: a victim recorded by a smaller try counts twice, so a queue may
     # pass its limit, surplus pods may be left running without the core of their gang, a victim may get back a promise
-    # whose room was given away, the counts of nodes with shared GPUs drift, and a whole multiple of a device's memory is
-    # bound to one device.
+    # whose room was given away, the counts of nodes with shared GPUs drift, a whole multiple of a device's memory is
+    # bound to one device, and a share is bound to a new device that leaving tasks still hold.
     imitate_faults: bool = False
     tell_turns: bool = False  # fill in ``Pending.turn``; decisions are the same
     predicates: bool = True

@@ -142,14 +142,22 @@ class Ledger:
         return bool(self.binds or self.evictions)
 
     def made_room_for(self) -> tuple[str, ...]:
-        """Jobs that an evicting action promised a place and that lost nothing to others, in the order decided.
+        """Jobs that an evicting action promised a place and that lost nothing to others, in the order decided; then the
+        jobs that consolidation moved.
 
-        Jobs that consolidation moves need a place as well. Once something changes in the cluster, they return in the
-        usual order.
+        A moved job goes first as well, because others must not get the place for which its tasks were evicted.
         """
-        making = ("reclaim", "preempt") if self.changes else ("reclaim", "preempt", "consolidation")
-        made = (promise for promise in self.pipelines.values() if not promise.moved and promise.action in making)
-        return tuple(dict.fromkeys(promise.podgroup for promise in made if promise.podgroup not in self.robbed))
+        made = dict.fromkeys(
+            promise.podgroup
+            for promise in self.pipelines.values()
+            if not promise.moved and promise.action != "allocate" and promise.podgroup not in self.robbed
+        )
+        moved = dict.fromkeys(
+            promise.podgroup
+            for promise in self.pipelines.values()
+            if promise.moved and promise.action == "consolidation"
+        )
+        return tuple({**made, **moved})
 
     def decisions(self, pending: list[Pending], stale: list[str], queues: tuple[QueueState, ...]) -> Decisions:
         """The decisions of the cycle. Promises to a gang that lost its minimum are dropped."""

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from msgspec import structs
 
 from checks.cli import app
 from checks.fuzzing.areas import AREAS, TEAM_AREAS, seeded
@@ -15,6 +16,7 @@ from checks.invariants import check
 from checks.recorded.case_reading import build_case
 from checks.recorded.case_writing import as_case
 from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
 
 DRAWS = 40
 FEATURES = {
@@ -56,6 +58,19 @@ def test_a_cluster_starts_sound_and_is_written_and_drawn_again_the_same(area):
 @pytest.mark.parametrize("area", ["topology", "cpu-quota"])
 def test_clusters_of_an_area_keep_the_invariants(area):
     assert [violations(seeded(seed, area)) for seed in range(2)] == [[], []]
+
+
+@pytest.mark.parametrize(("area", "seed"), [("topology", 136), ("gpu-memory", 25)])
+def test_consolidation_ends_where_the_next_cycle_remembers_for_which_jobs_it_moved_others(area, seed):
+    def forgetful(working, config, now):
+        return run_cycle(working, structs.replace(config, promised=()), now)
+
+    assert violations(seeded(seed, area)) == []
+    assert "still changing" in violations(seeded(seed, area), forgetful)[-1]
+
+
+def test_spreading_shares_opens_no_gpu_that_is_held():
+    assert violations(seeded(103, "large-variety")) == []
 
 
 def test_an_unknown_area_is_refused():

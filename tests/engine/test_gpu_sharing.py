@@ -84,6 +84,30 @@ def test_which_open_device_is_taken_first(team, sharing, device):
     assert team.decide(gpu_sharing=sharing).groups("new-0") == (device,)
 
 
+@pytest.mark.parametrize(("devices", "leaving"), [(1, 1), (2, 1)])
+def test_a_new_device_that_spread_prefers_is_waited_for_until_it_is_idle(team, devices, leaving):
+    """One device has room beside a share, so the task fits now; the device that it opens is still held all the same. KAI binds it."""
+    team.node("node-1", gpus=1 + devices)
+    team.job("open", gpus=0.2, on="node-1", groups=[("g",)])
+    team.job("leaves", gpus=leaving, on="node-1", status=Status.RELEASING)
+    team.job("new", shape={"gpu": GpuFraction(devices=devices, portion=500)})
+    decided = team.decide(gpu_sharing="spread")
+    assert not decided.bound
+    assert decided.promised == {"new-0": "node-1"}
+    assert team.decide(gpu_sharing="spread", imitate_faults=True).bound == {"new-0": "node-1"}
+    assert team.decide().bound == {"new-0": "node-1"}
+
+
+def test_a_new_device_that_is_idle_is_taken_at_once_beside_one_that_leaves(team):
+    team.node("node-1", gpus=3)
+    team.job("open", gpus=0.2, on="node-1", groups=[("g",)])
+    team.job("leaves", on="node-1", status=Status.RELEASING)
+    team.job("new", gpus=0.5)
+    decided = team.decide(gpu_sharing="spread")
+    assert decided.bound == {"new-0": "node-1"}
+    assert decided.groups("new-0") != ("g",)
+
+
 def test_gpu_memory_counts_against_the_device_of_the_node(team):
     """A device of 40,000 MiB takes one request for 30,000; one of 80,000 takes two."""
     team.node("node-1", gpus=1, gpu_memory_mib=40_000)

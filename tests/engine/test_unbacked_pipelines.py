@@ -1,6 +1,7 @@
 """A job that an evicting action promised a place gets it before its queue's turn."""
 
 from kailab.engine.snapshot.records import Status
+from tests.engine.conftest import NOW
 
 
 def to_and_fro(world):
@@ -76,3 +77,40 @@ def test_a_promise_that_was_withdrawn_gives_no_right_to_go_first(world):
     second = world.decide(queue_depth={"allocate": 1}, promised=first.decisions.heirs)
     assert second.nothing
     assert second.decisions.heirs == first.decisions.heirs
+
+
+def fragmented(world, *, moved=False):
+    """Two nodes of two GPUs, with one pod on each, or with one of them evicted so that ``big`` has a whole node. ``early`` is
+    served before ``big``; its preemption delay keeps consolidation from looking at it."""
+    world.node("node-1", gpus=2)
+    world.node("node-2", gpus=2)
+    world.queue("team", quota=-1)
+    world.job("early", gpus=2, created=NOW - 1, preemption_delay=3600)
+    world.job("big", gpus=2, created=NOW)
+    world.job("stays", on="node-1", created=NOW - 2)
+    world.job("moves", on=() if moved else "node-2", created=NOW)
+
+
+def test_after_a_consolidation_its_job_goes_first_and_then_those_that_moved(world):
+    fragmented(world)
+    decided = world.decide()
+    assert decided.promised == {"big-0": "node-2"}
+    assert decided.moved == {"moves-0": "node-1"}
+    assert decided.decisions.heirs == ("big", "moves")
+
+
+def test_the_room_that_a_consolidation_made_goes_to_its_job(world):
+    fragmented(world, moved=True)
+    assert world.decide(promised=("big", "moves")).bound == {"big-0": "node-2", "moves-0": "node-1"}
+    # KAI remembers no promise.
+    assert world.decide().bound == {"early-0": "node-2", "moves-0": "node-1"}
+
+
+def test_a_pod_that_a_consolidation_moves_does_not_lose_its_new_place(world):
+    fragmented(world, moved=True)
+    world.job("urgent", priority=75)
+    assert world.decide().bound == {"urgent-0": "node-1", "early-0": "node-2"}
+    assert world.decide(promised=("big", "moves"), actions=("allocate",)).bound == {
+        "big-0": "node-2",
+        "moves-0": "node-1",
+    }

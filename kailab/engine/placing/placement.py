@@ -331,11 +331,15 @@ class Placer:
         shared = table.sharing(i)
         memory = gpu.share_memory(shared.memory)
         fits_now = bool(self._shared_now_at(info, i))
+        # Each new device that is bound has to be idle: a device in use with room makes ``fits_now`` true, and the one
+        # that is opened may still be held by leaving tasks. KAI (findGpuForSharingOnNode) asks only ``fits_now``.
+        unopened = gpu.devices if self.session.config.imitate_faults else max(int(table.idle[GPUS, i]), 0) // GPU
         chosen: list[str] = []
         waits = False
         for name in self._devices(task, i, memory):
             if not name:
-                waits = waits or pipeline_only or not fits_now
+                waits = waits or pipeline_only or not fits_now or unopened == 0
+                unopened -= 1
             else:
                 waits = waits or not shared.fits_now(shared.groups[name], memory) or not fits_now
             chosen.append(name)
