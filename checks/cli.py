@@ -215,6 +215,36 @@ def fuzz(
 
 
 @app.command()
+@click.option("--cases", type=click.IntRange(min=1), default=20, help="Number of clusters, in each area.")
+@_seed
+@click.option(
+    "--area",
+    "areas",
+    multiple=True,
+    help="The area that clusters are drawn from; may be repeated.",
+    show_default="small",
+)
+@click.option("--cycles", type=click.IntRange(min=1), default=3, help="Cycles until the outcome of a case counts.")
+@click.option("--out", type=options.PATH, required=True, help="The folder for the case files, one for each area.")
+def draw(cases: int, seed: int, areas: tuple[str, ...], cycles: int, out: Path) -> None:
+    """Write random clusters as case files, for a scheduler that decides them outside of kailab.
+
+    The cases have no outcome. `checks cases` checks the invariants of those, and compares the outcome of each case
+    that has one (`compare`: `kai_actual`).
+    """
+    from checks.fuzzing.areas import SMALL, check_area
+    from checks.fuzzing.fuzz import drawn_case
+    from checks.recorded.case_writing import write_cases
+
+    for area in areas:
+        check_area(area)
+    for area in areas or (SMALL,):
+        file = out / f"{area}.json"
+        write_cases(file, [drawn_case(number, area, cycles) for number in range(seed, seed + cases)])
+        terminal.say(f"{file}: {cases} cases")
+
+
+@app.command()
 @click.option("--walks", type=click.IntRange(min=1), default=20, help="Number of walks.")
 @click.option("--steps", type=click.IntRange(min=1), default=40, help="Steps of each walk.")
 @_seed

@@ -14,6 +14,9 @@ from functools import partial
 from itertools import starmap
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
+
+from msgspec import structs
 
 from checks.case_input import CaseInput
 from checks.fuzzing.areas import SMALL, seeded
@@ -98,13 +101,13 @@ class Shrunk:
 
     @property
     def id(self) -> str:
-        return f"random/{self.seed}" if self.area == SMALL else f"random/{self.area}/{self.seed}"
+        return case_id(self.seed, self.area)
 
     def manifest(self) -> str:
         """Kubernetes YAML; the head names the violation and how to reproduce it."""
         return as_yaml(self.case_input, [f"{self.id}, shrunk: {self.violation}"])
 
-    def case(self) -> dict[str, object]:
+    def case(self) -> dict[str, Any]:
         return as_case(self.case_input, self.id, ROUNDS)
 
 
@@ -121,6 +124,22 @@ def shrink_seed(seed: int, decide: Decide = run_cycle, most_tries: int = 3_000, 
     smallest = shrink(case_input, partial(_fails_as, kind, decide), most_tries)
     violation = next(each for each in violations(smallest, decide) if kind_of(each) == kind)
     return Shrunk(seed, area, smallest, violation)
+
+
+def case_id(seed: int, area: str = SMALL) -> str:
+    """The id of the case of a seed in an area."""
+    return f"random/{seed}" if area == SMALL else f"random/{area}/{seed}"
+
+
+def drawn_case(seed: int, area: str = SMALL, cycles: int = ROUNDS) -> dict[str, Any]:
+    """The cluster of a seed as a case of so many cycles, tagged with its area. Raises InputError for an unknown area.
+
+    Consolidation may move any number of victims: KAI picks those of a bound in the order of a Go map, so a case with a
+    bound has no single outcome.
+    """
+    drawn = seeded(seed, area)
+    config = structs.replace(drawn.config, max_consolidation_victims=-1)
+    return as_case(structs.replace(drawn, config=config), case_id(seed, area), cycles, [f"area-{area}"])
 
 
 def _fails_as(kind: str, decide: Decide, case_input: CaseInput) -> bool:

@@ -88,10 +88,13 @@ def _integration(
 ) -> Outcome:
     differences: list[str] = []
     same_status: bool | None = None
-    for number in range(case.rounds_until_match + case.rounds_after_match):
+    cycles = case.rounds_until_match + case.rounds_after_match
+    for number in range(cycles + 1):
         if number == case.rounds_until_match:
             differences += final_differences(case, table, level)
             same_status = _same_status(case, table, level)
+        if number == cycles:
+            break
         decisions, faults = _cycle(case, table, reasons, decide)
         where = f"cycle {number + 1}: "
         differences += [where + fault for fault in faults]

@@ -13,7 +13,7 @@ from checks.fuzzing.areas import AREAS, TEAM_AREAS, seeded
 from checks.fuzzing.fuzz import violations
 from checks.fuzzing.shrinking import NOTHING
 from checks.invariants import check
-from checks.recorded.case_reading import build_case
+from checks.recorded.case_reading import build_case, read_cases
 from checks.recorded.case_writing import as_case
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
@@ -73,7 +73,22 @@ def test_spreading_shares_opens_no_gpu_that_is_held():
     assert violations(seeded(103, "large-variety")) == []
 
 
-def test_an_unknown_area_is_refused():
-    refused = CliRunner().invoke(app, ["fuzz", "--area", "nowhere"])
+def test_drawn_clusters_are_written_by_area_and_read_again(tmp_path):
+    options = ["--area", "large-mixed", "--area", "topology", "--cases", "2", "--seed", "7", "--cycles", "2"]
+    done = CliRunner().invoke(app, ["draw", *options, "--out", str(tmp_path)])
+    assert (done.exit_code, sorted(file.name for file in tmp_path.iterdir())) == (
+        0,
+        ["large-mixed.json", "topology.json"],
+    )
+    read = list(read_cases([tmp_path / "large-mixed.json"]))
+    assert [case.id for case in read] == ["random/large-mixed/7", "random/large-mixed/8"]
+    assert [case.nodes for case in read] == [seeded(seed, "large-mixed").nodes for seed in (7, 8)]
+    assert {(case.rounds_until_match, case.tags) for case in read} == {(2, ("area-large-mixed",))}
+    assert {case.config.max_consolidation_victims for case in read} == {-1}
+
+
+@pytest.mark.parametrize("command", [["fuzz"], ["draw", "--out", "unused"]])
+def test_an_unknown_area_is_refused(command):
+    refused = CliRunner().invoke(app, [*command, "--area", "nowhere"])
     assert refused.exit_code == 2
     assert "there is no area 'nowhere'" in refused.output

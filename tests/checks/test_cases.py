@@ -208,6 +208,13 @@ def test_integration_runs_to_a_stable_state():
     assert "cycle 2: a-0 is Binding on n0, expected Running on n0" in result.differences
 
 
+def test_the_state_after_the_last_cycle_is_compared_too():
+    raw = small_case() | {"mode": "integration", "rounds_until_match": 1, "rounds_after_match": 0}
+    raw["expected"] = {"jobs": {"a": {"status": "Running", "node": "n0"}}, "tasks": {}, "nodes": {}}
+    assert run_case(build_case(deepcopy(raw)), decide=decide(BIND)).passed
+    assert "a-0 is Pending, expected Running on n0" in run_case(build_case(raw), decide=decide()).differences
+
+
 def claim_case(consumers, tasks=1, allocated=False):
     """Tasks of one gang that name one claim, which so many consumers that are no pods of the case have reserved; three cycles."""
     raw = small_case() | {"mode": "integration", "rounds_until_match": 1, "rounds_after_match": 2}
