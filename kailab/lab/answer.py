@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -255,6 +255,9 @@ def _lines(answer: Answer, everything: bool) -> Iterator[str]:
         yield f"{why}{answer.cause.code}: {answer.cause.sentence}"
     elif answer.said:
         yield f"Why: {answer.said}"
+    # The eviction says why it does not run any more, not why it waits now; groups have their causes in their own lines.
+    for cause in _present_causes(answer):
+        yield f"It waits now: {cause.code}: {cause.sentence}"
     if len(answer.groups) > 1:
         yield from map(_group_line, answer.groups)
     yield from answer.told
@@ -262,12 +265,17 @@ def _lines(answer: Answer, everything: bool) -> Iterator[str]:
     for place, step in enumerate(steps):
         yield f"{'To let it run' if place == 0 else 'Or'}: {step.describe()}"
     if everything:
-        for cause in answer.more:
+        for cause in answer.more[len(_present_causes(answer)) :]:
             yield f"Also: {cause.code}: {cause.sentence}"
         # The scheduler's words come last: the cause already names what can be changed.
         if answer.cause is not None and answer.said:
             yield f"The scheduler: {answer.said}"
         yield from answer.details
+
+
+def _present_causes(answer: Answer) -> Sequence[Cause]:
+    """The first cause for which evicted work waits now."""
+    return answer.more[:1] if answer.verdict is Verdict.GONE and len(answer.groups) <= 1 else ()
 
 
 def _group_line(group: CauseGroup) -> str:

@@ -10,6 +10,8 @@ from kailab.engine.decisions import PendingCode
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.relaxing.rules import (
     DelayGone,
+    GangLowered,
+    HoldingsGone,
     LimitsLifted,
     MadePreemptible,
     OthersGone,
@@ -252,3 +254,43 @@ def test_changes_made_beforehand_are_changes_made(world, first, second):
     assert result.after(*first)(*second) == result(*first, *second)
     assert result.after(*first) is result.after(*first)
     assert result.working.value() == snapshot
+
+
+def test_what_some_others_hold_is_free_without_them(world):
+    world.node("node-1", gpus=4)
+    world.queue("team", quota=-1)
+    world.job("one", gpus=2, on="node-1", preemptible=False)
+    world.job("two", gpus=2, on="node-1", preemptible=False)
+    world.job("mine", gpus=4)
+    result = trials(world, "mine")
+    assert not result().further
+    assert not result(HoldingsGone(("one",))).further
+    assert result(HoldingsGone(("one", "two"))).whole
+    # Pods that wait hold nothing.
+    assert not result(HoldingsGone(("mine",))).further
+
+
+def test_a_lower_gang_has_fewer_pods_in_its_largest_pod_set_and_needs_no_more(world):
+    world.node("node-1", gpus=4)
+    world.queue("team", quota=-1)
+    world.job("mine", tasks=6, gang=6)
+    result = trials(world, "mine")
+    assert not result().further
+    assert not result(GangLowered(5)).further
+    assert result(GangLowered(4)).whole
+    assert result(GangLowered(4)).served == 4
+    assert result(GangLowered(2)).served == 2
+
+
+def test_relaxations_that_change_the_same_share_one_cycle(world):
+    world.node("node-1", gpus=4)
+    world.queue("team", quota=-1)
+    world.job("held", gpus=4, on="node-1")
+    world.job("mine", gpus=4, preemption_delay=0.0)
+    result = trials(world, "mine")
+    # It has no delay, and nothing is protected.
+    assert result(DelayGone()) is result()
+    assert result(QueuesUnprotected()) is result()
+    assert result(DelayGone(), MadePreemptible()) is result(MadePreemptible())
+    assert result(HoldingsGone(("held",))) is not result()
+    assert result(everyone=True) is not result()

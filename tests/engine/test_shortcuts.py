@@ -18,10 +18,11 @@ from kailab.engine.placing import node_capacity
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.placing.placement import Placer
 from kailab.engine.search.bounds import SearchBounds
-from kailab.engine.search.shortfall import RemainingRoom
+from kailab.engine.search.shortfall import RemainingRoom, Shortfall
 from kailab.engine.search.solver import Solver
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
+from kailab.engine.snapshot.records import Requirement
 from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
@@ -163,19 +164,92 @@ def test_a_cycle_leaves_nodes_as_they_were(borrowed, state):
     assert state(working) == before
 
 
+def _for_all(session, info, pool, others):
+    return int(node_capacity.pods_per_node(session, info, pool).sum())
+
+
 @pytest.mark.slow
 def test_room_that_those_who_move_need_themselves_changes_no_decision(monkeypatch):
-    taken, result = node_capacity.capacity_taken, []
+    beside, fewer = node_capacity.places_beside, []
+
+    def counted(*given):
+        places = beside(*given)
+        fewer.append(places < _for_all(*given))
+        return places
+
     for seed in range(60):
         world = crowded(random.Random(seed).choice, [4, 8, 16], range(10, 40))
         config = EngineConfig(
             actions=("allocate", "consolidation"), max_consolidation_victims=random.Random(seed).choice([-1, 3, 16])
         )
-        monkeypatch.setattr(node_capacity, "capacity_taken", lambda *given: result.append(taken(*given)) or result[-1])
+        monkeypatch.setattr(node_capacity, "places_beside", counted)
         decisions = run_cycle(world.working(), config, NOW)
-        monkeypatch.setattr(node_capacity, "capacity_taken", lambda *_: 0)
+        monkeypatch.setattr(node_capacity, "places_beside", _for_all)
         assert done(decisions) == done(run_cycle(world.working(), config, NOW)), seed
-    assert any(result)
+    assert any(fewer)
+
+
+def _only(model):
+    return {"selector": (Requirement(key="model", operator="In", values=(model,)),)} if model else {}
+
+
+def _two_models(choice, nodes, jobs):
+    """Nodes of two models, of which one has shared devices; work that needs one of them, or takes both. Amounts of CPU are not in the
+    proportion of the GPUs."""
+    world, free = World(), {}
+    for number in range(choice(nodes)):
+        model = choice(["a", "b"])
+        world.node(f"node-{number}", gpus=8, cpu=choice([800, 10_000]), labels={"model": model})
+        free[f"node-{number}"] = [8, model]
+    for name in ("one", "two"):
+        world.queue(name, quota=choice([0, 8, -1]))
+    for number in range(choice(jobs)):
+        model = choice(["a", "b", "b", ""])
+        gpus = choice([1, 1, 2, 4, 8, 0.5] if model == "b" else [1, 1, 2, 4, 8])
+        tasks, places = (1 if gpus < 1 else choice([1, 2, 3])), []
+        for _ in range(choice([0, tasks])):
+            room = [node for node, (left, its) in free.items() if left >= gpus and model in ("", its)]
+            if room:
+                places.append(node := choice(room))
+                # A share takes a device of its own here.
+                free[node][0] -= max(1, gpus)
+        world.job(
+            f"job-{number}", queue=choice(["one", "two"]), tasks=tasks, gpus=gpus, on=places, gang=choice([1, tasks]),
+            shape=_only(model) | {"cpu": choice([50, 100, 400])},
+            groups=[(f"device-{number}",)] if gpus < 1 and places else (),
+        )  # fmt: skip
+    return world
+
+
+@pytest.mark.parametrize("most", [16, -1])
+def test_counting_beside_shared_devices_and_other_models_changes_no_decision(monkeypatch, most):
+    proves, proved = Shortfall.proves_hopeless, []
+    config = EngineConfig(max_consolidation_victims=most)
+    for seed in range(40):
+        world = _two_models(random.Random(seed).choice, [4, 6, 8], range(10, 24))
+        with monkeypatch.context() as patch:
+            patch.setattr(Shortfall, "proves_hopeless", lambda *given: proved.append(proves(*given)) or proved[-1])
+            decisions = run_cycle(world.working(), config, NOW)
+        with monkeypatch.context() as patch:
+            patch.setattr(Shortfall, "proves_hopeless", lambda *_: False)
+            patch.setattr(SearchBounds, "broken", lambda *_: None)
+            assert done(decisions) == done(run_cycle(world.working(), config, NOW)), seed
+    assert any(proved)
+
+
+def test_pods_that_only_change_places_on_one_model_are_not_tried_one_after_the_other(world):
+    """Eight GPUs that move need eight of the same model again, however few pod slots, and whatever is shared on the other model."""
+    world.queue("one", quota=-1)
+    for number in range(12):
+        world.node(f"a-{number}", labels={"model": "a"})
+        world.job(f"large-{number}", queue="one", gpus=8, on=f"a-{number}", shape=_only("a"))
+    world.node("b", labels={"model": "b"})
+    world.job("share", queue="one", gpus=0.5, on="b", shape=_only("b"), groups=[("device",)])
+    world.job("small", queue="one", gpus=1, shape=_only("a"))
+    [tried] = [text for action, text in world.decide().pending("small").tried if action == "consolidation"]
+    assert (
+        tried == "no set of victims could make room: with every possible victim moved there is room for 0 of its 1 pods"
+    )
 
 
 @pytest.mark.parametrize("moved_before", [False, True])

@@ -52,6 +52,7 @@ def test_the_gang_that_stands_before_it_is_named() -> None:
     assert told[0].facts["first"] == ["Job huge"]
     assert "Job huge (48 GPUs) waits before it in queue owner" in told[0].sentence
     assert "Job short would be evicted for it" in told[0].sentence
+    assert told[0].sentence.endswith("Without Job huge this work would get the room.")
 
 
 def test_of_several_that_wait_only_the_one_in_the_way_is_named() -> None:

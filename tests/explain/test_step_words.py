@@ -129,3 +129,42 @@ def test_a_step_says_that_a_job_fails_by_the_evictions_that_it_costs(backoff: in
     assert len(step.outcome.evicted) >= 7
     assert ("Job low (BackoffLimitExceeded) then fails, and all its pods end" in step.describe()) == fails
     assert ("failed" in step.data()["outcome"]) == fails
+
+
+def test_a_smaller_gang_that_runs_now_says_how_large_one_fits_without_other_work() -> None:
+    # A block has four nodes: four pods fit. Two nodes of each block are held, and the team has no claim on them.
+    block = {"layout": [{"label": "lab/block", "nodes": 4, "start": 1}]}
+    notes = {"kai.scheduler/topology": "halls", "kai.scheduler/topology-required-placement": "lab/block"}
+    with Lab.open(fleet({"count": 8, "gpus": 4, **block}, topologies=BLOCKS)) as lab:
+        lab.apply([queue("team", quota=16), queue("rest", quota=16)])
+        held = [{"kubernetes.io/hostname": f"p0-{number}"} for number in (0, 1, 4, 5)]
+        lab.apply([pod(f"fill-{place}", "rest", 4, nodeSelector=where) for place, where in enumerate(held)])
+        lab.settle()
+        lab.apply([roles("wide", 7, annotations=notes)])
+        lab.settle()
+        steps = ask(lab, "PyTorchJob", "wide").steps
+        [step] = [one for one in steps if "Worker.replicas" in one.do]
+        assert workers(step) == 1
+        assert "Worker.replicas to 1 (now 7), with its minimum to match" in step.do
+        assert "the most that runs now; up to 3 fit without other work" in step.do
+        # What the words say of the larger one is true, and of no larger one.
+        lab.delete("PyTorchJob", "wide")
+        for number in range(4):
+            lab.delete("Pod", f"fill-{number}")
+        for count, runs in ((3, True), (4, False)):
+            lab.apply([roles(f"of-{count}", count, annotations=notes)])
+            lab.settle()
+            placed = [row for row in lab.picture().rows if row.name.startswith(f"default/of-{count}-") and row.node]
+            assert bool(placed) is runs
+            lab.delete("PyTorchJob", f"of-{count}")
+
+
+def test_a_smaller_gang_that_is_as_large_as_fits_says_no_more() -> None:
+    block = {"layout": [{"label": "lab/block", "nodes": 4, "start": 1}]}
+    notes = {"kai.scheduler/topology": "halls", "kai.scheduler/topology-required-placement": "lab/block"}
+    with Lab.open(fleet({"count": 8, "gpus": 4, **block}, topologies=BLOCKS)) as lab:
+        lab.apply([queue("team", quota=32), roles("wide", 7, annotations=notes)])
+        lab.settle()
+        [step] = [one for one in ask(lab, "PyTorchJob", "wide").steps if "Worker.replicas" in one.do]
+    assert workers(step) == 3
+    assert "without other work" not in step.do

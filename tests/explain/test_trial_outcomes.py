@@ -47,6 +47,11 @@ def test_from_borrowing_to_gone_to_whole_again() -> None:
         assert "by reclaim for Deployment default/owner of queue b" in gone.cause.sentence
         evicted = gone.cause.facts["pods"][0].partition("/")[2]
         assert ask(lab, "Pod", evicted, tried=False).verdict is Verdict.GONE
+        # Also the short text says why it waits now, right after what happened to it, and the full one says it once.
+        [now] = [cause for cause in gone.more if cause.code is CauseCode.FAIR_SHARE_REACHED]
+        line = f"It waits now: {now.code}: {now.sentence}"
+        assert gone.lines()[gone.lines().index(f"Why: {gone.cause.code}: {gone.cause.sentence}") + 1] == line
+        assert sum(now.sentence in one for one in gone.lines(everything=True)) == 1
 
         lab.delete("Deployment", "owner")
         lab.settle()

@@ -31,13 +31,36 @@ def pods_per_node(session: Session, info: ShapeInfo, pool: np.ndarray) -> np.nda
     return counts
 
 
-def capacity_taken(session: Session, info: ShapeInfo, others: Iterable[ShapeInfo]) -> int:
-    """How many places for pods of the shape the pods of ``others`` take at least, wherever they are placed."""
-    total = 0
+def places_beside(session: Session, info: ShapeInfo, pool: np.ndarray, others: Iterable[ShapeInfo]) -> int:
+    """How many pods of the shape fit at most if the pods of ``others`` are placed too. ``pool``: in the form of
+    ``NodeTable.free``, 0 on nodes that do not count.
+
+    Two bounds: a node that takes one of the others loses at least as many places as the other one's amounts contain,
+    and no resource is given out twice, neither in whole places nor in sum.
+    """
+    counts = pods_per_node(session, info, pool)
     mine = allowed_nodes(session, info)
-    for other, number in Counter(others).items():
-        each = min((other.rows.get(row, 0) // amount for row, amount in info.needs), default=0)
-        # Pods that may go to other nodes may take nothing here.
-        if each and not (allowed_nodes(session, other) & ~mine).any():
-            total += number * each
-    return total
+    # Pods that may go to other nodes may take nothing here.
+    staying = [
+        (other, number)
+        for other, number in Counter(others).items()
+        if not (allowed_nodes(session, other) & ~mine).any()
+    ]
+    places = int(counts.sum())
+    for other, number in staying:
+        places -= number * min((other.rows.get(row, 0) // amount for row, amount in info.needs), default=0)
+    for row, amount in info.needs:
+        left = np.maximum(pool[row], 0)[mine]
+        taken = [(other.rows.get(row, 0), number) for other, number in staying]
+        whole = int((left // amount).sum()) - sum(number * (each // amount) for each, number in taken)
+        in_sum = (int(left.sum()) - sum(number * each for each, number in taken)) // amount
+        places = min(places, whole, in_sum)
+    return max(0, places)
+
+
+def shares_devices(session: Session, shapes: Iterable[ShapeInfo]) -> bool:
+    """True if a node to which one of the shapes may go has a shared device, or once had: sums don't show when it is
+    free again.
+    """
+    nodes = list(session.table.shared)
+    return bool(nodes) and any(bool(allowed_nodes(session, info)[nodes].any()) for info in set(shapes))

@@ -119,6 +119,7 @@ class RelaxedCycles:
         self._total = sum(map(len, self._records.values()))
         self._of = of
         self._known: dict[tuple[tuple[Relaxation, ...], ServedJobs, bool], RelaxedCycleOutcome] = {}
+        self._drafts: dict[tuple[ServedJobs, bool], list[tuple[Draft, RelaxedCycleOutcome]]] = {}
         self._after: dict[tuple[Relaxation, ...], RelaxedCycles] = {}
         self._about: dict[tuple[str, ...], RelaxedCycles] = {}
 
@@ -188,6 +189,15 @@ class RelaxedCycles:
 
     def _try(self, relaxations: tuple[Relaxation, ...], turns: ServedJobs, once: bool) -> RelaxedCycleOutcome:
         draft = self.draft(*relaxations)
+        # Many relaxations change nothing here, such as that of a delay where there is none.
+        for known in self._drafts.setdefault((turns, once), []):
+            if known[0].is_same(draft):
+                return known[1]
+        outcome = self._decide(draft, turns, once)
+        self._drafts[turns, once].append((draft, outcome))
+        return outcome
+
+    def _decide(self, draft: Draft, turns: ServedJobs, once: bool) -> RelaxedCycleOutcome:
         subject = frozenset(self.subject)
         only, until = subject if turns == "own" else None, subject if turns == "before" else None
 

@@ -77,7 +77,11 @@ class Draft:
 
     def set(self, kind: str, record: Any) -> None:
         """Add a record, or replace the one of the same identity."""
-        self._changed[kind][IDENTITY[kind](record)] = record
+        identity = IDENTITY[kind](record)
+        if record == self._before[kind].get(identity):
+            self._changed[kind].pop(identity, None)  # as it was
+        else:
+            self._changed[kind][identity] = record
 
     def remove(self, kind: str, identity: str) -> None:
         """Remove a record."""
@@ -108,6 +112,10 @@ class Draft:
     def size(self) -> int:
         """The number of changed records."""
         return sum(map(len, self._changed.values()))
+
+    def is_same(self, other: Draft) -> bool:
+        """Whether both make the same changes of the same input."""
+        return (self._changed, self.config, self.now) == (other._changed, other.config, other.now)
 
     def changes(self) -> Changes:
         """The changes, relative to the original records."""
@@ -345,17 +353,36 @@ class OthersGone(Relaxation):
 
     def change(self, draft: Draft) -> None:
         subject = set(draft.subject)
-        claimed: set[str] = set()
-        for task in draft.records("tasks"):
-            removed = self.placed if ON_NODE[task.status] else self.waiting
-            if removed and task.podgroup not in subject:
-                draft.remove("tasks", task.uid)
-            else:
-                claimed.update(task.shape.claims)
-        for claim in draft.records("claims"):
-            # No remaining pod holds these claims, so their devices are free.
-            if self.placed and claim.name not in claimed:
-                draft.remove("claims", claim.name)
+
+        def is_gone(task: Task) -> bool:
+            return task.podgroup not in subject and (self.placed if ON_NODE[task.status] else self.waiting)
+
+        _remove(draft, is_gone, claims=self.placed)
+
+
+@dataclass(frozen=True)
+class HoldingsGone(Relaxation):
+    """What these PodGroups (UIDs) hold is free: their pods with a place are gone, with the claims that only they name."""
+
+    podgroups: tuple[str, ...]
+
+    def change(self, draft: Draft) -> None:
+        holders = set(self.podgroups)
+        _remove(draft, lambda task: task.podgroup in holders and ON_NODE[task.status], claims=True)
+
+
+def _remove(draft: Draft, is_gone: Callable[[Task], bool], claims: bool) -> None:
+    """Remove tasks. ``claims``: also the claims that no remaining task names."""
+    claimed: set[str] = set()
+    for task in draft.records("tasks"):
+        if is_gone(task):
+            draft.remove("tasks", task.uid)
+        else:
+            claimed.update(task.shape.claims)
+    for claim in draft.records("claims"):
+        # No remaining pod holds these claims, so their devices are free.
+        if claims and claim.name not in claimed:
+            draft.remove("claims", claim.name)
 
 
 @dataclass(frozen=True)
@@ -460,6 +487,40 @@ class PriorityGiven(Relaxation):
 
     def change(self, draft: Draft) -> None:
         _each(draft, lambda podgroup: structs.replace(podgroup, priority=self.priority))
+
+
+@dataclass(frozen=True)
+class GangLowered(Relaxation):
+    """The largest pod set of each of the subject's PodGroups has at most this many pods, and needs no more to start."""
+
+    pods: int
+
+    def change(self, draft: Draft) -> None:
+        members: dict[tuple[str, str], list[str]] = {}
+        for task in draft.tasks():
+            members.setdefault((task.podgroup, task.subgroup), []).append(task.uid)
+        for podgroup in draft.podgroups():
+            sets = {name: uids for (uid, name), uids in members.items() if uid == podgroup.uid}
+            if not sets:
+                continue
+            name = max(sets, key=lambda one: (len(sets[one]), one))
+            for uid in sets[name][self.pods :]:
+                draft.remove("tasks", uid)
+            draft.set("podgroups", structs.replace(podgroup, root=_needing(podgroup.root, name, self.pods)))
+
+
+def _needing(group: SubGroup, name: str, most: int) -> SubGroup:
+    return structs.replace(
+        group,
+        groups=tuple(_needing(child, name, most) for child in group.groups),
+        podsets=tuple(
+            # Tasks without a subgroup belong to the only pod set.
+            structs.replace(podset, min_available=min(podset.min_available, most))
+            if not name or podset.name == name
+            else podset
+            for podset in group.podsets
+        ),
+    )
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ class SearchBounds:
                 return f"even with every possible victim gone there is room for {places} of its {len(same)} pods"
             # One more victim frees no more room than it takes again, so the bound for all victims holds for fewer.
             if self.all_stay:
-                places = max(0, places - node_capacity.capacity_taken(self.session, info, leaving))
+                places = node_capacity.places_beside(self.session, info, pool, leaving)
                 if places < len(same):
                     return f"with every possible victim moved there is room for {places} of its {len(same)} pods"
         return None

@@ -43,10 +43,22 @@ class Shortfall:
             i = table.index.get(task.node)
             if i is not None:
                 freed.setdefault(i, Counter())[task.info] += 1
-        staying = [task.info for task in victims] if self._all_stay else []
+        if any(self._fitting(info, freed) < number for info, number in wanted.items()):
+            return True
+        return self._all_stay and self._stay_in_the_way(wanted, freed, [task.info for task in victims])
+
+    def _stay_in_the_way(
+        self, wanted: Counter[ShapeInfo], freed: dict[int, Counter[ShapeInfo]], staying: list[ShapeInfo]
+    ) -> bool:
+        """True if the victims, which all have to be placed again, leave too little."""
+        pool = np.where(self._nodes, self._pool, 0)
+        for i, numbers in freed.items():
+            pool[:, i] = self._pool[:, i]
+            for leaving, number in numbers.items():
+                for row, amount in leaving.needs:
+                    pool[row, i] += number * amount
         return any(
-            self._fitting(info, freed) < number + node_capacity.capacity_taken(self._session, info, staying)
-            for info, number in wanted.items()
+            node_capacity.places_beside(self._session, info, pool, staying) < number for info, number in wanted.items()
         )
 
     def _fitting(self, info: ShapeInfo, freed: dict[int, Counter[ShapeInfo]]) -> int:
@@ -127,4 +139,4 @@ def _amounts_decide(session: Session, wanted: Iterable[ShapeInfo]) -> bool:
     """True if counting amounts is valid for these shapes. A shared device is freed only with its last task, which sums
     do not show.
     """
-    return not session.table.shared and all(info.needs and info.plain for info in wanted)
+    return all(info.needs and info.plain for info in wanted) and not node_capacity.shares_devices(session, wanted)

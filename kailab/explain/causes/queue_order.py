@@ -165,7 +165,11 @@ def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Cause]:
     before = without_own_delay(trials)
     if before and trials(*before).further:
         return
-    for changes in ((QueuesUnprotected(),), (OthersPreemptible(),), (QueuesUnprotected(), OthersPreemptible())):
+    both = (QueuesUnprotected(), OthersPreemptible())
+    # Asked first, because in most cases not even both help.
+    if not trials(*before, *both).further:
+        return
+    for changes in ((QueuesUnprotected(),), (OthersPreemptible(),), both):
         outcome = trials(*before, *changes)
         taken = evicted_podgroups(outcome)
         if not taken:
@@ -357,7 +361,8 @@ def _cause(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, first: Sequence
     if victims:
         text = (
             f"{workload_titles(group, victims)} would be evicted for it, but {line}: the scheduler ranks a queue by the first job of its "
-            "line, so what is evicted gets its place back before it has its turn."
+            f"line, so what is evicted would get its place back before this work has its turn. Without {_names(titles)} this work would get "
+            "the room."
         )
     else:
         text = f"there would be room for it on {some(sorted(outcome.nodes))}, but {line}, and the scheduler ranks the queue by that work."
@@ -371,6 +376,10 @@ def _cause(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, first: Sequence
             IN_FRONT: len(first),
         },
     )
+
+
+def _names(titles: Sequence[str]) -> str:
+    return titles[0].partition(" (")[0] if len(titles) == 1 else f"these {len(titles)}"
 
 
 def _is_before(group: WaitingPodGroup, podgroup: str) -> bool:

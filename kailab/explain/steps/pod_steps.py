@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.engine.relaxing.rules import GangLowered, OthersGone
 from kailab.explain.steps.proposals import (
     Disturbance,
     Edit,
@@ -361,17 +363,43 @@ def shrink_gang(context: QuestionContext) -> Iterator[ProposalFamily]:
         changes = replace_changes(work, _counted(path, now, number))
         if changes is not None:
             proposals.append(
-                Proposal(lambda after: _smaller(work, path, after.of(work)), changes, Disturbance.REPLACED)
+                Proposal(lambda after: _smaller(context, work, path, after.of(work)), changes, Disturbance.REPLACED)
             )
     yield ProposalFamily(tuple(proposals), grows=True)
 
 
-def _smaller(before: Object, path: tuple[str, ...], after: Object) -> str:
+def _smaller(context: QuestionContext, before: Object, path: tuple[str, ...], after: Object) -> str:
     left, now = _at(after, path), _at(before, path)
     what = (
         f"Make it a gang of {count(left, 'pod')}" if kind_key(before) == "Job" else f"Lower {'.'.join(path)} to {left}"
     )
-    return f"{what} (now {now}), with its minimum to match"
+    fits = _largest_that_fits(context, left, now)
+    # The step lets it run at once; a larger one would only let it wait as other work does.
+    more = f", the most that runs now; up to {fits} fit without other work" if fits > left else ""
+    return f"{what} (now {now}), with its minimum to match{more}"
+
+
+def _largest_that_fits(context: QuestionContext, runs: int, now: int) -> int:
+    """The largest count below ``now`` with which the gang could run without other work; ``runs`` can. The engine decides it by bisection, as
+    a smaller gang fits wherever a larger one does."""
+    pods = context.state.waiting
+    tasks = {context.pods[row.name]["metadata"]["uid"] for row in pods if row.name in context.pods}
+    sets: Counter[tuple[str, str]] = Counter(
+        (task.podgroup, task.subgroup) for task in context.state.moment.snapshot.tasks if task.uid in tasks
+    )
+    # The count has to be that of one pod set, the largest.
+    groups = {group for group, _ in sets}
+    if len(groups) != 1 or max(sets.values()) != now:
+        return runs
+    trials = context.state.trials.about(*groups)
+    low, high = runs, now - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if trials(OthersGone(), GangLowered(middle)).whole:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _at(obj: Object, path: tuple[str, ...]) -> Any:
