@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ import click
 from kailab.cli import completion, labfile, options, terminal
 from kailab.cli.options import TextOrJson
 from kailab.cli.selection import complete_name
+from kailab.cli.signals import interrupts
 
 if TYPE_CHECKING:
     from kailab.lab import Answer, Lab
@@ -37,7 +40,13 @@ if TYPE_CHECKING:
 @click.option(
     "--no-steps",
     is_flag=True,
-    help="Only say why; do not try what would let it run, which takes minutes in a large lab.",
+    help="Only say why; do not try what would let it run.",
+)
+@click.option(
+    "--timeout",
+    default="20s",
+    metavar="DURATION",
+    help="Try no further step once this much time has passed since the cause was printed; 0 or none: no limit.",
 )
 @click.option(
     "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Explain a test from its evidence."
@@ -50,6 +59,7 @@ def explain(
     nodes: bool,
     all_of_it: bool,
     no_steps: bool,
+    timeout: str,
     past: str,
     output: TextOrJson,
     state: Path,
@@ -57,36 +67,144 @@ def explain(
     """Explain why a pod, a podgroup or a workload (job NAME, deployment NAME ...) is pending and what would let it run; on whose quota
     running work runs; for which work pods were evicted; what a queue holds, borrows and lends.
 
-    Every proposed step is tried on a copy of the lab; the lab does not change. With --evidence the answer reports recorded decisions and
-    their reasons; nothing is tried."""
+    Every proposed step is tried on a copy of the lab, unless it says that it was not; the lab does not change. The cause is printed first, then each step that works.
+    Ctrl-C ends the trials and keeps the steps found so far. With --evidence the answer reports recorded decisions and their reasons;
+    nothing is tried."""
+    limit = _parse_timeout(timeout)
     if no_steps and (nodes or past):
         raise click.UsageError(
             f"--no-steps can't be used with {'--nodes' if nodes else '--evidence'}, which tries no steps"
         )
+    if _is_given("timeout"):
+        for option, given in (("--no-steps", no_steps), ("--nodes", nodes), ("--evidence", past)):
+            if given:
+                raise click.UsageError(f"--timeout can't be used with {option}, which tries no steps")
     if nodes:
         if past:
             raise click.UsageError("--nodes shows the present nodes of a lab; it can't be used with --evidence")
         _print_nodes(what, namespace, all_of_it, output, state)
         return
-    answers = (
-        _explain_evidence(what, namespace, past)
-        if past
-        else _explain_lab(what, namespace, all_of_it, not no_steps, state)
-    )
-    if output is TextOrJson.json:
-        _print_data([answer.data() for answer in answers])
-    else:
-        terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in answers))
+    if past:
+        answers = _explain_evidence(what, namespace, past)
+        if output is TextOrJson.json:
+            _print_data([answer.data() for answer in answers])
+        else:
+            terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in answers))
+        return
+    _explain_lab(what, namespace, all_of_it, limit if not no_steps else None, output, state)
 
 
-def _explain_lab(what: tuple[str, ...], namespace: str, everything: bool, tried: bool, state: Path) -> list[Answer]:
-    with labfile.read_lab(state) as lab:
+def _parse_timeout(text: str) -> float:
+    """Seconds; infinite if there is no limit. Raises InputError."""
+    from kailab.errors import InputError
+
+    if text.strip().lower() == "none":
+        return math.inf
+    try:
+        return options.parse_seconds("--timeout", text) or math.inf
+    except InputError as error:
+        raise InputError(f"{error}; 0 or none: no limit") from None
+
+
+def _is_given(option: str) -> bool:
+    """Whether an option was given on the command line."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def _explain_lab(
+    what: tuple[str, ...], namespace: str, everything: bool, limit: float | None, output: TextOrJson, state: Path
+) -> None:
+    """Print the answers, each as it grows. ``limit``: seconds for the steps of each; None: no steps."""
+    answers: list[Answer] = []
+    with labfile.read_lab(state) as lab, terminal.progress_line() as progress:
         if len(what) == 1:
             _check_no_bare_name(lab, what[0], namespace)
-        return [
-            lab.explain(kind, complete_name(lab, kind, name, namespace), namespace, everything=everything, tried=tried)
-            for kind, name in _parse_subjects(what, lab.cluster.kinds())
-        ]
+        subjects = list(_parse_subjects(what, lab.cluster.kinds()))
+        for kind, name in subjects:
+            subject = lab.kind(kind), complete_name(lab, kind, name, namespace), namespace
+            printer = None if output is TextOrJson.json else _GrowingText(everything, progress, first=not answers)
+            answer = _grown_answer(lab, subject, everything, limit, progress, printer)
+            answers.append(answer)
+            if _was_interrupted(answer):
+                break
+    if output is TextOrJson.json:
+        data = [answer.data() for answer in answers]
+        _print_data(data, several=len(subjects) > 1)
+    # What was found is kept, and the command ends as every interrupted one does.
+    if any(map(_was_interrupted, answers)):
+        raise KeyboardInterrupt
+
+
+def _was_interrupted(answer: Answer) -> bool:
+    return answer.incomplete is not None and answer.incomplete.reason == "interrupted"
+
+
+def _grown_answer(
+    lab: Lab,
+    subject: tuple[str, str, str],
+    everything: bool,
+    limit: float | None,
+    progress: terminal.ProgressLine,
+    printer: _GrowingText | None,
+) -> Answer:
+    from kailab.explain.questions import growing_answer
+    from kailab.explain.step_budget import StepBudget
+    from kailab.lab.answer import SHOWN_STEPS, IncompleteReason, IncompleteSteps
+
+    def report(tried: int, known: int, proposal: str) -> None:
+        progress.show(f"trying step {min(tried + 1, known)} of {known}: {proposal}")
+
+    budget = StepBudget(limit, interrupted=lambda: interrupts.came, on_progress=report)
+    kind, name, namespace = subject
+    answer: Answer | None = None
+    try:
+        for answer in growing_answer(
+            lab, kind, name, namespace, tried=limit is not None, everything=everything, budget=budget
+        ):
+            if printer is not None:
+                printer.add(answer)
+                # No later step comes before these, and no more are shown.
+                if not everything and len(answer.steps) >= SHOWN_STEPS:
+                    break
+    except (KeyboardInterrupt, Exception) as error:
+        # Python may turn the interrupt into another error, see ``Interrupts``.
+        if answer is None or not (isinstance(error, KeyboardInterrupt) or interrupts.came):
+            raise
+        incomplete = IncompleteSteps(IncompleteReason.INTERRUPTED, budget.tried, budget.known)
+        answer = replace(answer, incomplete=incomplete)
+    assert answer is not None
+    if printer is not None:
+        printer.close(answer)
+    return answer
+
+
+class _GrowingText:
+    """Prints the lines of an answer as soon as they are known. ``first``: no answer was printed before it."""
+
+    def __init__(self, everything: bool, progress: terminal.ProgressLine, *, first: bool) -> None:
+        self._everything = everything
+        self._progress = progress
+        self._printed = -1
+        self._first = first
+
+    def add(self, answer: Answer) -> None:
+        """Print what an answer has more than the one before it."""
+        steps = answer.step_lines(self._everything)
+        if self._printed < 0:
+            self._say([*(() if self._first else ("",)), *answer.cause_lines()])
+            self._printed = 0
+        self._say(steps[self._printed :])
+        self._printed = len(steps)
+
+    def close(self, answer: Answer) -> None:
+        """Print the lines after the steps."""
+        self._say(answer.closing_lines(self._everything))
+
+    def _say(self, lines: Sequence[str]) -> None:
+        if lines:
+            self._progress.clear()
+            terminal.say("\n".join(lines))
 
 
 def _explain_evidence(what: tuple[str, ...], namespace: str, past: str) -> list[Answer]:
@@ -137,8 +255,10 @@ def _print_nodes(what: tuple[str, ...], namespace: str, everything: bool, output
     terminal.say("\n\n".join(tables))
 
 
-def _print_data(data: list[dict[str, Any]]) -> None:
-    terminal.say(json.dumps(data[0] if len(data) == 1 else data, indent=2))
+def _print_data(data: list[dict[str, Any]], *, several: bool | None = None) -> None:
+    """``several``: as a list; None: as a list if there are several."""
+    whole = len(data) > 1 if several is None else several
+    terminal.say(json.dumps(data if whole else data[0], indent=2))
 
 
 def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:

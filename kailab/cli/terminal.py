@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -47,7 +48,7 @@ def _write(text: str, *, err: bool = False, end: bool = True) -> None:
 
 
 def say(text: str, *, end: bool = True) -> None:
-    """Write data to stdout. ``end``: add a line end."""
+    """Write data to stdout, and flush it. ``end``: add a line end."""
     _write(text, end=end)
 
 
@@ -122,6 +123,38 @@ def spinner(activity: str) -> Iterator[Callable[[str], None]]:
 
     with console(stderr=True).status(Text(activity)) as status:
         yield lambda text: status.update(Text(escaped(f"{activity}: {text}")))
+
+
+class ProgressLine:
+    """One line on stderr that is written over and over while a command works. Nothing is written if stderr is no terminal.
+
+    Text for stdout is printed between ``clear`` and the next ``show``, since both may be the same terminal."""
+
+    def __init__(self) -> None:
+        self._draws = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._drawn = False
+
+    def show(self, text: str) -> None:
+        if self._draws:
+            width = shutil.get_terminal_size().columns
+            # Escaped first, because escaping makes a text longer.
+            click.echo(f"\r\x1b[K{escaped(text)[: width - 1]}", err=True, nl=False)
+            self._drawn = True
+
+    def clear(self) -> None:
+        if self._drawn:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._drawn = False
+
+
+@contextmanager
+def progress_line() -> Iterator[ProgressLine]:
+    """A progress line that is cleared at the end."""
+    line = ProgressLine()
+    try:
+        yield line
+    finally:
+        line.clear()
 
 
 @contextmanager

@@ -2,10 +2,11 @@
 
 The path of a question:
 
-- ``questions.ask`` is the entry. ``subject`` has the subject and its pods at one moment; ``kailab.lab.answer`` has the
-  classes of an answer.
+- ``questions.growing_answer`` is the entry, and ``questions.ask`` gives its last answer. ``subject`` has the subject and its pods at one
+  moment; ``kailab.lab.answer`` has the classes of an answer.
 - ``pending_work`` answers for work that waits: ``cause_groups`` asks the finders (``causes``) for the causes of each waiting group,
-  ``verdict`` decides whether the work can run later, and ``step_search`` tries the step families (``steps``) on forks.
+  ``verdict`` decides whether the work can run later, and ``step_search`` tries the step families (``steps``) on forks, within the
+  ``step_budget``.
 - ``cause_kinds`` has one entry for each cause, and the finders in order.
 - ``evictions``, ``queues``, ``details``, ``serving_order`` and ``node_answers`` have the sentences about work that runs or was evicted, the
   arithmetic of queues, the scheduler's own words, the serving order and the table of ``explain --nodes``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,29 +10,33 @@ from kailab.explain.cause_groups import first_causes, waiting_groups
 from kailab.explain.cause_kinds import CAUSE_KINDS, Duration, least_last
 from kailab.explain.evictions import eviction_cause, running_causes
 from kailab.explain.node_answers import model_lines
-from kailab.explain.step_search import find_steps
+from kailab.explain.step_budget import StepBudget
+from kailab.explain.step_search import search_steps
 from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.explain.verdict import SettledState, run_without_others, settle_on_fork, verdict_of
 from kailab.lab.answer import Cause, CauseCode, CauseGroup, Step, Verdict
 
 
-class PendingAnswer(NamedTuple):
+class PendingCauses(NamedTuple):
     """``lines``: beyond the causes."""
 
     verdict: Verdict | None
     causes: tuple[Cause, ...]
     groups: list[CauseGroup]
-    steps: tuple[Step, ...]
     lines: tuple[str, ...]
 
 
-def explain_pending(state: PodsAtMoment, *, tried: bool, everything: bool) -> PendingAnswer:
-    """See ``questions.ask``."""
+def pending_causes(state: PodsAtMoment) -> PendingCauses:
+    """The answer without steps. See ``questions.ask``."""
     groups = waiting_groups(state)
     verdict, causes = _verdict_and_causes(state, groups)
-    steps = find_steps(state, causes, verdict is Verdict.NEVER, everything) if tried else ()
     lines = tuple(model_lines(state)) if causes and state.waiting else ()
-    return PendingAnswer(verdict, causes, groups, steps, lines)
+    return PendingCauses(verdict, causes, groups, lines)
+
+
+def pending_steps(state: PodsAtMoment, found: PendingCauses, *, everything: bool, budget: StepBudget) -> Iterator[Step]:
+    """The steps for these causes, one by one as they are found. See ``step_search.search_steps``."""
+    return search_steps(state, found.causes, found.verdict is Verdict.NEVER, everything, budget)
 
 
 def _verdict_and_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tuple[Verdict | None, tuple[Cause, ...]]:

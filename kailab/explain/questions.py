@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kailab.explain.details import detail_lines, facts, headline, note_lines, scheduler_reason
 from kailab.explain.evictions import failure_cause, running_causes, running_lines
 from kailab.explain.queues import explain_queue
+from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import PodsAtMoment, SubjectRef
-from kailab.lab.answer import Answer, Cause, CauseGroup, Step, Verdict
+from kailab.lab.answer import Answer, Cause, CauseGroup, Verdict
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -25,41 +27,74 @@ def ask(
     tried: bool = True,
     everything: bool = False,
     picture: Picture | None = None,
+    budget: StepBudget | float | None = None,
+    on_answer: Callable[[Answer], None] = lambda answer: None,
 ) -> Answer:
-    """Why a pod, a PodGroup, a workload or a queue is as it is.
+    """The whole answer: the last one of ``growing_answer``, which describes the arguments and errors. ``on_answer``: called with each."""
+    for answer in growing_answer(
+        lab, kind, name, namespace, tried=tried, everything=everything, picture=picture, budget=budget
+    ):
+        on_answer(answer)
+    return answer
+
+
+def growing_answer(
+    lab: Lab,
+    kind: str,
+    name: str,
+    namespace: str = "default",
+    *,
+    tried: bool = True,
+    everything: bool = False,
+    picture: Picture | None = None,
+    budget: StepBudget | float | None = None,
+) -> Iterator[Answer]:
+    """Why a pod, a PodGroup, a workload or a queue is as it is: first the answer with its cause and without steps, then again each time
+    with one more step, at last the whole.
+
+    An answer begins with all steps of the one before it, so a reader may print what is new. The first comes before any step is tried. The
+    last says what was not tried (``Answer.incomplete``).
 
     ``kind``: a kind key. ``tried``: with steps, each tried on a fork of the lab. ``everything``: with more than one step in a large lab
-    too. ``picture``: of the lab, where the caller has one. Raises NotFound, and InputError for a kind that can't be explained.
+    too. ``picture``: of the lab, where the caller has one. ``budget``: of the search for steps, or its seconds; None: only the number of
+    trials is bounded. Raises NotFound, and InputError for a kind that can't be explained.
     """
     state = SubjectRef.of(lab, kind, name, namespace).state(lab, picture)
-    verdict: Verdict | None
-    causes: tuple[Cause, ...]
-    groups: Sequence[CauseGroup] = ()
-    steps: tuple[Step, ...] = ()
-    lines: Sequence[str] = ()
     if not state.picture.scheduler.knows_queues:
         # Under such a scheduler the answer is what the cluster itself reports, and nothing is tried.
-        verdict = Verdict.RUNNING if state.runs or (state.running and not state.waiting) else None
-        causes = ()
+        yield _compose(state, Verdict.RUNNING if state.runs or (state.running and not state.waiting) else None)
     elif state.failure and not state.pods:
-        verdict, causes = Verdict.FAILED, (failure_cause(state),)
+        yield _compose(state, Verdict.FAILED, (failure_cause(state),))
     elif state.runs or state.ended:
-        verdict, causes = Verdict.RUNNING, running_causes(state)
+        yield _compose(state, Verdict.RUNNING, running_causes(state))
     else:
-        # Imported here because finders, step families and forks add a quarter to the start-up of an answer about work that runs.
-        from kailab.explain.pending_work import explain_pending
+        if not isinstance(budget, StepBudget):
+            budget = StepBudget(budget)
+        yield from _pending_answers(state, tried, everything, budget)
 
-        verdict, causes, groups, steps, lines = explain_pending(state, tried=tried, everything=everything)
-    return _compose(state, verdict, causes, groups, steps, lines)
+
+def _pending_answers(state: PodsAtMoment, tried: bool, everything: bool, budget: StepBudget) -> Iterator[Answer]:
+    # Imported here because finders, step families and forks add a quarter to the start-up of an answer about work that runs.
+    from kailab.explain.pending_work import pending_causes, pending_steps
+
+    found = pending_causes(state)
+    answer = _compose(state, found.verdict, found.causes, found.groups, found.lines)
+    yield answer
+    if not tried:
+        return
+    for step in pending_steps(state, found, everything=everything, budget=budget):
+        answer = replace(answer, steps=(*answer.steps, step))
+        yield answer
+    if budget.incomplete is not None:
+        yield replace(answer, incomplete=budget.incomplete)
 
 
 def _compose(
     state: PodsAtMoment,
     verdict: Verdict | None,
-    causes: Sequence[Cause],
-    groups: Sequence[CauseGroup],
-    steps: tuple[Step, ...],
-    lines: Sequence[str],
+    causes: Sequence[Cause] = (),
+    groups: Sequence[CauseGroup] = (),
+    lines: Sequence[str] = (),
 ) -> Answer:
     subject = state.subject
     first, notes, details, data = headline(state), [*note_lines(state), *lines], [*detail_lines(state)], facts(state)
@@ -78,7 +113,6 @@ def _compose(
         verdict=verdict,
         cause=causes[0] if causes else None,
         more=tuple(causes[1:]),
-        steps=steps,
         groups=tuple(group for group in groups if group.pods),
         running=len(state.running),
         wanted=state.wanted,

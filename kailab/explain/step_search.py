@@ -7,6 +7,7 @@ records, and one cycle shows whether they may serve the subject. That is necessa
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from kailab.engine.relaxing.rules import Draft, Relaxation
 from kailab.errors import KailabError
 from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS
+from kailab.explain.step_budget import StepBudget, StepsStopped
+from kailab.explain.steps import work_steps
 from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, combined
 from kailab.explain.steps.question_context import QuestionContext, object_key
 from kailab.explain.subject import PodsAtMoment
@@ -124,15 +127,20 @@ def _may_serve(context: QuestionContext, proposal: Proposal) -> bool:
 
 def _could_run(context: QuestionContext, proposal: Proposal) -> bool:
     """Whether all of the subject could run without other work after the proposal, which may remove only one of two causes."""
-    return not context.never or could_run(context.state, *_relaxations(context, proposal))
+    if not context.never:
+        return True
+    context.budget.check()
+    return could_run(context.state, *_relaxations(context, proposal))
 
 
 def _serves(context: QuestionContext, proposal: Proposal, before: bool) -> bool:
     """Whether the subject gets any placement. ``before``: with the turns of all work served before it."""
+    context.budget.check()
     return _trials(context).further(*_relaxations(context, proposal), before=before)
 
 
 def _outcome(context: QuestionContext, proposal: Proposal, before: bool) -> RelaxedCycleOutcome:
+    context.budget.check()
     return _trials(context)(*_relaxations(context, proposal), before=before)
 
 
@@ -224,12 +232,6 @@ _FORMS: dict[str, Callable[[QuestionContext, Draft, Any], None]] = {
 }
 
 
-MOST_TRIALS = 60
-"""Trials for one answer in a small lab."""
-LEAST_TRIALS = 2
-"""The same in a large one."""
-AFFORDABLE_PODS = 12_000
-"""The product of trials and pods is kept below this."""
 FILTERED_FROM = 500
 """In a lab of this many pods the engine filters proposals."""
 
@@ -239,30 +241,30 @@ SLOW_FROM = 2_000
 
 
 class WorkingProposal(NamedTuple):
-    """A proposal that let the subject run on a fork."""
+    """A proposal that let the subject run on a fork. ``outcome``: None for the correction of a mistyped name that was not tried, or with
+    which the subject still waits; ``unchecked`` then says so."""
 
     proposal: Proposal
-    outcome: StepOutcome
+    outcome: StepOutcome | None
+    unchecked: str = ""
 
     @property
     def step(self) -> Step:
+        if self.outcome is None:
+            return Step(self.proposal.text, self.proposal.changes, unchecked=self.unchecked)
         return Step(self.proposal.text, self.proposal.changes, True, self.outcome)
 
 
 class StepTrials:
-    """The trials of one answer: a bounded number, fewer in a large lab. ``context``: of the lab without changes."""
+    """The trials of one answer, within the budget of its context. ``context``: of the lab without changes."""
 
-    def __init__(self, context: QuestionContext) -> None:
-        pods = max(1, len(context.picture.pods))
+    def __init__(self, context: QuestionContext, everything: bool = False) -> None:
+        pods = len(context.picture.pods)
         self.filtered, self.slow = pods >= FILTERED_FROM, pods >= SLOW_FROM
-        self.left = max(LEAST_TRIALS, min(MOST_TRIALS, AFFORDABLE_PODS // pods))
+        self.budget = context.budget
+        self.budget.begin(pods, everything)
         self._running = len(context.state.running)
         self._evictions = len(context.picture.log.evictions)
-
-    def spend(self) -> bool:
-        """Count one trial. Returns whether it is allowed."""
-        self.left -= 1
-        return self.left >= 0
 
     def first(self, context: QuestionContext, family: ProposalFamily) -> WorkingProposal | None:
         """The smallest proposal of a family that lets the subject run."""
@@ -270,13 +272,14 @@ class StepTrials:
         if family.grows and len(family.proposals) > 1 and not filtered:
             return self._by_halving(context, family.proposals)
         for one in promising_proposals(context, family) if filtered else family.proposals:
-            if (tried := self.of(context, one)) is not None or self.left <= 0:
+            if (tried := self.of(context, one)) is not None or self.budget.used_up:
                 return tried
         return None
 
     def of(self, context: QuestionContext, proposal: Proposal) -> WorkingProposal | None:
         """Try one proposal on a fork. None if the lab refuses it, the subject does not run, or no trial is left."""
-        if not self.spend():
+        if not self.budget.spend():
+            self.budget.skip()
             return None
         with closing(context.lab.fork()) as copy:
             try:
@@ -289,14 +292,20 @@ class StepTrials:
     def carry_out(self, copy: Lab, proposal: Proposal) -> None:
         """Carry out its changes. Raises KailabError if the lab refuses one."""
         # Settling a large lab is slow, so it settles once for all changes.
-        carry_out(copy, read_changes([dict(change) for change in proposal.changes]), together=self.filtered)
+        changes = read_changes([dict(change) for change in proposal.changes])
+        carry_out(copy, changes, together=self.filtered, between=self.budget.check)
 
     def _by_halving(self, context: QuestionContext, proposals: Sequence[Proposal]) -> WorkingProposal | None:
         best = self.of(context, proposals[-1])
         low, high = 0, len(proposals) - 1
         while best is not None and low < high:
             middle = (low + high) // 2
-            if (tried := self.of(context, proposals[middle])) is not None:
+            try:
+                tried = self.of(context, proposals[middle])
+            except (StepsStopped, KeyboardInterrupt) as error:
+                self.budget.stop(error)
+                break  # the larger amount works
+            if tried is not None:
                 high, best = middle, tried
             else:
                 low = middle + 1
@@ -355,18 +364,111 @@ MOST_FIRST_HALVES = 4
 def find_steps(
     state: PodsAtMoment, causes: Sequence[Cause], never: bool = False, everything: bool = False
 ) -> tuple[Step, ...]:
-    """Steps that let the subject run, each tried on a fork.
+    """All steps that ``search_steps`` finds."""
+    return tuple(search_steps(state, causes, never, everything, StepBudget()))
 
-    Steps that change other work come last, then those that fail workloads, then those that evict; then disturbance decides. ``causes``: the first
-    cause first. ``never``: the subject would not run without other work, so changes of other work need no trial. ``everything``: also in a
-    large lab more than the first step that works, and pairs of changes. Empty if no known change helps.
+
+def search_steps(
+    state: PodsAtMoment, causes: Sequence[Cause], never: bool, everything: bool, budget: StepBudget
+) -> Iterator[Step]:
+    """Steps that let the subject run, each tried on a fork, one by one.
+
+    Steps that change other work come last, then those that fail workloads, then those that evict; then disturbance decides. A step is held
+    back until no proposal that is left could come before it. ``causes``: the first cause first. ``never``: the subject would not run
+    without other work, so changes of other work need no trial. ``everything``: also in a large lab more than the first step that works,
+    and pairs of changes. ``budget``: where it ends the search, it says so, and what was found by then is still given. No step if no known
+    change helps.
     """
-    context = QuestionContext(state, causes, never)
-    trials = StepTrials(context)
-    found = list(islice(_working(context, trials), _enough(trials, everything)))
-    if not found and causes and (everything or not trials.slow):
-        found = list(islice(_pairs(context, trials), 1))
-    return tuple(one.step for one in sorted(found, key=_order))
+    context = QuestionContext(state, causes, never, budget)
+    trials = StepTrials(context, everything)
+    agenda = _Agenda()
+    number, enough = 0, _enough(trials, everything)
+    held: list[WorkingProposal] = []
+    corrections: list[WorkingProposal] = []  # that do not let it run, so that a pair of changes may be needed
+    try:
+        for found in _working(context, trials, agenda):
+            if found is not None and found.outcome is None:
+                enough -= 1
+                if not trials.filtered:
+                    corrections.append(found)
+                    continue
+                yield found.step
+                if not everything:
+                    yield from (one.step for one in agenda.corrections())
+                    return
+            elif found is not None:
+                held.append(found)
+                number += 1
+            if number >= enough:
+                break
+            ready = _ready(held, agenda)
+            yield from (one.step for one in (*(corrections if ready else ()), *ready))
+            if ready:
+                corrections.clear()
+        if not number and causes and (everything or not trials.slow):
+            held += islice(_pairs(context, trials), 1)
+    except (StepsStopped, KeyboardInterrupt) as error:
+        budget.stop(error)
+    # A pair of changes contains the correction.
+    if number or not held:
+        yield from (one.step for one in corrections)
+    yield from (one.step for one in sorted(held, key=_order))
+
+
+class _Agenda:
+    """The proposal families of the cause whose steps are looked for, in order. Those of one step function are made together, all before the
+    first is tried, so that the number of proposals and the least disturbance that is left are known."""
+
+    def __init__(self) -> None:
+        self.left: list[tuple[int, ProposalFamily | None]] = []
+
+    def begin(self, context: QuestionContext, cause: Cause) -> Iterator[tuple[int, ProposalFamily]]:
+        """Yield each family with the place of its step function. The family is off the list when the next one is asked for."""
+        functions = CAUSE_KINDS[cause.code].steps
+        self.left = []
+        for place, propose in enumerate(functions):
+            # To look ahead in time takes a fork, so it is done when its turn comes.
+            made: Iterable[ProposalFamily | None] = (None,) if propose is work_steps.wait else propose(context)
+            self.left += [(place, family) for family in made if family is None or family.proposals]
+        context.budget.known += len(self.left)
+        while self.left:
+            place, family = self.left[0]
+            if family is not None:
+                yield place, family
+            else:
+                context.budget.report("Wait")
+                found = tuple(functions[place](context))
+                context.budget.known += len(found) - 1
+                yield from ((place, one) for one in found)
+            self.left.pop(0)
+
+    def corrections(self) -> Iterator[WorkingProposal]:
+        """The corrections that are left after the present family, as they are proposed without a trial."""
+        for _, family in self.left[1:]:
+            if family is not None and family.corrects:
+                yield _untried(family)
+
+    def least_disturbance(self) -> Disturbance | None:
+        """The least disturbance of the proposals that are left after the present family; None if there are none."""
+        kinds = (
+            Disturbance.WAITING if family is None else min(one.disturbance for one in family.proposals)
+            for _, family in self.left[1:]
+        )
+        return min(kinds, default=None)
+
+
+def _untried(family: ProposalFamily) -> WorkingProposal:
+    return WorkingProposal(family.proposals[0], None, f"not tried: {family.corrects}")
+
+
+def _ready(held: list[WorkingProposal], agenda: _Agenda) -> list[WorkingProposal]:
+    """Take from ``held`` the steps that no later one comes before, in their order."""
+    held.sort(key=_order)
+    least = agenda.least_disturbance()
+    first = None if least is None else (least is Disturbance.OTHERS, False, False, least)
+    ready = [one for one in held if first is None or _order(one) <= first]
+    del held[: len(ready)]
+    return ready
 
 
 def _enough(trials: StepTrials, everything: bool) -> int:
@@ -377,25 +479,42 @@ def _enough(trials: StepTrials, everything: bool) -> int:
 
 def _order(tried: WorkingProposal) -> tuple[bool, bool, bool, Disturbance]:
     """The sort key of steps. Evictions after waiting do not count, as they would happen anyway."""
-    disturbance = tried.proposal.disturbance
-    evicts = bool(tried.outcome.evicted or tried.outcome.moved) and disturbance is not Disturbance.WAITING
-    return disturbance is Disturbance.OTHERS, bool(tried.outcome.failed), evicts, disturbance
+    disturbance, outcome = tried.proposal.disturbance, tried.outcome
+    evicts = outcome is not None and bool(outcome.evicted or outcome.moved) and disturbance is not Disturbance.WAITING
+    return disturbance is Disturbance.OTHERS, outcome is not None and bool(outcome.failed), evicts, disturbance
 
 
-def _working(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProposal]:
-    """Proposals that work: those of the first cause, or, if there are none, those of the other causes."""
-    has_step = False
+def _working(context: QuestionContext, trials: StepTrials, agenda: _Agenda) -> Iterator[WorkingProposal | None]:
+    """Proposals that work: those of the first cause, or, if there are none, those of the other causes. None after each other family."""
+    has_step, budget = False, trials.budget
     for cause in context.causes:
-        for propose in () if has_step else CAUSE_KINDS[cause.code].steps:
-            number = 0
-            for family in propose(context):
-                if not family.proposals or (family.last and number) or trials.left <= 0:
-                    continue
-                if (tried := trials.first(context, family)) is not None:
-                    has_step, number = True, number + 1
-                    yield tried
-                    if number >= STEPS_OF_A_FAMILY:
-                        break
+        if has_step:
+            return
+        numbers: Counter[int] = Counter()
+        for place, family in agenda.begin(context, cause):
+            if family.corrects and trials.filtered:
+                # What it corrects needs no trial, which takes long in a large lab.
+                budget.known -= 1
+                yield _untried(family)
+                continue
+            if (family.last and numbers[place]) or numbers[place] >= STEPS_OF_A_FAMILY:
+                budget.known -= 1
+                continue
+            if budget.used_up:
+                budget.skip()
+                return
+            budget.report(family.proposals[0].do)
+            found = trials.first(context, family)
+            if budget.stopped is None:
+                budget.tried += 1
+            if found is not None:
+                has_step = True
+                numbers[place] += 1
+            elif family.corrects and budget.stopped is None:
+                found = WorkingProposal(
+                    family.proposals[0], None, f"{family.corrects}; tried on a copy: it still waits"
+                )
+            yield found
 
 
 def _families(context: QuestionContext, cause: Cause) -> Iterable[ProposalFamily]:
@@ -407,7 +526,8 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
     first_cause = context.causes[0]
     for family in islice(_families(context, first_cause), MOST_FIRST_HALVES):
         one = family.proposals[-1 if family.grows else 0]
-        if not trials.spend():
+        if not trials.budget.spend():
+            trials.budget.skip()
             return
         with closing(context.lab.fork()) as copy:
             try:
@@ -418,8 +538,10 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
                 continue
             if not causes or _is_same_cause(causes[0], first_cause):
                 continue
-            for second in _working(QuestionContext(state, causes), trials):
-                yield _smallest_pair(context, trials, family, one, second)
+            after = QuestionContext(state, causes, budget=context.budget)
+            for second in _working(after, trials, _Agenda()):
+                if second is not None and second.outcome is not None:
+                    yield _smallest_pair(context, trials, family, one, second)
 
 
 def _smallest_pair(
@@ -428,7 +550,12 @@ def _smallest_pair(
     """The pair with the smallest first change that is enough."""
     firsts = family.proposals if family.grows else (one,)
     pairs = ProposalFamily.of((combined(first, second.proposal, one) for first in firsts), grows=True)
-    return trials.first(context, pairs) or WorkingProposal(combined(one, second.proposal, one), second.outcome)
+    try:
+        smallest = trials.first(context, pairs)
+    except (StepsStopped, KeyboardInterrupt) as error:
+        trials.budget.stop(error)
+        smallest = None
+    return smallest or WorkingProposal(combined(one, second.proposal, one), second.outcome)
 
 
 def _is_same_cause(one: Cause, other: Cause) -> bool:

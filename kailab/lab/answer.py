@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from kailab.lab.wording import count, some
+from kailab.lab.wording import count, elapsed, some
 from kailab.model import markup
 
 
@@ -138,18 +138,22 @@ class StepOutcome:
 @dataclass(frozen=True)
 class Step:
     """A change that lets the subject run. ``do``: what to do, in words. ``changes``: in order, in the forms of ``kailab.lab.change``.
-    ``checked``: the subject ran once they were carried out on a fork, with this ``outcome``."""
+    ``checked``: the subject ran once they were carried out on a fork, with this ``outcome``. ``unchecked``: of a step that is not checked,
+    why it is proposed all the same."""
 
     do: str
     changes: tuple[Mapping[str, Any], ...] = ()
     checked: bool = False
     outcome: StepOutcome | None = None
+    unchecked: str = "not tried"
 
     def data(self) -> dict[str, Any]:
         """For programs, redacted as evidence is; ``changes`` is complete."""
         from kailab.lab.redacted_changes import redacted_data
 
         data: dict[str, Any] = {"do": self.do, **redacted_data(self.changes), "checked": self.checked}
+        if not self.checked:
+            data["unchecked"] = self.unchecked
         if self.outcome is not None:
             outcome = self.outcome
             data["outcome"] = {
@@ -165,7 +169,47 @@ class Step:
         """What to do, with the result of its trial."""
         if self.outcome is not None and self.checked:
             return f"{self.do} ({self.outcome.describe()})"
-        return self.do if self.checked else f"{self.do} (not tried)"
+        return self.do if self.checked else f"{self.do} ({self.unchecked})"
+
+
+class IncompleteReason(StrEnum):
+    """Why not all proposals were tried. ``trials``: the number of trials for one answer is used up."""
+
+    TIMEOUT = "timeout"
+    INTERRUPTED = "interrupted"
+    TRIALS = "trials"
+
+
+@dataclass(frozen=True)
+class IncompleteSteps:
+    """What an answer leaves untried. ``tried`` and ``proposals``: the number of proposals that were tried, and of those known by then;
+    a proposal may have several amounts. ``timeout``: in seconds; None: no limit. ``everything``: the answer was asked to try more."""
+
+    reason: IncompleteReason
+    tried: int = 0
+    proposals: int = 0
+    timeout: float | None = None
+    everything: bool = False
+
+    def data(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"reason": str(self.reason), "tried": self.tried, "proposals": self.proposals}
+        return {**data, "timeout": self.timeout} if self.reason is IncompleteReason.TIMEOUT else data
+
+    @property
+    def sentence(self) -> str:
+        """In words."""
+        if self.proposals and self.tried >= self.proposals:
+            what = f"{'The 1 proposal was' if self.proposals == 1 else f'All {self.proposals} proposals were'} tried, not all combinations"
+        else:
+            what = f"{self.tried} of {count(self.proposals, 'proposal')} {'was' if self.tried == 1 else 'were'} tried"
+        match self.reason:
+            case IncompleteReason.TIMEOUT:
+                longer = elapsed(max(60.0, 3 * (self.timeout or 0)))
+                return f"{what} within {elapsed(self.timeout or 0)}; --timeout {longer} tries more."
+            case IncompleteReason.INTERRUPTED:
+                return f"{what} before the interrupt."
+            case IncompleteReason.TRIALS:
+                return f"{what}, the most in a lab of this size{'' if self.everything else '; --all tries more'}."
 
 
 @dataclass(frozen=True)
@@ -183,7 +227,7 @@ class CauseGroup:
 class Answer:
     """Why a subject is as it is.
 
-    ``verdict``: None if nobody in the lab can decide it. ``cause``: the first; None if nothing keeps the subject from running. ``more``:
+    ``incomplete``: what was not tried; None if the search for steps came to its end, or none was needed. ``verdict``: None if nobody in the lab can decide it. ``cause``: the first; None if nothing keeps the subject from running. ``more``:
     the other causes. ``groups``: its waiting pods, by cause. ``running`` and ``wanted``: numbers of pods. ``head``: its state in one line.
     ``said``: the scheduler's reason. ``told``: further lines, such as evictions and who could reclaim its quota. ``details``: lines of the
     full text only. ``facts``: further data for programs.
@@ -204,10 +248,28 @@ class Answer:
     told: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    incomplete: IncompleteSteps | None = None
 
     def lines(self, everything: bool = False) -> list[str]:
         """For people. ``everything``: all causes, steps and details, not only the first."""
-        return list(_lines(self, everything))
+        return [*self.cause_lines(), *self.step_lines(everything), *self.closing_lines(everything)]
+
+    def cause_lines(self) -> list[str]:
+        """The lines before the steps: all that is known before one is tried."""
+        return list(_cause_lines(self))
+
+    def step_lines(self, everything: bool = False) -> list[str]:
+        """A line for each step. ``everything``: not only the first steps."""
+        lines, lead = [], "To let it run"
+        for step in self.steps if everything else self.steps[:SHOWN_STEPS]:
+            # A step that is not checked corrects a name; the work may wait with the right one.
+            lines.append(f"{lead if step.checked else 'To correct the name'}: {step.describe()}")
+            lead = "Or" if step.checked else lead
+        return lines
+
+    def closing_lines(self, everything: bool = False) -> list[str]:
+        """The lines after the steps: what was not tried, and the details."""
+        return list(_closing_lines(self, everything))
 
     def data(self) -> dict[str, Any]:
         """For programs."""
@@ -219,6 +281,7 @@ class Answer:
             "verdict": None if self.verdict is None else str(self.verdict),
             "cause": self.cause.data() if self.cause else None,
             "steps": [step.data() for step in self.steps],
+            "steps_incomplete": None if self.incomplete is None else self.incomplete.data(),
             "more": [cause.data() for cause in self.more],
             "running": self.running,
             "wanted": self.wanted,
@@ -246,7 +309,7 @@ _VERDICTS: Mapping[Verdict, str] = {
 }
 
 
-def _lines(answer: Answer, everything: bool) -> Iterator[str]:
+def _cause_lines(answer: Answer) -> Iterator[str]:
     yield answer.head
     if answer.verdict is not None and answer.verdict is not Verdict.RUNNING:
         yield _VERDICTS[answer.verdict]
@@ -261,9 +324,11 @@ def _lines(answer: Answer, everything: bool) -> Iterator[str]:
     if len(answer.groups) > 1:
         yield from map(_group_line, answer.groups)
     yield from answer.told
-    steps = answer.steps if everything else answer.steps[:SHOWN_STEPS]
-    for place, step in enumerate(steps):
-        yield f"{'To let it run' if place == 0 else 'Or'}: {step.describe()}"
+
+
+def _closing_lines(answer: Answer, everything: bool) -> Iterator[str]:
+    if answer.incomplete is not None:
+        yield answer.incomplete.sentence
     if everything:
         for cause in answer.more[len(_present_causes(answer)) :]:
             yield f"Also: {cause.code}: {cause.sentence}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -121,13 +121,25 @@ def read_changes(data: Any, where: Where | None = None) -> tuple[Change, ...]:
     return tuple(_read(entry, _inside(where, f"[{index}]")) for index, entry in enumerate(data))
 
 
-def carry_out(lab: OpenLab, changes: Iterable[Change], *, together: bool = False) -> None:
+def carry_out(
+    lab: OpenLab,
+    changes: Iterable[Change],
+    *,
+    together: bool = False,
+    between: Callable[[], None] | None = None,
+) -> None:
     """Carry changes out in order; the lab settles after each. ``together``: it settles only after the last of several changes of one form in
-    a row, as with one command and several names. Raises InputError for what the lab refuses, and NotSettled."""
+    a row, as with one command and several names. ``between``: called between the cycles in which the lab settles, and between the moments
+    of time that passes. Raises InputError for what the lab refuses, and NotSettled."""
     for _, some in groupby(changes, key=type if together else id):
         for change in some:
-            change.do(lab)
-        lab.settle()
+            if between is not None and isinstance(change, Advance):
+                lab.settle_if_changed(between)
+                for _ in lab.moments(change.seconds):
+                    between()
+            else:
+                change.do(lab)
+        lab.settle(between)
 
 
 def _read(data: Any, where: Where) -> Change:

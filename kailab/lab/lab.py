@@ -409,10 +409,10 @@ class Lab:
             self._settling.settle(between)
         self._activity.report_settled()
 
-    def settle_if_changed(self) -> None:
-        """Settle if anything was done to the lab since it last did."""
+    def settle_if_changed(self, between: Callable[[], None] | None = None) -> None:
+        """Settle if anything was done to the lab since it last did. ``between``: see ``settle``."""
         if self._activity.unsettled:
-            self.settle()
+            self.settle(between)
 
     def catch_up(self) -> bool:
         """Let the controllers of a lab that was just resumed read it now, not at the first change. True if that changed anything: the lab
@@ -449,14 +449,30 @@ class Lab:
         everything: bool = False,
         tried: bool = True,
         picture: Picture | None = None,
+        timeout: float | None = None,
+        on_answer: Callable[[Answer], None] | None = None,
     ) -> Answer:
         """Why something is as it is, and what would let it run: a pod, a PodGroup, a workload or a queue. ``everything``: in a large
         lab, too, further steps are looked for where one was found. ``tried``: False to look for no steps. ``picture``: of the lab, if
-        the caller has one. Raises NotFound, and InputError for what can't be explained."""
+        the caller has one. ``timeout``: seconds of wall time after which no further step is tried; None: no limit. ``on_answer``: called
+        with the answer as it grows: with its cause before any step is tried, then with each step. The answer says in ``incomplete`` what
+        was not tried. Raises NotFound, and InputError for what can't be explained."""
+        if timeout is not None and not timeout >= 0:
+            raise InputError(f"timeout: expected seconds (0 or more) or None, not {timeout:g}")
         # ``kailab.explain`` is a layer above this package. It is imported when somebody asks.
         from kailab.explain.questions import ask
 
-        return ask(self, self.kind(kind), name, namespace, tried=tried, everything=everything, picture=picture)
+        return ask(
+            self,
+            self.kind(kind),
+            name,
+            namespace,
+            tried=tried,
+            everything=everything,
+            picture=picture,
+            budget=timeout,
+            on_answer=on_answer or (lambda answer: None),
+        )
 
     def explain_pod(self, name: str, namespace: str = "default") -> Answer:
         """Why a pod is where it is, is not, or is gone. Raises NotFound for one that never was."""

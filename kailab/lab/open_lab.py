@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -64,9 +64,9 @@ class OpenLab(Protocol):
 
     def picture(self, like: Picture | None = None) -> Picture: ...
 
-    def settle(self) -> None: ...
+    def settle(self, between: Callable[[], None] | None = None) -> None: ...
 
-    def settle_if_changed(self) -> None: ...
+    def settle_if_changed(self, between: Callable[[], None] | None = None) -> None: ...
 
     def advance(self, seconds: float) -> None: ...
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import signal
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from kailab.cli import terminal
 from kailab.cluster.embedded.storage.state_file import PackedSection, read_state, write_state
+from kailab.explain import pending_work, step_search
 
 API = """
 apiVersion: apps/v1
@@ -134,3 +141,117 @@ def test_no_steps_where_none_are_tried_is_refused(busy, other: tuple[str, ...]) 
     done = busy("explain", "job", "train", "--no-steps", *other)
     assert done.code == 2
     assert f"can't be used with {other[0]}" in done.err
+
+
+def _in_the_first_trial(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None]) -> None:
+    """Do something in the first trial."""
+    original, called = step_search.StepTrials.carry_out, False
+
+    def carry_out(self: step_search.StepTrials, *arguments: Any) -> None:
+        nonlocal called
+        if not called:
+            called = True
+            then()
+        original(self, *arguments)
+
+    monkeypatch.setattr(step_search.StepTrials, "carry_out", carry_out)
+
+
+def test_the_cause_is_printed_before_a_step_is_tried(busy, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    seen: list[list[str]] = []
+    original = terminal.say
+
+    def say(text: str) -> None:
+        said.extend(text.splitlines())
+        original(text)
+
+    monkeypatch.setattr(terminal, "say", say)
+    _in_the_first_trial(monkeypatch, lambda: seen.append([*said]))
+    done = busy("explain", "job", "train")
+    (first,) = seen
+    assert first[0].startswith("Job default/train: 16 of 20 pods running")
+    assert any(line.startswith("Why: OverLimit") for line in first)
+    assert not any(line.startswith("To let it run") for line in first)
+    assert done.out.splitlines() == said
+    assert done.err == ""
+
+
+def test_ctrl_c_during_the_steps_keeps_the_answer(busy, monkeypatch: pytest.MonkeyPatch) -> None:
+    _in_the_first_trial(monkeypatch, lambda: signal.raise_signal(signal.SIGINT))
+    done = busy("explain", "job", "train")
+    assert done.code == 130
+    assert "Why: OverLimit" in done.out
+    assert done.out.splitlines()[-1].startswith("0 of ")
+    assert done.out.splitlines()[-1].endswith(" before the interrupt.")
+    assert "interrupted" in done.err
+
+
+def test_ctrl_c_during_the_steps_keeps_the_answer_for_programs(busy, monkeypatch: pytest.MonkeyPatch) -> None:
+    _in_the_first_trial(monkeypatch, lambda: signal.raise_signal(signal.SIGINT))
+    done = busy("explain", "job/train", "queue/team-a", "-o", "json")
+    assert done.code == 130
+    (answer,) = json.loads(done.out)
+    assert (answer["name"], answer["cause"]["code"]) == ("train", "OverLimit")
+    assert answer["steps_incomplete"]["reason"] == "interrupted"
+
+
+def test_ctrl_c_before_the_cause_is_known_prints_nothing(busy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending_work, "pending_causes", lambda state: signal.raise_signal(signal.SIGINT))
+    done = busy("explain", "job", "train")
+    assert (done.code, done.out) == (130, "")
+
+
+def test_time_that_is_over_is_said(busy) -> None:
+    done = busy("explain", "job", "train", "--timeout", "1ns")
+    assert done.code == 0
+    assert "Why: OverLimit" in done.out
+    assert "proposals were tried within 0s; --timeout 1m tries more." in done.out
+    data = json.loads(busy("explain", "job", "train", "--timeout", "1ns", "-o", "json").out)
+    assert data["steps"] == []
+    assert data["steps_incomplete"]["reason"] == "timeout"
+
+
+@pytest.mark.parametrize("none", ["0", "0s", "none"])
+def test_without_a_limit_all_is_tried(busy, none: str) -> None:
+    data = json.loads(busy("explain", "job", "train", "--timeout", none, "-o", "json").out)
+    assert data["steps"]
+    assert data["steps_incomplete"] is None
+
+
+@pytest.mark.parametrize("bad", ["soon", "-5s", "20", "inf", "nan", ""])
+def test_a_timeout_that_is_no_duration_is_refused(busy, bad: str) -> None:
+    done = busy("explain", "job", "train", f"--timeout={bad}")
+    assert (done.code, done.out) == (2, "")
+    assert "--timeout: " in done.err
+    assert "0 or none: no limit" in done.err
+
+
+@pytest.mark.parametrize("other", [("--no-steps",), ("--nodes",), ("--evidence", "run/test")])
+def test_a_timeout_where_nothing_is_tried_is_refused(busy, other: tuple[str, ...]) -> None:
+    done = busy("explain", "job", "train", "--timeout", "5s", *other)
+    assert done.code == 2
+    assert f"--timeout can't be used with {other[0]}" in done.err
+
+
+def test_several_answers_are_parted_by_an_empty_line(busy) -> None:
+    both = busy("explain", "job/train", "queue/team-a").out
+    one, other = (busy("explain", *words).out for words in (("job", "train"), ("queue", "team-a")))
+    assert both == f"{one}\n{other}"
+
+
+def test_progress_on_a_terminal_is_escaped_and_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, end = pty.openpty()
+    with os.fdopen(end, "w") as stream:
+        monkeypatch.setattr(terminal.sys, "stderr", stream)
+        monkeypatch.setenv("TERM", "xterm")
+        line = terminal.ProgressLine()
+        line.show("trying step 1 of 3: \x1b]0;title\x07")
+        line.clear()
+        shown = b""
+        while shown.count(b"\r\x1b[K") < 2:
+            shown += os.read(leader, 4096)
+    os.close(leader)
+    assert b"trying step 1 of 3" in shown
+    assert b"\x1b]0" not in shown
+    assert shown.endswith(b"\r\x1b[K")

@@ -19,6 +19,7 @@ from kailab.explain.steps.proposals import (
     all_edits,
     apply,
     as_manifest,
+    correction,
     delete,
     edit_of_pods,
     own_change,
@@ -31,6 +32,7 @@ from kailab.lab.wording import count, some
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.quantities import parse_count
+from kailab.model.suggestions import meant_name
 from kailab.scheduler.reading.nodes import gpu_memory, unavailable
 
 ADDED_NODES = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -180,9 +182,12 @@ def change_node_selector(context: QuestionContext) -> Iterator[ProposalFamily]:
     # Labels with a value that no node has are the reason; without such labels it is their combination.
     unmet = [key for key, value in selector.items() if _values(context, key)[value] == 0]
     for key in unmet or selector:
-        for value in _alike(_values(context, key), selector[key])[:MOST_VALUES]:
+        meant = meant_name(selector[key], _values(context, key)) if key in unmet else None
+        for value in _alike(_values(context, key), selector[key], meant)[:MOST_VALUES]:
             do = f"Select nodes by {key}={value} (now {selector[key]})"
-            yield ProposalFamily.of(own_change(context, do, edit_of_pods(_selecting({key: value}))))
+            yield ProposalFamily.of(
+                own_change(context, do, edit_of_pods(_selecting({key: value}))), corrects=correction(value, meant)
+            )
         do = f"Remove {key}={selector[key]} from its node selector"
         yield ProposalFamily.of(own_change(context, do, edit_of_pods(_selecting({key: None}))))
     if len(selector) > 1:
@@ -203,9 +208,12 @@ def change_node_affinity(context: QuestionContext) -> Iterator[ProposalFamily]:
         existing = _values(context, key)
         if any(existing[value] for value in values):
             continue
-        for value in _alike(existing, values[0] if values else "")[:MOST_VALUES]:
+        meant = meant_name(values[0], existing) if len(values) == 1 else None
+        for value in _alike(existing, values[0] if values else "", meant)[:MOST_VALUES]:
             do = f"Require {key} in [{value}] by its node affinity (now [{', '.join(values)}])"
-            yield ProposalFamily.of(own_change(context, do, edit_of_pods(_requiring(key, value))))
+            yield ProposalFamily.of(
+                own_change(context, do, edit_of_pods(_requiring(key, value))), corrects=correction(value, meant)
+            )
     if terms:
         do = "Make its required node affinity a preference"
         yield ProposalFamily.of(own_change(context, do, edit_of_pods(_preferring_nodes)))
@@ -260,11 +268,16 @@ def _values(context: QuestionContext, key: str) -> Counter[str]:
     return Counter(value for value in found if value is not None)
 
 
-def _alike(values: Counter[str], to: str) -> list[str]:
-    """The other values, the most similar first; of equal ones those of most nodes."""
+def _alike(values: Counter[str], to: str, meant: str | None) -> list[str]:
+    """The other values: the one that was clearly meant, then the most similar; of equal ones those of most nodes."""
     return sorted(
         (value for value in values if value != to),
-        key=lambda one: (-round(SequenceMatcher(None, one.lower(), to.lower()).ratio(), 1), -values[one], one),
+        key=lambda one: (
+            one != meant,
+            -round(SequenceMatcher(None, one.lower(), to.lower()).ratio(), 1),
+            -values[one],
+            one,
+        ),
     )
 
 
@@ -331,7 +344,9 @@ def name_existing_topology(context: QuestionContext) -> Iterator[ProposalFamily]
     topologies = _levels(context)
     if not asked.get(labels.TOPOLOGY):
         return
-    alike = sorted(topologies, key=lambda name: (-_ratio(name, asked[labels.TOPOLOGY]), name))
+    named = asked[labels.TOPOLOGY]
+    meant = meant_name(named, topologies) if named not in topologies else None
+    alike = sorted(topologies, key=lambda name: (name != meant, -_ratio(name, named), name))
     for name in alike[:2]:
         change: dict[str, str | None] = {labels.TOPOLOGY: name}
         for key in (labels.TOPOLOGY_REQUIRED, labels.TOPOLOGY_PREFERRED):
@@ -340,7 +355,9 @@ def name_existing_topology(context: QuestionContext) -> Iterator[ProposalFamily]
                 change[key] = _most_alike(topologies[name], level)
         names = ", ".join(f"{_FIELDS[key]} {value}" for key, value in change.items() if asked.get(key) != value)
         if names:
-            yield ProposalFamily.of(_changed(context, f"Name an existing topology: {names}", change))
+            yield ProposalFamily.of(
+                _changed(context, f"Name an existing topology: {names}", change), corrects=correction(name, meant)
+            )
 
 
 def widen_topology_level(context: QuestionContext) -> Iterator[ProposalFamily]:

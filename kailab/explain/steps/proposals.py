@@ -111,15 +111,22 @@ class Proposal:
 @dataclass(frozen=True)
 class ProposalFamily:
     """Alternative proposals of one kind, the smallest change first. ``grows``: a larger one does all that a smaller one does, so bisection
-    finds the smallest that works. ``last``: skipped if another family of the same step function worked."""
+    finds the smallest that works. ``last``: skipped if another family of the same step function worked. ``corrects``: why it corrects a
+    mistyped name; it is then proposed whether the subject runs with it or waits. Empty: it corrects none."""
 
     proposals: tuple[Proposal, ...]
     grows: bool = False
     last: bool = False
+    corrects: str = ""
 
     @classmethod
-    def of(cls, proposals: Iterable[Proposal], grows: bool = False) -> ProposalFamily:
-        return cls(tuple(proposals), grows)
+    def of(cls, proposals: Iterable[Proposal], grows: bool = False, corrects: str = "") -> ProposalFamily:
+        return cls(tuple(proposals), grows, corrects=corrects)
+
+
+def correction(name: str, meant: str | None) -> str:
+    """Why naming ``name`` corrects a mistyped name; empty if it is not the name that was meant."""
+    return f"{name} is the nearest name that exists" if name == meant else ""
 
 
 def patch(obj: Object, change: Mapping[str, Any]) -> Change:

@@ -10,6 +10,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState, TaskAmounts
 from kailab.evidence.entries import PodRow
 from kailab.evidence.shares import queue_ancestry
+from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.lab.answer import Cause
 from kailab.lab.owners import top_of
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
 
 
 class QuestionContext:
-    """The context of one question at one moment. ``causes``: the first cause first. ``never``: the subject would not run without other work."""
+    """The context of one question at one moment. ``causes``: the first cause first. ``never``: the subject would not run without other work.
+    ``budget``: of the search for steps."""
 
-    def __init__(self, state: PodsAtMoment, causes: Sequence[Cause], never: bool = False) -> None:
+    def __init__(
+        self, state: PodsAtMoment, causes: Sequence[Cause], never: bool = False, budget: StepBudget | None = None
+    ) -> None:
         self.state = state
         self.causes = tuple(causes)
         self.never = never
+        self.budget = budget or StepBudget()
 
     @property
     def lab(self) -> Lab:

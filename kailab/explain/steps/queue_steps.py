@@ -20,6 +20,7 @@ from kailab.explain.steps.proposals import (
     ProposalFamily,
     Words,
     apply,
+    correction,
     edit_of_pods,
     own_change,
     patch,
@@ -33,6 +34,7 @@ from kailab.model import labels
 from kailab.model.kinds import api_version_of
 from kailab.model.objects import parent_of, share_of
 from kailab.model.queues import share
+from kailab.model.suggestions import meant_name
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 from kailab.scheduler.reading.queues import queue_record
 
@@ -41,21 +43,23 @@ MOST_QUEUES = 4
 
 
 def change_queue(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Name another leaf queue: one below the named queue, then the most similar name, then the most unused quota."""
+    """Name another leaf queue: the one that was clearly meant by a name that does not exist, one below the named queue, then the most
+    similar name, then the most unused quota."""
     named = context.named_queue
+    meant = meant_name(named, context.leaves) if named and named not in context.queues else None
     below = {name for name in context.leaves if named in context.lines.get(name, ())[1:]}
 
-    def order(name: str) -> tuple[bool, float, int, str]:
+    def order(name: str) -> tuple[bool, bool, float, int, str]:
         alike = SequenceMatcher(None, named, name).ratio()
         state = context.states.get(name)
         left = state.gpu.quota - state.gpu.allocated if state is not None and state.gpu.quota >= 0 else 0
         # Similarity is rounded, so that of about equally similar names the one with room comes first.
-        return name not in below, -round(alike, 1), -left, name
+        return name != meant, name not in below, -round(alike, 1), -left, name
 
     for leaf in sorted((name for name in context.leaves if name != named), key=order)[:MOST_QUEUES]:
         do = f"Name queue {leaf} in the label {labels.QUEUE}"
         edit = set_label(labels.QUEUE, leaf)
-        yield ProposalFamily.of(own_change(context, do, edit, spec_patch(queue=leaf)))
+        yield ProposalFamily.of(own_change(context, do, edit, spec_patch(queue=leaf)), corrects=correction(leaf, meant))
 
 
 def name_scheduler(context: QuestionContext) -> Iterator[ProposalFamily]:

@@ -357,8 +357,9 @@ def wait(context: QuestionContext) -> Iterator[ProposalFamily]:
         start = copy.now
         seconds: float | None = None
         try:
-            copy.settle_if_changed()
+            copy.settle_if_changed(context.budget.check)
             for _ in islice(copy.moments(HORIZON), moments):
+                context.budget.check()
                 if context.subject.runs(copy):
                     seconds = math.ceil(copy.now - start)
                     break

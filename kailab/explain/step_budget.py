@@ -1,0 +1,108 @@
+"""What the search for the steps of one answer may use: a number of trials, and time.
+
+This is the only bound on trials, and the search, the proposals that look ahead and the trials on forks all ask it. ``SearchBudget`` of
+the engine is something else: a setting of the scheduler that belongs to its decisions, and it counts so that a run can be repeated.
+
+The time is wall time, as of every other ``--timeout``, because it bounds how long a user waits. It begins with the search, after the
+cause is known. It is checked between trials and between the cycles of a trial, so a search ends within one cycle of its limit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from kailab.lab.answer import IncompleteReason, IncompleteSteps
+
+MOST_TRIALS = 60
+"""Trials for one answer in a small lab."""
+LEAST_TRIALS = 2
+"""The same in a large one."""
+AFFORDABLE_PODS = 12_000
+"""The product of trials and pods is kept below this."""
+
+
+class StepsStopped(Exception):
+    """The search has used its time, or Ctrl-C was pressed. It is no ``KailabError``: a trial that a lab refuses is something else."""
+
+
+class StepBudget:
+    """The budget of the steps of one answer, and the count of what was tried.
+
+    ``timeout``: seconds of wall time for the search; None: no limit, 0: nothing is tried, ``math.inf``: as much as is asked for. ``interrupted``: whether Ctrl-C was pressed; if
+    it is given, Ctrl-C ends the search as the timeout does, and the answer keeps what was found. Without it KeyboardInterrupt goes to
+    the caller. ``on_progress``: called with the number of proposals that were tried, the number of those known, and what is tried next.
+    ``clock``: seconds.
+    """
+
+    def __init__(
+        self,
+        timeout: float | None = None,
+        *,
+        interrupted: Callable[[], bool] | None = None,
+        on_progress: Callable[[int, int, str], None] = lambda tried, known, proposal: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.timeout = timeout
+        self.tried = 0
+        self.known = 0
+        self.left = MOST_TRIALS
+        self.stopped: IncompleteReason | None = None
+        self._interrupted = interrupted
+        self._on_progress = on_progress
+        self._clock = clock
+        self._end: float | None = None
+        self._counts_trials = True
+        self._everything = False
+
+    def begin(self, pods: int, everything: bool = False) -> None:
+        """Begin the search. ``pods``: of the lab. ``everything``: where a timeout is given, the number of trials is unlimited."""
+        self._everything = everything
+        self.left = max(LEAST_TRIALS, min(MOST_TRIALS, AFFORDABLE_PODS // max(1, pods)))
+        self._counts_trials = not everything or self.timeout is None
+        self._end = None if self.timeout is None else self._clock() + self.timeout
+
+    @property
+    def used_up(self) -> bool:
+        """Whether no further trial is allowed."""
+        return self.stopped is not None or (self._counts_trials and self.left <= 0)
+
+    def check(self) -> None:
+        """Raise StepsStopped if the time is over or Ctrl-C was pressed."""
+        if self._interrupted is not None and self._interrupted():
+            self.stopped = IncompleteReason.INTERRUPTED
+        elif self._end is not None and self._clock() >= self._end:
+            self.stopped = IncompleteReason.TIMEOUT
+        if self.stopped is not None:
+            raise StepsStopped
+
+    def spend(self) -> bool:
+        """Count one trial. Returns whether it is allowed. Raises StepsStopped."""
+        self.check()
+        if self._counts_trials:
+            self.left -= 1
+        return self.left >= 0
+
+    def stop(self, error: StepsStopped | KeyboardInterrupt) -> None:
+        """End the search for a reason that was raised. Raises KeyboardInterrupt again if the caller wants to have it."""
+        if isinstance(error, KeyboardInterrupt):
+            if self._interrupted is None:
+                raise error
+            self.stopped = IncompleteReason.INTERRUPTED
+
+    def skip(self) -> None:
+        """Note that a proposal is not tried because the number of trials is used up."""
+        if self.stopped is None:
+            self.stopped = IncompleteReason.TRIALS
+
+    def report(self, proposal: str) -> None:
+        """Report which proposal is tried next. Raises StepsStopped."""
+        self.check()
+        self._on_progress(self.tried, self.known, proposal)
+
+    @property
+    def incomplete(self) -> IncompleteSteps | None:
+        """What was not tried and why; None if the search came to its end."""
+        if self.stopped is None:
+            return None
+        return IncompleteSteps(self.stopped, self.tried, self.known, self.timeout, self._everything)
