@@ -24,9 +24,9 @@ def page() -> str:
     package = griffe.load("kailab", search_paths=[str(ROOT)])
     lab, expectation = package["lab.lab.Lab"], package["lab.expectations.Expectation"]
     vocabulary = [
-        ("kailab.lab.at_least", package["lab.amounts.at_least"]),
-        ("kailab.lab.at_most", package["lab.amounts.at_most"]),
-        ("kailab.lab.between", package["lab.amounts.between"]),
+        ("kailab.lab.at_least", package["lab.expectations.at_least"]),
+        ("kailab.lab.at_most", package["lab.expectations.at_most"]),
+        ("kailab.lab.between", package["lab.expectations.between"]),
     ]
     sections = {
         "FIXTURES": _fixtures(package["pytest_plugin.fixtures"]),
