@@ -47,10 +47,15 @@ def job_set_spec() -> Check:
 
 
 def _fixed(stored: Object, obj: Object) -> Object:
-    """While a JobSet is suspended, its scheduling directives may change, as Kueue does it. Source: JobSet's webhook (ValidateUpdate)."""
-    if not (stored["spec"].get("suspend") or obj["spec"].get("suspend")):
+    """While a JobSet is suspended, and when it becomes so, its scheduling directives may change, as Kueue does it. Source: JobSet's
+    webhook (ValidateUpdate)."""
+    before, entries = stored["spec"].get("replicatedJobs") or [], obj["spec"].get("replicatedJobs") or []
+    if stored["spec"].get("suspend"):
+        entries = list(map(_fixed_entry, entries))
+    elif obj["spec"].get("suspend") and list(map(_fixed_entry, entries)) == list(map(_fixed_entry, before)):
+        entries = before
+    else:
         return obj
-    entries = [_fixed_entry(entry) for entry in obj["spec"].get("replicatedJobs") or ()]
     return {**obj, "spec": {**obj["spec"], "replicatedJobs": entries}}
 
 

@@ -55,6 +55,19 @@ def test_a_suspended_one_is_told_where_to_go_and_goes_there(world, make):
     assert pod["metadata"]["labels"]["flavor"] == "fast"
 
 
+@pytest.mark.parametrize("make", [job, job_set])
+def test_a_running_one_is_suspended_and_resumed(world, make):
+    kind = make(world)["kind"]
+    world.settle()
+    assert len(world.pods()) == 1
+    change(world, kind, suspend=True)
+    world.settle()
+    assert world.pods() == []
+    change(world, kind, suspend=False)
+    world.settle(bind=False)
+    assert len(world.pods()) == 1
+
+
 @pytest.mark.parametrize(("make", "field"), [(job, "spec.template"), (job_set, "spec.replicatedJobs")])
 def test_what_the_pods_are_stays_and_so_does_where_running_ones_go(world, make, field):
     kind = make(world, suspend=True)["kind"]
