@@ -21,7 +21,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from kailab.cluster.controlplane.credentials import Authority, write_kubeconfig
+from kailab.cluster.controlplane.credentials import Authority, Pair, write_kubeconfig
 
 _HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host", "content-length"}
 
@@ -92,7 +92,7 @@ class Proxy:
         self._random = random.Random(seed)
         self._server = server
         pki = plane / "pki"
-        authority = Authority.kept(pki, "ca")
+        authority = Authority(Pair(pki / "ca.crt", pki / "ca.key"))
         self._tls = ssl.create_default_context(cafile=str(authority.certificate))
         self._tls.load_cert_chain(pki / "admin.crt", pki / "admin.key")
         own = authority.issue_server(folder, "proxy")

@@ -56,11 +56,6 @@ class Authority:
         _write(pair, _certificate(_name(f"kailab {name}"), key, None, hosts=hosts, authority=True), key)
         return cls(pair)
 
-    @classmethod
-    def kept(cls, folder: Path, name: str) -> Authority:
-        """The one that exists in the folder."""
-        return cls(_pair(folder, name))
-
     def issue_server(self, folder: Path, name: str, hosts: tuple[str, ...] = ("localhost",)) -> Pair:
         """A certificate for a server on the loopback address; it is valid for a client, too."""
         return self._issue(folder, name, _name(name), (LOOPBACK, *hosts))

@@ -89,7 +89,7 @@ class Programs:
     def identity(self, file: str, user: str, groups: tuple[str, ...]) -> Path:
         """A kubeconfig ``<file>.kubeconfig`` for a user of the API."""
         pki = self.folder / _PKI
-        authority = Authority.kept(pki, "ca")
+        authority = Authority(self._pair("ca"))
         path = self.folder / f"{file}.kubeconfig"
         write_kubeconfig(path, self.server, authority, authority.issue_client(pki, file, user, groups), user)
         return path

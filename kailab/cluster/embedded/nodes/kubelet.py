@@ -50,7 +50,7 @@ from kailab.cluster.pod_lifecycle import (
 from kailab.cluster.protocol import EventType, Object
 from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model import labels
-from kailab.model.objects import annotations_of, is_terminating, uid_of
+from kailab.model.objects import annotations_of, is_ready, is_terminating, uid_of
 from kailab.model.times import format_time, parse_time
 
 Slot: TypeAlias = tuple[float, bool]
@@ -59,12 +59,7 @@ Slot: TypeAlias = tuple[float, bool]
 
 def node_ready(node: Object | None) -> bool:
     """True if a node can run pods: its Ready condition is True, or it reports none."""
-    if node is None:
-        return False
-    for entry in (node.get("status") or {}).get("conditions") or ():
-        if entry.get("type") == "Ready":
-            return bool(entry.get("status") == "True")
-    return True
+    return node is not None and is_ready(node, unreported=True)
 
 
 def _timer(slot: Slot) -> str:
