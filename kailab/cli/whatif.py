@@ -139,8 +139,7 @@ def _fate_lines(fate: WorkloadForecast, simulation: Simulation) -> Iterator[str]
     if answer is not None and answer.cause is not None:
         yield f"  {answer.cause.code}: {answer.cause.sentence}"
     if answer is not None and fate.when in ("waits", "never"):
-        for index, step in enumerate(answer.steps[:3]):
-            yield f"  {'To let it run: ' if index == 0 else 'Or: '}{step.describe()}"
+        yield from (f"  {line}" for line in answer.step_lines())
 
 
 _OWN = {
