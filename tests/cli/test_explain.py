@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -243,7 +244,7 @@ def test_several_answers_are_parted_by_an_empty_line(busy) -> None:
 def test_progress_on_a_terminal_is_escaped_and_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
     leader, end = pty.openpty()
     with os.fdopen(end, "w") as stream:
-        monkeypatch.setattr(terminal.sys, "stderr", stream)
+        monkeypatch.setattr(sys, "stderr", stream)
         monkeypatch.setenv("TERM", "xterm")
         line = terminal.ProgressLine()
         line.show("trying step 1 of 3: \x1b]0;title\x07")

@@ -12,9 +12,11 @@ from kailab.errors import InputError
 from kailab.explain import step_budget, step_search
 from kailab.explain.questions import ask, growing_answer
 from kailab.explain.step_budget import StepBudget, StepsStopped
+from kailab.explain.steps.proposals import Proposal
 from kailab.lab import Lab
 from kailab.lab.answer import Answer, IncompleteReason, Step
-from tests.explain.manifests import Object, deployment, fleet, job, pod, queue
+from kailab.model.objects import Object
+from tests.explain.manifests import deployment, fleet, job, pod, queue
 
 
 class Clock:
@@ -51,7 +53,7 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     tried: list[str] = []
     original = step_search.StepTrials.carry_out
 
-    def noted(self: step_search.StepTrials, copy: Lab, proposal: step_search.Proposal) -> None:
+    def noted(self: step_search.StepTrials, copy: Lab, proposal: Proposal) -> None:
         tried.append(proposal.do)
         original(self, copy, proposal)
 
@@ -141,6 +143,7 @@ def test_time_is_looked_at_between_the_cycles_of_a_trial(short: Lab, monkeypatch
         for _ in range(1000 if between is not None else 0):
             cycles += 1
             clock.now += 1
+            assert between is not None
             between()
         original(self)
 
@@ -157,7 +160,7 @@ def test_a_larger_amount_that_works_is_kept_where_time_ends_before_a_smaller_one
     with _lab(deployment("full", "team", 8), job("late", "team", 2, gang=True)) as lab:
         original = step_search.StepTrials.of
 
-        def slow(self: step_search.StepTrials, context: object, proposal: step_search.Proposal) -> object:
+        def slow(self: step_search.StepTrials, context: object, proposal: Proposal) -> object:
             found = original(self, context, proposal)  # type: ignore[arg-type]
             if proposal.do.startswith(("Delete", "Scale")):
                 clock.now += 60
