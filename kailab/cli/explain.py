@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     "--timeout",
     default="20s",
     metavar="DURATION",
-    help="Try no further step once this much time has passed since the cause was printed; 0 or none: no limit.",
+    help="Try no further step once the trials have taken this much processor time; 0 or none: no limit.",
 )
 @click.option(
     "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Explain a test from its evidence."

@@ -205,7 +205,7 @@ class IncompleteSteps:
         match self.reason:
             case IncompleteReason.TIMEOUT:
                 longer = elapsed(max(60.0, 3 * (self.timeout or 0)))
-                return f"{what} within {elapsed(self.timeout or 0)}; --timeout {longer} tries more."
+                return f"{what} within {elapsed(self.timeout or 0)} of processor time; --timeout {longer} tries more."
             case IncompleteReason.INTERRUPTED:
                 return f"{what} before the interrupt."
             case IncompleteReason.TRIALS:

@@ -207,7 +207,7 @@ def test_time_that_is_over_is_said(busy) -> None:
     done = busy("explain", "job", "train", "--timeout", "1ns")
     assert done.code == 0
     assert "Why: OverLimit" in done.out
-    assert "proposals were tried within 0s; --timeout 1m tries more." in done.out
+    assert "proposals were tried within 0s of processor time; --timeout 1m tries more." in done.out
     data = json.loads(busy("explain", "job", "train", "--timeout", "1ns", "-o", "json").out)
     assert data["steps"] == []
     assert data["steps_incomplete"]["reason"] == "timeout"

@@ -112,7 +112,7 @@ def test_no_time_leaves_the_cause_and_says_that_nothing_was_tried(short: Lab, tr
     assert answer.incomplete is not None
     assert answer.incomplete.reason is IncompleteReason.TIMEOUT
     assert answer.incomplete.tried == 0 < answer.incomplete.proposals
-    assert "0 of 3 proposals were tried within 0s; --timeout 1m tries more." in answer.lines()
+    assert "0 of 3 proposals were tried within 0s of processor time; --timeout 1m tries more." in answer.lines()
     assert answer.data()["steps_incomplete"] == {"reason": "timeout", "tried": 0, "proposals": 3, "timeout": 0}
 
 
@@ -131,7 +131,7 @@ def test_time_that_ends_after_the_first_step_keeps_it(short: Lab, monkeypatch: p
     assert len(answer.steps) == 1
     assert answer.steps[0] in whole.steps
     assert answer.incomplete is not None
-    assert answer.lines()[-1] == "1 of 3 proposals was tried within 10s; --timeout 1m tries more."
+    assert answer.lines()[-1] == "1 of 3 proposals was tried within 10s of processor time; --timeout 1m tries more."
 
 
 def test_time_is_looked_at_between_the_cycles_of_a_trial(short: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
