@@ -56,7 +56,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     # Imitate KAI even where it breaks its own rules: a victim recorded by a smaller try counts twice, so a queue may
     # pass its limit, surplus pods may be left running without the core of their gang, a victim may get back a promise
     # whose room was given away, the counts of nodes with shared GPUs drift, a whole multiple of a device's memory is
-    # bound to one device, and a share is bound to a new device that leaving tasks still hold.
+    # bound to one device, and more (docs/conformance.md). Slower, because no simulation is left out.
     imitate_faults: bool = False
     tell_turns: bool = False  # fill in ``Pending.turn``; decisions are the same
     predicates: bool = True

@@ -153,8 +153,9 @@ class Solver:
             nonlocal recorded, stands
             solution = self._probe(generator, tasks[:k], recorded)
             # If every victim unit is needed, the try of the whole job would only repeat this one.
-            whole = k == count and not self._every_step
-            stands = whole and solution is not None and (solution.all_gone or self._repeats(solution))
+            stands = False
+            if k == count and solution is not None and not self._every_step:
+                stands = solution.all_gone or self._repeats(solution)
             # Every try begins in the same state; only the victims of a success are kept for the next.
             if not stands:
                 session.undo(mark)
