@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kailab.engine.actions import evicting
 from kailab.engine.config import EngineConfig
@@ -17,12 +18,14 @@ from kailab.engine.cycle import run_cycle
 from kailab.engine.placing import node_capacity
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.placing.placement import Placer
+from kailab.engine.search import solver
 from kailab.engine.search.bounds import SearchBounds
 from kailab.engine.search.shortfall import RemainingRoom, Shortfall
 from kailab.engine.search.solver import Solver
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import Requirement
+from kailab.engine.snapshot.gpu_requests import GpuFraction, GpuMemory, WholeGpus
+from kailab.engine.snapshot.records import Requirement, Status, Task
 from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
@@ -249,6 +252,111 @@ def test_pods_that_only_change_places_on_one_model_are_not_tried_one_after_the_o
     [tried] = [text for action, text in world.decide().pending("small").tried if action == "consolidation"]
     assert (
         tried == "no set of victims could make room: with every possible victim moved there is room for 0 of its 1 pods"
+    )
+
+
+def _sharing(choice):
+    """Shares by fraction and by memory beside whole devices, on devices of two sizes; some are larger than any device."""
+    world = World()
+    for number in range(choice([1, 2, 3])):
+        world.node(
+            f"node-{number}", gpus=choice([1, 2]), gpu_memory_mib=choice([20_000, 80_000]), pods=choice([110, 6])
+        )
+    for name in ("one", "two"):
+        world.queue(name, quota=choice([0, 1, -1]))
+    for number in range(choice(range(4, 12))):
+        gpu = choice(
+            [WholeGpus(devices=1), GpuFraction(devices=1, portion=choice([300, 500, 900])),
+             GpuFraction(devices=2, portion=500), GpuMemory(devices=1, memory_mib=choice([9_000, 30_000, 90_000]))]
+        )  # fmt: skip
+        world.job(f"job-{number}", queue=choice(["one", "two"]), tasks=choice([1, 2]), shape={"gpu": gpu})
+    return world
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_bounds_of_shares_of_devices_change_no_decision(seed, monkeypatch):
+    world = _sharing(random.Random(seed).choice)
+    # What the first cycle binds runs in the second, where the rest searches for victims.
+    first = run_cycle(world.working(), EngineConfig(), NOW)
+    placed = {bind.task: bind for bind in first.binds}
+    running = [
+        structs.replace(record, status=Status.RUNNING, node=bind.node, gpu_groups=bind.gpu_groups)
+        if isinstance(record, Task) and (bind := placed.get(record.uid))
+        else record
+        for record in world.records
+    ]
+    world.records = running
+    for name in ("one", "two"):
+        world.job(f"late-{name}", queue=name, shape={"gpu": GpuMemory(devices=1, memory_mib=15_000)}, priority=75)
+    decisions = run_cycle(world.working(), EngineConfig(), NOW)
+    # Otherwise the bounds are looked at only after some effort.
+    monkeypatch.setattr(solver, "PATIENCE", 1)
+    bounded = run_cycle(world.working(), EngineConfig(), NOW)
+    monkeypatch.setattr(SearchBounds, "broken", lambda *_: None)
+    unbounded = run_cycle(world.working(), EngineConfig(), NOW)
+    assert done(decisions) == done(bounded) == done(unbounded)
+
+
+def test_a_share_larger_than_any_device_ends_the_search_for_victims(world):
+    world.queue("owner", quota=-1)
+    world.queue("borrower")
+    for number in range(12):
+        world.node(f"node-{number}", gpus=1, gpu_memory_mib=20_000)
+        world.job(f"held-{number}", queue="borrower", gpus=1, on=f"node-{number}")
+    world.job("share", queue="owner", shape={"gpu": GpuMemory(devices=1, memory_mib=40_000)})
+    [tried] = [text for action, text in world.decide().pending("share").tried if action == "reclaim"]
+    assert (
+        tried
+        == "no set of victims could make room: even with every possible victim gone there is room for 0 of its 1 pods"
+    )
+
+
+def _with_ports(choice):
+    """Pods that want host ports, some of them on one node, beside pods without."""
+    world = World()
+    nodes = [f"node-{number}" for number in range(choice([1, 2, 3]))]
+    for name in nodes:
+        world.node(name, gpus=4, labels={"model": name})
+    for name in ("one", "two"):
+        world.queue(name, quota=choice([0, 4, -1]))
+    taken = {name: [0, set()] for name in nodes}
+    for number in range(choice(range(4, 12))):
+        ports = tuple(("", "TCP", port) for port in choice([(), (), (80,), (81,), (80, 81)]))
+        gpus, node = choice([0, 1, 2]), choice([*nodes, ""])
+        places = []
+        if node and choice([True, True, False]) and taken[node][0] + gpus <= 4 and not taken[node][1] & set(ports):
+            places = [node]
+            taken[node][0] += gpus
+            taken[node][1] |= set(ports)
+        world.job(
+            f"job-{number}", queue=choice(["one", "two"]), gpus=gpus, on=places, tasks=choice([1, 2]),
+            priority=choice([50, 75]), preemptible=choice([True, True, False]), shape=_only(node) | {"ports": ports},
+        )  # fmt: skip
+    return world
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_bounds_of_host_ports_change_no_decision(seed, monkeypatch):
+    world = _with_ports(random.Random(seed).choice)
+    monkeypatch.setattr(solver, "PATIENCE", 1)
+    bounded = run_cycle(world.working(), EngineConfig(), NOW)
+    monkeypatch.setattr(SearchBounds, "broken", lambda *_: None)
+    assert done(bounded) == done(run_cycle(world.working(), EngineConfig(), NOW))
+
+
+def test_a_port_that_no_victim_holds_ends_the_search_for_victims(world):
+    world.queue("owner", quota=-1)
+    world.queue("borrower")
+    port = {"ports": (("", "TCP", 80),)}
+    for number in range(12):
+        world.node(f"node-{number}", gpus=2, labels={"model": "a" if number == 0 else "b"})
+        world.job(f"held-{number}", queue="borrower", gpus=1, on=f"node-{number}")
+    world.job("first", queue="owner", gpus=1, on="node-0", shape=port)
+    world.job("second", queue="owner", gpus=1, shape=port | _only("a"))
+    [tried] = [text for action, text in world.decide().pending("second").tried if action == "reclaim"]
+    assert (
+        tried
+        == "no set of victims could make room: even with every possible victim gone there is room for 0 of its 1 pods"
     )
 
 

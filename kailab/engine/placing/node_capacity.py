@@ -12,6 +12,8 @@ import numpy as np
 
 from kailab.engine.placing import fit
 from kailab.engine.session import Session
+from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.layout import GPUS
 from kailab.engine.working.state import ShapeInfo
 
 
@@ -28,6 +30,19 @@ def pods_per_node(session: Session, info: ShapeInfo, pool: np.ndarray) -> np.nda
     for row, amount in info.needs:
         np.minimum(counts, np.maximum(pool[row], 0) // amount, out=counts)
     counts[~allowed_nodes(session, info)] = 0
+    return counts
+
+
+def shares_per_node(session: Session, info: ShapeInfo, pool: np.ndarray) -> np.ndarray:
+    """How many pods that share devices fit on each node at most, if every device of ``pool`` is free for them."""
+    table, gpu = session.table, info.shape.gpu
+    counts = pods_per_node(session, info, pool)
+    devices = np.maximum(pool[GPUS], 0) // GPU
+    counts[devices < gpu.devices] = 0
+    if gpu.by_memory and table.multiples_fit:
+        return counts  # whole devices may be given for a multiple of their memory
+    share = np.maximum(gpu.share_memory(table.gpu_memory), 1)
+    np.minimum(counts, devices * (table.gpu_memory // share) // gpu.devices, out=counts)
     return counts
 
 

@@ -6,6 +6,7 @@ them. A pod that is promised a place or provisionally evicted counts where it is
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -175,9 +176,15 @@ def narrow_ports(table: NodeTable, shape: Shape, candidates: np.ndarray) -> None
             candidates[i] = False
 
 
-def holder_of_port(table: NodeTable, shape: Shape, i: int) -> tuple[WTask, int] | None:
-    """The task on the node that holds a host port of the shape, and the port; None if there is none."""
+def holder_of_port(
+    table: NodeTable, shape: Shape, i: int, without: Collection[str] = frozenset()
+) -> tuple[WTask, int] | None:
+    """The task on the node that holds a host port of the shape, and the port; None if there is none. ``without``: UIDs of
+    tasks that do not count.
+    """
     for other in table.tasks[i].values():
+        if other.uid in without:
+            continue
         for mine in shape.ports:
             if any(_ports_clash(mine, theirs) for theirs in other.info.shape.ports):
                 return other, mine[2]

@@ -22,7 +22,7 @@ from math import inf
 import numpy as np
 
 from kailab.engine.placing import node_capacity
-from kailab.engine.placing.podaffinity import selects
+from kailab.engine.placing.podaffinity import holder_of_port, selects
 from kailab.engine.search.reclaimable import Demand
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
@@ -144,10 +144,14 @@ class SearchBounds:
             by_shape.setdefault(id(task.info), []).append(task)
         for same in by_shape.values():
             info = same[0].info
-            # Room for these depends on more than amounts: on other shares, other pods, and claims.
-            if info.shape.gpu.shared or info.shape.affinity or info.shape.claims:
+            # Room for these depends on more than amounts: on other pods, and claims.
+            if info.shape.affinity or info.shape.claims:
                 continue
-            counts = node_capacity.pods_per_node(self.session, info, pool)
+            # Of shares it is an upper bound, because those that stay count as gone.
+            fitting = node_capacity.shares_per_node if info.shape.gpu.shared else node_capacity.pods_per_node
+            counts = fitting(self.session, info, pool)
+            if info.shape.ports and self.session.config.predicates:
+                self._keep_free_ports(info, victims, counts)
             short = self._apart(info, same, counts) or self._inside(job, info, same, counts)
             if short is not None:
                 return short
@@ -160,6 +164,14 @@ class SearchBounds:
                 if places < len(same):
                     return f"with every possible victim moved there is room for {places} of its {len(same)} pods"
         return None
+
+    def _keep_free_ports(self, info: ShapeInfo, victims: list[Job], counts: np.ndarray) -> None:
+        """Lower the counts to one pod for each node, and to none where a pod that can't be a victim holds a host port."""
+        going = {task.uid for victim in victims for task in victim if ACTIVE[task.status]}
+        np.minimum(counts, 1, out=counts)
+        for i in np.flatnonzero(counts):
+            if holder_of_port(self.session.table, info.shape, int(i), going) is not None:
+                counts[i] = 0
 
     def _apart(self, info: ShapeInfo, same: list[WTask], counts: np.ndarray) -> str | None:
         """Pods that keep their own kind away need a domain each."""
