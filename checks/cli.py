@@ -184,11 +184,24 @@ def grouping(file: Path | None, verbose: bool, output: TextOrJson) -> None:
     help="The area that clusters are drawn from; may be repeated.",
     show_default="small",
 )
+@click.option(
+    "--changes",
+    type=click.IntRange(min=0),
+    default=0,
+    help="How often each settled cluster is changed (jobs end, nodes go ...), to settle again.",
+)
 @click.option("--out", type=options.PATH, help="Write the shrunk failures to this case file.")
 @_verbose
 @options.output
 def fuzz(
-    cases: int, seed: int, workers: int, areas: tuple[str, ...], out: Path | None, verbose: bool, output: TextOrJson
+    cases: int,
+    seed: int,
+    workers: int,
+    areas: tuple[str, ...],
+    changes: int,
+    out: Path | None,
+    verbose: bool,
+    output: TextOrJson,
 ) -> None:
     """Check random clusters against the invariants of decisions.
 
@@ -202,7 +215,7 @@ def fuzz(
         check_area(area)
 
     with terminal.progress_bars() as tell:
-        report = run_seeds(range(seed, seed + cases), workers, tell, areas or (SMALL,))
+        report = run_seeds(range(seed, seed + cases), workers, tell, areas or (SMALL,), changes)
     with terminal.spinner("shrinking failures"):
         shrunk = shrink_failures(report)
     if out and shrunk:

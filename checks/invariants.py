@@ -331,8 +331,13 @@ def run_rounds(case_input: CaseInput, decide: Decide, most: int = 12, strict: bo
     As in the scheduler, each cycle gets the heirs of the one before. A cluster that still changes after ``most`` cycles
     is a violation.
     """
-    table = SimulatedCluster(case_input)
+    return settle_violations(SimulatedCluster(case_input), decide, most, strict)
+
+
+def settle_violations(table: SimulatedCluster, decide: Decide, most: int = 12, strict: bool = True) -> list[str]:
+    """``run_rounds`` from the present state of a simulated cluster, which is left settled."""
     violations: list[str] = []
+    case_input = table.case_input
     config = case_input.config
     for number in range(1, most + 1):
         decisions = decide(table.working_as_mirrored(), config, NOW)

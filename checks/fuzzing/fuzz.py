@@ -20,6 +20,7 @@ from msgspec import structs
 
 from checks.case_input import CaseInput
 from checks.fuzzing.areas import SMALL, seeded
+from checks.fuzzing.between_cycles import violations_of_changes
 from checks.fuzzing.case_manifest import as_yaml
 from checks.fuzzing.shrinking import shrink
 from checks.invariants import Decide, run_rounds, undetermined
@@ -40,8 +41,12 @@ def violations(case_input: CaseInput, decide: Decide = run_cycle, rounds: int = 
     """The violated invariants of a cluster that is run until it settles, and decided twice. A failure of the engine is
     a violation.
     """
+    return _guarded(lambda: run_rounds(case_input, decide, rounds) + undetermined(case_input, decide))
+
+
+def _guarded(run: Callable[[], list[str]]) -> list[str]:
     try:
-        return run_rounds(case_input, decide, rounds) + undetermined(case_input, decide)
+        return run()
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         last = traceback.format_exception_only(error)[-1].strip()
@@ -55,39 +60,50 @@ def kind_of(violation: str) -> str:
     return " ".join("#" if any(c.isdigit() for c in word) else word for word in bare.split())
 
 
-def run_seed(seed: int, area: str = SMALL, decide: Decide = run_cycle, most: int = ROUNDS) -> Result:
-    """Run the cluster of a seed in an area. Raises ``InputError`` for an unknown area."""
-    found = violations(seeded(seed, area), decide, most)
+def run_seed(seed: int, area: str = SMALL, decide: Decide = run_cycle, most: int = ROUNDS, changes: int = 0) -> Result:
+    """Run the cluster of a seed in an area; with ``changes`` also change it that often. Raises ``InputError`` for an
+    unknown area.
+    """
+    case_input = seeded(seed, area)
+    found = violations(case_input, decide, most)
+    if changes and not found:
+        found = _guarded(lambda: violations_of_changes(case_input, seed, changes, decide, most))
     return Result(id=f"{area}/{seed}", suite=area, differences=tuple(found))
 
 
 def run_seeds(
-    seeds: Sequence[int], workers: int = 1, tell: Tell | None = None, areas: Sequence[str] = (SMALL,)
+    seeds: Sequence[int],
+    workers: int = 1,
+    tell: Tell | None = None,
+    areas: Sequence[str] = (SMALL,),
+    changes: int = 0,
 ) -> Report:
-    """Run the clusters of these seeds in each area. ``tell("random clusters", done, total)`` is called after each.
+    """Run the clusters of these seeds in each area, each changed ``changes`` times. ``tell("random clusters", done,
+    total)`` is called after each.
 
     Raises ``InputError`` for an unknown area.
     """
     report = Report("random clusters")
     clusters = [(seed, area) for area in areas for seed in seeds]
-    for result in _results(clusters, workers):
+    for result in _results(clusters, workers, changes):
         report.results.append(result)
         if tell is not None:
             tell("random clusters", len(report.results), len(clusters))
     return report
 
 
-def _results(clusters: Sequence[tuple[int, str]], workers: int) -> Iterator[Result]:
+def _results(clusters: Sequence[tuple[int, str]], workers: int, changes: int) -> Iterator[Result]:
+    run = partial(run_seed, changes=changes)
     if workers <= 1:
-        yield from starmap(run_seed, clusters)
+        yield from starmap(run, clusters)
         return
     piece = PIECE if all(area == SMALL for _, area in clusters) else 1
     with get_context("spawn").Pool(workers) as pool:
-        yield from pool.imap(_run_pair, clusters, piece)
+        yield from pool.imap(partial(_run_pair, changes), clusters, piece)
 
 
-def _run_pair(cluster: tuple[int, str]) -> Result:
-    return run_seed(*cluster)
+def _run_pair(changes: int, cluster: tuple[int, str]) -> Result:
+    return run_seed(*cluster, changes=changes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +164,12 @@ def _fails_as(kind: str, decide: Decide, case_input: CaseInput) -> bool:
 
 def shrink_failures(report: Report, most: int = MOST_SHRUNK) -> list[Shrunk]:
     """The first failures of a run, shrunk; one of each kind of violation before a second of any."""
-    failing = [result for result in report.results if not result.passed]
+    # A violation after a change is not shrunk: the changes follow from the seed and the whole cluster.
+    failing = [
+        result
+        for result in report.results
+        if not result.passed and not result.differences[0].startswith("after change")
+    ]
     kinds: dict[str, list[tuple[int, str]]] = {}
     for result in failing:
         area, _, seed = result.id.rpartition("/")

@@ -53,11 +53,9 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     usage: Mapping[str, Mapping[str, float]] = {}
     promised: tuple[str, ...] = ()  # PodGroup uids
     refused: frozenset[str] = frozenset()  # task uids
-    # Imitate KAI even where it breaks its own rules: a victim recorded by a smaller try counts twice, so a queue may
-    # pass its limit, surplus pods may be left running without the core of their gang, a victim may get back a promise
-    # whose room was given away, the counts of nodes with shared GPUs drift, a whole multiple of a device's memory is
-    # bound to one device, and more (docs/conformance.md). Slower, because no simulation is left out.
-    imitate_faults: bool = False
+    # Imitate KAI even where it breaks its own rules: in all faults of ``kailab.engine.faults``, or in those with these
+    # numbers (docs/conformance.md). Slower, because no simulation is left out.
+    imitate_faults: bool | tuple[int, ...] = False
     tell_turns: bool = False  # fill in ``Pending.turn``; decisions are the same
     predicates: bool = True
     plugins: tuple[str, ...] | None = None

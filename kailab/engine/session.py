@@ -17,6 +17,15 @@ from msgspec import structs
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Action, EvictionGround, QueueShare, TaskAmounts
+from kailab.engine.faults import (
+    GPU_LOST,
+    LACKING_GPUS,
+    MULTIPLE_OF_MEMORY,
+    PROMISE_KEPT,
+    PROMISES_FORGOTTEN,
+    Fault,
+    imitated_faults,
+)
 from kailab.engine.ledger import Ledger, queue_share, queue_state
 from kailab.engine.policies import queue_shares, ranking
 from kailab.engine.policies.budget import ActionBudget
@@ -43,11 +52,16 @@ class Session:
         self, working: WorkingSet, config: EngineConfig, now: float, only: Uids | None = None, until: Uids | None = None,
         once: bool = False,
     ):  # fmt: skip
+        self.imitated = imitated_faults(config)
+        if self.imitates(PROMISES_FORGOTTEN):
+            config = structs.replace(config, promised=())
         self.working, self.config, self.now = working, config, now
         self.only, self.until, self.once = only, until, once  # which jobs are tried, see ``run_cycle``
-        if config.imitate_faults:
-            working.renew_table(StepwiseNodeTable)
+        if self.imitated:
+            working.renew_table(StepwiseNodeTable if self.imitates(GPU_LOST) else NodeTable)
         self.table = working.table
+        self.table.multiples_fit = self.imitates(MULTIPLE_OF_MEMORY)
+        self.table.lacking_gpus_refuse = self.imitates(LACKING_GPUS)
         self.table.claims.begin()
         self.tree: QueueTree = working.tree
         self.jobs = working.jobs
@@ -83,6 +97,10 @@ class Session:
             restore_constraints(self._removed_constraints)
             self._drop_stepwise_table()
             raise
+
+    def imitates(self, fault: Fault) -> bool:
+        """True if the cycle decides as KAI does where this fault shows."""
+        return fault in self.imitated
 
     # Queues
 
@@ -289,7 +307,7 @@ class Session:
         mark = self.mark()
         self.unevict(task)
         # KAI does not look whether there is still room for the promise, which is then kept to one of two.
-        if task.node == node or self.config.imitate_faults or self.table.keeps(task):
+        if task.node == node or self.imitates(PROMISE_KEPT) or self.table.keeps(task):
             return True
         self.undo(mark)
         return False
@@ -411,7 +429,7 @@ class Session:
 
     def _drop_stepwise_table(self) -> None:
         # Its counts may have drifted, and the next cycle may not imitate faults.
-        if self.config.imitate_faults:
+        if self.imitated:
             self.working.renew_table(NodeTable)
 
     def largest_node(self) -> np.ndarray:

@@ -10,5 +10,6 @@ The path of a question:
 - ``cause_kinds`` has one entry for each cause, and the finders in order.
 - ``evictions``, ``queues``, ``details``, ``serving_order`` and ``node_answers`` have the sentences about work that runs or was evicted, the
   arithmetic of queues, the scheduler's own words, the serving order and the table of ``explain --nodes``.
+- ``kai_faults`` says where KAI would decide otherwise by a fault, or where the decision rests on an imitated one.
 - ``evidence_answers`` answers from evidence alone, where nothing can be tried.
 """

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kailab.explain.cause_groups import first_causes, waiting_groups
 from kailab.explain.cause_kinds import CAUSE_KINDS, Duration, least_last
 from kailab.explain.evictions import eviction_cause, running_causes
+from kailab.explain.kai_faults import fault_lines
 from kailab.explain.node_answers import model_lines
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.step_search import search_steps
@@ -30,7 +31,7 @@ def pending_causes(state: PodsAtMoment) -> PendingCauses:
     """The answer without steps. See ``questions.ask``."""
     groups = waiting_groups(state)
     verdict, causes = _verdict_and_causes(state, groups)
-    lines = tuple(model_lines(state)) if causes and state.waiting else ()
+    lines = (*model_lines(state), *fault_lines(state)) if causes and state.waiting else ()
     return PendingCauses(verdict, causes, groups, lines)
 
 

@@ -6,6 +6,7 @@ Source: KAI's consolidation action.
 from __future__ import annotations
 
 from kailab.engine.actions.evicting import SearchSkip, candidates, everyone_moved, impossible, search
+from kailab.engine.faults import COUNTED_TWICE
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.capacity import over_limit
 from kailab.engine.queueing.order import tasks_to_allocate
@@ -36,7 +37,7 @@ def _over_limit(session: Session, job: Job) -> bool:
     """True if a queue would pass its limit. All moved pods stay, so every queue then holds what it holds now and the
     job on top.
     """
-    if session.config.imitate_faults:  # a victim that is evicted twice lowers what its queue seems to hold
+    if session.imitates(COUNTED_TWICE):  # a victim that is evicted twice lowers what its queue seems to hold
         return False
     queue = session.queue_of(job)
     assert queue is not None

@@ -11,6 +11,7 @@ from typing import Any
 
 from kailab.engine.actions.waiting import waiting_jobs
 from kailab.engine.decisions import Action, EvictionGround, PendingCode
+from kailab.engine.faults import COUNTED_TWICE
 from kailab.engine.ledger import FailedAttempt
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.order import tasks_to_allocate
@@ -128,7 +129,7 @@ def search(
     """
     mark = session.mark()
     # When KAI's faults are imitated, some victims and what they free count twice, so the room they need is unknown.
-    all_stay = all_stay and not session.config.imitate_faults
+    all_stay = all_stay and not session.imitates(COUNTED_TWICE)
     bounds = SearchBounds(
         session, job, pick, queues, session.victims.lists if lists is None else lists, wanted, all_stay
     )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kailab.engine.faults import HELD_GPU
 from kailab.engine.placing import fit, node_capacity, podaffinity
 from kailab.engine.placing.score import DENSITY, POD_PREFERENCE, node_scores
 from kailab.engine.policies.node_scores import ChosenScore
@@ -333,7 +334,7 @@ class Placer:
         fits_now = bool(self._shared_now_at(info, i))
         # Each new device that is bound has to be idle: a device in use with room makes ``fits_now`` true, and the one
         # that is opened may still be held by leaving tasks. KAI (findGpuForSharingOnNode) asks only ``fits_now``.
-        unopened = gpu.devices if self.session.config.imitate_faults else max(int(table.idle[GPUS, i]), 0) // GPU
+        unopened = gpu.devices if self.session.imitates(HELD_GPU) else max(int(table.idle[GPUS, i]), 0) // GPU
         chosen: list[str] = []
         waits = False
         for name in self._devices(task, i, memory):

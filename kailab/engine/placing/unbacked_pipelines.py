@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from kailab.engine.decisions import Action
+from kailab.engine.faults import UNBACKED_PROMISE
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
 from kailab.engine.working.state import Job, WTask
@@ -33,7 +34,7 @@ def resolve_unbacked_pipelines(session: Session, start: Start) -> None:
     made = ledger.made_room_for()
     ledger.heirs = made
     # Once something changes, the next cycle sees another cluster, so a promise cannot be repeated forever.
-    if ledger.changes or not ledger.pipelines or session.config.imitate_faults:
+    if ledger.changes or not ledger.pipelines or session.imitates(UNBACKED_PROMISE):
         return
     # Only with new heirs: the same heirs a second time would change nothing.
     if ledger.robbed and not set(made) <= set(before):

@@ -557,6 +557,16 @@ class Actions(Relaxation):
         draft.config = structs.replace(draft.config, actions=self.actions)
 
 
+@dataclass(frozen=True)
+class Imitating(Relaxation):
+    """The scheduler imitates the faults of KAI with these numbers, and no others."""
+
+    faults: tuple[int, ...] = ()
+
+    def change(self, draft: Draft) -> None:
+        draft.config = structs.replace(draft.config, imitate_faults=self.faults)
+
+
 def _each(draft: Draft, changed: Callable[[PodGroup], PodGroup]) -> None:
     for podgroup in draft.podgroups():
         draft.set("podgroups", changed(podgroup))

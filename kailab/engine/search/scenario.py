@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from kailab.engine.faults import COUNTED_TWICE, SURPLUS_LEFT
 from kailab.engine.queueing.jobqueue import JobQueue
 from kailab.engine.queueing.victims import Victim
 from kailab.engine.search.filters import Filters
@@ -72,7 +73,7 @@ class Accumulation:
         self._filters = Filters(session, goal, recorded)
         self.jobs_on: dict[str, dict[str, None]] = {}  # node -> jobs with an added victim there, in order
         self._by_job: dict[str, list[WTask]] = {}
-        if session.config.imitate_faults:  # KAI evicts recorded victims once more with the rest of their job
+        if session.imitates(COUNTED_TWICE):  # KAI evicts recorded victims once more with the rest of their job
             for batch in recorded:
                 self._by_job.setdefault(batch.job.uid, []).extend(batch.tasks)
 
@@ -229,7 +230,7 @@ class _VictimsByNode:
             picked = sorted({number for node in nodes[:k] for number in self._batches[node]})
             yield accumulation.scenario([accumulation.batches[number] for number in picked])
             with_surplus = self._with_surplus(picked)
-            if with_surplus != picked and not accumulation.session.config.imitate_faults:
+            if with_surplus != picked and not accumulation.session.imitates(SURPLUS_LEFT):
                 yield accumulation.scenario([accumulation.batches[number] for number in with_surplus])
             if k == len(nodes):
                 return

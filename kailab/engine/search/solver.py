@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kailab.engine.faults import NOT_DISCARDED, SURPLUS_LEFT
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.policies.budget import BudgetSpent
 from kailab.engine.policies.victim_order import LowestNewest
@@ -83,7 +84,7 @@ class Solver:
         self._tasks: list[WTask] = []
         self._counts = False  # scenarios may be skipped by counting
         # A simulation may leave counts changed when KAI's faults are imitated, so none of them is left out.
-        self._every_step = session.config.imitate_faults
+        self._every_step = bool(session.imitated)
         self._effort = 0
         self.budget = session.budget.job()
         self.simulated = 0
@@ -171,7 +172,7 @@ class Solver:
         # KAI's final check of a solution (SolveWithResult): a whole gang, and more of it than before.
         if not self.job.gang_satisfied or self.job.used <= used:
             # As in KAI, the statement of a solution that fails this check is neither committed nor discarded.
-            self.leaks = self._every_step
+            self.leaks = self.session.imitates(NOT_DISCARDED)
             if not self.leaks:
                 session.undo(mark)
             return False
@@ -279,7 +280,7 @@ class Solver:
 
     def _breaks_gang(self, jobs: list[Job]) -> bool:
         """True if one of these jobs, whose gang was complete, would keep running incomplete."""
-        if self.session.config.imitate_faults:
+        if self.session.imitates(SURPLUS_LEFT):
             return False
         return any(job.active > 0 and not job.root.satisfied for job in jobs)
 

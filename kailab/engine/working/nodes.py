@@ -8,7 +8,7 @@ units of ``kailab.engine.working.layout``. A task changes them through ``place``
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -44,9 +44,9 @@ class NodeTable:
     ``tasks``: the working set's resource claims, and all tasks it knows.
     """
 
-    multiples_fit: ClassVar[bool] = False
+    multiples_fit = False
     """True if a whole multiple of a device's memory passes for a share of one device, as in KAI."""
-    lacking_gpus_refuse: ClassVar[bool] = False
+    lacking_gpus_refuse = False
     """True if a node with fewer than no GPUs left refuses also tasks that ask for none, as in KAI (LessEqual)."""
     devices_by_age: ClassVar[bool] = False
     """True if the first of equally full shared devices is the one that was used first, instead of the first by name."""

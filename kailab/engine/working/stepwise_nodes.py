@@ -14,7 +14,7 @@ Source: KAI's gpu_sharing_node_info.go, node_info.go (addTask, RemoveTask, Updat
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from kailab.engine.snapshot.records import GPU, ON_NODE, Node, ResourceClaim, Status, ZoneShare
 from kailab.engine.working.layout import GPUS, Layout
@@ -99,8 +99,6 @@ class StepwiseSharedGpus(SharedGpus):
 class StepwiseNodeTable(NodeTable):
     """A node table that changes as KAI's does. Valid for one cycle: undoing a cycle need not restore it."""
 
-    multiples_fit: ClassVar[bool] = True
-    lacking_gpus_refuse: ClassVar[bool] = True
     devices_by_age: ClassVar[bool] = True
 
     def __init__(

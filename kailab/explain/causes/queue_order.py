@@ -72,7 +72,7 @@ def find_earlier_turns(group: WaitingPodGroup) -> Iterable[Cause]:
         why = f"{workload_titles(group, taking)} {'comes' if len(taking) == 1 else 'come'} first and gets the place"
         promised = [uid for uid in taking if uid in group.moment.config.promised]
         if promised:
-            why = f"the place is promised to {workload_titles(group, promised)}, for which others were evicted"
+            why = f"the place is promised to {workload_titles(group, promised)}, for which others were evicted, or which was itself moved for other work"
     elif group.entry is not None and group.entry.reason == Reason.RESERVED:
         numbers = group.entry.numbers
         first = [numbers["kept_for"]]

@@ -1,0 +1,58 @@
+"""The faults of KAI that the engine can imitate, each declared once (docs/conformance.md, "Faults of KAI").
+
+A rule that differs because of a fault asks ``Session.imitates``. Whoever compares cycles with and without imitated
+faults, such as ``kailab.explain.kai_faults``, goes through ``SEPARABLE``, so a new fault is named there too.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kailab.engine.config import EngineConfig
+
+
+class Fault(NamedTuple):
+    """``number``: in docs/conformance.md. ``does``: what KAI does, as a predicate without its subject."""
+
+    number: int
+    does: str
+
+
+SURPLUS_LEFT = Fault(1, "evicts the core of an elastic job and leaves surplus pods that cannot run on without it")
+COUNTED_TWICE = Fault(2, "evicts a victim twice in its search, so that a queue looks emptier than it is")
+PROMISES_FORGOTTEN = Fault(3, "forgets from cycle to cycle for which job it evicted others")
+GPU_LOST = Fault(4, "loses shared GPUs from its count of idle ones on nodes with promises")
+PROMISE_KEPT = Fault(10, "gives a victim back the promise of a place that another pod has been promised since")
+COPY_LEFT = Fault(11, "goes on counting the old place of a share whose move was undone")
+MULTIPLE_OF_MEMORY = Fault(12, "binds a request for a whole multiple of a GPU's memory to one GPU")
+NOT_DISCARDED = Fault(13, "keeps the moves of a search that it has given up until the cycle ends")
+LACKING_GPUS = Fault(14, "refuses pods without GPUs on nodes whose count of GPUs is below zero")
+CLAIM_PER_POD = Fault(15, "counts a claim that is allocated in the cycle once for each of its pods")
+HELD_GPU = Fault(17, "binds a share to a new GPU that pods are still leaving")
+UNBACKED_PROMISE = Fault(18, "promises places that no pod has to leave")
+ACROSS_KINDS = Fault(19, "does not search for a share after a search for whole GPUs has failed")
+
+SEPARABLE: tuple[tuple[Fault, ...], ...] = (
+    (SURPLUS_LEFT,),
+    (COUNTED_TWICE,),
+    (PROMISES_FORGOTTEN,),
+    (GPU_LOST, COPY_LEFT, CLAIM_PER_POD),  # all come from counting step by step
+    (PROMISE_KEPT,),
+    (MULTIPLE_OF_MEMORY,),
+    (NOT_DISCARDED,),
+    (LACKING_GPUS,),
+    (HELD_GPU,),
+    (UNBACKED_PROMISE,),
+    (ACROSS_KINDS,),
+)
+"""All faults, in groups that can be imitated apart from each other."""
+
+FAULTS: frozenset[Fault] = frozenset(fault for group in SEPARABLE for fault in group)
+
+
+def imitated_faults(config: EngineConfig) -> frozenset[Fault]:
+    """The faults that a configuration imitates. Numbers of faults that cannot be imitated are ignored."""
+    wanted = config.imitate_faults
+    if isinstance(wanted, bool):
+        return FAULTS if wanted else frozenset()
+    return frozenset(fault for fault in FAULTS if fault.number in wanted)

@@ -1,0 +1,84 @@
+"""Where the answer about waiting work rests on a fault of KAI: one in which kailab differs on purpose, or that it imitates.
+
+Two cycles are decided, one with all faults that can be imitated and one without any. If they treat the subject unlike each other, each fault
+is tried apart from the others. All faults are taken from ``kailab.engine.faults``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kailab.engine.faults import FAULTS, SEPARABLE, Fault, imitated_faults
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
+from kailab.engine.relaxing.rules import Imitating
+from kailab.explain.subject import PodsAtMoment
+from kailab.lab.wording import count
+
+MOST_TASKS = 2_000
+"""The number of pods in a lab above which no cycles are compared, because they take long there."""
+
+
+class Treatment(NamedTuple):
+    """What a cycle does to the subject: UIDs of the pods that start, are promised a place, and are evicted."""
+
+    started: frozenset[str]
+    promised: frozenset[str]
+    evicted: frozenset[str]
+
+    @classmethod
+    def of(cls, outcome: RelaxedCycleOutcome) -> Treatment:
+        evictions = outcome.decisions.evictions
+        return cls(
+            frozenset(bind.task for bind in outcome.binds),
+            frozenset(promise.task for promise in outcome.promises),
+            frozenset(eviction.task for eviction in evictions if eviction.podgroup in outcome.subject),
+        )
+
+    def text(self) -> str:
+        """The treatment as a predicate in the infinitive."""
+        parts = [
+            f"{verb} {count(len(pods), 'pod')} of it"
+            for verb, pods in (("start", self.started), ("promise places to", self.promised), ("evict", self.evicted))
+            if pods
+        ]
+        return " and ".join(parts) or "let it wait"
+
+
+def fault_lines(state: PodsAtMoment) -> Iterator[str]:
+    """At most one line: what KAI would decide for the waiting pods otherwise, and by which fault; or on which imitated fault the decision
+    rests. No line if the lab's engine decides nothing about the subject, or has more than ``MOST_TASKS`` pods."""
+    moment = state.moment
+    waiting = {row.group for row in state.waiting}
+    subject = [group.uid for group in moment.snapshot.podgroups if f"{group.namespace}/{group.name}" in waiting]
+    if not subject or len(moment.snapshot.tasks) > MOST_TASKS:
+        return
+    # Cycles of their own: imitated faults change the working set's node table, which others have read.
+    cycles = RelaxedCycles(moment.snapshot, moment.config, moment.now, subject)
+
+    def treat(faults: frozenset[Fault]) -> Treatment:
+        numbers = tuple(sorted(fault.number for fault in faults))
+        return Treatment.of(cycles(Imitating(numbers), everyone=True))
+
+    here = imitated_faults(moment.config)
+    imitating = bool(here)
+    ours, other = treat(here), treat(frozenset() if imitating else FAULTS)
+    if ours == other:
+        return
+    # In the other direction the fault is the one without which the decision becomes the right one.
+    alone = [group for group in SEPARABLE if treat(here.difference(group) if imitating else frozenset(group)) == other]
+    faults = alone[0] if alone else ()
+    if imitating:
+        yield f"The decision rests on {_named(faults)}, as imitate_faults is on. Without it the next cycle would {other.text()}."
+    else:
+        yield (
+            f"KAI would {other.text()} in the next cycle, by {_named(faults)}. "
+            "kailab decides so only with imitate_faults (docs/conformance.md)."
+        )
+
+
+def _named(faults: tuple[Fault, ...]) -> str:
+    if not faults:
+        return "several of its faults together"
+    numbers = " or ".join(str(fault.number) for fault in faults)
+    return f"fault {numbers} of KAI ({'; '.join(f'it {fault.does}' for fault in faults)})"
