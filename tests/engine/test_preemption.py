@@ -185,3 +185,15 @@ def test_consolidation_gives_up_early_where_those_that_move_need_as_much_room_as
     assert dict(decided.pending("waits").tried)["consolidation"] == (
         "no set of victims could make room: with every possible victim moved there is room for 0 of its 1 pods"
     )
+
+
+@pytest.mark.parametrize(
+    ("imitate_faults", "cpu", "lost"), [(False, 200, {"low-0"}), (True, 200, set()), (True, 100, {"low-0"})]
+)
+def test_a_failed_search_for_a_whole_gpu_rules_out_a_share_with_more_cpu_only_in_kai(team, imitate_faults, cpu, lost):
+    team.node("node-1", gpus=1)
+    team.job("firm", gpus=0.5, on="node-1", priority=100, groups=[("shared",)])
+    team.job("low", gpus=0.5, on="node-1", priority=50, groups=[("shared",)])
+    team.job("whole", gpus=1, priority=75)
+    team.job("half", gpus=0.5, priority=75, shape={"cpu": cpu})
+    assert team.decide(imitate_faults=imitate_faults).lost == lost

@@ -103,7 +103,7 @@ class SearchSkip:
         # Most waiting jobs are like another one, so the answer is cached.
         known = self._known.get((scope, kind)) if kind is not None else None
         if known is None:
-            known = not self._failed.setdefault(scope, Representatives()).easier(job)
+            known = not self._in(scope).easier(job)
             if kind is not None:
                 self._known[scope, kind] = known
         return known
@@ -111,8 +111,11 @@ class SearchSkip:
     def failed(self, job: Job, scope: str) -> None:
         if self._session.budget.cut_short or self._session.taking.refused or self._session.held_back:
             return
-        self._failed.setdefault(scope, Representatives()).add(job)
+        self._in(scope).add(job)
         self._known.clear()
+
+    def _in(self, scope: str) -> Representatives:
+        return self._failed.setdefault(scope, Representatives(self._session.config.imitate_faults))
 
 
 def search(

@@ -3,6 +3,10 @@
 Two jobs are comparable if equally many of their tasks obey the same rules (selectors, affinity, tolerations, topology,
 pod priority ...). Of these, a job with more pods left to place, or with larger ones, is not easier. Source: KAI's
 MinimalJobRepresentatives.
+
+KAI also compares pods without GPUs, with shares and with whole devices with each other, by their amounts alone. A failed
+search for a whole device then rules out one for a share with more CPU, which has more victims to choose from. So these
+kinds are compared with each other only if KAI's faults are imitated.
 """
 
 from __future__ import annotations
@@ -16,17 +20,20 @@ from kailab.engine.working.state import Job, Member, ShapeInfo
 Size = tuple[int, int, int, int, int]
 
 
-def rules(info: ShapeInfo) -> tuple[Any, ...]:
-    """All parts of a shape that restrict where it may go, but not its amounts."""
+def rules(info: ShapeInfo, across_kinds: bool = False) -> tuple[Any, ...]:
+    """All parts of a shape that restrict where it may go, but not its amounts. ``across_kinds``: without the kind of
+    GPU request, except for MIG instances and claims, which KAI counts as resources of their own.
+    """
     shape = info.shape
     gpu = shape.gpu
+    kind = () if across_kinds else (gpu.by_memory, gpu.shared, info.cpu_only)
     return (
         shape.selector, shape.terms, shape.tolerations, shape.affinity, shape.anti_affinity, shape.ports, shape.claims,
-        shape.blocked, shape.labels, gpu.by_profile, gpu.by_memory, gpu.shared, bool(gpu.claimed), info.cpu_only,
+        shape.blocked, shape.labels, gpu.by_profile, bool(gpu.claimed), kind,
     )  # fmt: skip
 
 
-def signature(job: Job) -> tuple[Any, ...]:
+def signature(job: Job, across_kinds: bool = False) -> tuple[Any, ...]:
     parts: Counter[tuple[Any, ...]] = Counter()
     for podset in job.podsets.values():
         # The state at the beginning of the cycle, because KAI computes a signature once, when it takes its snapshot.
@@ -43,20 +50,25 @@ def signature(job: Job) -> tuple[Any, ...]:
             member = member.parent
         pods: Counter[tuple[Any, ...]] = Counter()
         for (info, priority), count in waiting.items():
-            pods[rules(info), priority] += count
+            pods[rules(info, across_kinds), priority] += count
         parts[tuple(chain), frozenset(pods.items())] += 1
     # Without names, so that equal jobs with differently named subgroups are comparable.
     return (frozenset(parts.items()),)
 
 
-def sizes(job: Job) -> list[Size]:
-    """What each pending task wants, smallest first."""
+def sizes(job: Job, across_kinds: bool = False) -> list[Size]:
+    """What each pending task wants, smallest first. ``across_kinds``: without GPU memory and the number of devices, as
+    KAI compares amounts of GPU only.
+    """
     result: list[Size] = []
     for task in job:
         if task.status == Status.PENDING:
             info = task.info
             gpu = info.shape.gpu
-            result.append((info.quota[2], info.quota[0], info.quota[1], gpu.memory_mib, gpu.devices))
+            cpu, memory, gpus = info.quota
+            result.append(
+                (gpus, cpu, memory, 0, 0) if across_kinds else (gpus, cpu, memory, gpu.memory_mib, gpu.devices)
+            )
     return sorted(result)
 
 
@@ -73,17 +85,18 @@ def kind_of_job(job: Job) -> tuple[Any, ...] | None:
 
 
 class Representatives:
-    """The easiest job that failed, per signature."""
+    """The easiest job that failed, per signature. ``across_kinds``: see ``rules``."""
 
-    def __init__(self) -> None:
+    def __init__(self, across_kinds: bool = False) -> None:
+        self._across_kinds = across_kinds
         self._failed: dict[tuple[Any, ...], list[Size]] = {}
 
     def easier(self, job: Job) -> bool:
         """True if the job is worth a try: easier to place than what failed, or not comparable to it."""
-        failed = self._failed.get(signature(job))
+        failed = self._failed.get(signature(job, self._across_kinds))
         if failed is None:
             return True
-        mine = sizes(job)
+        mine = sizes(job, self._across_kinds)
         if not mine or not failed:
             return False
         # KAI's jobEasierToScheduleComparison: fewer pods, or a smaller one at the same position.
@@ -92,7 +105,7 @@ class Representatives:
         return any(_less_equal(own, known) and own != known for own, known in zip(mine, failed, strict=False))
 
     def add(self, job: Job) -> None:
-        key, mine = signature(job), sizes(job)
+        key, mine = signature(job, self._across_kinds), sizes(job, self._across_kinds)
         known = self._failed.get(key)
         # Only a job that is no larger in any pod replaces the known one, which otherwise excludes more.
         if known is not None and not (
