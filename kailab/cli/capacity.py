@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from kailab.cli import configurations, options, replay_options, signals, termina
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
 from kailab.errors import InputError
+from kailab.studies.confidence import CONFIDENCE
+from kailab.studies.target import amount, read_target
 
 if TYPE_CHECKING:
     from kailab.studies.capacity import Capacity, FleetProbe, MeanWait, TeamGain
@@ -57,7 +60,6 @@ def capacity(
     from kailab.studies.capacity import find_capacity as carry_out
     from kailab.studies.planning import trace_of
     from kailab.studies.study_file import NAME, placed
-    from kailab.studies.target import read_target
 
     replay_options.check_replay_options(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
     replay_options.check_study_options(workers, dask)
@@ -90,7 +92,6 @@ def capacity(
 
 def _data(result: Capacity) -> dict[str, Any]:
     from kailab.studies.capacity import team_gains
-    from kailab.studies.confidence import CONFIDENCE
 
     question = result.question
     return {
@@ -126,9 +127,7 @@ def _gain_data(gain: TeamGain) -> dict[str, Any]:
             "began": mean_wait.began,
         }
 
-    longer = (
-        None if gain.longer is None else {"mean": gain.longer.mean, "low": gain.longer.low, "high": gain.longer.high}
-    )
+    longer = None if gain.longer is None else asdict(gain.longer)
     return {
         "queue": gain.queue,
         "given": wait(gain.before),
@@ -175,8 +174,6 @@ def _probes_by_size(result: Capacity) -> list[FleetProbe]:
 
 
 def _cells(probe: FleetProbe) -> list[str]:
-    from kailab.studies.target import amount
-
     cells = []
     for estimate in probe.estimates:
         if estimate.missing:
@@ -241,12 +238,8 @@ def _meets_growing_targets(probe: FleetProbe) -> bool:
 
 
 def _change(before: float | None, after: float | None) -> str:
-    from kailab.studies.target import amount
-
     return f"{amount('waits', before) if before is not None else 'no end'} -> {amount('waits', after) if after is not None else 'no end'}"
 
 
 def _signed(seconds: float) -> str:
-    from kailab.studies.target import amount
-
     return f"{'-' if seconds < 0 else '+'}{amount('waits', abs(seconds))}"

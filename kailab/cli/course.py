@@ -17,14 +17,15 @@ from kailab.cli import completion, options, terminal
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
 from kailab.course import progress as record
+from kailab.course.lesson import LETTERS, Lesson, lessons
+from kailab.course.lesson import lesson as find_lesson
+from kailab.course.progress import ChallengeProgress, LessonProgress, Progress
 from kailab.errors import InputError, Where
 from kailab.model.files import read_text
 
 if TYPE_CHECKING:
     from kailab.course.challenge import Challenge
     from kailab.course.judging import ChallengeVerdict, JudgedCondition
-    from kailab.course.lesson import Lesson
-    from kailab.course.progress import LessonProgress, Progress
 
 
 WIDTH = 110
@@ -87,8 +88,6 @@ def read_progress(file: Path | None) -> tuple[Path, Progress]:
 @options.output
 def list_lessons(file: Path | None, output: TextOrJson) -> None:
     """List the lessons with your progress."""
-    from kailab.course.lesson import lessons
-
     _, progress = read_progress(file)
     all_lessons = lessons()
     if output is TextOrJson.json:
@@ -117,9 +116,8 @@ _lesson = click.argument("name", shell_complete=completion.lessons, help="Name o
 def lesson(name: str, folder: Path | None, fresh: bool, file: Path | None) -> None:
     """Begin a lesson: read its idea, and the questions to answer with a prediction before anything runs."""
     from kailab.course import workspace
-    from kailab.course.lesson import lesson as read
 
-    task = read(name)
+    task = find_lesson(name)
     with record.changing(read_progress(file)[0]) as progress:
         before = progress.lessons.get(task.name)
         previous = Path(before.folder) if before is not None and folder is None and before.folder else None
@@ -229,7 +227,6 @@ def compare(name: str, file: Path | None, output: TextOrJson) -> None:
 @progress_option
 def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
     """Show the lesson's questions, or check your answers. Exit code 1 if one is wrong."""
-    from kailab.course.lesson import LETTERS
     from kailab.course.teaching import mark
 
     path, before = read_progress(file)
@@ -265,9 +262,7 @@ def _numbers_line(numbers: list[float]) -> str:
 
 def _begun_lesson(progress: Progress, name: str) -> tuple[Lesson, LessonProgress]:
     """Return a lesson with its progress. Raises InputError if the lesson was not begun."""
-    from kailab.course.lesson import lesson as read
-
-    task = read(name)
+    task = find_lesson(name)
     status = progress.lessons.get(task.name)
     if status is None:
         raise InputError(f"the lesson {task.name} was not begun; begin it with `kailab course lesson {task.name}`")
@@ -321,8 +316,6 @@ def _at_work(begun: Sequence[tuple[str, int]]) -> str:
 
 def _show_one(progress: Progress, output: TextOrJson) -> None:
     from kailab.course.challenge import challenges
-    from kailab.course.lesson import lessons
-    from kailab.course.progress import ChallengeProgress, LessonProgress
 
     taken = [
         (item.name, progress.status_of_lesson(item.name), progress.lessons.get(item.name, LessonProgress()))
@@ -365,10 +358,9 @@ def _format_numbers(values: Sequence[float]) -> str:
 @click.option("--out", type=options.PATH, help="File to write instead of NAME.html.")
 def slides(name: str, out: Path | None) -> None:
     """Write a lesson's slides as a self-contained HTML file."""
-    from kailab.course.lesson import lesson
     from kailab.course.slides import deck, html
 
-    task = lesson(name)
+    task = find_lesson(name)
     file = out or Path(f"{task.name}.html")
     slide_deck = deck(task)
     _write(file, html(slide_deck).encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from kailab.cli.options import TextOrJson
 from kailab.cli.table import format_span, render_table
 from kailab.errors import InputError
 from kailab.lab.wording import count
+from kailab.studies.confidence import CONFIDENCE, Estimate
+from kailab.studies.target import ALL, StudyTarget, amount, read_target, subject
 
 if TYPE_CHECKING:
     from kailab.studies.comparison import (
@@ -24,14 +27,11 @@ if TYPE_CHECKING:
         SettingIntervals,
         StudyFinding,
     )
-    from kailab.studies.confidence import Estimate
     from kailab.studies.study import Study, StudyQuestion
     from kailab.studies.sweep import SweptStudy
 
 
 def comparison_data(comparison: SettingComparison) -> dict[str, Any]:
-    from kailab.studies.confidence import CONFIDENCE
-
     return {
         "against": comparison.against,
         "confidence": CONFIDENCE,
@@ -43,11 +43,7 @@ def comparison_data(comparison: SettingComparison) -> dict[str, Any]:
 
 
 def _difference(difference: SettingDifference) -> dict[str, Any]:
-    more = (
-        None
-        if difference.more is None
-        else {"mean": difference.more.mean, "low": difference.more.low, "high": difference.more.high}
-    )
+    more = None if difference.more is None else asdict(difference.more)
     return {
         "queue": difference.queue, "measure": difference.measure, "mean": difference.mean, "against": difference.other, "more": more, "seeds": difference.seeds,
         "seeds_below": difference.below, "seeds_above": difference.above, "missing": difference.missing, "verdict": difference.verdict,
@@ -57,7 +53,6 @@ def _difference(difference: SettingDifference) -> dict[str, Any]:
 def comparison_lines(comparison: SettingComparison) -> Iterator[str]:
     from kailab.studies.comparison import describe_compare
     from kailab.studies.study import format_value as value
-    from kailab.studies.target import amount, subject
 
     yield ""
     yield f"Against {describe_compare(comparison.against)}, seed by seed; 95 % confidence in all differences at once:"
@@ -86,8 +81,6 @@ def _more_interval(difference: SettingDifference) -> str:
 
 
 def _signed_amount(measure: str, value: float) -> str:
-    from kailab.studies.target import amount
-
     return f"{'-' if value < 0 else '+'}{amount(measure, abs(value))}"
 
 
@@ -171,7 +164,6 @@ def sweep(
 def _read_find(study: Study, targets: tuple[str, ...], least: str) -> StudyQuestion | None:
     from kailab.studies.study import StudyQuestion
     from kailab.studies.study_file import COST, GPUS
-    from kailab.studies.target import read_target
 
     if not targets:
         if least:
@@ -196,7 +188,6 @@ def _compare(study: Study, measures: tuple[str, ...], against: str) -> Compare |
 def _with_compared(find: StudyQuestion | None, compare: Compare) -> StudyQuestion:
     """Add the subjects of the comparison to the question, so that missing queues and prices are reported before the first run."""
     from kailab.studies.study import StudyQuestion
-    from kailab.studies.target import StudyTarget
 
     subjects = [StudyTarget(queue=queue, measure=measure) for queue, measure in compare.subjects]
     return StudyQuestion(
@@ -206,7 +197,6 @@ def _with_compared(find: StudyQuestion | None, compare: Compare) -> StudyQuestio
 
 def _data(swept: SweptStudy, finding: StudyFinding | None, differences: SettingComparison | None) -> dict[str, Any]:
     from kailab.studies.comparison import intervals
-    from kailab.studies.confidence import CONFIDENCE
 
     data: dict[str, Any] = {
         "study": swept.study.name,
@@ -245,16 +235,7 @@ def _intervals_data(intervals: SettingIntervals) -> dict[str, Any]:
     return {
         "setting": intervals.setting,
         "queues": {
-            queue: {
-                name: {
-                    "mean": interval.mean,
-                    "low": interval.low,
-                    "high": interval.high,
-                    "seeds": interval.seeds,
-                    "missing": interval.missing,
-                }
-                for name, interval in measures.items()
-            }
+            queue: {name: asdict(interval) for name, interval in measures.items()}
             for queue, measures in intervals.queues.items()
         },
     }
@@ -275,7 +256,6 @@ def _sweep_lines(
     swept: SweptStudy, finding: StudyFinding | None, differences: SettingComparison | None
 ) -> Iterator[str]:
     from kailab.studies.study import format_value
-    from kailab.studies.target import ALL
 
     done_before = f", {swept.before} of them done before" if swept.before else ""
     yield f"{count(len(swept.runs), 'run')} of {swept.study.name}{done_before}: {swept.table}"
@@ -314,7 +294,6 @@ def _over_seeds(swept: SweptStudy) -> Iterator[str]:
     """The means of all jobs; ``-o json`` has them for each queue and measure."""
     from kailab.studies.comparison import intervals
     from kailab.studies.study import format_value
-    from kailab.studies.target import ALL
 
     yield ""
     yield f"Means over {len(swept.study.seeds)} seeds, with 95 % confidence intervals:"
@@ -329,8 +308,6 @@ def _over_seeds(swept: SweptStudy) -> Iterator[str]:
 
 
 def _interval(measure: str, interval: Interval) -> str:
-    from kailab.studies.target import amount
-
     missing = f" without {interval.missing} of {interval.seeds}" if interval.missing else ""
     if interval.low is None:
         return f"{amount(measure, interval.mean)}{missing}"
@@ -339,7 +316,6 @@ def _interval(measure: str, interval: Interval) -> str:
 
 def _best_found(swept: SweptStudy) -> str:
     from kailab.studies.study import format_value
-    from kailab.studies.target import amount
 
     search, searched = swept.study.search, swept.searched
     assert search is not None
@@ -377,8 +353,6 @@ def _finding_lines(finding: StudyFinding) -> Iterator[str]:
 
 def _cells(estimate: Estimate) -> list[str]:
     """Mean, bound, and the number of seeds that meet the target."""
-    from kailab.studies.target import amount
-
     measure = estimate.target.measure
     seeds = f"{estimate.keeping} of {len(estimate.values) + estimate.missing}"
     return [amount(measure, estimate.mean), amount(measure, estimate.bound), seeds]
@@ -411,8 +385,6 @@ def _least(judged: JudgedSetting) -> str:
 
 
 def _claim(estimate: Estimate) -> str:
-    from kailab.studies.target import amount
-
     edge = "at most" if estimate.target.upper else "at least"
     return f"{estimate.target.subject} {edge} {amount(estimate.target.measure, estimate.bound)}"
 

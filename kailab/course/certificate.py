@@ -111,26 +111,24 @@ def check(path: Path) -> tuple[Certificate, list[str]]:
         raise InputError(f"the file is not a certificate: {error}", Where(file=str(path))) from error
     if given.kind != KIND:
         raise InputError(f"the file is not a certificate, but {given.kind!r:.80}", Where(file=str(path)))
-    faults = (
-        []
-        if given.digest == digest_of(given)
-        else ["the digest differs: the certificate was changed after it was written"]
-    )
+    faults = []
+    if given.digest != digest_of(given):
+        faults.append("the digest differs: the certificate was changed after it was written")
     known = {entry.name: entry for entry in challenges()}
     solved_by_name = {entry.name: entry for entry in given.challenges}
     faults += [f"{name}: the challenge is not in the certificate" for name in known if name not in solved_by_name]
     passed_by_name = {entry.name: entry for entry in given.lessons}
     for required in lessons():
         entry_of_lesson = passed_by_name.get(required.name)
-        faults += (
-            [f"{required.name}: the lesson is not in the certificate"]
-            if entry_of_lesson is None
-            else _marked_again(required, entry_of_lesson)
-        )
+        if entry_of_lesson is None:
+            faults.append(f"{required.name}: the lesson is not in the certificate")
+        else:
+            faults += _marked_again(required, entry_of_lesson)
     for name, solved in solved_by_name.items():
-        faults += (
-            _decided_again(known[name], solved) if name in known else [f"{name}: this kailab has no such challenge"]
-        )
+        if name in known:
+            faults += _decided_again(known[name], solved)
+        else:
+            faults.append(f"{name}: this kailab has no such challenge")
     return given, faults
 
 

@@ -121,13 +121,13 @@ def lessons() -> list[Lesson]:
 def lesson(name: str) -> Lesson:
     """A lesson by name or number. Raises InputError if it does not exist."""
     all_lessons = lessons()
-    found = next((each for each in all_lessons if name in (each.name, str(each.number))), None)
-    if found is None:
+    named = next((each for each in all_lessons if name in (each.name, str(each.number))), None)
+    if named is None:
         names = [each.name for each in all_lessons]
         close = closest_names(name, names)
         hint = f"did you mean {close[0]}?" if close else f"expected one of: {', '.join(names)}"
         raise InputError(f"no lesson {name!r:.80}; {hint}")
-    return found
+    return named
 
 
 def read_lesson(folder: Path) -> Lesson:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -95,21 +96,13 @@ def rule_failure(files: Submission, condition: Mapping[str, Any]) -> str:
     if "unchanged" in condition:
         return "" if value == before else f"{current}; it was {'not given' if before is None else before}"
     if "is" in condition:
-        return (
-            ""
-            if value == condition["is"]
-            else f"{current}, not {'given' if condition['is'] is None else condition['is']}"
-        )
+        wanted = condition["is"]
+        return "" if value == wanted else f"{current}, not {'given' if wanted is None else wanted}"
     number = _number(value, path)
-    if "at_least" in condition:
-        return (
-            ""
-            if number is not None and number >= condition["at_least"]
-            else f"{current}, less than {condition['at_least']}"
-        )
-    return (
-        "" if number is not None and number <= condition["at_most"] else f"{current}, more than {condition['at_most']}"
-    )
+    least, most = condition.get("at_least", -inf), condition.get("at_most", inf)
+    if number is not None and least <= number <= most:
+        return ""
+    return f"{current}, less than {least}" if "at_least" in condition else f"{current}, more than {most}"
 
 
 def _number(value: Any, path: str) -> float | None:

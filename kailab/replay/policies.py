@@ -9,16 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from kailab.engine.policies.contract import (
-    Dispatch,
-    JobOrder,
-    NodeScore,
-    Policy,
-    QueueShares,
-    Reservation,
-    VictimOrder,
-    make_policy,
-)
+from kailab.engine.policies import contract
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
 from kailab.errors import InputError, PolicyError
@@ -31,12 +22,12 @@ from kailab.replay.trace import Trace
 from kailab.scheduler import SchedulerSettings, settings_of
 from kailab.scheduler.settings.policies import names_policy_file, policy_class
 
-_FIELDS: tuple[tuple[type[Policy], str], ...] = (
-    (JobOrder, "job_order_policy"),
-    (NodeScore, "node_score_policy"),
-    (VictimOrder, "victim_order_policy"),
-    (Reservation, "reservation_policy"),
-    (QueueShares, "queue_shares_policy"),
+_FIELDS: tuple[tuple[type[contract.Policy], str], ...] = (
+    (contract.JobOrder, "job_order_policy"),
+    (contract.NodeScore, "node_score_policy"),
+    (contract.VictimOrder, "victim_order_policy"),
+    (contract.Reservation, "reservation_policy"),
+    (contract.QueueShares, "queue_shares_policy"),
 )
 RANDOM = next(name for name, place in SHIPPED.items() if place.endswith(":Random"))
 """The policy that takes a seed."""
@@ -88,7 +79,7 @@ def with_replay_policies(
         choice = choice_of(policy)
         name = choice.name
         implementation = policy_class(name)
-        if issubclass(implementation, Dispatch):
+        if issubclass(implementation, contract.Dispatch):
             raise InputError(
                 f"policy {name!r} is a dispatch policy; expected it in --dispatch, or as dispatch in a file of clusters"
             )
@@ -105,13 +96,13 @@ def with_replay_policies(
             parameters, seeded = {"seed": seed}, True
         chosen = PolicyChoice(name=name, parameters={**parameters, **choice.parameters})
         try:
-            make_policy(chosen, implementation)
+            contract.make_policy(chosen, implementation)
         except PolicyError as error:
             raise InputError(str(error)) from None
         engine = structs.replace(engine, **{field: chosen})
-        if issubclass(implementation, JobOrder):
+        if issubclass(implementation, contract.JobOrder):
             engine = structs.replace(engine, weighted_order=None)
-        if issubclass(implementation, NodeScore):
+        if issubclass(implementation, contract.NodeScore):
             plugins = tuple(name for name in engine.plugins or DEFAULT_PLUGINS if name not in _BEFORE_SCORES)
             engine = structs.replace(engine, plugins=plugins, prefer_shared_devices=False)
     if seed is not None and not seeded:

@@ -89,7 +89,7 @@ class FragmentationSampler(Observer):
         self._sampling = SamplePoints(interval)
         self._total = gpus * WHOLE
         self._scheduler: DecidingScheduler | None = None
-        self._found: list[tuple[float, float, int]] = []
+        self._samples: list[tuple[float, float, int]] = []
 
     def on_begin(self, scheduler: DecidingScheduler) -> None:
         self._scheduler = scheduler
@@ -106,14 +106,14 @@ class FragmentationSampler(Observer):
         table = self._scheduler.mirror.working.table
         devices = device_room(table)
         lost = fragments(devices, table.idle[CPU], label_texts(table, GPU_PRODUCT), self._workload)
-        self._found.append((float(lost.sum()), float(devices.sum()), points))
+        self._samples.append((float(lost.sum()), float(devices.sum()), points))
 
     def summary(self) -> Fragmentation | None:
         """None if nothing was sampled."""
-        if not self._found:
+        if not self._samples:
             return None
-        parts = [(lost / self._total, lost / free if free else 0.0) for lost, free, _ in self._found]
-        counts = [points for _, _, points in self._found]
+        parts = [(lost / self._total, lost / free if free else 0.0) for lost, free, _ in self._samples]
+        counts = [points for _, _, points in self._samples]
         samples = sum(counts)
         return Fragmentation(
             samples=samples,

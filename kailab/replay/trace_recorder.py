@@ -11,18 +11,7 @@ from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.engine.snapshot.records import Shape
-from kailab.model import labels
-from kailab.model.objects import (
-    annotations_of,
-    labels_of,
-    metadata_of,
-    name_of,
-    namespace_of,
-    node_of,
-    owner_references,
-    status_of,
-    uid_of,
-)
+from kailab.model import labels, objects
 from kailab.model.times import parse_time
 from kailab.replay.job import WHOLE
 from kailab.scheduler.reading.shapes import ShapeCache
@@ -104,7 +93,7 @@ class TraceRecorder:
         """Process the events of a watch of pods up to ``now``."""
         for event in events:
             if event.type == "DELETED":
-                self._gone(uid_of(event.object), now)
+                self._gone(objects.uid_of(event.object), now)
             else:
                 self._see(event.object, now)
 
@@ -113,7 +102,7 @@ class TraceRecorder:
         exact time is unknown."""
         listed = set()
         for pod in pods:
-            listed.add(uid_of(pod))
+            listed.add(objects.uid_of(pod))
             self._see(pod, now)
         for uid, (_, life) in self._of_pod.items():
             if life.ended is None and uid not in listed:
@@ -133,19 +122,19 @@ class TraceRecorder:
         return RecordedTrace(rows, len(self._jobs) - len(completed), left_out)
 
     def _see(self, pod: Object, now: float) -> None:
-        status = status_of(pod)
-        known = self._of_pod.get(uid_of(pod))
+        status = objects.status_of(pod)
+        known = self._of_pod.get(objects.uid_of(pod))
         if known is None:
             job = self._job_of(pod)
-            created = int(parse_time(metadata_of(pod)["creationTimestamp"]))
-            life = _RecordedPod(uid_of(pod), name_of(pod), created, self._shapes.of(pod))
+            created = int(parse_time(objects.metadata_of(pod)["creationTimestamp"]))
+            life = _RecordedPod(objects.uid_of(pod), objects.name_of(pod), created, self._shapes.of(pod))
             job.lives[life.uid] = life
             self._of_pod[life.uid] = job, life
         else:
             job, life = known
         if life.ended is not None:
             return
-        if node_of(pod) and not life.bound:
+        if objects.node_of(pod) and not life.bound:
             life.bound = True
             job.count()
         if life.begun is None:
@@ -160,13 +149,13 @@ class TraceRecorder:
             known[1].ended = int(now)
 
     def _job_of(self, pod: Object) -> _RecordedJob:
-        annotations, tags, namespace = annotations_of(pod), labels_of(pod), namespace_of(pod)
-        owner = next(iter(owner_references(pod)), None)
+        annotations, tags, namespace = objects.annotations_of(pod), objects.labels_of(pod), objects.namespace_of(pod)
+        owner = next(iter(objects.owner_references(pod)), None)
         group = annotations.get(labels.POD_GROUP)
-        key = f"group/{group}" if group else owner["uid"] if owner else uid_of(pod)
+        key = f"group/{group}" if group else owner["uid"] if owner else objects.uid_of(pod)
         job = self._jobs.get((namespace, key))
         if job is None:
-            name = f"{namespace}/{owner['name'] if owner else name_of(pod)}"
+            name = f"{namespace}/{owner['name'] if owner else objects.name_of(pod)}"
             team = tags.get(labels.QUEUE) or namespace
             priority = tags.get(labels.PRIORITY_CLASS) or pod["spec"].get("priorityClassName") or ""
             # An annotation may span several lines; a row is one line.

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from msgspec import structs
 
 from kailab.cluster.protocol import Object
 from kailab.evidence.entries import GroupWaits, LabFacts
@@ -16,6 +18,7 @@ from kailab.evidence.history import LabHistory, WorkloadIndex
 from kailab.evidence.sanitizing import Scrubber
 from kailab.evidence.store import TestEvidence
 from kailab.model.objects import name_of, namespace_of
+from kailab.report import page_data
 from kailab.report.columns import GroupColumns, NodeColumns, PodColumns, QueueColumns, UndoLog
 from kailab.report.moments import (
     CycleMoments,
@@ -26,25 +29,11 @@ from kailab.report.moments import (
     present_moment,
     state_moment,
 )
-from kailab.report.page_data import (
-    NONE,
-    DecisionForm,
-    GroupForm,
-    Increment,
-    LabForm,
-    NodeForm,
-    PodForm,
-    QueueForm,
-    SomeGroups,
-    SomeMoments,
-    SomeNodes,
-    SomePods,
-    SomeQueues,
-    SomeWaits,
-    StepForm,
-)
 from kailab.report.racks import ObjectsByKind, RackMap
 from kailab.report.raw import EntryReferences
+
+T = TypeVar("T")
+Columns = TypeVar("Columns", page_data.NodeForm, page_data.QueueForm, page_data.GroupForm)
 
 _OBJECT_FOLDERS: tuple[Literal["before", "after"], ...] = ("before", "after")
 
@@ -103,80 +92,47 @@ class FormCounts(NamedTuple):
 
 
 def make_increment(
-    form: LabForm,
+    form: page_data.LabForm,
     before: FormCounts,
     moments: Iterable[int],
     queues: Iterable[int],
     nodes: Iterable[int],
     groups: Iterable[int],
     waits: Iterable[int],
-) -> Increment:
+) -> page_data.Increment:
     """The changes of a form, except for pods, events and raw text. The other arguments are indices of changed items."""
 
     def some(places: Iterable[int], count: int) -> list[int]:
         return sorted(place for place in places if place < count)
 
-    at = some(moments, len(form.moments))
-    return Increment(
-        moments=SomeMoments(count=len(form.moments), places=at, values=[form.moments[place] for place in at]),
+    def changed(form: Columns, indices: Iterable[int], *whole: str) -> page_data.ChangedPlaces[Columns]:
+        """The changed items of columns. ``whole``: fields that are not columns."""
+        count = len(form.name)
+        places = some(indices, count)
+        values: dict[str, Any] = {
+            name: value if name in whole else [value[place] for place in places]
+            for name, value in structs.asdict(form).items()
+        }
+        return page_data.ChangedPlaces(count=count, places=places, values=type(form)(**values))
+
+    def picked(items: list[T], indices: Iterable[int]) -> page_data.ChangedPlaces[list[T]]:
+        places = some(indices, len(items))
+        return page_data.ChangedPlaces(count=len(items), places=places, values=[items[place] for place in places])
+
+    at = before.decisions
+    new = {name: getattr(form.decisions, name)[at:] for name in ("moment", "kind", "action", "pod", "group", "node")}
+    return page_data.Increment(
+        moments=picked(form.moments, moments),
         steps=form.steps[before.steps :],
-        nodes=_nodes(form.nodes, some(nodes, len(form.nodes.name))),
-        queues=_queues(form.queues, some(queues, len(form.queues.name))),
-        groups=_groups(form.groups, some(groups, len(form.groups.name))),
-        pods=SomePods(count=0, places=[], values=PodForm()),
-        waits=_waits(form, some(waits, len(form.waits))),
-        decisions=_decisions(form.decisions, before),
+        nodes=changed(form.nodes, nodes, "racks", "by"),
+        queues=changed(form.queues, queues),
+        groups=changed(form.groups, groups),
+        pods=page_data.ChangedPlaces(count=0, places=[], values=page_data.PodForm()),
+        waits=picked(form.waits, waits),
+        decisions=structs.replace(form.decisions, **new, evictions=form.decisions.evictions[before.evictions :]),
         events=[],
         events_gone=0,
         parts=[],
-    )
-
-
-def _nodes(form: NodeForm, places: list[int]) -> SomeNodes:
-    values = NodeForm(
-        name=[form.name[place] for place in places],
-        rack=[form.rack[place] for place in places],
-        changes=[form.changes[place] for place in places],
-        racks=form.racks,
-        by=form.by,
-    )
-    return SomeNodes(count=len(form.name), places=places, values=values)
-
-
-def _queues(form: QueueForm, places: list[int]) -> SomeQueues:
-    values = QueueForm(name=[form.name[place] for place in places], changes=[form.changes[place] for place in places])
-    return SomeQueues(count=len(form.name), places=places, values=values)
-
-
-def _groups(form: GroupForm, places: list[int]) -> SomeGroups:
-    values = GroupForm(
-        name=[form.name[place] for place in places],
-        queue=[form.queue[place] for place in places],
-        workload=[form.workload[place] for place in places],
-        members=[form.members[place] for place in places],
-        ref=[form.ref[place] for place in places],
-        counts=[form.counts[place] for place in places],
-    )
-    return SomeGroups(count=len(form.name), places=places, values=values)
-
-
-def _waits(form: LabForm, places: list[int]) -> SomeWaits:
-    return SomeWaits(count=len(form.waits), places=places, values=[form.waits[place] for place in places])
-
-
-def _decisions(form: DecisionForm, before: FormCounts) -> DecisionForm:
-    at = before.decisions
-    return DecisionForm(
-        kinds=form.kinds,
-        actions=form.actions,
-        moment=form.moment[at:],
-        kind=form.kind[at:],
-        action=form.action[at:],
-        pod=form.pod[at:],
-        group=form.group[at:],
-        node=form.node[at:],
-        ref0=form.ref0,
-        evictions=form.evictions[before.evictions :],
     )
 
 
@@ -193,9 +149,9 @@ class LabFormBuilder:
     def __init__(self, recorded: RecordedLab, raw: EntryReferences) -> None:
         self._recorded, self._raw, self._history = recorded, raw, recorded.history
         self._firsts: dict[str, int] = {}
-        self.expectations = NONE  # reference of the first expectation
+        self.expectations = page_data.NONE  # reference of the first expectation
         facts, first = self._first("lab.json", raw.whole), self._first("decisions.jsonl", raw.lines)
-        self._form = form = LabForm(name=recorded.name, facts=recorded.facts, facts_ref=facts)
+        self._form = form = page_data.LabForm(name=recorded.name, facts=recorded.facts, facts_ref=facts)
         self._holds = holds = UndoLog()
         self._queues, self._nodes = QueueColumns(holds), NodeColumns(holds)
         self._groups = GroupColumns(self._queues, holds)
@@ -211,7 +167,7 @@ class LabFormBuilder:
         self._numbers: dict[int, int] = {}
         self._before: dict[str, int] = {}
 
-    def form(self, now: PresentState | None = None) -> LabForm:
+    def form(self, now: PresentState | None = None) -> page_data.LabForm:
         """The form without its raw text. ``now``: the present state of a running lab, as the last moment. Raises
         EvidenceError."""
         self._take(now)
@@ -226,7 +182,7 @@ class LabFormBuilder:
         self._seen_through()
         return self.whole()
 
-    def go_on(self, recorded: RecordedLab, now: PresentState) -> Increment:
+    def go_on(self, recorded: RecordedLab, now: PresentState) -> page_data.Increment:
         """The changes of a running lab with cycles since the last call. Raises EvidenceError."""
         form, changed = self._form, recorded.workloads.changed
         before = FormCounts(self._decisions.taken, len(form.decisions.evictions), len(form.steps))
@@ -238,7 +194,7 @@ class LabFormBuilder:
         self._take(now)
         events = len(form.events) - recorded.events_gone
         form.events[:] = recorded.events
-        self._groups.touched |= {place for name in changed if (place := self._groups.known(name)) != NONE}
+        self._groups.touched |= {place for name in changed if (place := self._groups.known(name)) != page_data.NONE}
         for place in self._groups.touched:
             if place < len(form.groups.name):
                 form.groups.workload[place] = recorded.workloads.get(form.groups.name[place])
@@ -254,7 +210,7 @@ class LabFormBuilder:
         self._seen_through()
         return increment
 
-    def whole(self) -> LabForm:
+    def whole(self) -> page_data.LabForm:
         """The form of everything taken in so far."""
         self._form.pods = self._pods.form(self._before, self._after())
         return self._form
@@ -304,7 +260,7 @@ class LabFormBuilder:
     def _decide(self) -> None:
         at = self._decisions.taken
         entry = self._history.decisions[at]
-        place = self._numbers.get(entry.cycle, NONE)
+        place = self._numbers.get(entry.cycle, page_data.NONE)
         self._decisions.take(entry, self._moments, place)
         if isinstance(entry, GroupWaits) and place == len(self._moments) - 1:
             self._waiting.begin(place, entry, self._decisions.form.ref0 + at)
@@ -326,7 +282,7 @@ class LabFormBuilder:
         for name, (t, state) in states:
             place = len(self._moments)
             rows = self._raw.rows(f"states/{name}.json", *ROW_KINDS)
-            refs = {kind: rows.get(kind, NONE) for kind in ROW_KINDS}
+            refs = {kind: rows.get(kind, page_data.NONE) for kind in ROW_KINDS}
             self._states.take(place, state, refs, self._recorded.racks, specs)
             if not self._with_cycles:
                 self._waiting.rows(place, state, refs["pods"])
@@ -347,8 +303,8 @@ class LabFormBuilder:
             self._states.take(place, now.state, refs, self._recorded.racks, queues)
         objects = {row.name: at for at, row in enumerate(now.state.queues)}
         for queue in now.queues:
-            at = self._queues.place(queue.name) if self._raw.by_place else objects.get(queue.name, NONE)
-            self._queues.put(place, queue.name, queue, refs["queues"] + at if queue.name in objects else NONE)
+            at = self._queues.place(queue.name) if self._raw.by_place else objects.get(queue.name, page_data.NONE)
+            self._queues.put(place, queue.name, queue, refs["queues"] + at if queue.name in objects else page_data.NONE)
         if now.queues:
             self._queues.keep_only(place, {queue.name for queue in now.queues})
         if specs is not None:
@@ -358,14 +314,16 @@ class LabFormBuilder:
         pods, ref = now.state.pods, refs["pods"]
         if pods and self._raw.by_place:
             ref += self._pods.place(pods[0].name)
-        self._moments.append(present_moment(now, number, self._history.opened, ref if pods else NONE))
+        self._moments.append(present_moment(now, number, self._history.opened, ref if pods else page_data.NONE))
 
     # --- steps -------------------------------------------------------------------------------------------------------
 
-    def _steps(self) -> list[StepForm]:
+    def _steps(self) -> list[page_data.StepForm]:
         first = self._first("steps.json", self._raw.items)
         steps = [
-            StepForm(t=step.t, operation=step.operation, text=step.text, ref=first + place, source=step.source)
+            page_data.StepForm(
+                t=step.t, operation=step.operation, text=step.text, ref=first + place, source=step.source
+            )
             for place, step in enumerate(self._history.steps)
         ]
         for moment in self._moments:
@@ -463,6 +421,6 @@ class LabFormBuilder:
         """References to pods as they were at the end, by index."""
         names, first = self._pods.names, self._objects("after")["pods"]
         if self._raw.by_place:
-            return lambda place: first + place if self._states.is_there(names[place]) else NONE
+            return lambda place: first + place if self._states.is_there(names[place]) else page_data.NONE
         by_name = self._by_name("after")
-        return lambda place: by_name.get(names[place], NONE)
+        return lambda place: by_name.get(names[place], page_data.NONE)

@@ -14,19 +14,9 @@ from kailab.engine.snapshot.counting import smallest_device
 from kailab.engine.snapshot.records import GPU, Node, PodGroup, Task
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import cycles as cycle_files
+from kailab.evidence import entries
 from kailab.evidence.canonical import format_rfc3339
 from kailab.evidence.cycles import RecordedCycle
-from kailab.evidence.entries import (
-    ClusterState,
-    Decision,
-    GroupWaits,
-    PendingReason,
-    PodEvicted,
-    PodGroupRow,
-    PodOnNode,
-    PodRow,
-    QueueRow,
-)
 from kailab.evidence.sanitizing import Scrubber
 from kailab.report.columns import GroupColumns, NodeColumns, PodColumns, PodState, QueueColumns, UndoLog
 from kailab.report.page_data import NONE, STATE_OF_STATUS, DecisionForm, EvictionForm, MomentForm, WaitForm
@@ -161,7 +151,7 @@ class PresentState(NamedTuple):
     empty if it reports no shares."""
 
     t: float
-    state: ClusterState
+    state: entries.ClusterState
     queues: Sequence[QueueState] = ()
 
 
@@ -175,8 +165,8 @@ class StateMoments:
         instead of indices of rows."""
         self._pods, self._nodes, self._queues = pods, nodes, queues
         self._after_cycles, self._by_place = after_cycles, by_place
-        self._rows: dict[str, PodRow] = {}
-        self._group_rows: dict[str, PodGroupRow] = {}
+        self._rows: dict[str, entries.PodRow] = {}
+        self._group_rows: dict[str, entries.PodGroupRow] = {}
         self._changed_pods: set[str] = set()
         """Names of pods that changed at the last look."""
         self._changed_groups: set[str] = set()
@@ -185,7 +175,7 @@ class StateMoments:
     def take(
         self,
         moment: int,
-        state: ClusterState,
+        state: entries.ClusterState,
         refs: Mapping[str, int],
         racks: RackMap,
         specs: Mapping[str, Object] | None,
@@ -246,7 +236,7 @@ class StateMoments:
         """True if the pod existed at the last look."""
         return pod in self._rows
 
-    def _take_nodes(self, moment: int, state: ClusterState, first: int, racks: RackMap) -> None:
+    def _take_nodes(self, moment: int, state: entries.ClusterState, first: int, racks: RackMap) -> None:
         for place, node in enumerate(state.nodes):
             column = self._nodes.place(node.name) if self._by_place else place
             if column == NONE:
@@ -255,13 +245,13 @@ class StateMoments:
             self._nodes.put(moment, node.name, rack, node.gpus * GPU, node.unavailable, first + column)
         self._nodes.keep_only(moment, {node.name for node in state.nodes})
 
-    def _take_group(self, group: PodGroupRow, first: int, place: int) -> None:
+    def _take_group(self, group: entries.PodGroupRow, first: int, place: int) -> None:
         groups, least = self._pods.groups, NONE if group.min_member is None else group.min_member
         column = groups.place(group.name)
         known = self._after_cycles and groups.form.ref[column] != NONE
         groups.place(group.name, group.queue, least, NONE if known else first + (column if self._by_place else place))
 
-    def _take_pod(self, moment: int, row: PodRow, first: int, place: int) -> int:
+    def _take_pod(self, moment: int, row: entries.PodRow, first: int, place: int) -> int:
         group = self._pods.groups.place(row.group, row.queue)
         known = self._pods.place(row.name)
         state_before = self._pods.last(known) if known != NONE else None
@@ -288,7 +278,7 @@ def present_moment(now: PresentState, number: int, opened: float, ref: int) -> M
     return MomentForm(kind="now", number=number, t=t, time=format_rfc3339(opened + t), ref=ref)
 
 
-def _queue(row: QueueRow, spec: Object) -> dict[str, Any]:
+def _queue(row: entries.QueueRow, spec: Object) -> dict[str, Any]:
     """The queue in the words of its object, because no scheduler known to kailab computed shares."""
     fields = spec.get("spec") or {}
     return {
@@ -311,18 +301,18 @@ class DecisionColumns:
         self._kinds: dict[str, int] = {}
         self._actions: dict[str, int] = {}
 
-    def take(self, entry: Decision, moments: Sequence[MomentForm], moment: int) -> None:
+    def take(self, entry: entries.Decision, moments: Sequence[MomentForm], moment: int) -> None:
         """Take in a decision. ``moment``: its moment, or NONE. A pod is the latest one with its name so far."""
         form, pods = self.form, self._pods
         kind = str(entry.__struct_config__.tag)
         form.moment.append(moment)
         form.kind.append(_place(self._kinds, form.kinds, kind))
         form.action.append(_place(self._actions, form.actions, entry.action))
-        form.pod.append(NONE if isinstance(entry, GroupWaits) else pods.place(entry.pod))
+        form.pod.append(NONE if isinstance(entry, entries.GroupWaits) else pods.place(entry.pod))
         group = getattr(entry, "podgroup", "")
         form.group.append(pods.groups.place(group) if group else NONE)
-        form.node.append(self._nodes.place(entry.node) if isinstance(entry, PodOnNode) else NONE)
-        if isinstance(entry, PodEvicted):
+        form.node.append(self._nodes.place(entry.node) if isinstance(entry, entries.PodOnNode) else NONE)
+        if isinstance(entry, entries.PodEvicted):
             form.evictions.append(_eviction(self.taken, entry, pods, self._queues))
         if moment != NONE:
             counts = moments[moment].counts
@@ -338,7 +328,7 @@ def _place(places: dict[str, int], names: list[str], name: str) -> int:
     return index
 
 
-def _eviction(place: int, entry: PodEvicted, pods: PodColumns, queues: QueueColumns) -> EvictionForm:
+def _eviction(place: int, entry: entries.PodEvicted, pods: PodColumns, queues: QueueColumns) -> EvictionForm:
     return EvictionForm(
         decision=place,
         beneficiary=pods.groups.place(entry.beneficiary) if entry.beneficiary else NONE,
@@ -360,7 +350,7 @@ class WaitColumns:
         self._open: dict[str, int] = {}
         self._groups, self._holds = groups, holds
 
-    def begin(self, moment: int, reason: PendingReason, ref: int) -> None:
+    def begin(self, moment: int, reason: entries.PendingReason, ref: int) -> None:
         self._close(moment, reason.podgroup)
         self._put(
             reason.podgroup,
@@ -384,7 +374,9 @@ class WaitColumns:
         for name in [name for name in self._open if name not in groups]:
             self._close(moment, name)
 
-    def at_end(self, moment: int, pending: Sequence[PendingReason], first: int, text: Scrubber | None = None) -> None:
+    def at_end(
+        self, moment: int, pending: Sequence[entries.PendingReason], first: int, text: Scrubber | None = None
+    ) -> None:
         """Record the reasons of the last look. An unchanged reason keeps its entry. ``text``: removes secrets from
         reasons if needed."""
         self.keep_only(moment, {reason.podgroup for reason in pending})
@@ -396,7 +388,7 @@ class WaitColumns:
             if open_wait is None or (open_wait.code, open_wait.message) != (reason.reason, message):
                 self.begin(moment, reason if text is None else text.entry(reason), first + place)
 
-    def rows(self, moment: int, state: ClusterState, first: int) -> None:
+    def rows(self, moment: int, state: entries.ClusterState, first: int) -> None:
         """Record what pod conditions say, for a scheduler that reports no reasons."""
         waits: dict[str, tuple[str, str, int]] = {}
         for place, row in enumerate(state.pods):

@@ -15,13 +15,15 @@ Nothing here is computed: shares and amounts are the engine's records, and count
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from kailab.engine.decisions import EvictionGround, QueueState
 from kailab.engine.snapshot.records import Status
 from kailab.evidence.entries import SourceLine
+
+Values = TypeVar("Values")
 
 FORMAT = 1
 
@@ -219,36 +221,13 @@ class LabForm(_Part):
     raw: RawIndex = msgspec.field(default_factory=RawIndex)
 
 
-class ChangedPlaces(_Part):
+class ChangedPlaces(_Part, Generic[Values]):
     """Changed items of one column or of columns that belong together. ``places``: indices of items with new values.
     ``count``: new length; items beyond are removed."""
 
     count: int
     places: list[int]
-
-
-class SomeMoments(ChangedPlaces):
-    values: list[MomentForm]
-
-
-class SomeWaits(ChangedPlaces):
-    values: list[WaitForm]
-
-
-class SomeNodes(ChangedPlaces):
-    values: NodeForm
-
-
-class SomeQueues(ChangedPlaces):
-    values: QueueForm
-
-
-class SomeGroups(ChangedPlaces):
-    values: GroupForm
-
-
-class SomePods(ChangedPlaces):
-    values: PodForm
+    values: Values
 
 
 class Increment(_Part):
@@ -258,13 +237,13 @@ class Increment(_Part):
     ``sharing`` are complete. ``events_gone``: number of events removed at the beginning.
     """
 
-    moments: SomeMoments
+    moments: ChangedPlaces[list[MomentForm]]
     steps: list[StepForm]
-    nodes: SomeNodes
-    queues: SomeQueues
-    groups: SomeGroups
-    pods: SomePods
-    waits: SomeWaits
+    nodes: ChangedPlaces[NodeForm]
+    queues: ChangedPlaces[QueueForm]
+    groups: ChangedPlaces[GroupForm]
+    pods: ChangedPlaces[PodForm]
+    waits: ChangedPlaces[list[WaitForm]]
     decisions: DecisionForm
     events: list[str]
     events_gone: int

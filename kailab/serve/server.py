@@ -82,7 +82,7 @@ async def _serve_until_signal(
     await broadcaster.end()
     with suppress(TimeoutError):
         async with asyncio.timeout(END_SECONDS):
-            while any(one.answering for one in limiter.open.values()):
+            while any(connection.answering for connection in limiter.open.values()):
                 await asyncio.sleep(0.02)
     await runner.shutdown()
     await runner.cleanup()

@@ -123,6 +123,10 @@ class FleetProbe:
     def total(self) -> int:
         return sum(self.gpus.values())
 
+    def keeps(self, targets: Sequence[StudyTarget]) -> bool:
+        verdicts = [estimate.verdict for estimate in self.estimates if estimate.target in targets]
+        return all_of(verdicts) is TargetVerdict.yes
+
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
@@ -327,16 +331,7 @@ class CapacitySearch:
 
     def _keeps(self, nodes: Nodes) -> bool:
         """True if all targets that more GPUs help are met. The other targets are checked on the smallest such fleet."""
-        return (
-            all_of(
-                [
-                    estimate.verdict
-                    for estimate in self._best(nodes, self._helped).estimates
-                    if estimate.target in self._helped
-                ]
-            )
-            is TargetVerdict.yes
-        )
+        return self._best(nodes, self._helped).keeps(self._helped)
 
     # --- probes --------------------------------------------------------------------------------------------------------
 
@@ -345,10 +340,7 @@ class CapacitySearch:
         first = None
         for scheme in self._schemes:
             probe = self._probe(nodes, scheme)
-            if (
-                all_of([estimate.verdict for estimate in probe.estimates if estimate.target in targets])
-                is TargetVerdict.yes
-            ):
+            if probe.keeps(targets):
                 return probe
             first = first or probe
         assert first is not None

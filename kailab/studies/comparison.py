@@ -276,8 +276,8 @@ def intervals(swept: SweptStudy) -> list[SettingIntervals]:
 def interval(measure: str, values: Sequence[float | None]) -> Interval:
     """The interval of one value per seed, None where a seed has none.
 
-    >>> found = interval("evictions", [10.0, 12.0, 14.0, None])
-    >>> round(found.low, 3), found.mean, round(found.high, 3), found.seeds, found.missing
+    >>> evictions = interval("evictions", [10.0, 12.0, 14.0, None])
+    >>> round(evictions.low, 3), evictions.mean, round(evictions.high, 3), evictions.seeds, evictions.missing
     (7.032, 12.0, 16.968, 4, 1)
     """
     numbers = [value for value in values if value is not None]

@@ -184,7 +184,7 @@ def run_of(
 def format_value(value: Any) -> str:
     """Format an option's value for a table.
 
-    >>> [format_value(one) for one in ("kai.yaml", {"team-b": 200, "team-a": 8}, True, ["fifo", "fgd"], [])]
+    >>> [format_value(value) for value in ("kai.yaml", {"team-b": 200, "team-a": 8}, True, ["fifo", "fgd"], [])]
     ['kai.yaml', 'team-a=8 team-b=200', 'true', 'fifo fgd', 'none']
     >>> format_value({"policy": "spill-over", "parameters": {"bound": 60}})
     'spill-over bound=60'

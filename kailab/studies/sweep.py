@@ -57,49 +57,36 @@ def sweep(
     """
     if dask:
         check_dask()
-    if study.search is not None:
-        return _search(study, study.search, root, workers, dask, progress, find or study.find)
-    runs = study.runs()
-    _check(runs, find or study.find)
+    question, search = find or study.find, study.search
+    if search is None:
+        runs: Sequence[StudyRun] = study.runs()
+        _check(runs, question)
+    else:
+        check_optuna()
     folder = StudyFolder(root, study.name)
+    table, searched = folder.path / TABLE, None
     with folder.held():
         runner = StudyRunner(folder, workers=workers, dask=dask, progress=progress)
-        results = runner.results(runs)
-        write_table(folder.path / TABLE, study, runs, results)
-    settings = list(study.settings())
+        if search is None:
+            settings, results = list(study.settings()), runner.results(runs)
+        else:
+            searched = _search(study, search, runner, question or StudyQuestion(targets=()))
+            settings, runs, results = searched.settings, searched.runs, searched.results
+        write_table(table, study, runs, results)
     return SweptStudy(
-        study=study, settings=settings, runs=runs, results=results, before=runner.before, table=folder.path / TABLE
+        study=study, settings=settings, runs=runs, results=results, before=runner.before, table=table, searched=searched
     )
 
 
-def _search(
-    study: Study,
-    search: StudySearch,
-    root: Path,
-    workers: int | None,
-    dask: str,
-    progress: Progress,
-    find: StudyQuestion | None,
-) -> SweptStudy:
-    check_optuna()
-    folder = StudyFolder(root, study.name)
-    with folder.held():
-        runner = StudyRunner(folder, workers=workers, dask=dask, progress=progress)
-        checked = find or StudyQuestion(targets=())
-        question = StudyQuestion(
-            targets=(*checked.targets, StudyTarget(measure=search.measure, queue=search.queue)), least=checked.least
-        )
+def _search(study: Study, search: StudySearch, runner: StudyRunner, find: StudyQuestion) -> SearchedStudy:
+    targets = (*find.targets, StudyTarget(measure=search.measure, queue=search.queue))
+    question = StudyQuestion(targets=targets, least=find.least)
 
-        def carry(runs: Sequence[StudyRun]) -> Mapping[str, RunResult]:
-            _check(runs, question)
-            return runner.results(runs)
+    def carry(runs: Sequence[StudyRun]) -> Mapping[str, RunResult]:
+        _check(runs, question)
+        return runner.results(runs)
 
-        searched = search_settings(study, search, carry)
-        write_table(folder.path / TABLE, study, searched.runs, searched.results)
-    return SweptStudy(
-        study=study, settings=searched.settings, runs=searched.runs, results=searched.results, before=runner.before,
-        table=folder.path / TABLE, searched=searched,
-    )  # fmt: skip
+    return search_settings(study, search, carry)
 
 
 def _check(runs: Sequence[StudyRun], find: StudyQuestion | None) -> None:

@@ -15,21 +15,7 @@ from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.evidence.cluster_state import pod_queue
 from kailab.evidence.entries import PendingReason
 from kailab.lab.subjects import SYSTEM_NAMESPACES
-from kailab.model import labels
-from kailab.model.objects import (
-    annotations_of,
-    condition_of,
-    controller_name,
-    full_name,
-    is_ended,
-    is_terminating,
-    labels_of,
-    name_of,
-    namespace_of,
-    node_of,
-    phase_of,
-    uid_of,
-)
+from kailab.model import labels, objects
 from kailab.model.times import parse_time
 from kailab.scheduler.observers import LabOpening, Observer
 from kailab.scheduler.reading.accounts import GpuAccounts
@@ -105,18 +91,20 @@ class CellRecorder(Observer):
         if not events:
             return
         pods = [event.object for event in events]
-        nodes = {name_of(node): node for node in self._cluster.list("Node")}
-        groups = {(namespace_of(group), name_of(group)): group for group in self._cluster.list("PodGroup")}
+        nodes = {objects.name_of(node): node for node in self._cluster.list("Node")}
+        groups = {
+            (objects.namespace_of(group), objects.name_of(group)): group for group in self._cluster.list("PodGroup")
+        }
         accounts = GpuAccounts(self._cluster, pods, nodes)
         held = self._held()
         for event in events:
-            if namespace_of(event.object) not in SYSTEM_NAMESPACES:
+            if objects.namespace_of(event.object) not in SYSTEM_NAMESPACES:
                 self._take(event, groups, accounts, held)
 
     def _take(
         self, event: WatchEvent, groups: Mapping[tuple[str, str], Object], accounts: GpuAccounts, held: dict[str, int]
     ) -> None:
-        pod, uid = event.object, uid_of(event.object)
+        pod, uid = event.object, objects.uid_of(event.object)
         before = self._pods.get(uid)
         now = _Pod.of(pod, groups, accounts, gone=event.type == "DELETED")
         if now.holds and (before is None or not before.holds):
@@ -160,19 +148,19 @@ class _Pod:
 
     @classmethod
     def of(cls, pod: Object, groups: Mapping[tuple[str, str], Object], accounts: GpuAccounts, *, gone: bool) -> _Pod:
-        node, ended = node_of(pod), is_ended(pod)
-        leaving = gone or is_terminating(pod)
+        node, ended = objects.node_of(pod), objects.is_ended(pod)
+        leaving = gone or objects.is_terminating(pod)
         return cls(
-            name=full_name(pod),
-            work=labels_of(pod).get("app") or controller_name(pod) or name_of(pod),
+            name=objects.full_name(pod),
+            work=objects.labels_of(pod).get("app") or objects.controller_name(pod) or objects.name_of(pod),
             node=node,
-            podgroup=f"{namespace_of(pod)}/{annotations_of(pod).get(labels.POD_GROUP, '')}",
+            podgroup=f"{objects.namespace_of(pod)}/{objects.annotations_of(pod).get(labels.POD_GROUP, '')}",
             queue=pod_queue(pod, groups),
             milli_gpus=accounts.gpus(pod),
-            running=phase_of(pod) == "Running" and not leaving,
+            running=objects.phase_of(pod) == "Running" and not leaving,
             holds=bool(node) and not ended and not leaving,
             ended=ended and not leaving,
-            disrupted=condition_of(pod, "DisruptionTarget") is not None,
+            disrupted=objects.condition_of(pod, "DisruptionTarget") is not None,
         )
 
 
@@ -193,7 +181,7 @@ class _Open:
         self._lowest[queue] = min(self._lowest.get(queue, milli), milli)
 
     def placed_at(self, pod: Object) -> None:
-        scheduled = condition_of(pod, "PodScheduled")
+        scheduled = objects.condition_of(pod, "PodScheduled")
         if scheduled and scheduled.get("lastTransitionTime"):
             self._last = max(self._last or 0.0, parse_time(scheduled["lastTransitionTime"]))
 
@@ -227,13 +215,15 @@ def _classes(nodes: Sequence[Object]) -> dict[str, str]:
     first: dict[str, str] = {}
     return {
         name: first.setdefault(_likeness(node), name)
-        for name, node in sorted({name_of(node): node for node in nodes}.items(), key=lambda entry: entry[0])
+        for name, node in sorted({objects.name_of(node): node for node in nodes}.items(), key=lambda entry: entry[0])
     }
 
 
 def _likeness(node: Object) -> str:
-    name = name_of(node)
-    own_labels = {key: value for key, value in labels_of(node).items() if value != name and key != labels.HOSTNAME}
+    name = objects.name_of(node)
+    own_labels = {
+        key: value for key, value in objects.labels_of(node).items() if value != name and key != labels.HOSTNAME
+    }
     # The not-ready taint is temporary.
     taints = [taint for taint in (node.get("spec") or {}).get("taints") or () if "not-ready" not in taint["key"]]
     return str((sorted(own_labels.items()), sorted(str(sorted(taint.items())) for taint in taints)))

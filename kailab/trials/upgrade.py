@@ -42,15 +42,7 @@ from kailab.model.objects import (
 )
 from kailab.model.private_files import make_folder, replace_file
 from kailab.scheduler import settings_of
-from kailab.undertest.contract import (
-    IdleDetector,
-    Plane,
-    SchedulerFailed,
-    SchedulerProcesses,
-    SchedulerUnderTest,
-    StartSettings,
-    Tell,
-)
+from kailab.undertest import contract
 from kailab.undertest.kai.probe import is_bound, probe_pod, probe_queues, stuck_stage
 from kailab.undertest.selection import choose_scheduler
 
@@ -269,7 +261,9 @@ class UpgradeClusterState(NamedTuple):
         return tuple(f"{change} ({count})" for change, count in sorted(counts.items()))
 
 
-def wait_until_steady(cluster: Cluster, idle_detector: IdleDetector | None, quiet: float, patience: float) -> bool:
+def wait_until_steady(
+    cluster: Cluster, idle_detector: contract.IdleDetector | None, quiet: float, patience: float
+) -> bool:
     """Wait until nothing has changed for ``quiet`` seconds and the scheduler has seen everything since.
 
     Returns False after ``patience`` seconds. Raises SchedulerFailed if the scheduler has ended.
@@ -314,7 +308,7 @@ class ActingPlane:
     """A control plane that starts some processes as the service account ``kai-scheduler/scheduler``, which has all
     rights."""
 
-    def __init__(self, plane: Plane, cluster: KubernetesCluster) -> None:
+    def __init__(self, plane: contract.Plane, cluster: KubernetesCluster) -> None:
         self._plane = plane
         self._cluster = cluster
         self.folder = plane.folder
@@ -431,8 +425,8 @@ class UpgradePlan(NamedTuple):
     ``renew``: renew the scheduler's account before the upgrade without a restart. ``promise``: seconds within which a
     rollback must schedule again."""
 
-    before: SchedulerUnderTest
-    after: SchedulerUnderTest
+    before: contract.SchedulerUnderTest
+    after: contract.SchedulerUnderTest
     fleet: Fleet
     load: Sequence[Object] | None = None
     renew: bool = False
@@ -449,7 +443,7 @@ class UpgradePlan(NamedTuple):
             scheduler.check_options()
 
 
-def carry_out(plan: UpgradePlan, tell: Tell = lambda _: None) -> Upgrade:
+def carry_out(plan: UpgradePlan, tell: contract.Tell = lambda _: None) -> Upgrade:
     """Run the trial on its own control plane, which is taken down at the end, even if this process is killed.
 
     Raises InputError, and SchedulerFailed if the first scheduler does not start.
@@ -463,7 +457,7 @@ def carry_out(plan: UpgradePlan, tell: Tell = lambda _: None) -> Upgrade:
 
 
 class _UpgradeRun:
-    def __init__(self, plan: UpgradePlan, venue: PlaneVenue, tell: Tell) -> None:
+    def __init__(self, plan: UpgradePlan, venue: PlaneVenue, tell: contract.Tell) -> None:
         self._plan = plan
         self._venue = venue
         self._cluster = venue.cluster
@@ -497,9 +491,9 @@ class _UpgradeRun:
     def _changed(
         self,
         name: str,
-        old: SchedulerProcesses,
-        new: SchedulerProcesses,
-        chosen: SchedulerUnderTest,
+        old: contract.SchedulerProcesses,
+        new: contract.SchedulerProcesses,
+        chosen: contract.SchedulerUnderTest,
         load: Sequence[Object],
     ) -> SchedulerChange:
         """Replace one scheduler by the next: first the definitions while the old one runs, as KAI's chart does, then
@@ -518,7 +512,7 @@ class _UpgradeRun:
                 worked = time.monotonic() - begun
                 bound = probe.bound_at()
                 ended = _ended(new)
-            except SchedulerFailed as error:
+            except contract.SchedulerFailed as error:
                 ended = (str(error),)
             deaf = probe.stuck() if bound is None and not ended else ""
         self._wait_until_steady(new)
@@ -537,7 +531,7 @@ class _UpgradeRun:
             checks=self._checks(new) if self._plan.load is None and bound is not None else (),
         )
 
-    def _renewed(self, beside: SchedulerProcesses, scheduler: SchedulerUnderTest) -> SchedulerChange:
+    def _renewed(self, beside: contract.SchedulerProcesses, scheduler: contract.SchedulerUnderTest) -> SchedulerChange:
         """Renew the scheduler's service account without a restart.
 
         KAI's chart did this on upgrades that did not change the scheduler's Deployment (KAI issue 1536).
@@ -549,7 +543,7 @@ class _UpgradeRun:
         begun = time.monotonic()
         acting.renew()
         if not wait_until(lambda: not acting.accepted(beside.names[0]), self._plan.patience):
-            raise SchedulerFailed("the API server still accepts the token of a deleted account")
+            raise contract.SchedulerFailed("the API server still accepts the token of a deleted account")
         with self._probe("renewed") as probe:
             wait_until(lambda: probe.bound or bool(_ended(beside)), self._plan.patience)
             ended = _ended(beside)
@@ -572,7 +566,7 @@ class _UpgradeRun:
 
     # --- checks ----------------------------------------------------------------------------------------------------
 
-    def _checks(self, beside: SchedulerProcesses) -> tuple[UpgradeCheck, ...]:
+    def _checks(self, beside: contract.SchedulerProcesses) -> tuple[UpgradeCheck, ...]:
         self._tell("reclaim, a gang, and back")
         self._apply(self._load_objects("owner"))
         reclaim = self._check(beside, "reclaim", {"owner": 12, "filler": 20})
@@ -583,7 +577,7 @@ class _UpgradeRun:
                 self._cluster.delete(obj["kind"], name_of(obj), _HERE)
         return reclaim, gang, self._check(beside, "borrow", {"filler": 24})
 
-    def _check(self, beside: SchedulerProcesses, name: str, wanted: dict[str, int]) -> UpgradeCheck:
+    def _check(self, beside: contract.SchedulerProcesses, name: str, wanted: dict[str, int]) -> UpgradeCheck:
         def pods_by_app() -> dict[str, int]:
             pods = UpgradeClusterState.of(self._cluster).pods.values()
             return {app: sum(pod.startswith(f"{_HERE}/{app}-") for pod in pods) for app in wanted}
@@ -599,7 +593,7 @@ class _UpgradeRun:
 
     # --- steps -----------------------------------------------------------------------------------------------------
 
-    def _beside(self, scheduler: SchedulerUnderTest) -> SchedulerProcesses:
+    def _beside(self, scheduler: contract.SchedulerUnderTest) -> contract.SchedulerProcesses:
         processes = scheduler.beside(self._acting or self._venue.plane)
         if processes is None:
             raise InputError(f"{scheduler.name} cannot run as a process beside a control plane")
@@ -607,15 +601,15 @@ class _UpgradeRun:
             self._acting.act(processes.names[0])
         return processes
 
-    def _start(self, beside: SchedulerProcesses, scheduler: SchedulerUnderTest) -> None:
-        beside.start(self._cluster, StartSettings(settings_of(scheduler.option("config"))), self._tell)
+    def _start(self, beside: contract.SchedulerProcesses, scheduler: contract.SchedulerUnderTest) -> None:
+        beside.start(self._cluster, contract.StartSettings(settings_of(scheduler.option("config"))), self._tell)
 
     def _probe(self, name: str) -> SchedulingProbe:
         return SchedulingProbe(self._cluster, self._connection, f"probe-{name}", self._plan.patience)
 
-    def _wait_until_steady(self, beside: SchedulerProcesses) -> None:
+    def _wait_until_steady(self, beside: contract.SchedulerProcesses) -> None:
         # The change itself reports processes that have ended.
-        with suppress(SchedulerFailed):
+        with suppress(contract.SchedulerFailed):
             wait_until_steady(self._cluster, beside.rest(self._cluster), QUIET_SECONDS, self._plan.patience)
 
     def _apply(self, objects: Sequence[Object]) -> None:
@@ -626,9 +620,9 @@ class _UpgradeRun:
         return manifests.load([_FOLDER / f"{name}.yaml" for name in names]).objects
 
 
-def _ended(beside: SchedulerProcesses) -> tuple[str, ...]:
+def _ended(beside: contract.SchedulerProcesses) -> tuple[str, ...]:
     try:
         beside.check()
-    except SchedulerFailed as error:
+    except contract.SchedulerFailed as error:
         return (str(error),)
     return ()

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
 from kailab.model.objects import Object
-from kailab.undertest.contract import (
-    InProcessScheduler,
-    Plane,
-    SchedulerProcesses,
-    SchedulerUnderTest,
-    SchedulerWiring,
-    StartSettings,
-    Tell,
-)
+from kailab.undertest import contract
 from kailab.version import __version__
 
 if TYPE_CHECKING:
@@ -28,7 +20,7 @@ NAME = "kube-scheduler"
 
 
 @dataclass(frozen=True)
-class KubeScheduler(SchedulerUnderTest):
+class KubeScheduler(contract.SchedulerUnderTest):
     """Places pods one by one. It ignores queues, gangs and PodGroups, for contrast."""
 
     title = "kube-scheduler"
@@ -38,28 +30,28 @@ class KubeScheduler(SchedulerUnderTest):
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
         return [(retarget(obj, self.scheduler_name),) for obj in objects]
 
-    def within(self, wiring: SchedulerWiring) -> InProcessScheduler | None:
+    def within(self, wiring: contract.SchedulerWiring) -> contract.InProcessScheduler | None:
         if wiring.live:
             return None
         from kailab.scheduler.baseline import Baseline
 
-        return InProcessScheduler(Baseline(wiring.cluster))
+        return contract.InProcessScheduler(Baseline(wiring.cluster))
 
-    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> KubeSchedulerProcesses:
+    def beside(self, plane: contract.Plane, programs: ComponentSet | None = None) -> KubeSchedulerProcesses:
         return KubeSchedulerProcesses(plane, programs)
 
     def version(self, live: bool) -> str:
         return super().version(live) if live else f"{NAME} (stood in for by kailab {__version__})"
 
 
-class KubeSchedulerProcesses(SchedulerProcesses):
+class KubeSchedulerProcesses(contract.SchedulerProcesses):
     """One process, from the programs of the plane; a kind cluster runs its own."""
 
-    def __init__(self, plane: Plane, programs: ComponentSet | None = None) -> None:
+    def __init__(self, plane: contract.Plane, programs: ComponentSet | None = None) -> None:
         self._plane = plane
         self._programs = programs
 
-    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: contract.StartSettings, tell: contract.Tell = lambda _: None) -> None:
         """Raises ControlPlaneFailed with the last lines of the log."""
         self._plane.start_kube_scheduler()
 

@@ -79,18 +79,7 @@ from kailab.model.objects import (
 )
 from kailab.model.private_files import write_text
 from kailab.model.validation.advice import pod_templates
-from kailab.undertest import programs
-from kailab.undertest.contract import (
-    EvictionCondition,
-    EvictionFinder,
-    EvictionReason,
-    IdleDetector,
-    NotExpressible,
-    Plane,
-    SchedulerUnderTest,
-    StartSettings,
-    Tell,
-)
+from kailab.undertest import contract, programs
 from kailab.undertest.translation import RESOURCES, AppliedQueues, TemplateWork, WorkReader, share_of
 from kailab.undertest.webhooks import CONFIGURATIONS, WebhookServer, webhook_server
 
@@ -149,10 +138,10 @@ _CODES = (
 )
 
 
-def find_evictions(pods: Sequence[Object], there: Cluster) -> dict[str, EvictionReason]:
+def find_evictions(pods: Sequence[Object], there: Cluster) -> dict[str, contract.EvictionReason]:
     """An ``EvictionFinder``."""
     messages = {uid_of(pod): _eviction_message(pod, there) for pod in pods}
-    return {uid: EvictionReason(message) for uid, message in messages.items() if message is not None}
+    return {uid: contract.EvictionReason(message) for uid, message in messages.items() if message is not None}
 
 
 def _eviction_message(pod: Object, there: Cluster) -> str | None:
@@ -284,8 +273,8 @@ class _TreeTranslation:
         flavors = [{"name": FLAVOR, "resources": resources}]
         return [{"coveredResources": [resource["name"] for resource in resources], "flavors": flavors}]
 
-    def _lacks(self, concept: str, queue: Queue) -> NotExpressible:
-        return NotExpressible(self._who, concept, f"Queue/{queue.name}")
+    def _lacks(self, concept: str, queue: Queue) -> contract.NotExpressible:
+        return contract.NotExpressible(self._who, concept, f"Queue/{queue.name}")
 
 
 def _amount(resource: str, amount: int) -> str:
@@ -377,8 +366,8 @@ class WorkTranslation:
             yield {"apiVersion": API, "kind": "WorkloadPriorityClass", "metadata": metadata, "value": work.priority,
                    "description": about}  # fmt: skip
 
-    def _lacks(self, concept: str, obj: Object) -> NotExpressible:
-        return NotExpressible(self._who, concept, object_name(obj))
+    def _lacks(self, concept: str, obj: Object) -> contract.NotExpressible:
+        return contract.NotExpressible(self._who, concept, object_name(obj))
 
 
 # --- its configuration ------------------------------------------------------------------------------------------------
@@ -470,7 +459,7 @@ _GATE = "kueue.x-k8s.io/admission"
 class KueueIdleDetector:
     """``plane``: that runs Kueue; ``cluster``: a client of it. ``names``: of Kueue's processes."""
 
-    def __init__(self, plane: Plane, cluster: Cluster, names: Sequence[str]) -> None:
+    def __init__(self, plane: contract.Plane, cluster: Cluster, names: Sequence[str]) -> None:
         self._plane = plane
         self._cluster = cluster
         self._names = names
@@ -559,7 +548,7 @@ class KueueProcesses(programs.AddonProcesses):
         programs.install_definitions(cluster, missing, "Kueue")
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
 
-    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: contract.StartSettings, tell: contract.Tell = lambda _: None) -> None:
         """Returns when its webhooks answer. Also raises MissingComponents."""
         self.prepare(cluster)
         self._plane.start_kube_scheduler()
@@ -614,7 +603,7 @@ class KueueProcesses(programs.AddonProcesses):
                         cluster.delete(f"{kind}.admissionregistration.k8s.io", name_of(configuration))
         super().stop()
 
-    def rest(self, cluster: Cluster) -> IdleDetector:
+    def rest(self, cluster: Cluster) -> contract.IdleDetector:
         return KueueIdleDetector(self._plane, cluster, self.names)
 
 
@@ -622,7 +611,7 @@ class KueueProcesses(programs.AddonProcesses):
 
 
 @dataclass(frozen=True)
-class Kueue(SchedulerUnderTest):
+class Kueue(contract.SchedulerUnderTest):
     """Admits work by quota; kube-scheduler places the admitted pods. Waiting Jobs have no pods, waiting pods are gated."""
 
     title = "Kueue"
@@ -647,23 +636,23 @@ class Kueue(SchedulerUnderTest):
     def await_prerequisites(self, there: Cluster) -> None:
         await_queues(there)
 
-    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> KueueProcesses:
+    def beside(self, plane: contract.Plane, programs: ComponentSet | None = None) -> KueueProcesses:
         return KueueProcesses(plane)
 
     def check_options(self) -> None:
         """Raises MissingComponents if it is not installed."""
         find_addon(NAME)
 
-    def stopped(self, there: Cluster) -> EvictionFinder:
+    def stopped(self, there: Cluster) -> contract.EvictionFinder:
         return partial(find_evictions, there=there)
 
-    def eviction(self, message: str) -> EvictionCondition | None:
+    def eviction(self, message: str) -> contract.EvictionCondition | None:
         match = _PREEMPTED.match(message)
         if match is None:
             return None
         # The path ends with the ClusterQueue; its Cohort, before it, has the queue's name.
         path = (match["path"] or "").strip("/").split("/")
-        return EvictionCondition(_ACTIONS.get(match["why"], "preempt"), "", path[-2] if len(path) > 1 else "")
+        return contract.EvictionCondition(_ACTIONS.get(match["why"], "preempt"), "", path[-2] if len(path) > 1 else "")
 
     def code(self, message: str) -> str:
         return parse_code(message)

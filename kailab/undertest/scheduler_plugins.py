@@ -31,27 +31,7 @@ from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
 from kailab.model.objects import Object, annotations_of, labels_of, metadata_of, name_of, namespace_of
 from kailab.model.private_files import write_text
-from kailab.undertest import programs
-from kailab.undertest.contract import (
-    EvictionCondition,
-    IdleDetector,
-    NotExpressible,
-    Plane,
-    SchedulerUnderTest,
-    StartSettings,
-    Tell,
-)
-from kailab.undertest.translation import (
-    DEFAULT_NAMESPACE,
-    RESOURCE_NAMES,
-    RESOURCES,
-    AppliedQueues,
-    TemplateWork,
-    WorkReader,
-    format_amount,
-    rewrite_templates,
-    share_of,
-)
+from kailab.undertest import contract, programs, translation
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -80,7 +60,7 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class _Translation:
-    def __init__(self, queues: AppliedQueues, reading: WorkReader, there: Cluster) -> None:
+    def __init__(self, queues: translation.AppliedQueues, reading: translation.WorkReader, there: Cluster) -> None:
         self._queues = queues
         self._reading = reading
         self._there = there
@@ -99,11 +79,11 @@ class _Translation:
             for work in works:
                 self._check(work, obj)
             if len({work.queue for work in works}) > 1:
-                raise NotExpressible(NAME, "object with work of several queues", object_name(obj))
+                raise contract.NotExpressible(NAME, "object with work of several queues", object_name(obj))
             # Before its pods, because pods without it are refused for good.
             for work in works:
                 yield from self._gang(work)
-            yield self._moved(rewrite_templates(obj, works, SCHEDULER_NAME, _edit_template), works[0].queue)
+            yield self._moved(translation.rewrite_templates(obj, works, SCHEDULER_NAME, _edit_template), works[0].queue)
         else:
             yield obj
 
@@ -114,17 +94,17 @@ class _Translation:
         if queue.name in self._queues.parents:
             return
         if not _NAMESPACE.fullmatch(queue.name):
-            raise NotExpressible(NAME, "queue whose name can't be a namespace's", object_name(obj))
+            raise contract.NotExpressible(NAME, "queue whose name can't be a namespace's", object_name(obj))
         yield from _space(queue.name)
         yield _elastic_quota(queue.name, _least(queue), _most(queue))
 
-    def _check(self, work: TemplateWork, obj: Object) -> None:
+    def _check(self, work: translation.TemplateWork, obj: Object) -> None:
         self._queues.check_work(work.queue, NAME, object_name(obj))
         # Pods in a namespace above its min may be evicted, whatever they are; and non-preemptible pods may exceed it too.
         if not work.preemptible:
-            raise NotExpressible(NAME, "work that is not to be preempted", object_name(obj))
+            raise contract.NotExpressible(NAME, "work that is not to be preempted", object_name(obj))
 
-    def _gang(self, work: TemplateWork) -> Iterator[Object]:
+    def _gang(self, work: translation.TemplateWork) -> Iterator[Object]:
         if work.gang and (work.queue, work.gang) not in self._gangs:
             self._gangs.add((work.queue, work.gang))
             yield {
@@ -135,7 +115,7 @@ class _Translation:
             }
 
     def _moved(self, obj: Object, queue: str) -> Object:
-        origin = namespace_of(obj) or DEFAULT_NAMESPACE
+        origin = namespace_of(obj) or translation.DEFAULT_NAMESPACE
         if name := name_of(obj):
             self._check_place(kind_key(obj), name, queue, origin)
         notes = {**annotations_of(obj), WRITTEN_FOR: origin}
@@ -147,10 +127,12 @@ class _Translation:
         except NotFound:
             return
         if annotations_of(there).get(WRITTEN_FOR, queue) != origin:
-            raise NotExpressible(NAME, "queue with two objects of one name in several namespaces", f"{kind}/{name}")
+            raise contract.NotExpressible(
+                NAME, "queue with two objects of one name in several namespaces", f"{kind}/{name}"
+            )
 
 
-def _edit_template(metadata: dict[str, Any], spec: dict[str, Any], work: TemplateWork) -> None:
+def _edit_template(metadata: dict[str, Any], spec: dict[str, Any], work: translation.TemplateWork) -> None:
     if work.gang:
         metadata["labels"][GANG] = work.gang
 
@@ -168,31 +150,37 @@ def _elastic_quota(namespace: str, least: dict[str, str], most: dict[str, str]) 
 
 
 def _least(queue: Queue) -> dict[str, str]:
-    amounts = {RESOURCE_NAMES[name]: _amount(name, share_of(queue, name).quota) for name in RESOURCES}
+    amounts = {
+        translation.RESOURCE_NAMES[name]: _amount(name, translation.share_of(queue, name).quota)
+        for name in translation.RESOURCES
+    }
     # An unnamed resource counts as 0, and exceeding any one means exceeding the quota.
     return {**amounts, "ephemeral-storage": _NO_BOUND["memory"]}
 
 
 def _most(queue: Queue) -> dict[str, str]:
     """Empty: no limit at all."""
-    if all(share_of(queue, name).limit == UNLIMITED for name in RESOURCES):
+    if all(translation.share_of(queue, name).limit == UNLIMITED for name in translation.RESOURCES):
         return {}
-    amounts = {RESOURCE_NAMES[name]: _amount(name, share_of(queue, name).limit) for name in RESOURCES}
+    amounts = {
+        translation.RESOURCE_NAMES[name]: _amount(name, translation.share_of(queue, name).limit)
+        for name in translation.RESOURCES
+    }
     return {**amounts, "ephemeral-storage": _NO_BOUND["memory"]}
 
 
-def _unowned(queues: AppliedQueues) -> Iterator[Object]:
+def _unowned(queues: translation.AppliedQueues) -> Iterator[Object]:
     rest: dict[str, str] = {}
-    for name in RESOURCES:
-        quotas = [share_of(leaf, name).quota for leaf in queues.leaves]
+    for name in translation.RESOURCES:
+        quotas = [translation.share_of(leaf, name).quota for leaf in queues.leaves]
         free = 0 if UNLIMITED in quotas else max(0, queues.capacity(name) - sum(quotas))
-        rest[RESOURCE_NAMES[name]] = _amount(name, free)
+        rest[translation.RESOURCE_NAMES[name]] = _amount(name, free)
     yield from _space(UNOWNED)
     yield _elastic_quota(UNOWNED, rest, {})
 
 
 def _amount(resource: str, amount: int) -> str:
-    return _NO_BOUND[resource] if amount == UNLIMITED else format_amount(resource, amount)
+    return _NO_BOUND[resource] if amount == UNLIMITED else translation.format_amount(resource, amount)
 
 
 # --- idle detection ---------------------------------------------------------------------------------------------------
@@ -211,7 +199,9 @@ _BUSY = re.compile(
 class SchedulerPluginsIdleDetector:
     """``plane``: that runs it; ``cluster``: a client of it. ``monotonic``: measures waiting."""
 
-    def __init__(self, plane: Plane, cluster: Cluster, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, plane: contract.Plane, cluster: Cluster, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._plane = plane
         self._next_try = programs.RetryTracker(cluster, LOOK_AGAIN_SECONDS, _is_of_a_gang, monotonic)
         self._idle = 0
@@ -251,7 +241,7 @@ class SchedulerPluginsProcesses(programs.AddonProcesses):
         """Apply its PodGroup and ElasticQuota CRDs. Raises MissingComponents if it is not installed."""
         programs.install_definitions(cluster, self._addon.manifests.objects("config/crd/bases/*.yaml"), NAME)
 
-    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: contract.StartSettings, tell: contract.Tell = lambda _: None) -> None:
         """Returns when it is ready. Raises MissingComponents if it is not installed."""
         self.prepare(cluster)
         config = Path(self._plane.folder) / "scheduler-plugins.yaml"
@@ -272,7 +262,7 @@ class SchedulerPluginsProcesses(programs.AddonProcesses):
         works = programs.health_check(f"https://{LOOPBACK}:{port}/readyz")
         return programs.Program(NAME, self._addon.programs[NAME], arguments, port, works)
 
-    def rest(self, cluster: Cluster) -> IdleDetector:
+    def rest(self, cluster: Cluster) -> contract.IdleDetector:
         return SchedulerPluginsIdleDetector(self._plane, cluster)
 
 
@@ -300,7 +290,7 @@ def configuration(kubeconfig: Path) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class SchedulerPlugins(SchedulerUnderTest):
+class SchedulerPlugins(contract.SchedulerUnderTest):
     """kube-scheduler with the plugins Coscheduling and CapacityScheduling."""
 
     title = "scheduler-plugins"
@@ -309,15 +299,15 @@ class SchedulerPlugins(SchedulerUnderTest):
     give_up_seconds = 60.0  # longer than a gang may wait for its next attempt
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
-        queues = AppliedQueues(objects, there)
-        translation = _Translation(queues, WorkReader(objects, there, NAME), there)
+        queues = translation.AppliedQueues(objects, there)
+        translator = _Translation(queues, translation.WorkReader(objects, there, NAME), there)
         changed = [index for index, obj in enumerate(objects) if kind_key(obj) == "Queue"]
         if changed:
             queues.refuse_tree(NAME)
             queues.refuse_weights(NAME)
             queues.refuse_priorities(NAME)
             queues.refuse_min_runtimes(NAME)
-        translations = [list(translation.of(obj)) for obj in objects]
+        translations = [list(translator.of(obj)) for obj in objects]
         if changed:
             translations[changed[-1]] += _unowned(queues)
         return translations
@@ -331,16 +321,16 @@ class SchedulerPlugins(SchedulerUnderTest):
                     return namespace_of(obj)
         return namespace
 
-    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> SchedulerPluginsProcesses:
+    def beside(self, plane: contract.Plane, programs: ComponentSet | None = None) -> SchedulerPluginsProcesses:
         return SchedulerPluginsProcesses(plane)
 
     def check_options(self) -> None:
         """Raises MissingComponents if it is not installed."""
         find_addon(NAME)
 
-    def eviction(self, message: str) -> EvictionCondition | None:
+    def eviction(self, message: str) -> contract.EvictionCondition | None:
         """Reclaim between queues and preemption in a queue have the same message."""
-        return EvictionCondition("preempt", "") if _PREEMPTED.match(message) else None
+        return contract.EvictionCondition("preempt", "") if _PREEMPTED.match(message) else None
 
     def code(self, message: str) -> str:
         """Empty for messages of any kube-scheduler."""

@@ -31,27 +31,8 @@ from kailab.model.kinds import kind_key
 from kailab.model.manifests import object_name
 from kailab.model.objects import Object, name_of
 from kailab.model.private_files import make_folder, write_text
-from kailab.undertest import programs
+from kailab.undertest import contract, programs, translation
 from kailab.undertest.binaries import check_folder, given_path, locate_program, named_version, read_definitions
-from kailab.undertest.contract import (
-    EvictionCondition,
-    IdleDetector,
-    NotExpressible,
-    Plane,
-    SchedulerUnderTest,
-    StartSettings,
-    Tell,
-)
-from kailab.undertest.translation import (
-    RESOURCE_NAMES,
-    RESOURCES,
-    AppliedQueues,
-    TemplateWork,
-    WorkReader,
-    format_amount,
-    rewrite_templates,
-    share_of,
-)
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -73,7 +54,7 @@ _PREEMPTED = f"{SCHEDULER_NAME}: preempting to accommodate a higher priority pod
 
 
 class _Translation:
-    def __init__(self, queues: AppliedQueues, reading: WorkReader) -> None:
+    def __init__(self, queues: translation.AppliedQueues, reading: translation.WorkReader) -> None:
         self._queues = queues
         self._reading = reading
         self._gangs: set[tuple[str, str]] = set()
@@ -92,7 +73,7 @@ class _Translation:
             yield obj
             yield self._queue(self._queues.by_name[name_of(obj)])
         elif works and kind != "PodGroup":
-            yield rewrite_templates(obj, works, SCHEDULER_NAME, _edit_template)
+            yield translation.rewrite_templates(obj, works, SCHEDULER_NAME, _edit_template)
         else:
             yield obj
 
@@ -103,7 +84,9 @@ class _Translation:
 
     def _queue(self, queue: Queue) -> Object:
         if queue.name == ROOT:
-            raise NotExpressible(NAME, f"queue with the name {ROOT}, which is Volcano's root queue", "Queue/root")
+            raise contract.NotExpressible(
+                NAME, f"queue with the name {ROOT}, which is Volcano's root queue", "Queue/root"
+            )
         spec: dict[str, Any] = {"reclaimable": True, "priority": queue.priority, "deserved": self._deserved(queue)}
         if limits := _limits(queue):
             spec["capability"] = limits
@@ -114,14 +97,14 @@ class _Translation:
     def _deserved(self, queue: Queue) -> dict[str, str]:
         """An unlimited quota deserves all capacity. A resource that is not named is not deserved and can always be reclaimed."""
         result = {}
-        for name in RESOURCES:
-            quota = share_of(queue, name).quota
-            result[RESOURCE_NAMES[name]] = format_amount(
+        for name in translation.RESOURCES:
+            quota = translation.share_of(queue, name).quota
+            result[translation.RESOURCE_NAMES[name]] = translation.format_amount(
                 name, self._queues.capacity(name) if quota == UNLIMITED else quota
             )
         return result
 
-    def _gang(self, work: TemplateWork) -> Iterator[Object]:
+    def _gang(self, work: translation.TemplateWork) -> Iterator[Object]:
         if not work.gang or (work.namespace, work.gang) in self._gangs:
             return
         self._gangs.add((work.namespace, work.gang))
@@ -136,7 +119,7 @@ class _Translation:
         }
 
 
-def _edit_template(metadata: dict[str, Any], spec: dict[str, Any], work: TemplateWork) -> None:
+def _edit_template(metadata: dict[str, Any], spec: dict[str, Any], work: translation.TemplateWork) -> None:
     notes = metadata.setdefault("annotations", {})
     notes[QUEUE] = work.queue
     notes |= _preemptable(work)
@@ -144,19 +127,19 @@ def _edit_template(metadata: dict[str, Any], spec: dict[str, Any], work: Templat
         notes[GROUP] = work.gang
 
 
-def _preemptable(work: TemplateWork) -> dict[str, str]:
+def _preemptable(work: translation.TemplateWork) -> dict[str, str]:
     return {PREEMPTABLE: "true" if work.preemptible else "false"}
 
 
 def _limits(queue: Queue) -> dict[str, str]:
     result = {}
-    for name in RESOURCES:
-        limit = share_of(queue, name).limit
+    for name in translation.RESOURCES:
+        limit = translation.share_of(queue, name).limit
         # For these two, 0 means no limit.
         if limit == 0 and name != "gpu":
-            raise NotExpressible(NAME, f"limit of 0 for {name}", f"Queue/{queue.name}")
+            raise contract.NotExpressible(NAME, f"limit of 0 for {name}", f"Queue/{queue.name}")
         if limit != UNLIMITED:
-            result[RESOURCE_NAMES[name]] = format_amount(name, limit)
+            result[translation.RESOURCE_NAMES[name]] = translation.format_amount(name, limit)
     return result
 
 
@@ -237,7 +220,7 @@ _CYCLES = 5
 class VolcanoIdleDetector:
     """``plane``: that runs Volcano."""
 
-    def __init__(self, plane: Plane) -> None:
+    def __init__(self, plane: contract.Plane) -> None:
         self._plane = plane
         self._since: float | None = None
 
@@ -266,7 +249,7 @@ _FAST = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 class VolcanoProcesses(programs.LocalProcesses):
     """``folder``: see ``find_volcano``, which checks it when it is first needed."""
 
-    def __init__(self, plane: Plane, folder: Path | str | None = None) -> None:
+    def __init__(self, plane: contract.Plane, folder: Path | str | None = None) -> None:
         super().__init__(plane)
         self._given = folder
 
@@ -278,7 +261,7 @@ class VolcanoProcesses(programs.LocalProcesses):
         """Apply its CRDs. Raises InputError for a folder without a Volcano."""
         programs.install_definitions(cluster, self._volcano.crds, NAME)
 
-    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: contract.StartSettings, tell: contract.Tell = lambda _: None) -> None:
         """Returns when its scheduler has completed a cycle. Raises InputError for a folder without a Volcano."""
         self.prepare(cluster)
         # A folder of its own, because the scheduler watches all of it, and in the plane's folder it would reload its file all the time.
@@ -329,7 +312,7 @@ class VolcanoProcesses(programs.LocalProcesses):
     def version(self) -> str:
         return f"{NAME} {self._volcano.version() or 'unknown (neither its scheduler nor its folder says it)'}"
 
-    def rest(self, cluster: Cluster) -> IdleDetector:
+    def rest(self, cluster: Cluster) -> contract.IdleDetector:
         return VolcanoIdleDetector(self._plane)
 
 
@@ -346,25 +329,27 @@ def configuration() -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Volcano(SchedulerUnderTest):
+class Volcano(contract.SchedulerUnderTest):
     """Option: ``volcano``, the folder of its programs; see ``find_volcano``."""
 
     title = "Volcano"
     scheduler_name = SCHEDULER_NAME
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
-        translation = _Translation(AppliedQueues(objects, there), WorkReader(objects, there, NAME))
-        return [list(translation.of(obj)) for obj in objects]
+        translator = _Translation(
+            translation.AppliedQueues(objects, there), translation.WorkReader(objects, there, NAME)
+        )
+        return [list(translator.of(obj)) for obj in objects]
 
-    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> VolcanoProcesses:
+    def beside(self, plane: contract.Plane, programs: ComponentSet | None = None) -> VolcanoProcesses:
         return VolcanoProcesses(plane, self.option("volcano"))
 
     def check_options(self) -> None:
         find_volcano(self.option("volcano"))
 
-    def eviction(self, message: str) -> EvictionCondition | None:
+    def eviction(self, message: str) -> contract.EvictionCondition | None:
         """Reclaim between queues and preemption in a queue have the same message."""
-        return EvictionCondition("preempt", "") if message == _PREEMPTED else None
+        return contract.EvictionCondition("preempt", "") if message == _PREEMPTED else None
 
     def code(self, message: str) -> str:
         """Empty for a message that only says that there is no room."""

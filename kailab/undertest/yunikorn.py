@@ -36,29 +36,7 @@ from kailab.model.manifests import object_name
 from kailab.model.objects import Object, annotations_of, is_terminating, metadata_of, name_of, uid_of
 from kailab.scheduler.reading.queues import DEFAULT_QUEUE_PRIORITY
 from kailab.scheduler.reading.requests import pod_amounts
-from kailab.undertest import programs
-from kailab.undertest.contract import (
-    EvictionCondition,
-    EvictionFinder,
-    EvictionReason,
-    IdleDetector,
-    NotExpressible,
-    Plane,
-    SchedulerFailed,
-    SchedulerUnderTest,
-    StartSettings,
-    Tell,
-)
-from kailab.undertest.translation import (
-    RESOURCE_NAMES,
-    RESOURCES,
-    AppliedQueues,
-    TemplateWork,
-    WorkReader,
-    format_amount,
-    rewrite_templates,
-    share_of,
-)
+from kailab.undertest import contract, programs, translation
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -84,7 +62,7 @@ GANG_POLICY = "yunikorn.apache.org/schedulingPolicyParameters"
 
 # --- queues -----------------------------------------------------------------------------------------------------------
 
-_NAMES = {**RESOURCE_NAMES, "cpu": "vcore"}
+_NAMES = {**translation.RESOURCE_NAMES, "cpu": "vcore"}
 _QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 _PREEMPTION_DELAY = "1s"
 _NO_BOUND = {"pods": "1000000"}
@@ -94,7 +72,7 @@ another resource beside them, of which every pod has one."""
 Amounts = dict[str, int]
 
 
-def config_map(queues: AppliedQueues) -> Object:
+def config_map(queues: translation.AppliedQueues) -> Object:
     """The ConfigMap with its whole configuration."""
     return {
         "apiVersion": "v1",
@@ -104,7 +82,7 @@ def config_map(queues: AppliedQueues) -> Object:
     }
 
 
-def configuration(queues: AppliedQueues) -> dict[str, Any]:
+def configuration(queues: translation.AppliedQueues) -> dict[str, Any]:
     """The content of ``queues.yaml``. Raises NotExpressible."""
     tops = [_queue(queues, queue, {}) for queue in queues.below("")]
     root: dict[str, Any] = {"name": ROOT, "submitacl": "*"}
@@ -116,15 +94,15 @@ def configuration(queues: AppliedQueues) -> dict[str, Any]:
     return {"partitions": [{"name": "default", "placementrules": placement, "queues": [root]}]}
 
 
-def queue_path(queues: AppliedQueues, name: str) -> str:
+def queue_path(queues: translation.AppliedQueues, name: str) -> str:
     """The path of a queue, as work names it."""
     return ".".join((ROOT, *queues.line(name)))
 
 
-def _queue(queues: AppliedQueues, queue: Queue, above: Amounts) -> dict[str, Any]:
+def _queue(queues: translation.AppliedQueues, queue: Queue, above: Amounts) -> dict[str, Any]:
     """``above``: the limits of all ancestors."""
     if not _QUEUE_NAME.fullmatch(queue.name):
-        raise NotExpressible(NAME, "queue of such a name", f"Queue/{queue.name}")
+        raise contract.NotExpressible(NAME, "queue of such a name", f"Queue/{queue.name}")
     most = _max_amounts(queue, above)
     least = _guaranteed_amounts(queues, queue, most)
     children = [_queue(queues, child, most) for child in queues.below(queue.name)]
@@ -148,14 +126,18 @@ def _queue(queues: AppliedQueues, queue: Queue, above: Amounts) -> dict[str, Any
 
 def _max_amounts(queue: Queue, above: Amounts) -> Amounts:
     """The limits, bounded by those of all ancestors: YuniKorn refuses a ``max`` beyond the parent's."""
-    own = {name: share_of(queue, name).limit for name in RESOURCES if share_of(queue, name).limit != UNLIMITED}
+    own = {
+        name: translation.share_of(queue, name).limit
+        for name in translation.RESOURCES
+        if translation.share_of(queue, name).limit != UNLIMITED
+    }
     return {name: min(limit, above.get(name, limit)) for name, limit in own.items()}
 
 
-def _guaranteed_amounts(queues: AppliedQueues, queue: Queue, most: Amounts) -> Amounts:
+def _guaranteed_amounts(queues: translation.AppliedQueues, queue: Queue, most: Amounts) -> Amounts:
     result = {}
-    for name in RESOURCES:
-        quota = share_of(queue, name).quota
+    for name in translation.RESOURCES:
+        quota = translation.share_of(queue, name).quota
         if quota == UNLIMITED:
             # An unlimited quota would guarantee all capacity; a resource that nobody lacks needs no guarantee.
             if name != "gpu" or queue.name in queues.parents:
@@ -168,8 +150,8 @@ def _guaranteed_amounts(queues: AppliedQueues, queue: Queue, most: Amounts) -> A
 def _amount_texts(amounts: Amounts) -> dict[str, str]:
     # It reads thousandths of CPUs only.
     if amounts.get("gpu", 0) % 1000:
-        raise NotExpressible(NAME, "part of a GPU", "quota or limit of a Queue")
-    return {_NAMES[name]: format_amount(name, amount) for name, amount in amounts.items()}
+        raise contract.NotExpressible(NAME, "part of a GPU", "quota or limit of a Queue")
+    return {_NAMES[name]: translation.format_amount(name, amount) for name, amount in amounts.items()}
 
 
 # --- work -------------------------------------------------------------------------------------------------------------
@@ -177,7 +159,9 @@ def _amount_texts(amounts: Amounts) -> dict[str, str]:
 _TASK_GROUP = "workers"
 
 
-def _translate_object(obj: Object, queues: AppliedQueues, reading: WorkReader) -> Iterator[Object]:
+def _translate_object(
+    obj: Object, queues: translation.AppliedQueues, reading: translation.WorkReader
+) -> Iterator[Object]:
     if kind_key(obj) == "PodGroup":
         queues.check_work(reading.of_group(obj).queue, NAME, object_name(obj))
     works = reading.of(obj)
@@ -187,9 +171,9 @@ def _translate_object(obj: Object, queues: AppliedQueues, reading: WorkReader) -
         yield obj
         return
     if any(work.gang for work in works) and len(works) > 1:
-        raise NotExpressible(NAME, "gang of several kinds of pods", object_name(obj))
+        raise contract.NotExpressible(NAME, "gang of several kinds of pods", object_name(obj))
 
-    def say(metadata: dict[str, Any], spec: dict[str, Any], work: TemplateWork) -> None:
+    def say(metadata: dict[str, Any], spec: dict[str, Any], work: translation.TemplateWork) -> None:
         notes = metadata.setdefault("annotations", {})
         notes[APP_ID] = work.gang or application(obj)
         notes[QUEUE] = queue_path(queues, work.queue)
@@ -198,7 +182,7 @@ def _translate_object(obj: Object, queues: AppliedQueues, reading: WorkReader) -
         if work.gang:
             notes |= _gang(spec, work)
 
-    yield rewrite_templates(obj, works, SCHEDULER_NAME, say)
+    yield translation.rewrite_templates(obj, works, SCHEDULER_NAME, say)
 
 
 def application(obj: Object) -> str:
@@ -206,7 +190,7 @@ def application(obj: Object) -> str:
     return f"{obj['kind'].lower()}-{name_of(obj) or metadata_of(obj).get('generateName', '').rstrip('-')}"
 
 
-def _gang(spec: dict[str, Any], work: TemplateWork) -> dict[str, str]:
+def _gang(spec: dict[str, Any], work: translation.TemplateWork) -> dict[str, str]:
     """Placeholders may go where the pods may go. Hard: all placeholders or none, as in KAI."""
     group: dict[str, Any] = {"name": _TASK_GROUP, "minMember": work.min_member, "minResource": _minimum_resources(spec)}
     for field in ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints"):
@@ -242,7 +226,7 @@ class PreemptionLog:
         self._next = 0
         self._messages: dict[str, str] = {}
 
-    def __call__(self, pods: Sequence[Object]) -> dict[str, EvictionReason]:
+    def __call__(self, pods: Sequence[Object]) -> dict[str, contract.EvictionReason]:
         leaving = {uid_of(pod): pod for pod in pods if is_terminating(pod)}
         # YuniKorn writes the entry before it deletes the pod.
         if any(uid not in self._messages for uid in leaving):
@@ -272,13 +256,13 @@ class PreemptionLog:
             self._next = reached
 
 
-def _stop(pod: Object, message: str) -> EvictionReason:
+def _stop(pod: Object, message: str) -> contract.EvictionReason:
     """Reclaim between queues and preemption in a queue have the same message."""
     match = _PREEMPTED.match(message)
     asked = match["queue"] if match else ""
     own = annotations_of(pod).get(QUEUE, "")
-    return EvictionReason(
-        message, EvictionCondition("preempt" if asked == own else "reclaim", "", asked.rpartition(".")[2])
+    return contract.EvictionReason(
+        message, contract.EvictionCondition("preempt" if asked == own else "reclaim", "", asked.rpartition(".")[2])
     )
 
 
@@ -293,7 +277,9 @@ CHECK_SECONDS = 1.0
 class YuniKornIdleDetector:
     """``plane``: that runs it; ``cluster``: a client of it. ``monotonic``: measures waiting."""
 
-    def __init__(self, plane: Plane, cluster: Cluster, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, plane: contract.Plane, cluster: Cluster, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         self._plane = plane
         self._next_try = programs.RetryTracker(cluster, LOOK_AGAIN_SECONDS, _is_its, monotonic)
         self._monotonic = monotonic
@@ -321,16 +307,16 @@ def _is_its(pod: Object) -> bool:
 class YuniKornProcesses(programs.AddonProcesses):
     name = NAME
 
-    def start(self, cluster: Cluster, start: StartSettings, tell: Tell = lambda _: None) -> None:
+    def start(self, cluster: Cluster, start: contract.StartSettings, tell: contract.Tell = lambda _: None) -> None:
         """Returns when it reports that it is healthy. Raises MissingComponents if it is not installed, SchedulerFailed if another one runs
         on this machine."""
         if not is_free_everywhere(PORT):
-            raise SchedulerFailed(
+            raise contract.SchedulerFailed(
                 f"YuniKorn can't be started: the port {PORT} of this machine is in use (by another lab with YuniKorn?), and YuniKorn "
                 "can't use another one; end that lab first"
             )
         cluster.apply(namespace(NAMESPACE))
-        cluster.apply(config_map(AppliedQueues((), cluster)))
+        cluster.apply(config_map(translation.AppliedQueues((), cluster)))
         works = programs.metrics_check(
             f"http://{LOOPBACK}:{PORT}/ws/v1/scheduler/healthcheck",
             '"Healthy": ?true',
@@ -339,7 +325,7 @@ class YuniKornProcesses(programs.AddonProcesses):
         program = programs.Program(NAME, self._addon.programs[NAME], (), PORT, works, {"NAMESPACE": NAMESPACE})
         programs.run_programs(self._plane, [program])
 
-    def rest(self, cluster: Cluster) -> IdleDetector:
+    def rest(self, cluster: Cluster) -> contract.IdleDetector:
         return YuniKornIdleDetector(self._plane, cluster)
 
 
@@ -347,7 +333,7 @@ class YuniKornProcesses(programs.AddonProcesses):
 
 
 @dataclass(frozen=True)
-class YuniKorn(SchedulerUnderTest):
+class YuniKorn(contract.SchedulerUnderTest):
     """It reports evictions only in its own log of events."""
 
     title = "YuniKorn"
@@ -358,8 +344,8 @@ class YuniKorn(SchedulerUnderTest):
     restart_for_each_lab = True
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
-        queues = AppliedQueues(objects, there)
-        reading = WorkReader(objects, there, NAME)
+        queues = translation.AppliedQueues(objects, there)
+        reading = translation.WorkReader(objects, there, NAME)
         changed = [index for index, obj in enumerate(objects) if kind_key(obj) == "Queue"]
         if changed:
             queues.refuse_weights(NAME)
@@ -371,14 +357,14 @@ class YuniKorn(SchedulerUnderTest):
             translations[changed[-1]].append(config_map(queues))
         return translations
 
-    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> YuniKornProcesses:
+    def beside(self, plane: contract.Plane, programs: ComponentSet | None = None) -> YuniKornProcesses:
         return YuniKornProcesses(plane)
 
     def check_options(self) -> None:
         """Raises MissingComponents if it is not installed."""
         find_addon(NAME)
 
-    def stopped(self, there: Cluster) -> EvictionFinder:
+    def stopped(self, there: Cluster) -> contract.EvictionFinder:
         return PreemptionLog()
 
     def code(self, message: str) -> str:

@@ -18,8 +18,6 @@ from kailab.lab import Lab
 from kailab.lab.intake import apply_all
 from kailab.model.manifests import Manifest
 from kailab.scheduler import settings_of
-from kailab.undertest import kueue as reading
-from kailab.undertest import kueue as rest
 from kailab.undertest.contract import (
     EvictionCondition,
     EvictionReason,
@@ -27,7 +25,7 @@ from kailab.undertest.contract import (
     SchedulerUnderTest,
     StartSettings,
 )
-from kailab.undertest.kueue import KueueProcesses
+from kailab.undertest.kueue import KueueIdleDetector, KueueProcesses
 from kailab.undertest.selection import choose_scheduler
 from tests import webhookserver
 from tests.planes import connected, taken_down
@@ -102,14 +100,14 @@ class Quiet:
 
 
 def test_it_is_at_rest_when_all_work_is_decided_on_and_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest, "CHECK_SECONDS", 0.0)
-    monkeypatch.setattr(rest, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("kailab.undertest.kueue.CHECK_SECONDS", 0.0)
+    monkeypatch.setattr("kailab.undertest.kueue.SETTLED_SECONDS", 0.0)
     with Lab.open() as lab:
         made = job("a")
         made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team-a"
         made["spec"]["suspend"] = True
         uid = lab.cluster.create(made)["metadata"]["uid"]
-        found = rest.KueueIdleDetector(Quiet(), lab.cluster, ())  # type: ignore[arg-type]
+        found = KueueIdleDetector(Quiet(), lab.cluster, ())  # type: ignore[arg-type]
         assert not found.is_idle()  # it has no Workload yet
         lab.cluster.create(workload("a", uid))
         assert not found.is_idle()  # nobody has looked at it
@@ -124,7 +122,7 @@ def test_it_is_at_rest_when_all_work_is_decided_on_and_carried_out(monkeypatch: 
         assert found.is_idle()
         say(told("QuotaReserved", "False", "ClusterQueue team-a is inactive"))
         assert not found.is_idle()  # Kueue may not have read all queues yet
-        monkeypatch.setattr(rest, "NOT_READY_SECONDS", 0.0)
+        monkeypatch.setattr("kailab.undertest.kueue.NOT_READY_SECONDS", 0.0)
         assert found.is_idle()
         say(told("QuotaReserved"), told("Admitted"))
         assert not found.is_idle()  # it is held yet
@@ -179,7 +177,7 @@ def test_work_waits_until_the_queues_are_read(kueue: SchedulerUnderTest, monkeyp
             found = cluster.get(f"{kind}.kueue.x-k8s.io", name)
             cluster.update({**found, "metadata": {**found["metadata"], "generation": 1}, "status": status})
 
-        monkeypatch.setattr(reading.time, "sleep", look)
+        monkeypatch.setattr("kailab.undertest.kueue.time.sleep", look)
         kueue.await_prerequisites(cluster)
         assert len(looks) == len(news), before
 
@@ -189,7 +187,7 @@ def test_queues_that_are_never_read_do_not_hold_up_work_for_ever(
 ) -> None:
     with Lab.open() as lab:
         lab.cluster.create(read("ClusterQueue", "team-a"))
-        monkeypatch.setattr(reading, "PATIENCE_SECONDS", 0.2)
+        monkeypatch.setattr("kailab.undertest.kueue.PATIENCE_SECONDS", 0.2)
         kueue.await_prerequisites(lab.cluster)
 
 

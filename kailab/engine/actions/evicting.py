@@ -11,7 +11,7 @@ from typing import Any
 
 from kailab.engine.actions.waiting import waiting_jobs
 from kailab.engine.decisions import Action, EvictionGround, PendingCode
-from kailab.engine.faults import COUNTED_TWICE
+from kailab.engine.faults import ACROSS_KINDS, COUNTED_TWICE
 from kailab.engine.ledger import FailedAttempt
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.order import tasks_to_allocate
@@ -115,7 +115,7 @@ class SearchSkip:
         self._known.clear()
 
     def _in(self, scope: str) -> Representatives:
-        return self._failed.setdefault(scope, Representatives(self._session.config.imitate_faults))
+        return self._failed.setdefault(scope, Representatives(self._session.imitates(ACROSS_KINDS)))
 
 
 def search(

@@ -48,7 +48,7 @@ class NodeTable:
     """True if a whole multiple of a device's memory passes for a share of one device, as in KAI."""
     lacking_gpus_refuse = False
     """True if a node with fewer than no GPUs left refuses also tasks that ask for none, as in KAI (LessEqual)."""
-    devices_by_age: ClassVar[bool] = False
+    devices_by_age = False
     """True if the first of equally full shared devices is the one that was used first, instead of the first by name."""
 
     def __init__(

@@ -99,7 +99,7 @@ class StepwiseSharedGpus(SharedGpus):
 class StepwiseNodeTable(NodeTable):
     """A node table that changes as KAI's does. Valid for one cycle: undoing a cycle need not restore it."""
 
-    devices_by_age: ClassVar[bool] = True
+    devices_by_age = True
 
     def __init__(
         self,

@@ -46,15 +46,7 @@ from kailab.undertest.contract import (
     Tell,
     Unsupported,
 )
-from kailab.undertest.kai.chart import (
-    RELEASE,
-    ChartSource,
-    chart_values,
-    check_images,
-    find_chart,
-    has_operator,
-    shard_arguments,
-)
+from kailab.undertest.kai import chart
 from kailab.undertest.kai.probe import is_bound, probe_pod, probe_queues, stuck_stage
 from kailab.undertest.kai.settings import WHO, kai_arguments
 from kailab.undertest.programs import install_definitions
@@ -101,7 +93,7 @@ def cluster_wide_objects(objects: list[dict[str, Any]]) -> list[tuple[str, str]]
 def conflicting_objects(cluster: Cluster, objects: list[dict[str, Any]]) -> list[str]:
     """Existing objects that the chart would create and that no lab did. An installation would take them over and finally delete them."""
     result = [f"{CRD} {name_of(crd)}" for crd in definitions_of_chart(cluster) if not _labs(crd)]
-    names = [*cluster_wide_objects(objects), ("Namespace", RELEASE.namespace)]
+    names = [*cluster_wide_objects(objects), ("Namespace", chart.RELEASE.namespace)]
     for kind, name in dict.fromkeys(names):
         try:
             obj = cluster.get(KEYS[kind], name)
@@ -122,13 +114,13 @@ def webhooks_of_chart(cluster: Cluster) -> Iterator[tuple[str, str]]:
     for kind in (key for key in KEYS.values() if key.endswith(_ADMISSION)):
         for obj in cluster.list(kind):
             clients = [webhook.get("clientConfig") or {} for webhook in obj.get("webhooks") or ()]
-            if any((client.get("service") or {}).get("namespace") == RELEASE.namespace for client in clients):
+            if any((client.get("service") or {}).get("namespace") == chart.RELEASE.namespace for client in clients):
                 yield kind, name_of(obj)
 
 
 def missing_images(cluster: Cluster) -> str:
     """The first pod of KAI whose image can't be pulled, or that no node takes for long, and the reason; "" if there is none."""
-    for pod in cluster.list("Pod", RELEASE.namespace):
+    for pod in cluster.list("Pod", chart.RELEASE.namespace):
         if refused := _unplaced(pod, cluster.now()):
             return refused
         if lacking := missing_image(pod):
@@ -151,7 +143,7 @@ def _message(pod: Object, key: str, value: str) -> str:
 
 def failure_of_pods(cluster: Cluster) -> str:
     """The first pod of KAI that does not run, and the reason; "" if all do."""
-    for pod in cluster.list("Pod", RELEASE.namespace):
+    for pod in cluster.list("Pod", chart.RELEASE.namespace):
         status = status_of(pod)
         if status.get("phase") == "Succeeded" or is_terminating(pod):
             continue
@@ -169,7 +161,7 @@ def failure_of_pods(cluster: Cluster) -> str:
 def rollout_gaps(cluster: Cluster, told: Mapping[str, str], scheduler: bool) -> str:
     """What is missing until KAI's Deployments are complete; "" once they are. ``told``: flags that its scheduler must have; ``scheduler``:
     whether an operator still has to create its Deployment."""
-    deployments = cluster.list("Deployment", RELEASE.namespace)
+    deployments = cluster.list("Deployment", chart.RELEASE.namespace)
     schedulers = [deployment for deployment in deployments if _runs_scheduler(deployment)]
     if scheduler and not schedulers:
         return "the operator has not created the scheduler's Deployment"
@@ -199,7 +191,7 @@ def _containers(deployment: Object) -> list[Object]:
 
 def _namespace(cluster: Cluster) -> Object:
     try:
-        return cluster.get("Namespace", RELEASE.namespace)
+        return cluster.get("Namespace", chart.RELEASE.namespace)
     except NotFound:
         return {}
 
@@ -226,7 +218,7 @@ class Installation:
     """Installs one release in one cluster."""
 
     helm: Helm
-    source: ChartSource
+    source: chart.ChartSource
 
     @cached_property
     def _folder(self) -> TemporaryDirectory[str]:
@@ -241,11 +233,11 @@ class Installation:
 
     @cached_property
     def _objects(self) -> list[dict[str, Any]]:
-        return self.helm.template(RELEASE, self._chart, chart_values(self.source))
+        return self.helm.template(chart.RELEASE, self._chart, chart.chart_values(self.source))
 
     def check(self) -> None:
         """Check before anything is started. Raises InputError for missing images, HelmFailed for a missing chart."""
-        check_images(self.source, self._objects)
+        chart.check_images(self.source, self._objects)
 
     def prepare(self, cluster: Cluster) -> None:
         """Apply KAI's CRDs and annotate its namespace, after removing the remains of another lab's chart. Raises InputError if the cluster has a
@@ -279,9 +271,13 @@ class Installation:
                     cluster.create(node)
             tell(f"installing KAI {self.source.release} by its chart")
             self.helm.install(
-                RELEASE, self._chart, chart_values(self.source), INSTALL_SECONDS, lambda: _can_start(cluster)
+                chart.RELEASE,
+                self._chart,
+                chart.chart_values(self.source),
+                INSTALL_SECONDS,
+                lambda: _can_start(cluster),
             )
-            arguments = shard_arguments(self.source.dialect, flags)
+            arguments = chart.shard_arguments(self.source.dialect, flags)
             self._configure(cluster, arguments)
             tell(f"waiting until KAI {self.source.release} schedules")
             self._await(cluster, arguments)
@@ -295,18 +291,18 @@ class Installation:
         """Annotate KAI's namespace before anything else exists, so that a later lab knows what to delete."""
         names = ",".join(f"{kind}/{name}" for kind, name in cluster_wide_objects(self._objects))
         notes = {CHART_NOTE: self.source.release, OBJECTS_NOTE: names}
-        metadata = {"name": RELEASE.namespace, "annotations": notes}
+        metadata = {"name": chart.RELEASE.namespace, "annotations": notes}
         try:
             cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         except AlreadyExists:
-            cluster.patch("Namespace", RELEASE.namespace, None, {"metadata": {"annotations": notes}})
+            cluster.patch("Namespace", chart.RELEASE.namespace, None, {"metadata": {"annotations": notes}})
 
     def _configure(self, cluster: Cluster, told: Mapping[str, str]) -> None:
-        if has_operator(self.source.dialect):
+        if chart.has_operator(self.source.dialect):
             cluster.patch(_SHARD, _SHARD_NAME, None, {"spec": {"args": dict(told)}})
 
     def _await(self, cluster: Cluster, told: Mapping[str, str]) -> None:
-        operator = has_operator(self.source.dialect)
+        operator = chart.has_operator(self.source.dialect)
 
         def lacking() -> str:
             _can_start(cluster)
@@ -323,12 +319,12 @@ def uninstall_chart(cluster: Cluster, helm: Helm) -> None:
     if not installed_release(cluster):
         return
     with suppress(HelmFailed):
-        helm.uninstall(RELEASE, GONE_SECONDS)
+        helm.uninstall(chart.RELEASE, GONE_SECONDS)
     noted = noted_objects(cluster)
     crds = [(CRD, name_of(crd)) for crd in definitions_of_chart(cluster)]
     # Webhooks first, because nothing serves them any more. The annotated namespace last, so that an interruption is found.
     going = [*webhooks_of_chart(cluster), *crds, *noted, ("Node", PROBE)]
-    last = ("Namespace", RELEASE.namespace)
+    last = ("Namespace", chart.RELEASE.namespace)
     for kind, name in (*(key for key in dict.fromkeys(going) if key != last), last):
         with suppress(NotFound):
             cluster.delete(kind, name)
@@ -386,8 +382,8 @@ class InstalledKai(SchedulerProcesses):
         self._prepared = False
 
     @cached_property
-    def _source(self) -> ChartSource:
-        return find_chart(self._release, self._folder)
+    def _source(self) -> chart.ChartSource:
+        return chart.find_chart(self._release, self._folder)
 
     @cached_property
     def _helm(self) -> Helm:
@@ -457,7 +453,7 @@ class InstalledKai(SchedulerProcesses):
 
 def check_chart(release: str, folder: str | None = None) -> None:
     """Check Helm, the chart and its images before anything is started. Raises InputError, ConnectError."""
-    Installation(Helm(find_helm()), find_chart(release, folder)).check()
+    Installation(Helm(find_helm()), chart.find_chart(release, folder)).check()
 
 
 def helm_for(plane: Plane) -> Helm:
