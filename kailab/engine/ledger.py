@@ -142,15 +142,19 @@ class Ledger:
         return bool(self.binds or self.evictions)
 
     def made_room_for(self) -> tuple[str, ...]:
-        """Jobs that an evicting action promised a place and that lost nothing to others, in the order decided; then the
-        jobs that consolidation moved.
+        """Jobs that an evicting action promised a place, in the order decided; then the jobs that consolidation moved.
 
-        A moved job goes first as well, because others must not get the place for which its tasks were evicted.
+        A job that lost tasks to others counts only if consolidation found it a place again. A moved job goes first as
+        well, because others must not get the place for which its tasks were evicted.
         """
         made = dict.fromkeys(
             promise.podgroup
             for promise in self.pipelines.values()
-            if not promise.moved and promise.action != "allocate" and promise.podgroup not in self.robbed
+            if not promise.moved
+            and (
+                promise.action == "consolidation"
+                or (promise.action != "allocate" and promise.podgroup not in self.robbed)
+            )
         )
         moved = dict.fromkeys(
             promise.podgroup

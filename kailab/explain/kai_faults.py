@@ -15,7 +15,7 @@ from kailab.engine.relaxing.rules import Imitating
 from kailab.explain.subject import PodsAtMoment
 from kailab.lab.wording import count
 
-MOST_TASKS = 2_000
+MOST_TASKS = 200
 """The number of pods in a lab above which no cycles are compared, because they take long there."""
 
 

@@ -69,6 +69,10 @@ def test_consolidation_ends_where_the_next_cycle_remembers_for_which_jobs_it_mov
     assert "still changing" in violations(seeded(seed, area), forgetful)[-1]
 
 
+def test_a_job_that_lost_its_place_and_got_another_by_consolidation_keeps_it():
+    assert violations(seeded(366)) == []
+
+
 def test_spreading_shares_opens_no_gpu_that_is_held():
     assert violations(seeded(103, "large-variety")) == []
 
