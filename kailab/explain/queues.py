@@ -38,30 +38,30 @@ def returns_from(picture: Picture, *names: str) -> dict[str, tuple[ReclaimOption
 
     The rules of queues decide; if the reclaiming queue has waiting work, the next cycle does too.
     """
-    found = picture.present.returns(*names)
-    return {name: tuple(_with_unserved(picture, one) for one in ones) for name, ones in found.items()}
+    returns = picture.present.returns(*names)
+    return {name: tuple(_with_unserved(picture, option) for option in options) for name, options in returns.items()}
 
 
-def _with_unserved(picture: Picture, one: ReclaimOption) -> ReclaimOption:
+def _with_unserved(picture: Picture, option: ReclaimOption) -> ReclaimOption:
     """With the first waiting work of the reclaiming queue that the next cycle does not serve, if any."""
-    if not one.waiting or not one.allowed or not picture.scheduler.knows_queues:
-        return one
+    if not option.waiting or not option.allowed or not picture.scheduler.knows_queues:
+        return option
     decisions, queues = picture.next_cycle, picture.queue_of_group
-    mine, theirs = picture.below(one.taker.queue), picture.below(one.taker.beside)
+    mine, theirs = picture.below(option.taker.queue), picture.below(option.taker.beside)
     for eviction in decisions.evictions:
         if queues.get(eviction.beneficiary) in mine and queues.get(eviction.podgroup) in theirs:
-            return one
+            return option
     unserved = [pending.podgroup for pending in decisions.pending if pending.queue in mine]
     if not unserved:
-        return one
+        return option
     places = {turn.podgroup: turn.place for turn in picture.present.order}
     first = min(unserved, key=lambda uid: (places.get(uid, len(places) + 1), uid))
-    return structs.replace(one, unserved=picture.present.podgroup(first))
+    return structs.replace(option, unserved=picture.present.podgroup(first))
 
 
 def entitled_returns(returns: Sequence[ReclaimOption]) -> list[ReclaimOption]:
     """The returns to queues below their quota, or if there are none to queues that wait below their fair share."""
-    owners = [one for one in returns if one.taker.rule == "quota"]
+    owners = [option for option in returns if option.taker.rule == "quota"]
     return owners or list(returns)
 
 
@@ -71,13 +71,13 @@ def return_lines(picture: Picture, returns: Sequence[ReclaimOption]) -> Iterable
         yield "Nobody could reclaim it: no other queue is below its quota."
         return
     if returns[0].taker.rule == "quota":
-        yield f"Queues that could reclaim it by asking: {some([_owner(one) for one in returns])}."
+        yield f"Queues that could reclaim it by asking: {some([_owner(option) for option in returns])}."
     else:
-        yield f"Queues that could reclaim it: {some([one.taker.queue for one in returns])}, below their fair share now."
+        yield f"Queues that could reclaim it: {some([option.taker.queue for option in returns])}, below their fair share now."
     blockers: dict[str, list[str]] = {}
-    for one in returns:
-        for text in return_blockers(picture, one):
-            blockers.setdefault(text, []).append(one.taker.queue)
+    for option in returns:
+        for text in return_blockers(picture, option):
+            blockers.setdefault(text, []).append(option.taker.queue)
     for text, queues in islice(blockers.items(), SHOWN_CLAIMS):
         whom = "" if len(queues) == len(returns) else f"{some(queues)}: "
         yield f"What prevents it: {whom}{text}."
@@ -86,61 +86,69 @@ def return_lines(picture: Picture, returns: Sequence[ReclaimOption]) -> Iterable
 def claims(picture: Picture, name: str) -> list[ReclaimOption]:
     """What a queue, or an ancestor of it, could reclaim from each queue beside them that holds more than it may keep."""
     line = picture.lines[name]
-    levels = {picture.shares[one].parent for one in line}
-    beside = sorted(one.name for one in picture.shares.queues.values() if one.parent in levels and one.name not in line)
-    found = [one for ones in returns_from(picture, *beside).values() for one in entitled_returns(ones)]
-    return list(dict.fromkeys(one for one in found if one.taker.queue in line and one.taker.beside in beside))
+    levels = {picture.shares[member].parent for member in line}
+    beside = sorted(
+        queue.name for queue in picture.shares.queues.values() if queue.parent in levels and queue.name not in line
+    )
+    entitled = [option for options in returns_from(picture, *beside).values() for option in entitled_returns(options)]
+    return list(
+        dict.fromkeys(option for option in entitled if option.taker.queue in line and option.taker.beside in beside)
+    )
 
 
 def claim_lines(picture: Picture, returns: Sequence[ReclaimOption]) -> Iterable[str]:
     """``returns``: the claims of a queue with waiting work."""
-    largest = sorted(returns, key=lambda one: (-one.beyond, one.taker.beside))
+    largest = sorted(returns, key=lambda option: (-option.beyond, option.taker.beside))
     if len(largest) > SHOWN_CLAIMS:
         yield f"It has claims on {len(largest)} queues; the largest:"
-    for one in largest[:SHOWN_CLAIMS]:
-        beyond, now = (amount_text(one.taker.resource, amount) for amount in (one.beyond, one.now))
-        against = "; ".join(return_blockers(picture, one))
-        tail = f", up to {now} of it now" if one.now else ", nothing of it now"
-        what = beyond if one.over == one.taker.resource else f"{beyond}, with {one.over} that it holds beyond its own,"
-        yield f"{one.taker.queue} may take {what} back from {one.taker.beside}{tail}{f': {against}' if against else ''}."
+    for option in largest[:SHOWN_CLAIMS]:
+        beyond, now = (amount_text(option.taker.resource, amount) for amount in (option.beyond, option.now))
+        against = "; ".join(return_blockers(picture, option))
+        tail = f", up to {now} of it now" if option.now else ", nothing of it now"
+        what = (
+            beyond
+            if option.over == option.taker.resource
+            else f"{beyond}, with {option.over} that it holds beyond its own,"
+        )
+        yield f"{option.taker.queue} may take {what} back from {option.taker.beside}{tail}{f': {against}' if against else ''}."
 
 
-def return_blockers(picture: Picture, one: ReclaimOption) -> list[str]:
+def return_blockers(picture: Picture, option: ReclaimOption) -> list[str]:
     """What keeps a queue from reclaiming what it has a claim on now; empty if no rule of queues does."""
-    if not one.reclaims:
+    if not option.reclaims:
         return ["this scheduler does not reclaim (its actions leave it out)"]
 
     def words(amount: int) -> str:
-        return amount_text(one.taker.resource, amount)
+        return amount_text(option.taker.resource, amount)
 
-    found = []
-    if one.young:
-        until = _until(one.young_first, one.young_last)
-        found.append(f"{words(one.young)} of {one.taker.beside} are protected by a minimum runtime {until}")
-    if one.firm:
-        found.append(f"{words(one.firm)} of {one.taker.beside} are held by non-preemptible work")
-    if one.delayed_until is not None:
-        found.append(
-            f"work of {one.taker.queue} for {words(one.delayed)} may not have others evicted before "
-            f"{format_time(one.delayed_until)} (its preemption delay)"
+    blockers = []
+    if option.young:
+        until = _until(option.young_first, option.young_last)
+        blockers.append(f"{words(option.young)} of {option.taker.beside} are protected by a minimum runtime {until}")
+    if option.firm:
+        blockers.append(f"{words(option.firm)} of {option.taker.beside} are held by non-preemptible work")
+    if option.delayed_until is not None:
+        blockers.append(
+            f"work of {option.taker.queue} for {words(option.delayed)} may not have others evicted before "
+            f"{format_time(option.delayed_until)} (its preemption delay)"
         )
     # If all waiting work is delayed, the delay is the reason.
-    if one.unserved and not (one.delayed_until is not None and one.delayed >= one.waiting):
-        found.append(f"what waits in {one.taker.queue} gets none of it now ({_first_in_line(picture, one)})")
-    return found
+    if option.unserved and not (option.delayed_until is not None and option.delayed >= option.waiting):
+        blockers.append(f"what waits in {option.taker.queue} gets none of it now ({_first_in_line(picture, option)})")
+    return blockers
 
 
-def return_data(picture: Picture, one: ReclaimOption) -> dict[str, Any]:
+def return_data(picture: Picture, option: ReclaimOption) -> dict[str, Any]:
     """The engine's record, with what can be reclaimed ``now``, and ``stops``: what prevents it, in words."""
-    data: dict[str, Any] = msgspec.to_builtins(one)
-    return {**data.pop("taker"), **data, "now": one.now, "stops": return_blockers(picture, one)}
+    data: dict[str, Any] = msgspec.to_builtins(option)
+    return {**data.pop("taker"), **data, "now": option.now, "stops": return_blockers(picture, option)}
 
 
-def _first_in_line(picture: Picture, one: ReclaimOption) -> str:
-    rows = picture.by_group.get(one.unserved, ())
+def _first_in_line(picture: Picture, option: ReclaimOption) -> str:
+    rows = picture.by_group.get(option.unserved, ())
     wanted = sum(row.milli_gpus for row in rows if not row.node)
     size = f", which wants {gpus(wanted)}" if wanted else ""
-    return f"first in its line: {work_title(picture, one.unserved)}{size}"
+    return f"first in its line: {work_title(picture, option.unserved)}{size}"
 
 
 def _until(first: float | None, last: float | None) -> str:
@@ -151,10 +159,10 @@ def _until(first: float | None, last: float | None) -> str:
     return f"from {format_time(first)} to {format_time(last)}, one after the other"
 
 
-def _owner(one: ReclaimOption) -> str:
-    amount = one.taker.amount
-    most = f"up to {amount_text(one.taker.resource, amount)} of its quota"
-    return f"{one.taker.queue} ({'its quota is unlimited' if amount < 0 else most})"
+def _owner(option: ReclaimOption) -> str:
+    amount = option.taker.amount
+    most = f"up to {amount_text(option.taker.resource, amount)} of its quota"
+    return f"{option.taker.queue} ({'its quota is unlimited' if amount < 0 else most})"
 
 
 def divisions_on_path(divisions: Iterable[Division], line: Sequence[str], resource: QueueResource) -> list[Division]:
@@ -162,14 +170,18 @@ def divisions_on_path(divisions: Iterable[Division], line: Sequence[str], resour
     up."""
     # A queue takes part in the division of its parent; the root's parent has no name.
     parents = ["", *reversed(line[1:])]
-    found = {one.parent: one for one in divisions if one.resource == resource and one.parent in parents}
-    return [found[parent] for parent in parents if parent in found]
+    by_parent = {
+        division.parent: division
+        for division in divisions
+        if division.resource == resource and division.parent in parents
+    }
+    return [by_parent[parent] for parent in parents if parent in by_parent]
 
 
 def share_lines(divisions: Sequence[Division], line: Sequence[str]) -> Iterable[str]:
     """The arithmetic of one resource, level by level from the root, as it concerns the queues of ``line``."""
     for division, name in zip(divisions, reversed(line), strict=False):
-        own = next((one for one in division.queues if one.queue == name), None)
+        own = next((entitled for entitled in division.queues if entitled.queue == name), None)
         if own is not None:
             yield from _level(division, own)
 
@@ -179,15 +191,20 @@ def _level(division: Division, own: Entitled) -> Iterable[str]:
         return amount_text(division.resource, amount)
 
     # The queue itself comes first, then those that got most.
-    others = sorted((one for one in division.queues if one is not own), key=lambda one: (-one.fair_share, one.queue))
+    others = sorted(
+        (entitled for entitled in division.queues if entitled is not own),
+        key=lambda entitled: (-entitled.fair_share, entitled.queue),
+    )
     whose = f"the fair share of {division.parent}" if division.parent else "all there is"
     yield f"{division.resource} share of {own.queue}: {words(division.total)} ({whose}), divided among {count(len(division.queues), 'queue')}."
-    quotas = [f"{one.queue} {words(one.by_quota)} {_why_quota(division, one)}" for one in (own, *others)]
+    quotas = [
+        f"{entitled.queue} {words(entitled.by_quota)} {_why_quota(division, entitled)}" for entitled in (own, *others)
+    ]
     yield f"  Quota first: {some(quotas)}; {_left_of(division)}."
-    for one in division.rounds:
-        yield f"  Priority {one.priority}, {words(one.amount)} by weight: {_round(division, one, own.queue)}."
+    for division_round in division.rounds:
+        yield f"  Priority {division_round.priority}, {words(division_round.amount)} by weight: {_round(division, division_round, own.queue)}."
     if division.remainders:
-        each = [f"{one.queue} {words(one.given)}" for one in division.remainders]
+        each = [f"{remainder.queue} {words(remainder.given)}" for remainder in division.remainders]
         yield f"  What rounding to whole units left, one each: {some(each)}."
     if not own.weight and own.requested > own.by_quota:
         yield f"  {own.queue} has weight 0: it gets nothing beyond its quota."
@@ -195,15 +212,15 @@ def _level(division: Division, own: Entitled) -> Iterable[str]:
     yield f"  So {own.queue} is due {words(own.fair_share)}{left}."
 
 
-def _why_quota(division: Division, one: Entitled) -> str:
+def _why_quota(division: Division, entitled: Entitled) -> str:
     def words(amount: float) -> str:
         return amount_text(division.resource, amount)
 
-    if one.limit >= 0 and one.by_quota == one.limit and one.limit < one.requested:
-        return f"(limit {words(one.limit)})"
-    if one.quota >= 0 and one.by_quota == one.quota and one.quota < one.requested:
-        return f"(quota {words(one.quota)}, asks for {words(one.requested)})"
-    return f"(asks for {words(one.requested)}, quota {words(one.quota)})"
+    if entitled.limit >= 0 and entitled.by_quota == entitled.limit and entitled.limit < entitled.requested:
+        return f"(limit {words(entitled.limit)})"
+    if entitled.quota >= 0 and entitled.by_quota == entitled.quota and entitled.quota < entitled.requested:
+        return f"(quota {words(entitled.quota)}, asks for {words(entitled.requested)})"
+    return f"(asks for {words(entitled.requested)}, quota {words(entitled.quota)})"
 
 
 def _left_of(division: Division) -> str:
@@ -214,17 +231,17 @@ def _left_of(division: Division) -> str:
     return f"{amount_text(division.resource, division.over_quota)} left"
 
 
-def _round(division: Division, one: DivisionRound, name: str) -> str:
-    parts = sorted(one.parts, key=lambda part: (part.queue != name, -part.given, part.queue))
-    return some([_part(division, one, part) for part in parts])
+def _round(division: Division, division_round: DivisionRound, name: str) -> str:
+    parts = sorted(division_round.parts, key=lambda part: (part.queue != name, -part.given, part.queue))
+    return some([_part(division, division_round, part) for part in parts])
 
 
-def _part(division: Division, one: DivisionRound, part: DivisionPart) -> str:
+def _part(division: Division, division_round: DivisionRound, part: DivisionPart) -> str:
     entitled = next(queue for queue in division.queues if queue.queue == part.queue)
     weight = f"weight {number(entitled.weight)}"
     if entitled.usage and division.k_value:
         weight += f", past usage {number(entitled.usage)}, k {number(division.k_value)}"
-    ratio = f"{100 * part.weight / one.weights:.4g} %" if one.weights else "nothing"
+    ratio = f"{100 * part.weight / division_round.weights:.4g} %" if division_round.weights else "nothing"
     wanted = ", all it wants" if part.given == part.wanted else ""
     return f"{part.queue} {amount_text(division.resource, part.given)} ({weight}: {ratio}{wanted})"
 
@@ -253,12 +270,12 @@ def _arithmetic(picture: Picture, queue: QueueAmounts) -> tuple[list[str], list[
     more: list[str] = []
     if queue.fair_share is None:
         return decisive, more
-    line = queue_ancestry(queue.name, {one.name: one.parent for one in picture.shares.queues.values()})
+    line = queue_ancestry(queue.name, {amounts.name: amounts.parent for amounts in picture.shares.queues.values()})
     for resource in RESOURCES:
         divisions = divisions_on_path(picture.present.divisions, line, resource)
         lines = [*_resource_line(picture, queue, resource), *share_lines(divisions, line)]
-        own = [one for division in divisions for one in division.queues if one.queue == queue.name]
-        short = any(one.fair_share < one.requested for one in own)
+        own = [entitled for division in divisions for entitled in division.queues if entitled.queue == queue.name]
+        short = any(entitled.fair_share < entitled.requested for entitled in own)
         (decisive if short or resource == "GPU" else more).extend(lines)
     return decisive, more
 
@@ -313,12 +330,17 @@ def _returns(picture: Picture, queue: QueueAmounts) -> list[ReclaimOption]:
 
 
 def _lending(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> Iterable[str]:
-    beyond = [one for one in shares.queues.values() if one.parent == queue.parent and one.borrowed]
+    beyond = [sibling for sibling in shares.queues.values() if sibling.parent == queue.parent and sibling.borrowed]
     owed = [] if queue.fair_share is None else claims(picture, queue.name)
     if beyond and queue.unused:
         # GPUs belong to no queue, so unused quota can't be matched to the queues that hold more than theirs.
-        each = some([f"{one.name} holds {gpus(one.borrowed)}" for one in sorted(beyond, key=lambda one: one.name)])
-        free = owed and not any(return_blockers(picture, one) for one in owed)
+        each = some(
+            [
+                f"{borrower.name} holds {gpus(borrower.borrowed)}"
+                for borrower in sorted(beyond, key=lambda borrower: borrower.name)
+            ]
+        )
+        free = owed and not any(return_blockers(picture, option) for option in owed)
         back = "; it gets them back by reclaim when it asks" if free else ""
         yield f"Of its quota {gpus(queue.unused)} are unused, while {each} beyond its own{back}."
         yield from () if free else claim_lines(picture, owed)
@@ -380,15 +402,15 @@ def _data(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> dic
     back = _returns(picture, queue)
     data = {
         **_amounts_data(shares, queue),
-        "could_reclaim": [one.taker.queue for one in back],
-        "returns": [return_data(picture, one) for one in back],
+        "could_reclaim": [option.taker.queue for option in back],
+        "returns": [return_data(picture, option) for option in back],
         "claims": []
         if queue.fair_share is None
-        else [return_data(picture, one) for one in claims(picture, queue.name)],
+        else [return_data(picture, option) for option in claims(picture, queue.name)],
     }
     if not picture.scheduler.knows_queues:
         return data
-    line = queue_ancestry(queue.name, {one.name: one.parent for one in shares.queues.values()})
+    line = queue_ancestry(queue.name, {amounts.name: amounts.parent for amounts in shares.queues.values()})
     others = {
         name: QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.reports_shares, resource=name)
         for name in _OTHERS.values()
@@ -397,7 +419,9 @@ def _data(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> dic
     if queue.fair_share is not None:
         divisions = picture.present.divisions
         data["divisions"] = [
-            msgspec.to_builtins(one) for resource in RESOURCES for one in divisions_on_path(divisions, line, resource)
+            msgspec.to_builtins(division)
+            for resource in RESOURCES
+            for division in divisions_on_path(divisions, line, resource)
         ]
     return data
 

@@ -37,7 +37,10 @@ def order_lines(picture: Picture, podgroup: str) -> Iterable[str]:
         yield f"Ahead of it in {turn.queue}: {some(ahead)}."
     earlier = _earlier(picture, turn.queue)
     if earlier:
-        each = [f"{one.queue} ({_WORDS[one.because].format(over=one.over)})" for one in earlier]
+        each = [
+            f"{earlier_queue.queue} ({_WORDS[earlier_queue.because].format(over=earlier_queue.over)})"
+            for earlier_queue in earlier
+        ]
         yield f"Queues served before {turn.queue}: {some(each)}."
 
 
@@ -53,12 +56,12 @@ def order_data(picture: Picture, podgroup: str) -> dict[str, Any]:
         "because": turn.because,
         "queues_ahead": [
             {
-                "queue": one.queue,
-                "before": one.over,
-                "next": picture.present.podgroup(one.podgroup),
-                "because": one.because,
+                "queue": earlier_queue.queue,
+                "before": earlier_queue.over,
+                "next": picture.present.podgroup(earlier_queue.podgroup),
+                "because": earlier_queue.because,
             }
-            for one in _earlier(picture, turn.queue)
+            for earlier_queue in _earlier(picture, turn.queue)
         ],
     }
 
@@ -103,11 +106,11 @@ def rank_queues(picture: Picture) -> list[RankedQueue]:
         known = first.get(turn.queue)
         if known is None or (known[1].refused is not None and turn.refused is None):
             first[turn.queue] = (name, turn)
-    found = []
-    for name, turn in sorted(first.values(), key=lambda one: (one[1].refused is not None, one[1].place)):
+    ranked = []
+    for name, turn in sorted(first.values(), key=lambda entry: (entry[1].refused is not None, entry[1].place)):
         why = ""
         if turn.because and (ahead := before.get(turn.place)) is not None:
             words = _WORDS.get(turn.because, "work of it comes first").format(over=turn.queue)
             why = f"behind {ahead}: {words}"
-        found.append(RankedQueue(turn.queue, turn.place, name, why, turn.refused or "", waiting[turn.queue]))
-    return found
+        ranked.append(RankedQueue(turn.queue, turn.place, name, why, turn.refused or "", waiting[turn.queue]))
+    return ranked
