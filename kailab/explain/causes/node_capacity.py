@@ -65,7 +65,7 @@ def device_row(facts: NodeFacts) -> tuple[int, int]:
     given = facts.missing_room
     row = GPUS
     if others and (not wants_gpus or (RoomGiven(("extended",)) in given and RoomGiven(("gpu",)) not in given)):
-        row = min(sorted(others), key=lambda one: _left(facts, one))
+        row = min(sorted(others), key=lambda other: _left(facts, other))
     return row, sum(row_wanted(task, row, device) for task in tasks)
 
 
@@ -125,8 +125,8 @@ def too_few_devices(facts: NodeFacts, code: CauseCode, also: Sequence[str], whol
         if parts:
             best, most = _on_one_device(facts, usable)
             node = table.nodes[best].name
-        one = "device" if parts else "node"
-        text = f"{wanting}{f' on one {one}' if len(tasks) == 1 else ''}; {amount_figure(name, total)} are free in sum on {places}, at most "
+        place = "device" if parts else "node"
+        text = f"{wanting}{f' on one {place}' if len(tasks) == 1 else ''}; {amount_figure(name, total)} are free in sum on {places}, at most "
         text += f"{amount_figure(name, most)} on one {f'device (of {node})' if parts else f'({node})'}"
         text += "" if len(tasks) == 1 else f", and room for {_placed(facts)} of these pods"
     elif len(tasks) == 1:
@@ -173,7 +173,7 @@ def shortage(facts: NodeFacts, code: CauseCode, row: int) -> Cause:
         if len(tasks) > 1:
             text += f"; its {len(tasks)} pods must start together, and there is room for {_placed(facts)} of them"
     else:
-        wanting = _wanting(facts, tasks, row, sum(one.info.rows.get(row, 0) for one in tasks))
+        wanting = _wanting(facts, tasks, row, sum(pod.info.rows.get(row, 0) for pod in tasks))
         of = f"{amount_figure(name, most)} of {amount_figure(name, capacity)}"
         has = f"{node}, {where}, has {of} free" if only else f"of the nodes {where} {node} has the most free: {of}"
         text = f"{wanting}; {has}"
@@ -199,7 +199,7 @@ def _wanting(facts: NodeFacts, tasks: Sequence[WTask], row: int, wanted: int) ->
 
 def _placed(facts: NodeFacts) -> int:
     """For how many of the next pods there is room now."""
-    return next((one.numbers["placed"] for one in facts.trials().pending if "placed" in one.numbers), 0)
+    return next((pending.numbers["placed"] for pending in facts.trials().pending if "placed" in pending.numbers), 0)
 
 
 class _Confined(NamedTuple):
@@ -213,10 +213,10 @@ def domain_cause(facts: NodeFacts, tasks: list[WTask], *, free: bool) -> Cause:
     Pods beyond the minimum must join the first ones, so a group larger than every domain never fits, whatever else ends.
     """
     if free:
-        larger = _short(_cause(facts, one, free=False) for one in _confined(facts.to_place([facts.uid])))
+        larger = _short(_cause(facts, confined, free=False) for confined in _confined(facts.to_place([facts.uid])))
         if larger:
             return larger[0]
-    causes = [_cause(facts, one, free) for one in _confined(tasks)]
+    causes = [_cause(facts, confined, free) for confined in _confined(tasks)]
     return (_short(causes) or causes)[0]
 
 
@@ -249,18 +249,18 @@ def _cause(facts: NodeFacts, confined: _Confined, free: bool) -> Cause:
     level = tree.levels.index(label)
     homes = _homes(facts, confined, tree) if free else []
     domains = homes or list(tree.by_level[level].values())
-    found = _tightest(facts, tasks, domains, free)
+    tightest = _tightest(facts, tasks, domains, free)
     where = f"one {label} of topology {constraint.topology}"
     if homes:
-        where += f", {some([one.id[-1] for one in homes])}, where pods of it run,"
-    text = f"{_want(facts, tasks, found, where)}; "
-    most, name = found.domain, facts.table.layout.names[found.row]
+        where += f", {some([home.id[-1] for home in homes])}, where pods of it run,"
+    text = f"{_want(facts, tasks, tightest, where)}; "
+    most, name = tightest.domain, facts.table.layout.names[tightest.row]
     deepest = tree.common(tree.member, constraint.preferred)
     if most is None:
         text += f"there is no {label} with a node that it may use"
-    elif found.ratio > 1:
+    elif tightest.ratio > 1:
         head = f"the {label} with the most free" if free else f"the largest {label}"
-        text += f"{most.id[-1] if homes else f'{head}, {most.id[-1]},'} has {amount_figure(name, found.has)}{' free' if homes else ''}"
+        text += f"{most.id[-1] if homes else f'{head}, {most.id[-1]},'} has {amount_figure(name, tightest.has)}{' free' if homes else ''}"
     elif deepest.level > level:
         text += (
             f"all nodes of the topology are in one {tree.levels[deepest.level]}, {deepest.id[-1]}, and KAI's scheduler looks for a "
@@ -268,16 +268,14 @@ def _cause(facts: NodeFacts, confined: _Confined, free: bool) -> Cause:
         )
     else:
         no = "it has no room" if homes else f"no {label} has room"
-        text += (
-            f"{no} for all of them: {most.id[-1]} has {amount_figure(name, found.has)} {'free ' if free else ''}in sum"
-        )
+        text += f"{no} for all of them: {most.id[-1]} has {amount_figure(name, tightest.has)} {'free ' if free else ''}in sum"
     return Cause(
         CauseCode.NO_DOMAIN_FREE if free else CauseCode.LARGER_THAN_ANY_DOMAIN,
         f"{text}.",
         (ObjectRef("Topology", "", constraint.topology),),
         {
             "topology": constraint.topology, "level": label, "domain": most.id[-1] if most is not None else "",
-            "resource": name, "wanted": found.wanted, "most": found.has,
+            "resource": name, "wanted": tightest.wanted, "most": tightest.has,
         },
     )  # fmt: skip
 
@@ -317,13 +315,13 @@ def _tightest(facts: NodeFacts, tasks: list[WTask], domains: list[Domain], free:
     return best
 
 
-def _want(facts: NodeFacts, tasks: list[WTask], found: _Tightest, where: str) -> str:
+def _want(facts: NodeFacts, tasks: list[WTask], tightest: _Tightest, where: str) -> str:
     """What the pods request together, with each pod's share where they share GPUs, as a share counts for less than its name."""
     table = facts.table
-    each = request_text(tasks[0].info, found.row, table)
+    each = request_text(tasks[0].info, tightest.row, table)
     if len(tasks) == 1:
         return f"It has to be in {where} and wants {each}"
-    text = f"Its {len(tasks)} pods have to be in {where} and want {amount(table.layout.names[found.row], found.wanted)}"
+    text = f"Its {len(tasks)} pods have to be in {where} and want {amount(table.layout.names[tightest.row], tightest.wanted)}"
     return f"{text} ({each} each)" if tasks[0].info.shape.gpu.shared else text
 
 
@@ -342,8 +340,8 @@ def find_lacking_room(group: WaitingPodGroup) -> Iterable[Cause]:
         return
     missing = facts.missing_room
     devices = _devices(missing)
-    for one in missing:
-        match one:
+    for relaxation in missing:
+        match relaxation:
             case AntiAffinityGone() | PortsGone():
                 yield _kept_apart(facts)
             case CompanyNotNeeded():
@@ -370,9 +368,9 @@ def find_shortage(group: WaitingPodGroup) -> Iterable[Cause]:
         code = CauseCode.NOT_ENOUGH_GPUS if is_gpus(facts, device_row(facts)[0]) else CauseCode.NOT_ENOUGH_RESOURCES
         yield too_few_devices(facts, code, _also(facts), _workload_tasks(group, facts))
         return
-    for one in missing:
-        if isinstance(one, RoomGiven) and one.resources[0] in _SHORTAGES:
-            yield _short_of(facts, one.resources[0])
+    for relaxation in missing:
+        if isinstance(relaxation, RoomGiven) and relaxation.resources[0] in _SHORTAGES:
+            yield _short_of(facts, relaxation.resources[0])
 
 
 def find_closed_nodes(group: WaitingPodGroup) -> Iterable[Cause]:
@@ -420,17 +418,17 @@ def _wants_devices(facts: NodeFacts) -> bool:
 
 
 def _devices(missing: Iterable[Relaxation]) -> bool:
-    return any(one in _DEVICES for one in missing)
+    return any(relaxation in _DEVICES for relaxation in missing)
 
 
 def _also(facts: NodeFacts) -> list[str]:
     """The resources that are lacking beside devices."""
     missing = facts.missing_room
-    found = [name for resource, (_, _, name) in _SHORTAGES.items() if RoomGiven((resource,)) in missing]
+    lacking = [name for resource, (_, _, name) in _SHORTAGES.items() if RoomGiven((resource,)) in missing]
     if RoomGiven(("extended",)) in missing and RoomGiven(("gpu",)) in missing:
         names = dict.fromkeys(name for task in facts.next_tasks for name, _ in task.info.shape.extended)
-        found = [*names, *found]
-    return found
+        lacking = [*names, *lacking]
+    return lacking
 
 
 def _in_sum(facts: NodeFacts) -> bool:
@@ -441,7 +439,7 @@ def _in_sum(facts: NodeFacts) -> bool:
 
 def _kept_apart(facts: NodeFacts) -> Cause:
     rules = (NodeRule.ANTI_AFFINITY, NodeRule.PORT)
-    answers = [one for one in facts.answers if one.rule in rules]
+    answers = [answer for answer in facts.answers if answer.rule in rules]
     if not answers:
         keys = sorted(
             {
@@ -458,10 +456,10 @@ def _kept_apart(facts: NodeFacts) -> Cause:
             (),
             {"pods": len(facts.next_tasks), "topologyKeys": keys},
         )
-    nodes = [node for one in answers for node in one.nodes]
+    nodes = [node for answer in answers for node in answer.nodes]
     by = "a host port" if answers[0].rule == NodeRule.PORT else "anti-affinity"
     where = "the node" if len(nodes) == 1 else f"each of the {len(nodes)} nodes"
-    blockers = some([f"{one.nodes[0]} has pod {one.pod}" for one in answers])
+    blockers = some([f"{answer.nodes[0]} has pod {answer.pod}" for answer in answers])
     return Cause(
         CauseCode.KEPT_APART,
         f"{capitalized(by)} keeps it off {where} where it could run: {blockers}.",
@@ -471,8 +469,8 @@ def _kept_apart(facts: NodeFacts) -> Cause:
 
 
 def _missing_company(facts: NodeFacts) -> Cause:
-    answers = [one for one in facts.answers if one.rule == NodeRule.AFFINITY]
-    nodes = [node for one in answers for node in one.nodes]
+    answers = [answer for answer in facts.answers if answer.rule == NodeRule.AFFINITY]
+    nodes = [node for answer in answers for node in answer.nodes]
     reason = answers[0].text if answers else "no pod that its affinity wants to be with"
     return Cause(
         CauseCode.SELECTOR_MATCHES_NO_NODE,
@@ -482,7 +480,7 @@ def _missing_company(facts: NodeFacts) -> Cause:
 
 
 def _numa_misaligned(facts: NodeFacts) -> Cause:
-    nodes = [node for one in facts.answers if one.rule == NodeRule.NUMA for node in one.nodes]
+    nodes = [node for answer in facts.answers if answer.rule == NodeRule.NUMA for node in answer.nodes]
     return Cause(
         CauseCode.FRAGMENTED,
         f"Enough is free on {some(nodes) or 'nodes'}, but not in NUMA zones that can be aligned as the policy of the node demands.",
@@ -501,10 +499,10 @@ def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Cause]:
         return
     codes: set[CauseCode] = set()
     for info in {id(task.info): task.info for task in facts.waiting_alone()}.values():
-        found = closed_node_causes(table, info)
-        if found and group.state.running and group.subject.kind != "Queue":
-            found = closed_node_causes(table, info, _full(group, info))
-        for cause in found:
+        causes = closed_node_causes(table, info)
+        if causes and group.state.running and group.subject.kind != "Queue":
+            causes = closed_node_causes(table, info, _full(group, info))
+        for cause in causes:
             if cause.code not in codes:
                 codes.add(cause.code)
                 yield cause
@@ -515,10 +513,10 @@ def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Cause]:
 def _full(group: WaitingPodGroup, info: ShapeInfo) -> np.ndarray:
     """The nodes (a mask) on which the running pods of its workload leave too little room for one more."""
     table = group.state.trials.about(*sorted(workload_podgroups(group.state))).after(OthersGone()).working.table
-    found: np.ndarray = ~table.all
+    full: np.ndarray = ~table.all
     for row, wanted in info.needs:
-        found |= (table.allocatable[row] >= wanted) & (table.idle[row] < wanted)
-    return found
+        full |= (table.allocatable[row] >= wanted) & (table.idle[row] < wanted)
+    return full
 
 
 _RELAXATIONS: tuple[Relaxation, ...] = (
@@ -532,8 +530,8 @@ def needed_relaxations(facts: NodeFacts, relaxations: tuple[Relaxation, ...]) ->
     left = list(relaxations)
     if not facts.starts_alone(*left).further:
         return []
-    for one in relaxations:
-        fewer = [other for other in left if other is not one]
+    for relaxation in relaxations:
+        fewer = [other for other in left if other is not relaxation]
         if facts.starts_alone(*fewer).further:
             left = fewer
     return left
@@ -542,8 +540,8 @@ def needed_relaxations(facts: NodeFacts, relaxations: tuple[Relaxation, ...]) ->
 def _gang_causes(group: WaitingPodGroup, facts: NodeFacts) -> Iterable[Cause]:
     """Causes of a group of which each pod fits on some node, but not all at once."""
     tasks = facts.starting_tasks
-    for one in reversed(needed_relaxations(facts, _RELAXATIONS)):
-        match one:
+    for relaxation in reversed(needed_relaxations(facts, _RELAXATIONS)):
+        match relaxation:
             case NodesOpened():
                 yield cordon_cause(facts.table, np.flatnonzero(~facts.table.available))
             case AllTolerated():
@@ -605,7 +603,7 @@ def larger_than_the_fleet(facts: NodeFacts, tasks: list[WTask]) -> Cause:
     has = int(table.allocatable[row][usable].sum())
     wanted = sum(row_wanted(task, row, device) for task in tasks)
     alone = facts.starts_alone()
-    placed = next((one.numbers["placed"] for one in alone.pending if "placed" in one.numbers), 0)
+    placed = next((pending.numbers["placed"] for pending in alone.pending if "placed" in pending.numbers), 0)
     each = request_text(tasks[0].info, row, table)
     return Cause(
         CauseCode.FRAGMENTED,

@@ -110,8 +110,9 @@ class NodeFacts:
         """Whether the topologies and levels that it names exist."""
         topologies = self.working_set.topologies
         return all(
-            one.topology in topologies and {one.required, one.preferred} - {""} <= set(topologies[one.topology].levels)
-            for one in constraints(self.job.record.root)
+            constraint.topology in topologies
+            and {constraint.required, constraint.preferred} - {""} <= set(topologies[constraint.topology].levels)
+            for constraint in constraints(self.job.record.root)
         )
 
     def starts_alone(self, *relaxations: Relaxation) -> RelaxedCycleOutcome:
@@ -156,8 +157,8 @@ class NodeFacts:
         left = self._applicable_relaxations()
         if not self.trials(*left).further:
             return ()
-        for one in tuple(left):
-            fewer = [other for other in left if other != one]
+        for relaxation in tuple(left):
+            fewer = [other for other in left if other != relaxation]
             if fewer and self.trials(*fewer).further:
                 left = fewer
         return tuple(reversed(left))
@@ -166,7 +167,7 @@ class NodeFacts:
         """Relaxations that apply to it, those that say least first."""
         shapes = [task.info.shape for task in self.next_tasks]
         wanted = {row for task in self.next_tasks for row, value in task.info.rows.items() if value}
-        found: list[tuple[Relaxation, bool]] = [
+        candidates: list[tuple[Relaxation, bool]] = [
             (ClaimsGone(), any(shape.claims for shape in shapes)),
             (RoomGiven(("extended",)), any(shape.gpu.profiles or shape.extended for shape in shapes)),
             (RoomGiven(("gpu",)), GPUS in wanted or any(shape.gpu.shared for shape in shapes)),
@@ -179,7 +180,7 @@ class NodeFacts:
             (CompanyNotNeeded(), any(not term.weight for shape in shapes for term in shape.affinity)),
             (AntiAffinityGone(), self.working_set.has_anti_affinity),
         ]
-        return [relaxation for relaxation, applies in found if applies]
+        return [relaxation for relaxation, applies in candidates if applies]
 
 
 def constraints(group: SubGroup) -> Iterator[Constraint]:

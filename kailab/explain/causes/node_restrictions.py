@@ -44,76 +44,81 @@ _KAI_BINDS_IT = (
 def closed_node_causes(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) -> list[Cause]:
     """Why no node of an empty cluster takes a pod, the rule to change first at the head; empty if some node does.
     ``full``: nodes (a mask) that other pods of its workload fill."""
-    found = barriers(table, info, full)
-    if found is None:
+    blocking = barriers(table, info, full)
+    if blocking is None:
         return []
     causes: list[Cause] = []
-    for cause in _causes(table, info, found):
-        if cause.code not in {one.code for one in causes}:
+    for cause in _causes(table, info, blocking):
+        if cause.code not in {earlier.code for earlier in causes}:
             causes.append(cause)
     return causes
 
 
-def _causes(table: NodeTable, info: ShapeInfo, found: Barriers) -> Iterable[Cause]:
-    short = [barrier for barrier in found.rules if barrier.rule == NodeRule.CAPACITY]
-    for barrier in found.rules:
+def _causes(table: NodeTable, info: ShapeInfo, blocking: Barriers) -> Iterable[Cause]:
+    short = [barrier for barrier in blocking.rules if barrier.rule == NodeRule.CAPACITY]
+    for barrier in blocking.rules:
         match barrier.rule:
             case NodeRule.SELECTOR:
                 yield _selector(table, info)
             case NodeRule.TAINT:
-                yield taint_cause(table, info, found.nodes)
+                yield taint_cause(table, info, blocking.nodes)
             case NodeRule.UNAVAILABLE:
-                yield cordon_cause(table, found.nodes)
+                yield cordon_cause(table, blocking.nodes)
             case NodeRule.GPU_MEMORY:
-                yield _memory_unknown(table, info, found.nodes)
+                yield _memory_unknown(table, info, blocking.nodes)
             case NodeRule.SHARE:
-                yield _share(table, info, found.nodes)
+                yield _share(table, info, blocking.nodes)
             case NodeRule.GPU_KIND if not info.shape.gpu.by_profile:
-                yield _kind(table, info, found.nodes)
+                yield _kind(table, info, blocking.nodes)
             case NodeRule.GPU_KIND:
                 yield _profile(table, info)
             case NodeRule.CAPACITY if _is_profile(table, info, barrier):
                 yield _profile(table, info)
             case NodeRule.CAPACITY:
-                yield _larger(table, info, short, found.nodes)
+                yield _larger(table, info, short, blocking.nodes)
             case NodeRule.CLAIM:
-                lack = table.claims.lacking(info.shape, int(found.nodes[0])) or ""
+                lack = table.claims.lacking(info.shape, int(blocking.nodes[0])) or ""
                 yield Cause(
                     CauseCode.LARGER_THAN_ANY_NODE,
-                    f"No node has the devices that it claims; {nodes_that(found.nodes, table, 'that it may use')}: {lack}.",
-                    node_refs(table, found.nodes),
+                    f"No node has the devices that it claims; {nodes_that(blocking.nodes, table, 'that it may use')}: {lack}.",
+                    node_refs(table, blocking.nodes),
                 )
             case NodeRule.NUMA:
                 yield Cause(
                     CauseCode.LARGER_THAN_ANY_NODE,
-                    f"{capitalized(nodes_that(found.nodes, table, 'that it may use'))} can't align what it asks for to NUMA zones, as "
+                    f"{capitalized(nodes_that(blocking.nodes, table, 'that it may use'))} can't align what it asks for to NUMA zones, as "
                     "their policy demands.",
-                    node_refs(table, found.nodes),
+                    node_refs(table, blocking.nodes),
                 )
 
 
 def _selector(table: NodeTable, info: ShapeInfo) -> Cause:
     shape = info.shape
-    alone = [one for one in shape.selector if not fit.requirement_mask(table, one).any()]
+    alone = [requirement for requirement in shape.selector if not fit.requirement_mask(table, requirement).any()]
     what = "node selector" if shape.selector and not shape.terms else "required node affinity"
     if alone or not shape.terms:
         requirements = alone or list(shape.selector)
-        text = f"No node meets its node selector {some([requirement_text(one) for one in requirements])}"
+        text = (
+            f"No node meets its node selector {some([requirement_text(requirement) for requirement in requirements])}"
+        )
         text += (
             _instead(table, requirements[0]) if alone else f": {_each(table, requirements)}, and none has all of them"
         )
-        keys = [one.key for one in requirements]
+        keys = [requirement.key for requirement in requirements]
     else:
         terms = [_term_text(term) for term in shape.terms]
         text = f"No node meets its {what} {' or '.join(terms[:3])}"
-        first = next((one for term in shape.terms for one in term.requirements), None)
+        first = next((requirement for term in shape.terms for requirement in term.requirements), None)
         text += _instead(table, first) if first is not None else ""
-        keys = sorted({one.key for term in shape.terms for one in (*term.requirements, *term.fields)})
+        keys = sorted({requirement.key for term in shape.terms for requirement in (*term.requirements, *term.fields)})
     return Cause(CauseCode.SELECTOR_MATCHES_NO_NODE, f"{text}.", (), {"keys": keys})
 
 
 def _term_text(term: NodeTerm) -> str:
-    return " and ".join(requirement_text(one) for one in (*term.requirements, *term.fields)) or "(an empty term)"
+    return (
+        " and ".join(requirement_text(requirement) for requirement in (*term.requirements, *term.fields))
+        or "(an empty term)"
+    )
 
 
 def _instead(table: NodeTable, requirement: Requirement) -> str:
@@ -127,7 +132,8 @@ def _instead(table: NodeTable, requirement: Requirement) -> str:
 
 def _each(table: NodeTable, requirements: Sequence[Requirement]) -> str:
     return ", ".join(
-        f"{requirement_text(one)} is met by {int(fit.requirement_mask(table, one).sum())}" for one in requirements
+        f"{requirement_text(requirement)} is met by {int(fit.requirement_mask(table, requirement).sum())}"
+        for requirement in requirements
     )
 
 
@@ -280,7 +286,10 @@ def find_foreign_node_pool(group: WaitingPodGroup) -> Iterable[Cause]:
                 f"It belongs to the node pool {own}", own, served, ObjectRef("PodGroup", *group.name.split("/", 1))
             )
         return
-    queue = next((one for one in group.lab.cluster.list("Queue") if one["metadata"]["name"] == group.queue), None)
+    queue = next(
+        (candidate for candidate in group.lab.cluster.list("Queue") if candidate["metadata"]["name"] == group.queue),
+        None,
+    )
     if queue is not None and (of := node_pool(queue["metadata"])) != served:
         yield _not_served(
             f"Its queue {group.queue} belongs to the node pool {of}", of, served, ObjectRef("Queue", "", group.queue)
@@ -326,17 +335,22 @@ def find_missing_references(group: WaitingPodGroup) -> Iterable[Cause]:
         return
     missing: dict[str, references.ObjectReference] = {}
     for row in group.pods:
-        for one in references.referenced_objects(group.pod(row)):
-            missing.setdefault(references.missing_message(one), one)
+        for reference in references.referenced_objects(group.pod(row)):
+            missing.setdefault(references.missing_message(reference), reference)
     named = [missing[text] for text in blocked if text in missing]
     if named:
-        names = some([f"{_KINDS[one.kind]} {one.name}" for one in named])
+        names = some([f"{_KINDS[reference.kind]} {reference.name}" for reference in named])
         uses = "A pod of it uses" if group.subject.kind != "Pod" else "It uses"
         yield Cause(
             CauseCode.VOLUME_MISSING,
             f"{uses} {names}, which {'is' if len(named) == 1 else 'are'} missing in namespace {named[0].namespace}: no node takes it.",
-            tuple(ObjectRef(*one) for one in named),
-            {"missing": [{"kind": one.kind, "namespace": one.namespace, "name": one.name} for one in named]},
+            tuple(ObjectRef(*reference) for reference in named),
+            {
+                "missing": [
+                    {"kind": reference.kind, "namespace": reference.namespace, "name": reference.name}
+                    for reference in named
+                ]
+            },
         )
     for text in blocked:
         if text not in missing and "claim" in text:
@@ -349,7 +363,7 @@ def find_refused_claim(group: WaitingPodGroup) -> Iterable[Cause]:
         return
     claims = group.node_facts.table.claims
     refusals = (claims.refusal(task.uid, task.shape, group.queue) for task in group.pending_tasks if task.shape.claims)
-    refused = next((one for one in refusals if one is not None), None)
+    refused = next((refusal for refusal in refusals if refusal is not None), None)
     if refused is not None:
         yield Cause(
             CauseCode.CLAIM_REFUSED,
@@ -366,7 +380,7 @@ def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Cause]:
     """It names a topology that does not exist, or a level that the topology does not have."""
     if group.trials is None or group.record is None:
         return
-    known = {one.name: one for one in group.moment.snapshot.topologies}
+    known = {existing.name: existing for existing in group.moment.snapshot.topologies}
     for constraint in constraints(group.record.root):
         topology = known.get(constraint.topology)
         if topology is None:
@@ -378,8 +392,8 @@ def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Cause]:
                 {"topology": constraint.topology, "known": sorted(known)},
             )
             return
-        levels = [one for one in (constraint.required, constraint.preferred) if one]
-        unknown = [one for one in levels if one not in topology.levels]
+        levels = [level for level in (constraint.required, constraint.preferred) if level]
+        unknown = [level for level in levels if level not in topology.levels]
         has = f"topology {constraint.topology} has the levels {', '.join(topology.levels)}"
         if unknown or not levels:
             what = f"the level {unknown[0]}" if unknown else "no level"

@@ -52,17 +52,20 @@ def find_suspension(group: WaitingPodGroup) -> Iterable[Cause]:
 def find_missing_priority_class(group: WaitingPodGroup) -> Iterable[Cause]:
     """A priority class that does not exist. Pods that name it in their spec are refused. Work that names it by label gets the default
     priority, which is a cause only if another priority would let it run."""
-    known = {one["metadata"]["name"] for one in group.lab.cluster.list("PriorityClass")}
-    found = _named_by_label(group, known) if group.pods else _named_by_template(group, known)
-    if not found or (group.pods and not _priority_would_help(group)):
+    known = {priority_class["metadata"]["name"] for priority_class in group.lab.cluster.list("PriorityClass")}
+    missing = _named_by_label(group, known) if group.pods else _named_by_template(group, known)
+    if not missing or (group.pods and not _priority_would_help(group)):
         return
     what = (
-        f"It names the priority class {found}, which does not exist, so it counts as if it named none"
+        f"It names the priority class {missing}, which does not exist, so it counts as if it named none"
         if group.pods
-        else f"Its pods name the priority class {found}, which does not exist, so none of them is admitted"
+        else f"Its pods name the priority class {missing}, which does not exist, so none of them is admitted"
     )
     yield Cause(
-        CauseCode.PRIORITY_CLASS_MISSING, f"{what}.", (ObjectRef("PriorityClass", "", found),), {"priorityClass": found}
+        CauseCode.PRIORITY_CLASS_MISSING,
+        f"{what}.",
+        (ObjectRef("PriorityClass", "", missing),),
+        {"priorityClass": missing},
     )
 
 
@@ -90,20 +93,20 @@ def _priority_would_help(group: WaitingPodGroup) -> bool:
     trials = group.trials
     if trials is None or trials().further:
         return False
-    highest = PriorityGiven(max((one.priority for one in group.moment.snapshot.podgroups), default=0) + 1)
+    highest = PriorityGiven(max((podgroup.priority for podgroup in group.moment.snapshot.podgroups), default=0) + 1)
     changes = ((highest,), (MadePreemptible(),), (highest, MadePreemptible()))
     return any(trials(*relaxations).further for relaxations in changes)
 
 
 def find_scheduling_gates(group: WaitingPodGroup) -> Iterable[Cause]:
     """Pods of it have scheduling gates."""
-    found = {row.name: gates for row in group.pods if (gates := group.pod(row)["spec"].get("schedulingGates"))}
-    if not found:
+    gated = {row.name: gates for row in group.pods if (gates := group.pod(row)["spec"].get("schedulingGates"))}
+    if not gated:
         return
-    names = sorted({gate["name"] for gates in found.values() for gate in gates})
+    names = sorted({gate["name"] for gates in gated.values() for gate in gates})
     whose = (
-        f"{len(found)} pods of it have"
-        if len(found) > 1
+        f"{len(gated)} pods of it have"
+        if len(gated) > 1
         else "It has"
         if group.subject.kind == "Pod"
         else "A pod of it has"
@@ -111,7 +114,7 @@ def find_scheduling_gates(group: WaitingPodGroup) -> Iterable[Cause]:
     yield Cause(
         CauseCode.SCHEDULING_GATED,
         f"{whose} scheduling gates ({', '.join(names)}): the scheduler ignores such a pod until they are removed.",
-        tuple(ObjectRef("Pod", *name.split("/", 1)) for name in found),
+        tuple(ObjectRef("Pod", *name.split("/", 1)) for name in gated),
         {"gates": names},
     )
 
@@ -144,12 +147,12 @@ def find_failed_binding(group: WaitingPodGroup) -> Iterable[Cause]:
     The pod and the last cycle say whether that is still so. Events outlive it, so only their text is used.
     """
     for row in group.pods:
-        found = _last_binding(group, row)
-        if found is None:
+        binding_state = _last_binding(group, row)
+        if binding_state is None:
             continue
         text = _binding_message(group, row)
         refs = (ObjectRef("Pod", *row.name.split("/", 1)),)
-        if found == REFUSED:
+        if binding_state == REFUSED:
             yield Cause(
                 CauseCode.BIND_REFUSED,
                 f"There was a place for it when it was last tried, and the cluster refused to bind pod {row.name}: {text}",
@@ -222,7 +225,11 @@ def _why_not(group: WaitingPodGroup) -> str:
     event = latest_event(group.lab, [obj["metadata"]["uid"] for obj in _with_owned(group)], "FailedCreate")
     if event is not None:
         return f": when that was last tried ({event.get('lastTimestamp', '')}): {event.get('message', '')}"
-    messages = (str(one.get("message") or "") for one in _conditions(group.state.object) if one.get("type") == "Failed")
+    messages = (
+        str(condition.get("message") or "")
+        for condition in _conditions(group.state.object)
+        if condition.get("type") == "Failed"
+    )
     return "".join(f": {text}" for text in filter(None, messages))
 
 
@@ -307,13 +314,13 @@ def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Cause]:
         return
     if group.podgroup is None and group.grouping is None:
         return
-    queues = {one["metadata"]["name"]: parent_of(one) for one in group.lab.cluster.list("Queue")}
+    queues = {queue["metadata"]["name"]: parent_of(queue) for queue in group.lab.cluster.list("Queue")}
     name = group.queue
     leaves = sorted(set(queues) - set(queues.values()))
     if name not in queues:
         yield _missing(name, leaves, named=_names_it(group, name))
         return
-    children = sorted(one for one, parent in queues.items() if parent == name)
+    children = sorted(child for child, parent in queues.items() if parent == name)
     if children:
         yield Cause(
             CauseCode.QUEUE_NOT_LEAF,

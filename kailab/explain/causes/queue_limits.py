@@ -47,8 +47,8 @@ def queue_ref(name: str) -> ObjectRef:
 
 def queue_share(decisions: Decisions, queue: str, resource: str) -> QueueShare:
     """What a queue has of one resource at the beginning of a trial."""
-    found: QueueShare = getattr(_state(decisions, queue), resource)
-    return found
+    share: QueueShare = getattr(_state(decisions, queue), resource)
+    return share
 
 
 def _state(decisions: Decisions, queue: str) -> QueueState:
@@ -118,13 +118,13 @@ class RefusingRule(NamedTuple):
 
 def refusing_rules(trials: RelaxedCycles) -> list[RefusingRule]:
     """All rules that refuse the subject now, in the order in which the engine meets them."""
-    found: list[RefusingRule] = []
+    rules: list[RefusingRule] = []
     # The engine checks the preemption delay before these rules.
     lifted: list[Relaxation] = [DelayGone()]
-    while len(found) < MOST_RULES:
+    while len(rules) < MOST_RULES:
         pending = trials(*lifted).pending
         if not pending or pending[0].code not in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
-            return found + _rules_on_nodes(trials, lifted)
+            return rules + _rules_on_nodes(trials, lifted)
         numbers = pending[0].numbers
         resource = cast(QueueField, numbers["resource"].lower())
         refusing = RefusingRule(
@@ -132,11 +132,11 @@ def refusing_rules(trials: RelaxedCycles) -> list[RefusingRule]:
             int(numbers["bound"]),
         )  # fmt: skip
         # Lifted and still met: something else refuses with the same numbers.
-        if refusing in found:
+        if refusing in rules:
             break
-        found.append(refusing)
+        rules.append(refusing)
         lifted.append(refusing.lifted())
-    return found
+    return rules
 
 
 def _rules_on_nodes(trials: RelaxedCycles, lifted: Sequence[Relaxation]) -> list[RefusingRule]:
@@ -159,12 +159,12 @@ def _rules_on_nodes(trials: RelaxedCycles, lifted: Sequence[Relaxation]) -> list
     else:
         return []
     for rule in tuple(rules):
-        fewer = [one for one in rules if one != rule]
-        if trials(*free, *(_lifted(*one, "gpu") for one in fewer)).further:
+        fewer = [other for other in rules if other != rule]
+        if trials(*free, *(_lifted(*other, "gpu") for other in fewer)).further:
             rules = fewer
     outcome = trials(*free, *(_lifted(*rule, "gpu") for rule in rules))
     placed: list[Bind | Pipeline] = [*outcome.binds, *outcome.promises]
-    wanted = sum(one.amounts.gpu for one in placed)
+    wanted = sum(placement.amounts.gpu for placement in placed)
     return [_refusing_rule(trials, reason, queue, wanted) for reason, queue in rules]
 
 
@@ -252,7 +252,7 @@ def find_exceeded_quotas(group: WaitingPodGroup) -> Iterable[Cause]:
 def _rules_of(group: WaitingPodGroup, reason: Reason) -> list[RefusingRule]:
     """The refusing rules of one kind, as far as their numbers show that they refuse."""
     rules = () if group.trials is None else refusing_rules(group.trials)
-    return [one for one in rules if one.reason == reason and one.held + one.wanted > one.bound]
+    return [rule for rule in rules if rule.reason == reason and rule.held + rule.wanted > rule.bound]
 
 
 def _resources(group: WaitingPodGroup, queue: str) -> frozenset[str]:

@@ -112,9 +112,9 @@ def _ahead(group: WaitingPodGroup, turns: Iterable[ServingPosition]) -> list[str
 
 def _taking(decisions: Decisions, alone: RelaxedCycleOutcome) -> list[str]:
     """PodGroups (UIDs) that get, or are promised, places on the nodes that it would have used."""
-    found = [one.podgroup for one in decisions.binds if one.node in alone.nodes]
-    found += [one.podgroup for one in decisions.pipelines if one.node in alone.nodes]
-    return [uid for uid in dict.fromkeys(found) if uid not in alone.subject]
+    podgroups = [bind.podgroup for bind in decisions.binds if bind.node in alone.nodes]
+    podgroups += [pipeline.podgroup for pipeline in decisions.pipelines if pipeline.node in alone.nodes]
+    return [uid for uid in dict.fromkeys(podgroups) if uid not in alone.subject]
 
 
 _ROOM = (Reason.POD_SCHEDULING_ERRORS, Reason.PREEMPTION_DELAY, Reason.UNSCHEDULABLE)
@@ -123,12 +123,14 @@ _ROOM = (Reason.POD_SCHEDULING_ERRORS, Reason.PREEMPTION_DELAY, Reason.UNSCHEDUL
 def lacks_room_or_claim(trials: RelaxedCycles) -> bool:
     """True if it gets nothing even when it is served first and no queue rule refuses it: it lacks room, and has no claim on what others hold."""
     outcome = trials()
-    return not outcome.further and any(one.code in _ROOM for one in outcome.pending) and not refusing_rules(trials)
+    return (
+        not outcome.further and any(pending.code in _ROOM for pending in outcome.pending) and not refusing_rules(trials)
+    )
 
 
 def without_own_delay(trials: RelaxedCycles) -> tuple[Relaxation, ...]:
     """The relaxation of its own preemption delay, if that applies now."""
-    delayed = any(one.code == Reason.PREEMPTION_DELAY for one in trials().pending)
+    delayed = any(pending.code == Reason.PREEMPTION_DELAY for pending in trials().pending)
     return (DelayGone(),) if delayed else ()
 
 
@@ -137,7 +139,7 @@ def find_own_delay(group: WaitingPodGroup) -> Iterable[Cause]:
     trials, record = group.trials, group.record
     if trials is None or record is None or not without_own_delay(trials) or not trials(DelayGone()).further:
         return
-    until = next(one.numbers["until"] for one in trials().pending if one.code == Reason.PREEMPTION_DELAY)
+    until = next(pending.numbers["until"] for pending in trials().pending if pending.code == Reason.PREEMPTION_DELAY)
     victims = evicted_podgroups(trials(DelayGone()))
     whom = f"; then {workload_titles(group, victims)} would make room" if victims else ""
     yield Cause(
@@ -157,7 +159,7 @@ def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Cause]:
     refusing = refusing_rules(trials)
     # Victims of its own queue would also make room below a limit.
     if (
-        trials(DelayGone(), *(one.lifted() for one in refusing)).further
+        trials(DelayGone(), *(rule.lifted() for rule in refusing)).further
         if refusing
         else not lacks_room_or_claim(trials)
     ):
@@ -174,10 +176,10 @@ def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Cause]:
         taken = evicted_podgroups(outcome)
         if not taken:
             continue
-        holders = {one.podgroup: one for one in _holders(trials, record.uid)}
+        holders = {holder.podgroup: holder for holder in _holders(trials, record.uid)}
         blocking = [holders[uid] for uid in taken if uid in holders]
-        protected = [one for one in blocking if one.until is not None]
-        firm = [one for one in blocking if not group.state.records[one.podgroup].preemptible]
+        protected = [holder for holder in blocking if holder.until is not None]
+        firm = [holder for holder in blocking if not group.state.records[holder.podgroup].preemptible]
         if protected and QueuesUnprotected() in changes:
             yield _protected(group, outcome, protected)
         if firm and OthersPreemptible() in changes:
@@ -189,7 +191,9 @@ def evicted_podgroups(outcome: RelaxedCycleOutcome) -> list[str]:
     """PodGroups (UIDs) that are evicted for it and not only moved."""
     if not outcome.further:
         return []
-    return list(dict.fromkeys(one.podgroup for one in outcome.evictions if one.action in ("reclaim", "preempt")))
+    return list(
+        dict.fromkeys(eviction.podgroup for eviction in outcome.evictions if eviction.action in ("reclaim", "preempt"))
+    )
 
 
 def _holders(trials: RelaxedCycles, podgroup: str) -> Sequence[Holder]:
@@ -198,9 +202,9 @@ def _holders(trials: RelaxedCycles, podgroup: str) -> Sequence[Holder]:
 
 
 def _protected(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
-    ends = sorted(one.until for one in holders if one.until is not None)
+    ends = sorted(holder.until for holder in holders if holder.until is not None)
     last = ends[-1]
-    names = [one.podgroup for one in holders]
+    names = [holder.podgroup for holder in holders]
     until = (
         until_text(group, ends[0])
         if ends[0] == last
@@ -216,7 +220,7 @@ def _protected(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Se
 
 
 def _firm(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
-    names = [one.podgroup for one in holders]
+    names = [holder.podgroup for holder in holders]
     return Cause(
         CauseCode.VICTIMS_NON_PREEMPTIBLE,
         f"It has a claim on what {_held_by(group, outcome, holders)}, but what would be evicted for it "
@@ -227,19 +231,24 @@ def _firm(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequenc
 
 
 def _queues(holders: Sequence[Holder]) -> list[str]:
-    return sorted({one.beside for one in holders})
+    return sorted({holder.beside for holder in holders})
 
 
 def _held_by(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> str:
     """``queue team-a holds beyond its quota (12 GPUs, with a quota of 8 GPUs)``; within its own queue priority decides."""
-    found: list[str] = []
+    clauses: list[str] = []
     for name in _queues(holders):
-        same = [one for one in holders if one.beside == name]
-        if any(one.queue == group.queue for one in same):
-            found.append(f"work of lower priority in its own queue {name} holds")
+        same = [holder for holder in holders if holder.beside == name]
+        if any(holder.queue == group.queue for holder in same):
+            clauses.append(f"work of lower priority in its own queue {name} holds")
             continue
         ground = next(
-            (one.ground for one in outcome.evictions if one.ground is not None and one.ground.queue == name), None
+            (
+                eviction.ground
+                for eviction in outcome.evictions
+                if eviction.ground is not None and eviction.ground.queue == name
+            ),
+            None,
         )
         resource = "gpu" if ground is None or ground.resource is None else ground.resource.lower()
         state = queue_share(outcome.decisions, name, resource)
@@ -250,8 +259,8 @@ def _held_by(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequ
         bound = state.fair_share if rule == "fair share" else state.quota
         # Another resource, or a queue below this one, may be the one that exceeds.
         beyond = f" beyond its {rule}" if 0 <= bound < state.allocated else ""
-        found.append(f"queue {name} holds{beyond} ({amount_text(resource, state.allocated)}, with {bounds})")
-    return " and ".join(found)
+        clauses.append(f"queue {name} holds{beyond} ({amount_text(resource, state.allocated)}, with {bounds})")
+    return " and ".join(clauses)
 
 
 IN_FRONT = "inFront"
@@ -269,9 +278,9 @@ def find_work_in_front(group: WaitingPodGroup) -> Iterable[Cause]:
     before = without_own_delay(trials)
     if before and trials(*before).further:
         return
-    found = _in_the_way(group, trials, before)
-    if found:
-        yield _cause(group, trials(*before, WaitingWithdrawn(found)), found)
+    blocking = _in_the_way(group, trials, before)
+    if blocking:
+        yield _cause(group, trials(*before, WaitingWithdrawn(blocking)), blocking)
 
 
 def _in_the_way(group: WaitingPodGroup, trials: RelaxedCycles, before: tuple[Relaxation, ...]) -> tuple[str, ...]:
@@ -301,12 +310,12 @@ def _fewest(trials: RelaxedCycles, before: tuple[Relaxation, ...], line: Sequenc
             high = middle
         else:
             low = middle + 1
-    found = list(line[:low])
-    for one in list(found) if len(found) <= ONE_BY_ONE else ():
-        fewer = [other for other in found if other != one]
+    needed = list(line[:low])
+    for uid in list(needed) if len(needed) <= ONE_BY_ONE else ():
+        fewer = [other for other in needed if other != uid]
         if fewer and _is_placed_without(trials, before, fewer):
-            found = fewer
-    return tuple(found)
+            needed = fewer
+    return tuple(needed)
 
 
 def _lines(group: WaitingPodGroup, trials: RelaxedCycles) -> Iterable[list[str]]:
@@ -322,12 +331,12 @@ def _lines(group: WaitingPodGroup, trials: RelaxedCycles) -> Iterable[list[str]]
     if not _has_claim(group, trials):
         return
     draft = trials.draft()
-    below = {name: {one.name for one in draft.way(name)} for name in {*queues.values()}}
+    below = {name: {queue.name for queue in draft.way(name)} for name in {*queues.values()}}
     listed = {uid for uid in order if queues[uid] == group.queue}
-    for level in [one.name for one in draft.way(group.queue)][1:]:
-        found = [uid for uid in order if level in below[queues[uid]] and uid not in listed]
-        listed.update(found)
-        yield found
+    for level in [queue.name for queue in draft.way(group.queue)][1:]:
+        podgroups = [uid for uid in order if level in below[queues[uid]] and uid not in listed]
+        listed.update(podgroups)
+        yield podgroups
     yield [uid for uid in order if uid not in listed]
 
 
@@ -345,7 +354,7 @@ def _own(group: WaitingPodGroup) -> set[str]:
 def _has_claim(group: WaitingPodGroup, trials: RelaxedCycles) -> bool:
     reach = None if group.record is None else trials.reach(group.record.uid)
     return reach is not None and any(
-        one.keeps == EvictionBlocker.NOTHING and one.queue != group.queue for one in reach.holders
+        holder.keeps == EvictionBlocker.NOTHING and holder.queue != group.queue for holder in reach.holders
     )
 
 

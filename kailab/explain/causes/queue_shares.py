@@ -46,19 +46,21 @@ def find_share_limits(group: WaitingPodGroup) -> Iterable[Cause]:
     others = _of_others(reach, record.queue, lacking)
     if not others:
         return
-    if all(one.keeps == EvictionBlocker.SHARE for one in others):
+    if all(holder.keeps == EvictionBlocker.SHARE for holder in others):
         shared = _share_reached(group, trials, reach, lacking, before)
         if shared is not None:
             yield shared
         return
-    found = _within_quota(group, trials, reach, lacking, before)
-    if found is not None:
-        yield found
+    cause = _within_quota(group, trials, reach, lacking, before)
+    if cause is not None:
+        yield cause
 
 
 def _of_others(reach: ReachableCapacity, queue: str, resource: str) -> list[Holder]:
     """Holders of a resource in other queues, on nodes where the work may run."""
-    return [one for one in reach.holders if one.queue not in ("", queue) and getattr(one.held, resource) > 0]
+    return [
+        holder for holder in reach.holders if holder.queue not in ("", queue) and getattr(holder.held, resource) > 0
+    ]
 
 
 def _would_be_enough(
@@ -66,14 +68,14 @@ def _would_be_enough(
 ) -> bool:
     """Whether it would get something if all that the others hold were free, and its quota let it take that. This says as much as a search for
     victims without any protection, which takes a second for a gang of 256 GPUs."""
-    own = tuple(one.name for one in trials.draft().way(queue))
-    holders = tuple(sorted({one.podgroup for one in others}))
+    own = tuple(level.name for level in trials.draft().way(queue))
+    holders = tuple(sorted({holder.podgroup for holder in others}))
     return trials(*before, QuotasRaised(own), HoldingsGone(holders)).further
 
 
 def _quotas_of_others(trials: RelaxedCycles, queue: str) -> QuotasTaken:
-    own = {one.name for one in trials.draft().way(queue)}
-    return QuotasTaken(tuple(one.name for one in trials.snapshot.queues if one.name not in own))
+    own = {level.name for level in trials.draft().way(queue)}
+    return QuotasTaken(tuple(other.name for other in trials.snapshot.queues if other.name not in own))
 
 
 def _share_reached(
@@ -85,7 +87,7 @@ def _share_reached(
 ) -> Cause | None:
     """None if all that the others hold would not be enough."""
     others = _of_others(reach, group.queue, lacking)
-    contested = {one.level for one in others}
+    contested = {holder.level for holder in others}
     levels = [
         (queue, cast(QueueField, lacking if lacking in names else names[0]))
         for queue, names in reach.beyond
@@ -119,7 +121,7 @@ def _lacks_weight(
     if queue_share(with_weight.decisions, queue, resource).fair_share <= have:
         return False
     # Its share is a part of the shares above it, so all levels are relaxed.
-    line = tuple(one.name for one in trials.draft().way(group.queue))
+    line = tuple(level.name for level in trials.draft().way(group.queue))
     return (
         trials(*before, WeightsGiven(line, (resource,))).further
         or not trials(*before, QuotasRaised(line, (resource,))).further
@@ -166,8 +168,8 @@ def _within_quota(
     before: tuple[Relaxation, ...],
 ) -> Cause | None:
     """None if it would not run even without the others' quotas, because what they hold is on other nodes or fragmented."""
-    others = [one for one in _of_others(reach, group.queue, resource) if one.keeps != EvictionBlocker.SHARE]
-    beside = sorted({one.beside for one in others})
+    others = [holder for holder in _of_others(reach, group.queue, resource) if holder.keeps != EvictionBlocker.SHARE]
+    beside = sorted({holder.beside for holder in others})
     bounded = [name for name in beside if queue_share(trials().decisions, name, resource).quota != UNLIMITED]
     if not beside or (resource != "gpu" and not bounded):
         return None
@@ -221,11 +223,11 @@ def _claim(resource: QueueField, state: QueueShare) -> str:
 
 
 def _others_words(trials: RelaxedCycles, reach: ReachableCapacity, queue: str, resource: QueueField) -> str:
-    beside = sorted({one.beside for one in reach.holders if one.level == queue and one.beside != queue})
+    beside = sorted({holder.beside for holder in reach.holders if holder.level == queue and holder.beside != queue})
     if not beside:
         return "there is nothing that it could reclaim."
     states = [queue_share(trials().decisions, name, resource) for name in beside]
-    theirs = all(one.quota == UNLIMITED or one.allocated <= max(one.quota, one.fair_share) for one in states)
+    theirs = all(state.quota == UNLIMITED or state.allocated <= max(state.quota, state.fair_share) for state in states)
     # A queue beyond its share could be reclaimed from, but not by one that would exceed its own.
     begin = (
         "there is nothing that it could reclaim. The others have theirs"

@@ -64,8 +64,8 @@ class WaitingPodGroup:
     @cached_property
     def record(self) -> PodGroup | None:
         """Its engine record; None if the engine does not know it, as of a node pool that is not served."""
-        found = self.podgroup
-        return None if found is None else self.state.records.get(found["metadata"]["uid"])
+        podgroup = self.podgroup
+        return None if podgroup is None else self.state.records.get(podgroup["metadata"]["uid"])
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
@@ -159,12 +159,12 @@ def waiting_podgroups(state: PodsAtMoment) -> list[WaitingPodGroup]:
         groups.setdefault(group_of(row) if row.podgroup else "", []).append(row)
     turns = state.picture.turns
     order = sorted(groups, key=lambda group: (turns[group].place if group in turns else len(turns) + 1, group))
-    found: list[WaitingPodGroup] = []
+    podgroups: list[WaitingPodGroup] = []
     for group in order:
         # Pods without a PodGroup share nothing, so each is a group of its own.
-        found += (
+        podgroups += (
             [WaitingPodGroup(state, group, tuple(groups[group]))]
             if group
             else [WaitingPodGroup(state, "", (row,)) for row in groups[group]]
         )
-    return found
+    return podgroups
