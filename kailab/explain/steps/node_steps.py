@@ -71,7 +71,7 @@ def _untainting(nodes: Sequence[Object]) -> str:
     """Words that name each taint with its nodes."""
     having: dict[str, list[str]] = {}
     for node in nodes:
-        for key in sorted({one["key"] for one in node["spec"]["taints"] if _removable(one)}):
+        for key in sorted({taint["key"] for taint in node["spec"]["taints"] if _removable(taint)}):
             having.setdefault(key, []).append(node["metadata"]["name"])
     return "Remove " + " and ".join(f"the taint {key} from node {some(names)}" for key, names in having.items())
 
@@ -106,7 +106,7 @@ def add_nodes(context: QuestionContext) -> Iterator[ProposalFamily]:
     pools: dict[str, Object] = {}
     for name, node in context.nodes.items():
         pools.setdefault(name.rstrip("0123456789").rstrip("-") or name, node)
-    for pool in sorted(pools, key=lambda one: (-_gpus(pools[one]), one))[:MOST_POOLS]:
+    for pool in sorted(pools, key=lambda prefix: (-_gpus(pools[prefix]), prefix))[:MOST_POOLS]:
         proposals = []
         for number in ADDED_NODES:
             try:
@@ -134,7 +134,7 @@ def node_subsets(
         yield ProposalFamily.of(
             Proposal(
                 do.format(_names(some_nodes)) if isinstance(do, str) else do(some_nodes),
-                tuple(one for node in some_nodes for one in change(node)),
+                tuple(node_change for node in some_nodes for node_change in change(node)),
                 Disturbance.NODES,
             )
             for some_nodes in chosen
@@ -142,13 +142,13 @@ def node_subsets(
 
 
 def _uncordoned(node: Object) -> tuple[Change, ...]:
-    left = [one for one in field_of(node, "spec.taints") or () if one["key"] != _CORDON]
+    left = [taint for taint in field_of(node, "spec.taints") or () if taint["key"] != _CORDON]
     taints = {"taints": left} if field_of(node, "spec.taints") else {}
     return (patch(node, {"spec": {"unschedulable": False, **taints}}),)
 
 
 def _untainted(node: Object) -> tuple[Change, ...]:
-    return (patch(node, {"spec": {"taints": [one for one in node["spec"]["taints"] if not _removable(one)]}}),)
+    return (patch(node, {"spec": {"taints": [taint for taint in node["spec"]["taints"] if not _removable(taint)]}}),)
 
 
 def _removable(taint: dict[str, Any]) -> bool:
@@ -202,7 +202,10 @@ def change_node_affinity(context: QuestionContext) -> Iterator[ProposalFamily]:
     terms = _terms(context.pod)
     for key, values in sorted(
         {
-            one["key"]: tuple(one.get("values") or ()) for term in terms for one in term if one.get("operator") == "In"
+            expression["key"]: tuple(expression.get("values") or ())
+            for term in terms
+            for expression in term
+            if expression.get("operator") == "In"
         }.items()
     ):
         existing = _values(context, key)
@@ -224,14 +227,18 @@ def tolerate_taints(context: QuestionContext) -> Iterator[ProposalFamily]:
     sets = Counter(
         tuple(
             sorted(
-                (one["key"], one.get("effect", "")) for one in field_of(node, "spec.taints") or () if _keeps_off(one)
+                (taint["key"], taint.get("effect", ""))
+                for taint in field_of(node, "spec.taints") or ()
+                if _keeps_off(taint)
             )
         )
         for node in context.nodes.values()
     )
-    found = [one for one in sorted(sets, key=lambda one: (-sets[one], one)) if one]
-    every = tuple(sorted({one for taints in found for one in taints}))
-    for taints in dict.fromkeys((*found[:MOST_VALUES], every)):
+    frequent = [
+        taint_set for taint_set in sorted(sets, key=lambda taint_set: (-sets[taint_set], taint_set)) if taint_set
+    ]
+    every = tuple(sorted({taint for taints in frequent for taint in taints}))
+    for taints in dict.fromkeys((*frequent[:MOST_VALUES], every)):
         if taints:
             do = f"Add a toleration for the taint {some([f'{key}:{effect}' for key, effect in taints])}"
             yield ProposalFamily.of(own_change(context, do, edit_of_pods(_tolerating(taints))))
@@ -264,26 +271,26 @@ def _keeps_off(taint: dict[str, Any]) -> bool:
 
 def _values(context: QuestionContext, key: str) -> Counter[str]:
     """The values of a label, with the number of nodes that have them."""
-    found = ((node["metadata"].get("labels") or {}).get(key) for node in context.nodes.values())
-    return Counter(value for value in found if value is not None)
+    values = ((node["metadata"].get("labels") or {}).get(key) for node in context.nodes.values())
+    return Counter(value for value in values if value is not None)
 
 
 def _alike(values: Counter[str], to: str, meant: str | None) -> list[str]:
     """The other values: the one that was clearly meant, then the most similar; of equal ones those of most nodes."""
     return sorted(
         (value for value in values if value != to),
-        key=lambda one: (
-            one != meant,
-            -round(SequenceMatcher(None, one.lower(), to.lower()).ratio(), 1),
-            -values[one],
-            one,
+        key=lambda value: (
+            value != meant,
+            -round(SequenceMatcher(None, value.lower(), to.lower()).ratio(), 1),
+            -values[value],
+            value,
         ),
     )
 
 
 def _terms(pod: Object) -> list[list[dict[str, Any]]]:
-    found = field_of(pod, f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms") or ()
-    return [list(term.get("matchExpressions") or ()) for term in found]
+    terms = field_of(pod, f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms") or ()
+    return [list(term.get("matchExpressions") or ()) for term in terms]
 
 
 def _selecting(change: dict[str, str | None]) -> Edit:
@@ -299,9 +306,9 @@ def _selecting(change: dict[str, str | None]) -> Edit:
 def _requiring(key: str, value: str) -> Edit:
     def edit(pod: Object) -> None:
         for term in _terms(pod):
-            for one in term:
-                if one["key"] == key and one.get("operator") == "In":
-                    one["values"] = [value]
+            for expression in term:
+                if expression["key"] == key and expression.get("operator") == "In":
+                    expression["values"] = [value]
 
     return edit
 
@@ -326,7 +333,7 @@ def _tolerating(taints: tuple[tuple[str, str], ...]) -> Edit:
     def edit(pod: Object) -> None:
         given = deepcopy(pod["spec"].get("tolerations") or [])
         new = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in taints]
-        pod["spec"]["tolerations"] = given + [one for one in new if one not in given]
+        pod["spec"]["tolerations"] = given + [toleration for toleration in new if toleration not in given]
 
     return edit
 
@@ -394,8 +401,8 @@ def remove_topology(context: QuestionContext) -> Iterator[ProposalFamily]:
 def _changed(context: QuestionContext, do: str, change: Mapping[str, str | None]) -> Iterator[Proposal]:
     edit = all_edits(*(set_annotation(key, value) for key, value in change.items()))
 
-    def group(one: Object) -> dict[str, Any]:
-        if not one["spec"].get("topologyConstraint"):
+    def group(podgroup: Object) -> dict[str, Any]:
+        if not podgroup["spec"].get("topologyConstraint"):
             return {}
         if change.get(labels.TOPOLOGY, "") is None:
             return {"spec": {"topologyConstraint": None}}
@@ -409,28 +416,28 @@ def _asked(context: QuestionContext) -> dict[str, str]:
     """Topology annotation -> value, of the workload or of a PodGroup that a user created."""
     for work in context.works:
         notes = work["metadata"].get("annotations") or {}
-        if found := {key: str(notes[key]) for key in _FIELDS if notes.get(key)}:
-            return found
+        if asked := {key: str(notes[key]) for key in _FIELDS if notes.get(key)}:
+            return asked
     for group in context.groups:
         block = group["spec"].get("topologyConstraint") or {}
-        if found := {key: str(block[field]) for key, field in _FIELDS.items() if block.get(field)}:
-            return found
+        if asked := {key: str(block[field]) for key, field in _FIELDS.items() if block.get(field)}:
+            return asked
     return {}
 
 
 def _levels(context: QuestionContext) -> dict[str, list[str]]:
     """Topology -> node labels of its levels, the widest first."""
     return {
-        one["metadata"]["name"]: [
-            level["nodeLabel"] for level in one["spec"].get("levels") or () if level.get("nodeLabel")
+        topology["metadata"]["name"]: [
+            level["nodeLabel"] for level in topology["spec"].get("levels") or () if level.get("nodeLabel")
         ]
-        for one in context.lab.cluster.list("Topology")
+        for topology in context.lab.cluster.list("Topology")
     }
 
 
 def _most_alike(names: Iterable[str], to: str) -> str | None:
-    return max(names, key=lambda one: (_ratio(one, to), one), default=None)
+    return max(names, key=lambda name: (_ratio(name, to), name), default=None)
 
 
-def _ratio(one: str, other: str) -> float:
-    return round(SequenceMatcher(None, one, other).ratio(), 2)
+def _ratio(name: str, other: str) -> float:
+    return round(SequenceMatcher(None, name, other).ratio(), 2)

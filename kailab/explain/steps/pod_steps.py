@@ -56,7 +56,7 @@ def lower_cpu(context: QuestionContext) -> Iterator[ProposalFamily]:
 def lower_memory(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Lower the memory of a pod to what a node has free, or to a node's capacity."""
     # Manifests have whole MiB; rounded up it would not fit.
-    amounts = {one // _MEBI * _MEBI for one in _free(context, "memory") | _offered(context, "memory", mem_bytes)}
+    amounts = {amount // _MEBI * _MEBI for amount in _free(context, "memory") | _offered(context, "memory", mem_bytes)}
     yield from _lower(context, "memory", "memory", mem_bytes, lambda amount: f"{amount // _MEBI}Mi", amounts)
 
 
@@ -67,7 +67,7 @@ def lower_gpu_share(context: QuestionContext) -> Iterator[ProposalFamily]:
     memories = sorted(
         {gpu_memory(node["metadata"].get("labels") or {}) for node in context.nodes.values()}, reverse=True
     )
-    for memory in [one for one in memories if 0 < one < asked][:MOST_AMOUNTS]:
+    for memory in [size for size in memories if 0 < size < asked][:MOST_AMOUNTS]:
 
         def words_memory(obj: Object) -> str:
             return f"Ask for {_note(obj, labels.GPU_MEMORY)} MiB of a GPU (annotation {labels.GPU_MEMORY}, now {asked})"
@@ -75,7 +75,7 @@ def lower_gpu_share(context: QuestionContext) -> Iterator[ProposalFamily]:
         yield ProposalFamily.of(own_change(context, words_memory, _noted(labels.GPU_MEMORY, str(memory))))
     devices = parse_count(notes.get(labels.GPU_FRACTION_DEVICES))
     counts = sorted(_offered(context, labels.GPU_RESOURCE, parse_amount), reverse=True)
-    for number in [one for one in counts if 0 < one < devices][:MOST_AMOUNTS]:
+    for number in [gpus for gpus in counts if 0 < gpus < devices][:MOST_AMOUNTS]:
 
         def words_devices(obj: Object) -> str:
             note = labels.GPU_FRACTION_DEVICES
@@ -110,7 +110,7 @@ def change_mig_profile(context: QuestionContext) -> Iterator[ProposalFamily]:
         size = _size(wanted)
         proposals: list[Proposal] = []
         # The smallest that is large enough first, then the largest that is too small.
-        for profile in sorted(offered, key=lambda one: (_size(one) < size, abs(_size(one) - size), one))[:MOST_AMOUNTS]:
+        for profile in sorted(offered, key=lambda mig: (_size(mig) < size, abs(_size(mig) - size), mig))[:MOST_AMOUNTS]:
 
             def edit(pod: Object, wanted: str = wanted, profile: str = profile) -> None:
                 for holder in _holders(pod):
@@ -155,9 +155,9 @@ def _lower(
         left = max((_of_containers(pod, key) for _, pod in pod_templates(obj)), default=0)
         return f"Ask for {write(left)} {what} a pod (now {write(containers)}{also})"
 
-    lower = [one for one in sorted(amounts, reverse=True) if beside < one < asked][:MOST_AMOUNTS]
+    lower = [amount for amount in sorted(amounts, reverse=True) if beside < amount < asked][:MOST_AMOUNTS]
     edits = [edit_of_pods(_asking(key, read, write, amount)) for amount in lower]
-    yield ProposalFamily.of(one for edit in edits for one in own_change(context, words, edit))
+    yield ProposalFamily.of(proposal for edit in edits for proposal in own_change(context, words, edit))
 
 
 def _of_containers(pod: Object, key: str) -> int:
@@ -167,7 +167,9 @@ def _of_containers(pod: Object, key: str) -> int:
 def _beside(pod: Object, key: str) -> int:
     """What a pod requests for sidecars and overhead."""
     spec = pod["spec"]
-    sidecars = [one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"]
+    sidecars = [
+        container for container in spec.get("initContainers") or () if container.get("restartPolicy") == "Always"
+    ]
     return pod_amounts({"initContainers": sidecars, "overhead": spec.get("overhead")}).get(key, 0)
 
 
@@ -176,15 +178,15 @@ def _asking(key: str, read: Any, write: Any, amount: int) -> Edit:
 
     def edit(pod: Object) -> None:
         most, containers = amount - _beside(pod, key), list(_containers(pod))
-        amounts = [read(_asked(one, key)) for one in containers]
+        amounts = [read(_asked(container, key)) for container in containers]
         if (over := sum(amounts) - most) > 0:
             # The container with the largest request can best do with less.
             largest = max(range(len(amounts)), key=lambda index: amounts[index])
             _set(containers[largest], max(0, amounts[largest] - over))
-        for one in pod["spec"].get("initContainers") or ():
+        for init_container in pod["spec"].get("initContainers") or ():
             # Init containers run one after the other, before the containers and beside sidecars.
-            if one.get("restartPolicy") != "Always" and read(_asked(one, key)) > most:
-                _set(one, most)
+            if init_container.get("restartPolicy") != "Always" and read(_asked(init_container, key)) > most:
+                _set(init_container, most)
 
     def _set(container: Object, left: int) -> None:
         for field in ("requests", "limits"):
@@ -244,8 +246,8 @@ def _free(context: QuestionContext, field: str) -> set[int]:
 
 
 def _note(obj: Object, key: str) -> str:
-    found = ((pod.get("metadata") or {}).get("annotations") or {} for _, pod in pod_templates(obj))
-    return next((str(notes[key]) for notes in found if key in notes), "")
+    annotations = ((pod.get("metadata") or {}).get("annotations") or {} for _, pod in pod_templates(obj))
+    return next((str(notes[key]) for notes in annotations if key in notes), "")
 
 
 def _noted(key: str, value: str) -> Edit:
@@ -285,7 +287,7 @@ def add_missing_pods(context: QuestionContext) -> Iterator[ProposalFamily]:
             sibling = as_manifest(context.pods[members[-1].name])
             made += _like(sibling, [row.name.partition("/")[2] for row in members], lacking)
     if made:
-        names = some([one["metadata"]["name"] for one in made])
+        names = some([pod["metadata"]["name"] for pod in made])
         yield ProposalFamily(
             (
                 Proposal(
@@ -411,23 +413,23 @@ def _at(obj: Object, path: tuple[str, ...]) -> Any:
 
 def _largest_count(obj: Object) -> tuple[tuple[str, ...], int] | None:
     """The path and number of the largest count of pods in a manifest, outside of pod templates."""
-    found: list[tuple[int, tuple[str, ...]]] = []
+    counts: list[tuple[int, tuple[str, ...]]] = []
 
     def look(holder: Any, path: tuple[str, ...]) -> None:
         if isinstance(holder, list):
-            for index, one in enumerate(holder):
-                look(one, (*path, str(index)))
+            for index, entry in enumerate(holder):
+                look(entry, (*path, str(index)))
         elif isinstance(holder, dict) and "containers" not in holder:
             for key, value in holder.items():
                 if key in _COUNTS and isinstance(value, int) and not isinstance(value, bool) and value > 1:
-                    found.append((value, (*path, key)))
+                    counts.append((value, (*path, key)))
                 elif key != "metadata":
                     look(value, (*path, key))
 
     look(obj.get("spec"), ("spec",))
-    if not found:
+    if not counts:
         return None
-    number, path = min(found, key=lambda one: (-one[0], one[1]))
+    number, path = min(counts, key=lambda counted: (-counted[0], counted[1]))
     return path, number
 
 
@@ -454,7 +456,7 @@ def _counted(path: tuple[str, ...], now: int, number: int) -> Edit:
 def scale_up_from_zero(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Scale a workload up from 0."""
     for work in context.works:
-        field = next((one for one in ("replicas", "parallelism") if field_of(work, f"spec.{one}") == 0), None)
+        field = next((name for name in ("replicas", "parallelism") if field_of(work, f"spec.{name}") == 0), None)
         if field is not None:
             change = patch(work, {"spec": {field: 1}})
 

@@ -91,7 +91,7 @@ class Proposal:
         deleted = [change["delete"] for change in self.changes if "delete" in change]
         made = [_named(obj) for change in self.changes for obj in change.get("apply", ())]
         # A node is deleted and applied only on the fork: in a cluster it becomes ready by itself.
-        remade = [f"{one['kind']} {one['name']}" for one in deleted if one in made and one["kind"] != "Node"]
+        remade = [f"{named['kind']} {named['name']}" for named in deleted if named in made and named["kind"] != "Node"]
         how = f": delete {some(list(dict.fromkeys(remade)))}, and apply with that change" if remade else ""
         return f"{self.intent()}{how}"
 
@@ -100,12 +100,12 @@ class Proposal:
         """The text of the step: ``do``, with the command if it is one short patch without redacted content."""
         if len(self.changes) != 1 or "patch" not in self.changes[0]:
             return f"{self.do}."
-        one = self.changes[0]["patch"]
-        text = json.dumps(one["patch"], separators=(",", ":"))
+        change = self.changes[0]["patch"]
+        text = json.dumps(change["patch"], separators=(",", ":"))
         if len(text) > SHORT_PATCH or redacted_data(self.changes).get("left_out"):
             return f"{self.do}."
-        space = f" -n {one['namespace']}" if "namespace" in one else ""
-        return f"{self.do}: kailab patch {_resource(one['kind'])} {one['name']}{space} --type merge -p '{text}'"
+        space = f" -n {change['namespace']}" if "namespace" in change else ""
+        return f"{self.do}: kailab patch {_resource(change['kind'])} {change['name']}{space} --type merge -p '{text}'"
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,9 @@ def combined(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
         for change in first.changes
     ]
 
-    def words(found: ObjectsAfterChanges) -> str:
-        other = second.intent(found.changes)
-        return f"{first.intent(found.changes)}; then {other[:1].lower()}{other[1:]}"
+    def words(objects: ObjectsAfterChanges) -> str:
+        other = second.intent(objects.changes)
+        return f"{first.intent(objects.changes)}; then {other[:1].lower()}{other[1:]}"
 
     return Proposal(words, (*changes, *added), max(first.disturbance, second.disturbance))
 
@@ -184,14 +184,14 @@ def apply_difference(before: Any, changed: Any, other: Any) -> Any:
     if before == changed:
         return other
     if isinstance(before, dict) and isinstance(changed, dict) and isinstance(other, dict):
-        found = {key: value for key, value in other.items() if key not in before or key in changed}
+        merged = {key: value for key, value in other.items() if key not in before or key in changed}
         for key, value in changed.items():
             if key not in before:
-                found[key] = value
+                merged[key] = value
             elif key in other:
-                found[key] = apply_difference(before[key], value, other[key])
-        return found
-    lists = all(isinstance(one, list) for one in (before, changed, other))
+                merged[key] = apply_difference(before[key], value, other[key])
+        return merged
+    lists = all(isinstance(version, list) for version in (before, changed, other))
     if lists and len(before) == len(changed) == len(other):
         return [apply_difference(*each) for each in zip(before, changed, other, strict=True)]
     return changed
@@ -207,10 +207,10 @@ def _key(name: Mapping[str, str]) -> tuple[str, ...]:
 
 def _named(obj: Object) -> dict[str, str]:
     metadata = obj["metadata"]
-    found = {"kind": obj["kind"], "name": metadata["name"]}
+    reference = {"kind": obj["kind"], "name": metadata["name"]}
     if is_namespaced(obj["kind"], obj):
-        found["namespace"] = metadata.get("namespace") or "default"
-    return found
+        reference["namespace"] = metadata.get("namespace") or "default"
+    return reference
 
 
 def _resource(kind: str) -> str:
@@ -300,17 +300,17 @@ def merge_patch_between(old: Any, new: Mapping[str, Any]) -> dict[str, Any]:
     >>> merge_patch_between({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"d": 3}})
     {'b': {'d': 3, 'c': None}}
     """
-    found: dict[str, Any] = {}
+    difference: dict[str, Any] = {}
     for key, value in new.items():
         if key not in old:
-            found[key] = value
+            difference[key] = value
         elif isinstance(value, Mapping) and isinstance(old[key], Mapping):
             if inner := merge_patch_between(old[key], value):
-                found[key] = inner
+                difference[key] = inner
         elif value != old[key]:
-            found[key] = value
-    found |= {key: None for key in old if key not in new}
-    return found
+            difference[key] = value
+    difference |= {key: None for key in old if key not in new}
+    return difference
 
 
 def _may_change(obj: Object, old: Object, new: Object) -> bool:
@@ -335,7 +335,9 @@ def own_change(
 ) -> Iterator[Proposal]:
     """Proposals to edit all workloads of the subject: as patches first, then as replacements. ``group``: the patch of PodGroups that a user
     created. ``do``: the words, or a function of an edited object. ``seen``: the relaxation that stands for the edit in the engine."""
-    grouped = [patch(one, change) for one in context.groups if group is not None and (change := group(one))]
+    grouped = [
+        patch(podgroup, change) for podgroup in context.groups if group is not None and (change := group(podgroup))
+    ]
     if grouped:
         yield Proposal(_words(do, context.groups[:1]), tuple(grouped), Disturbance.OWN, seen)
     patched: list[Change] = []

@@ -122,10 +122,10 @@ class QuestionContext:
 
     @cached_property
     def _priorities(self) -> PriorityClasses:
-        found = PriorityClasses()
-        for one in self.lab.cluster.list("PriorityClass"):
-            found.set(one)
-        return found
+        classes = PriorityClasses()
+        for priority_class in self.lab.cluster.list("PriorityClass"):
+            classes.set(priority_class)
+        return classes
 
     @cached_property
     def lines(self) -> dict[str, list[str]]:
@@ -161,8 +161,8 @@ class QuestionContext:
 
         return TaskAmounts(
             gpu=whole(sum(row.milli_gpus for row in self.waiting)),
-            cpu=whole(sum(one.cpu for one in amounts)),
-            memory=whole(sum(one.memory for one in amounts)),
+            cpu=whole(sum(amount.cpu for amount in amounts)),
+            memory=whole(sum(amount.memory for amount in amounts)),
         )
 
     @cached_property
@@ -173,7 +173,7 @@ class QuestionContext:
     def others(self) -> dict[str, tuple[Object, list[PodRow]]]:
         """``Kind/namespace/name`` -> another workload with pods that hold something, and these pods."""
         own = {row.name for row in self.state.pods}
-        found: dict[str, tuple[Object, list[PodRow]]] = {}
+        others: dict[str, tuple[Object, list[PodRow]]] = {}
         for row in self.picture.rows:
             if row.name in own or not row.node or row.phase not in ("Running", "Pending"):
                 continue
@@ -181,8 +181,8 @@ class QuestionContext:
             if pod is None or not row.queue:
                 continue
             top = self.top(pod)
-            found.setdefault(object_key(top), (top, []))[1].append(row)
-        return found
+            others.setdefault(object_key(top), (top, []))[1].append(row)
+        return others
 
     def groups_of(self, obj: Object) -> set[tuple[str, str]]:
         """(namespace, name) of the PodGroups of a workload's waiting pods."""
@@ -190,23 +190,23 @@ class QuestionContext:
 
     @cached_property
     def _groups(self) -> dict[str, set[tuple[str, str]]]:
-        found: dict[str, set[tuple[str, str]]] = {}
+        groups: dict[str, set[tuple[str, str]]] = {}
         for row in self.picture.rows:
             if row.phase == "Pending" and not row.node and row.podgroup and row.name in self.pods:
                 top = object_key(self.top(self.pods[row.name]))
-                found.setdefault(top, set()).add((row.name.partition("/")[0], row.podgroup))
-        return found
+                groups.setdefault(top, set()).add((row.name.partition("/")[0], row.podgroup))
+        return groups
 
     @cached_property
     def ahead(self) -> list[Object]:
         """Other workloads that wait, in the serving order."""
         own = {object_key(work) for work in self.works}
-        found = []
+        tops = []
         for group in self.picture.turns:
             for row in self.picture.by_group.get(group, ())[:1]:
                 if row.name in self.pods and object_key(top := self.top(self.pods[row.name])) not in own:
-                    found.append(top)
-        return list(_distinct(found))
+                    tops.append(top)
+        return list(_distinct(tops))
 
     @cached_property
     def holders(self) -> set[str]:
@@ -216,19 +216,23 @@ class QuestionContext:
             if group["metadata"]["name"] in waiting and group["metadata"]["uid"] in self.state.records:
                 reach = self.state.trials.reach(group["metadata"]["uid"])
                 records = self.state.records
-                found = (records[one.podgroup] for one in (reach.holders if reach else ()) if one.podgroup in records)
-                return {record.name for record in found}
+                holding = (
+                    records[holder.podgroup]
+                    for holder in (reach.holders if reach else ())
+                    if holder.podgroup in records
+                )
+                return {record.name for record in holding}
         return set()
 
     @cached_property
     def beneficiaries(self) -> set[str]:
         """Names of the workloads for which pods of the subject were evicted."""
-        found = set()
+        names = set()
         for entry in self.state.evictions:
             for row in self.picture.by_group.get(entry.beneficiary, ())[:1]:
                 if row.name in self.pods:
-                    found.add(self.top(self.pods[row.name])["metadata"]["name"])
-        return found
+                    names.add(self.top(self.pods[row.name])["metadata"]["name"])
+        return names
 
 
 def object_key(obj: Object) -> str:
@@ -242,9 +246,9 @@ def kind_and_name(obj: Object) -> str:
     return f"{obj['kind']} {obj['metadata']['name']}"
 
 
-def _distinct(found: Iterable[Object]) -> Iterator[Object]:
+def _distinct(objects: Iterable[Object]) -> Iterator[Object]:
     seen: set[str] = set()
-    for obj in found:
+    for obj in objects:
         if (key := object_key(obj)) not in seen:
             seen.add(key)
             yield obj

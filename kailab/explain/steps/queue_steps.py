@@ -78,7 +78,7 @@ def make_queue(context: QuestionContext) -> Iterator[ProposalFamily]:
     if name in context.queues:
         return
     parents = Counter(parent_of(context.queues[leaf]) for leaf in context.leaves)
-    parent = min(parents, key=lambda one: (-parents[one], one), default="")
+    parent = min(parents, key=lambda queue_name: (-parents[queue_name], queue_name), default="")
     quota = gpus_of(context.asked.gpu)
     under = f" under {parent}" if parent in context.queues else ""
     made = queue_object(name, quota, parent if under else "")
@@ -93,16 +93,16 @@ def fix_queue_parent(context: QuestionContext) -> Iterator[ProposalFamily]:
     last = context.queues[line[-1]]
     missing = parent_of(last)
     if missing and missing not in context.queues:
-        children = [one for one in context.queues.values() if parent_of(one) == missing]
-        quotas = [share_of(one).get("quota") or 0 for one in children]
+        children = [queue for queue in context.queues.values() if parent_of(queue) == missing]
+        quotas = [share_of(child).get("quota") or 0 for child in children]
         # The sum of its children's quotas: less would keep them from theirs.
-        quota = -1 if any(one < 0 for one in quotas) else sum(quotas)
+        quota = -1 if any(amount < 0 for amount in quotas) else sum(quotas)
         made = queue_object(missing, quota)
         yield ProposalFamily((Proposal(lambda after: _made(after.of(made)), (apply(made),), Disturbance.MADE),))
     roots = sorted(
         name
-        for name, one in context.queues.items()
-        if not parent_of(one) and name not in context.leaves and name not in line
+        for name, queue in context.queues.items()
+        if not parent_of(queue) and name not in context.leaves and name not in line
     )
     for root in roots[:2]:
         change = patch(last, {"spec": {"parentQueue": root}})
@@ -149,7 +149,7 @@ def give_resources(context: QuestionContext) -> Iterator[ProposalFamily]:
 
     def changes(quota: float) -> Iterator[Change]:
         for queue in lacking_queues:
-            lacking = {one: share(quota if one == "gpu" else -1) for one in _lacks(queue)}
+            lacking = {resource: share(quota if resource == "gpu" else -1) for resource in _lacks(queue)}
             yield patch(queue, {"spec": {"resources": lacking}})
 
     def words(after: ObjectsAfterChanges) -> str:
@@ -164,13 +164,13 @@ def give_resources(context: QuestionContext) -> Iterator[ProposalFamily]:
 
     if lacking_queues:
         yield ProposalFamily.of(
-            (Proposal(words, tuple(changes(one)), Disturbance.QUEUES) for one in quotas), grows=True
+            (Proposal(words, tuple(changes(quota)), Disturbance.QUEUES) for quota in quotas), grows=True
         )
 
 
 def _lacks(queue: Mapping[str, Any]) -> list[str]:
     given = queue["spec"].get("resources") or {}
-    return [one for one in RESOURCES if not given.get(one)]
+    return [resource for resource in RESOURCES if not given.get(resource)]
 
 
 def raise_limits(context: QuestionContext) -> Iterator[ProposalFamily]:
@@ -234,19 +234,25 @@ def _raised(
 ) -> ProposalFamily:
     """Raise a field of the queue and of those above it. ``bound`` and ``held``: of a queue, in engine units. ``with_limits``: also raise
     limits in the way. ``by_steps``: try less than all that is requested. The last limit that is tried is unlimited."""
-    found: list[Changes] = []
+    increases: list[Changes] = []
     for amounts in _amounts(context, by_steps):
         changes = _changes(context, field, bound, held, amounts)
         if with_limits:
             # A quota above the limit has no effect.
             changes = _joined(changes, _changes(context, "limit", _limit, _allocated, amounts))
-        if changes and changes not in found:
-            found.append(changes)
-    if field == "limit" and found:
+        if changes and changes not in increases:
+            increases.append(changes)
+    if field == "limit" and increases:
         # Other waiting work may need more than is known here.
-        found.append({name: {one: {field: UNLIMITED} for one in amounts} for name, amounts in found[-1].items()})
+        increases.append(
+            {name: {resource: {field: UNLIMITED} for resource in amounts} for name, amounts in increases[-1].items()}
+        )
     return ProposalFamily.of(
-        (Proposal(_words(context, one), _patches(context, one), Disturbance.QUEUES) for one in found), grows=True
+        (
+            Proposal(_words(context, increase), _patches(context, increase), Disturbance.QUEUES)
+            for increase in increases
+        ),
+        grows=True,
     )
 
 
@@ -279,41 +285,43 @@ def _amounts(context: QuestionContext, by_steps: bool) -> Iterator[dict[str, int
     state = context.states.get(context.named_queue)
     if state is not None:
         # Other work of the queue may be served first and take what was added.
-        waiting = {one: getattr(state, one).requested - getattr(state, one).allocated for one in RESOURCES}
-        if any(waiting[one] > own[one] for one in RESOURCES):
-            yield {one: max(waiting[one], own[one]) for one in RESOURCES}
+        waiting = {
+            resource: getattr(state, resource).requested - getattr(state, resource).allocated for resource in RESOURCES
+        }
+        if any(waiting[resource] > own[resource] for resource in RESOURCES):
+            yield {resource: max(waiting[resource], own[resource]) for resource in RESOURCES}
 
 
 def _changes(context: QuestionContext, field: str, bound: Bound, held: Bound, amounts: Mapping[str, int]) -> Changes:
-    found: Changes = {}
+    raised: Changes = {}
     for name in context.line:
         state = context.states.get(name)
-        for one in RESOURCES if state is not None else ():
-            share_now: QueueShare = getattr(state, one)
-            need = held(share_now) + amounts[one]
-            if amounts[one] and bound(share_now) != UNLIMITED and need > bound(share_now):
-                found.setdefault(name, {})[one] = {field: in_queue_units(one, need)}
-    return found
+        for resource in RESOURCES if state is not None else ():
+            share_now: QueueShare = getattr(state, resource)
+            need = held(share_now) + amounts[resource]
+            if amounts[resource] and bound(share_now) != UNLIMITED and need > bound(share_now):
+                raised.setdefault(name, {})[resource] = {field: in_queue_units(resource, need)}
+    return raised
 
 
-def _joined(one: Changes, other: Changes) -> Changes:
-    found = {name: {key: dict(value) for key, value in resources.items()} for name, resources in one.items()}
+def _joined(changes: Changes, other: Changes) -> Changes:
+    joined = {name: {key: dict(value) for key, value in resources.items()} for name, resources in changes.items()}
     for name, resources in other.items():
         for key, value in resources.items():
-            found.setdefault(name, {}).setdefault(key, {}).update(value)
-    return found
+            joined.setdefault(name, {}).setdefault(key, {}).update(value)
+    return joined
 
 
 def _patches(context: QuestionContext, changes: Changes) -> tuple[Change, ...]:
-    return tuple(patch(context.queues[name], {"spec": {"resources": found}}) for name, found in changes.items())
+    return tuple(patch(context.queues[name], {"spec": {"resources": resources}}) for name, resources in changes.items())
 
 
 def _words(context: QuestionContext, changes: Changes) -> Words:
     def words(after: ObjectsAfterChanges) -> str:
         raised: Sequence[str] = [
-            f"the {one} {field} of queue {name} to {_amount(one, float(after.of(context.queues[name])['spec']['resources'][one][field]))}"
-            for name, found in changes.items()
-            for one, fields in found.items()
+            f"the {resource} {field} of queue {name} to {_amount(resource, float(after.of(context.queues[name])['spec']['resources'][resource][field]))}"
+            for name, resources in changes.items()
+            for resource, fields in resources.items()
             for field in fields
         ]
         return f"Raise {' and '.join(raised)}"
@@ -346,11 +354,14 @@ def make_preemptible(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 def raise_priority(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Set a higher priority class: first one that does not make it non-preemptible, then any."""
-    classes = {one["metadata"]["name"]: int(one.get("value") or 0) for one in context.lab.cluster.list("PriorityClass")}
+    classes = {
+        priority_class["metadata"]["name"]: int(priority_class.get("value") or 0)
+        for priority_class in context.lab.cluster.list("PriorityClass")
+    }
     now = max((context.priority(group) for group in context.podgroups), default=0)
     higher = sorted((value, name) for name, value in classes.items() if value > now and not name.startswith("system-"))
     proposals: list[Proposal] = []
-    for value, name in sorted(higher, key=lambda one: (one[0] >= NON_PREEMPTIBLE_FROM, one))[:2]:
+    for value, name in sorted(higher, key=lambda entry: (entry[0] >= NON_PREEMPTIBLE_FROM, entry))[:2]:
         do = f"Set the priority class {name} ({value}; it has {now})"
         if value >= NON_PREEMPTIBLE_FROM > now:
             do += ", which makes it non-preemptible"

@@ -52,7 +52,7 @@ _PLURAL = {"waits": "wait", "is served": "are served"}
 
 def make_room(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Scale down or delete one other workload, as little as is enough; else delete several."""
-    workloads = sorted(context.others.values(), key=lambda one: _order(context, one))
+    workloads = sorted(context.others.values(), key=lambda workload: _order(context, workload))
     for obj, rows in workloads[:SINGLE_WORKLOADS]:
         yield ProposalFamily(tuple(_less_of(obj, rows)), grows=True)
     if len(workloads) > 1:
@@ -76,11 +76,11 @@ def withdraw_work_ahead(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 def _in_front(context: QuestionContext) -> list[Object]:
     groups = {
-        (one.namespace, one.name)
+        (ref.namespace, ref.name)
         for cause in context.causes
         if IN_FRONT in cause.facts
-        for one in cause.objects
-        if one.kind == "PodGroup"
+        for ref in cause.objects
+        if ref.kind == "PodGroup"
     }
     return [obj for obj in context.ahead if groups & context.groups_of(obj)]
 
@@ -132,10 +132,10 @@ def suspension(obj: Object) -> Change | None:
     return patch(obj, {"spec": change})
 
 
-def _order(context: QuestionContext, one: tuple[Object, list[PodRow]]) -> tuple[bool, bool, int, str]:
+def _order(context: QuestionContext, workload: tuple[Object, list[PodRow]]) -> tuple[bool, bool, int, str]:
     """The order in which other workloads are tried: those for which it was evicted, then those on its nodes or in its queue; of these the
     smallest that holds enough."""
-    obj, rows = one
+    obj, rows = workload
     held = sum(row.milli_gpus for row in rows)
     enough = held >= context.asked.gpu
     groups = {row.podgroup for row in rows}
@@ -213,7 +213,10 @@ def resume_suspended(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Create the missing priority class, or name an existing one."""
-    classes = {one["metadata"]["name"]: int(one.get("value") or 0) for one in context.lab.cluster.list("PriorityClass")}
+    classes = {
+        priority_class["metadata"]["name"]: int(priority_class.get("value") or 0)
+        for priority_class in context.lab.cluster.list("PriorityClass")
+    }
     named_classes = {name for work in (*context.works, *context.groups) for name in _classes(work)}
     missing = sorted(named_classes - classes.keys())
     if not missing:
@@ -226,7 +229,7 @@ def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
     yield ProposalFamily((Proposal(do, (apply(*made),), Disturbance.MADE),))
     usual = [
         name
-        for name, value in sorted(classes.items(), key=lambda one: (one[1], one[0]))
+        for name, value in sorted(classes.items(), key=lambda entry: (entry[1], entry[0]))
         if not name.startswith("system-")
     ]
     # The lowest first, as it changes the serving order least.
@@ -237,9 +240,9 @@ def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
                 pod["spec"]["priorityClassName"] = name
 
         def label(obj: Object, name: str = name) -> None:
-            if any(one in missing for one in _classes(obj)):
-                for found in [one for one in _labels(obj) if one.get(labels.PRIORITY_CLASS) in missing]:
-                    found[labels.PRIORITY_CLASS] = name
+            if any(class_name in missing for class_name in _classes(obj)):
+                for dangling in [marks for marks in _labels(obj) if marks.get(labels.PRIORITY_CLASS) in missing]:
+                    dangling[labels.PRIORITY_CLASS] = name
 
         do = f"Use the existing priority class {name}"
         yield ProposalFamily.of(
@@ -248,9 +251,9 @@ def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def _classes(obj: Object) -> Iterator[str]:
-    for one in _labels(obj):
-        if one.get(labels.PRIORITY_CLASS):
-            yield str(one[labels.PRIORITY_CLASS])
+    for marks in _labels(obj):
+        if marks.get(labels.PRIORITY_CLASS):
+            yield str(marks[labels.PRIORITY_CLASS])
     for _, pod in pod_templates(obj):
         if pod["spec"].get("priorityClassName"):
             yield str(pod["spec"]["priorityClassName"])
@@ -260,9 +263,9 @@ def _classes(obj: Object) -> Iterator[str]:
 
 def _labels(obj: Object) -> Iterator[dict[str, Any]]:
     for holder in (obj, *(pod for path, pod in pod_templates(obj) if path)):
-        found = (holder.get("metadata") or {}).get("labels")
-        if isinstance(found, dict):
-            yield found
+        marks = (holder.get("metadata") or {}).get("labels")
+        if isinstance(marks, dict):
+            yield marks
 
 
 def make_references(context: QuestionContext) -> Iterator[ProposalFamily]:
@@ -272,14 +275,14 @@ def make_references(context: QuestionContext) -> Iterator[ProposalFamily]:
         for reference in referenced_objects(context.pods[row.name]) if row.name in context.pods else ():
             wanted[reference] = wanted.get(reference, 0) + 1
     existing = {
-        (kind, one["metadata"].get("namespace", ""), one["metadata"]["name"])
+        (kind, stored["metadata"].get("namespace", ""), stored["metadata"]["name"])
         for kind in {reference.kind for reference in wanted}
-        for one in context.lab.cluster.list(kind)
+        for stored in context.lab.cluster.list(kind)
     }
     missing = sorted(reference for reference in wanted if tuple(reference) not in existing)
     if missing:
         made = [_made(reference, wanted[reference]) for reference in missing]
-        names = some([f"{one['kind']} {one['metadata']['name']}" for one in made])
+        names = some([f"{manifest['kind']} {manifest['metadata']['name']}" for manifest in made])
         yield ProposalFamily((Proposal(f"Make {names}", (apply(*made),), Disturbance.MADE),))
 
 
@@ -297,11 +300,11 @@ def label_claims(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Label the GPU claims that its pods share with its queue."""
     queue = context.named_queue
     used = {
-        (pod["metadata"]["namespace"], one["resourceClaimName"])
+        (pod["metadata"]["namespace"], entry["resourceClaimName"])
         for row in context.waiting
         if (pod := context.pods.get(row.name)) is not None
-        for one in pod["spec"].get("resourceClaims") or ()
-        if one.get("resourceClaimName")
+        for entry in pod["spec"].get("resourceClaims") or ()
+        if entry.get("resourceClaimName")
     }
     claims = [
         claim
@@ -311,15 +314,15 @@ def label_claims(context: QuestionContext) -> Iterator[ProposalFamily]:
     ]
     if claims and queue:
         change = {"metadata": {"labels": {labels.QUEUE: queue}}}
-        do = f"Label ResourceClaim {some([one['metadata']['name'] for one in claims])} {labels.QUEUE}={queue}"
+        do = f"Label ResourceClaim {some([claim['metadata']['name'] for claim in claims])} {labels.QUEUE}={queue}"
         yield ProposalFamily((Proposal(do, tuple(patch(claim, change) for claim in claims), Disturbance.OWN),))
 
 
 def leave_node_pool(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Remove the label of a node pool that is not served from the work, its queue or nodes."""
 
-    def group(one: Object) -> dict[str, Any]:
-        marked = labels.NODE_POOL in (one["metadata"].get("labels") or {})
+    def group(podgroup: Object) -> dict[str, Any]:
+        marked = labels.NODE_POOL in (podgroup["metadata"].get("labels") or {})
         return {"metadata": {"labels": {labels.NODE_POOL: None}}} if marked else {}
 
     do = f"Remove its label {labels.NODE_POOL}"
@@ -331,9 +334,9 @@ def leave_node_pool(context: QuestionContext) -> Iterator[ProposalFamily]:
         if labels.NODE_POOL in ((queue := context.queues[name])["metadata"].get("labels") or {})
     ]
     if queues:
-        names = some([one["metadata"]["name"] for one in queues])
+        names = some([queue["metadata"]["name"] for queue in queues])
         do = f"Remove the label {labels.NODE_POOL} from queue {names}"
-        yield ProposalFamily((Proposal(do, tuple(patch(one, remove) for one in queues), Disturbance.QUEUES),))
+        yield ProposalFamily((Proposal(do, tuple(patch(queue, remove) for queue in queues), Disturbance.QUEUES),))
     nodes = [node for node in context.nodes.values() if node_pool(node["metadata"]) != "default"]
     yield from node_subsets(
         nodes, f"Remove the label {labels.NODE_POOL} from node {{}}", lambda node: (patch(node, remove),)
