@@ -61,7 +61,7 @@ def first_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tuple[Cau
 def _behind_itself(state: PodsAtMoment, cause: Cause) -> bool:
     if cause.code != CauseCode.BEHIND_OTHERS or state.subject.kind == "Queue":
         return False
-    ahead = {f"{one.namespace}/{one.name}" for one in cause.objects if one.kind == "PodGroup"}
+    ahead = {f"{ref.namespace}/{ref.name}" for ref in cause.objects if ref.kind == "PodGroup"}
     return bool(ahead) and ahead <= {group_of(row) for row in state.pods}
 
 

@@ -36,20 +36,20 @@ def eviction_cause(state: PodsAtMoment) -> Cause:
 def eviction_cause_of(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> Cause:
     """Why these pods were evicted last. ``whose``: the workload of a PodGroup, in words."""
     last = entries[-1]
-    same = [one for one in entries if one.t == last.t and whose(one.beneficiary) == whose(last.beneficiary)]
-    names = [one.pod.partition("/")[2] for one in same]
+    same = [entry for entry in entries if entry.t == last.t and whose(entry.beneficiary) == whose(last.beneficiary)]
+    names = [entry.pod.partition("/")[2] for entry in same]
     what = f"Pod {names[0]} was" if len(same) == 1 else f"{len(same)} pods of it ({some(names)}) were"
     verb = "moved" if last.is_move else "evicted"
     return Cause(
         CauseCode.EVICTED,
         f"{what} {verb} at {last.time} by {_by(last)}{_for(last, whose)}. {' '.join(ground_sentences(_joined(same)))}".rstrip(),
-        tuple(ObjectRef("Pod", *one.pod.split("/", 1)) for one in same),
+        tuple(ObjectRef("Pod", *entry.pod.split("/", 1)) for entry in same),
         {
             "time": last.time,
             "action": last.action,
             "beneficiary": last.beneficiary,
             "beneficiaryQueue": last.beneficiary_queue,
-            "pods": [one.pod for one in same],
+            "pods": [entry.pod for entry in same],
         },
     )
 
@@ -123,9 +123,9 @@ def eviction_lines(entry: PodEvicted) -> list[str]:
 def eviction_summary(entries: Sequence[PodEvicted], whose: Callable[[str], str]) -> list[str]:
     """One line for each group of equal evictions, the latest first. ``whose``: as in ``eviction_cause_of``."""
     groups: dict[tuple[str, str, str, str], int] = {}
-    for one in reversed(entries):
-        verb = "Moved" if one.is_move else "Evicted"
-        key = (verb, one.time, _by(one), whose(one.beneficiary) if one.beneficiary else "")
+    for entry in reversed(entries):
+        verb = "Moved" if entry.is_move else "Evicted"
+        key = (verb, entry.time, _by(entry), whose(entry.beneficiary) if entry.beneficiary else "")
         groups[key] = groups.get(key, 0) + 1
     return [
         f"{verb} at {time}: {count(number, 'pod')} by {by}{f' for {beneficiary}' if beneficiary else ''}."
@@ -191,7 +191,7 @@ def _borrowing(state: PodsAtMoment) -> Iterable[Cause]:
     if not picture.scheduler.knows_queues:
         return
     shares = picture.shares
-    parents = {one.name: one.parent for one in shares.queues.values()}
+    parents = {amounts.name: amounts.parent for amounts in shares.queues.values()}
     for name in _queues(state):
         for level in queue_ancestry(name, parents):
             queue = shares[level]
@@ -207,8 +207,8 @@ def _queues(state: PodsAtMoment) -> list[str]:
     firm = {
         group["metadata"]["uid"] for _, group in _groups(state) if not state.is_preemptible(group["metadata"]["uid"])
     }
-    found = [group["spec"].get("queue", "") for _, group in _groups(state) if group["metadata"]["uid"] not in firm]
-    return list(dict.fromkeys(name for name in found if name in state.picture.shares))
+    names = [group["spec"].get("queue", "") for _, group in _groups(state) if group["metadata"]["uid"] not in firm]
+    return list(dict.fromkeys(name for name in names if name in state.picture.shares))
 
 
 def _borrowed(state: PodsAtMoment, queue: QueueAmounts) -> Cause:
@@ -255,7 +255,7 @@ def _non_preemptible_lines(state: PodsAtMoment) -> Iterator[str]:
             firmly = "It can't be taken away, as it is non-preemptible, but its" if firm else "Its"
             yield f"{firmly} queue {name or '(none)'} does not exist: no quota covers it."
             continue
-        parents = {one.name: one.parent for one in picture.shares.queues.values()}
+        parents = {amounts.name: amounts.parent for amounts in picture.shares.queues.values()}
         above = [
             f"{level} holds {amount_text(resource, queue.non_preemptible)} of such work with a quota of "
             f"{amount_text(resource, queue.quota)}"
@@ -276,7 +276,7 @@ def _non_preemptible_lines(state: PodsAtMoment) -> Iterator[str]:
 
 def _beyond(picture: Picture, name: str) -> list[str]:
     """What a queue, or one above it, holds beyond its quota, in any resource."""
-    parents = {one.name: one.parent for one in picture.shares.queues.values()}
+    parents = {amounts.name: amounts.parent for amounts in picture.shares.queues.values()}
     return [
         f"{level} holds {amount_text(resource, queue.borrowed)}{' of memory' if resource == 'Memory' else ''} beyond its quota of {amount_text(resource, queue.quota)}"
         for level in queue_ancestry(name, parents)
@@ -287,9 +287,9 @@ def _beyond(picture: Picture, name: str) -> list[str]:
 
 def latest_event(lab: Lab, uids: Container[str], reason: str = "") -> Object | None:
     """The latest event of these objects. ``reason``: only events with it. An event outlives its cause: ask the objects what holds now."""
-    found = [
+    events = [
         event
         for event in lab.cluster.list("Event")
         if (event.get("involvedObject") or {}).get("uid") in uids and reason in ("", event.get("reason"))
     ]
-    return max(found, key=lambda event: str(event.get("lastTimestamp") or ""), default=None)
+    return max(events, key=lambda event: str(event.get("lastTimestamp") or ""), default=None)

@@ -24,8 +24,10 @@ class _EvidenceAnswer:
     def __init__(self, history: LabHistory, timeline: SubjectTimeline) -> None:
         self.history = history
         self.timeline = timeline
-        self.pods = {name for one in timeline.happenings for name in one.pods}
-        self.evictions = [one for one in history.decisions if isinstance(one, PodEvicted) and one.pod in self.pods]
+        self.pods = {name for happening in timeline.happenings for name in happening.pods}
+        self.evictions = [
+            decision for decision in history.decisions if isinstance(decision, PodEvicted) and decision.pod in self.pods
+        ]
         phases = {
             f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": (pod.get("status") or {}).get("phase")
             for pod in history.after.get("pods", ())
@@ -53,7 +55,10 @@ class _EvidenceAnswer:
             head=self._head(running, waiting),
             said=_reason_text(reasons[0]) if reasons else "",
             told=tuple(eviction_summary(self.evictions, self._whose)),
-            details=(*(line for one in self.evictions[-1:] for line in eviction_lines(one)), *timeline.lines()[1:]),
+            details=(
+                *(line for eviction in self.evictions[-1:] for line in eviction_lines(eviction)),
+                *timeline.lines()[1:],
+            ),
             facts={
                 "happenings": timeline.data()["happenings"],
                 "evictions": as_plain_json(self.evictions),
@@ -78,22 +83,28 @@ class _EvidenceAnswer:
         numbers += [f"{len(waiting)} wait"] if waiting else []
         ended = len(self.left) - len(running) - len(waiting)
         numbers += [f"{ended} ended"] if ended else []
-        moved = sum(one.is_move for one in self.evictions)
+        moved = sum(eviction.is_move for eviction in self.evictions)
         numbers += [f"{len(self.evictions) - moved} evicted before"] if len(self.evictions) > moved else []
         numbers += [f"{moved} moved before"] if moved else []
-        end = max([one.t for one in self.history.steps] + [one.t for one in self.timeline.happenings], default=0.0)
+        end = max(
+            [step.t for step in self.history.steps] + [happening.t for happening in self.timeline.happenings],
+            default=0.0,
+        )
         return f"{title} at the end, {format_rfc3339(self.history.opened + end)}: {', '.join(numbers)}."
 
     def _whole_since(self) -> bool:
         """Whether at least as many pods of it were bound after its last evictions as these took."""
         last = self.evictions[-1]
-        lost = sum(one.t >= last.t for one in self.evictions)
+        lost = sum(eviction.t >= last.t for eviction in self.evictions)
         decisions = self.history.decisions
-        bound = sum(isinstance(one, PodBound) and one.pod in self.pods and one.cycle > last.cycle for one in decisions)
+        bound = sum(
+            isinstance(decision, PodBound) and decision.pod in self.pods and decision.cycle > last.cycle
+            for decision in decisions
+        )
         return bound >= lost
 
     def _reasons(self) -> Iterator[PendingReason]:
-        return (one for one in self.history.pending if any(pod in self.pods for pod in one.pods))
+        return (reason for reason in self.history.pending if any(pod in self.pods for pod in reason.pods))
 
 
 def _reason_text(entry: PendingReason) -> str:

@@ -56,7 +56,7 @@ def _line(facts: NodeFacts, wanted: int) -> Iterator[str]:
     total = int(table.allocatable[GPUS][usable].sum())
     held = f"all {gpus(total)}" if not free else f"{number((total - free) / 1000)} of {gpus(total)}"
     free_models = some(
-        [f"{model} ({gpus(amount)})" for model, amount in sorted(others.items(), key=lambda one: (-one[1], one[0]))]
+        [f"{model} ({gpus(amount)})" for model, amount in sorted(others.items(), key=lambda pair: (-pair[1], pair[0]))]
     )
     yield f"Of {some(sorted(own))}, which it may use, {held} are held; of other models there are free: {free_models}."
 
@@ -81,7 +81,9 @@ class NodesOfPods:
         """The lines above the table."""
         whose = f"Pod {self.pods[0]}"
         like = f", and {len(self.pods) - 1} more like it" if len(self.pods) > 1 else ""
-        taking = sum(len(one.nodes) for one in self.answers if one.rule is None and self.node not in one.nodes)
+        taking = sum(
+            len(answer.nodes) for answer in self.answers if answer.rule is None and self.node not in answer.nodes
+        )
         if self.node:
             text = f"runs on {self.node}; of the other {count(self.nodes - 1, 'node')} {taking or 'none'} would take it now"
         else:
@@ -94,12 +96,12 @@ class NodesOfPods:
     def rows(self, everything: bool = False) -> Iterator[tuple[str, str, str, str]]:
         """Cells as in ``HEADERS``."""
         shown = self.answers if everything else self.answers[:SHOWN_ROWS]
-        for one in shown:
-            names = ", ".join(one.nodes) if everything else some(one.nodes)
-            yield str(len(one.nodes)), str(one.rule) if one.rule else "-", one.text, names
+        for answer in shown:
+            names = ", ".join(answer.nodes) if everything else some(answer.nodes)
+            yield str(len(answer.nodes)), str(answer.rule) if answer.rule else "-", answer.text, names
         more = self.answers[len(shown) :]
         if more:
-            yield str(sum(len(one.nodes) for one in more)), "...", f"{len(more)} more answers (--all)", ""
+            yield str(sum(len(hidden.nodes) for hidden in more)), "...", f"{len(more)} more answers (--all)", ""
 
     def data(self) -> dict[str, Any]:
         """For programs. Amounts in engine units: CPU in millicores, memory in bytes, GPUs in thousandths."""
@@ -109,8 +111,8 @@ class NodesOfPods:
             "nodes": self.nodes,
             "group": self.group,
             "answers": [
-                {"takes": one.rule is None, "rule": str(one.rule or ""), **msgspec.to_builtins(one)}
-                for one in self.answers
+                {"takes": answer.rule is None, "rule": str(answer.rule or ""), **msgspec.to_builtins(answer)}
+                for answer in self.answers
             ],
         }
 
@@ -126,12 +128,12 @@ def about_nodes(lab: Lab, kind: str, name: str, namespace: str = "default") -> l
         raise InputError(
             f"--nodes asks the filters of KAI's rules, and {state.picture.scheduler.name} decides here by others"
         )
-    found = list(_answers_by_pods(state))
-    if not found:
+    answers = list(_answers_by_pods(state))
+    if not answers:
         raise InputError(
             f"{subject.title} has no pods that the scheduler would place: see `kailab explain` without --nodes"
         )
-    return found
+    return answers
 
 
 def _answers_by_pods(state: PodsAtMoment) -> Iterator[NodesOfPods]:
@@ -152,7 +154,7 @@ def _answers_by_pods(state: PodsAtMoment) -> Iterator[NodesOfPods]:
             session.close()
         pending = () if row.node else trials.about(task.podgroup)().pending
         yield NodesOfPods(
-            pods=tuple(one.name for one, _ in same),
+            pods=tuple(pod.name for pod, _ in same),
             node=row.node,
             nodes=len(trials.working.table),
             answers=answers,

@@ -35,9 +35,11 @@ def pending_causes(state: PodsAtMoment) -> PendingCauses:
     return PendingCauses(verdict, causes, groups, lines)
 
 
-def pending_steps(state: PodsAtMoment, found: PendingCauses, *, everything: bool, budget: StepBudget) -> Iterator[Step]:
+def pending_steps(
+    state: PodsAtMoment, pending: PendingCauses, *, everything: bool, budget: StepBudget
+) -> Iterator[Step]:
     """The steps for these causes, one by one as they are found. See ``step_search.search_steps``."""
-    return search_steps(state, found.causes, found.verdict is Verdict.NEVER, everything, budget)
+    return search_steps(state, pending.causes, pending.verdict is Verdict.NEVER, everything, budget)
 
 
 def _verdict_and_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tuple[Verdict | None, tuple[Cause, ...]]:

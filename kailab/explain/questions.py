@@ -77,12 +77,12 @@ def _pending_answers(state: PodsAtMoment, tried: bool, everything: bool, budget:
     # Imported here because finders, step families and forks add a quarter to the start-up of an answer about work that runs.
     from kailab.explain.pending_work import pending_causes, pending_steps
 
-    found = pending_causes(state)
-    answer = _compose(state, found.verdict, found.causes, found.groups, found.lines)
+    pending = pending_causes(state)
+    answer = _compose(state, pending.verdict, pending.causes, pending.groups, pending.lines)
     yield answer
     if not tried:
         return
-    for step in pending_steps(state, found, everything=everything, budget=budget):
+    for step in pending_steps(state, pending, everything=everything, budget=budget):
         answer = replace(answer, steps=(*answer.steps, step))
         yield answer
     if budget.incomplete is not None:

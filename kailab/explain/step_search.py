@@ -53,8 +53,8 @@ class ChangesMade(Relaxation):
     context: QuestionContext = field(compare=False)
 
     def change(self, draft: Draft) -> None:
-        for one in json.loads(self.text):
-            (form, value), *_ = one.items()
+        for change in json.loads(self.text):
+            (form, value), *_ = change.items()
             _FORMS[form](self.context, draft, value)
 
 
@@ -69,17 +69,21 @@ class BoundedVictimSearch(Relaxation):
 
 def engine_can_judge(family: ProposalFamily) -> bool:
     """Whether the engine can judge all proposals of a family."""
-    return all(one.seen or _can_read(one.changes) for one in family.proposals)
+    return all(proposal.seen or _can_read(proposal.changes) for proposal in family.proposals)
 
 
 def promising_proposals(context: QuestionContext, family: ProposalFamily) -> Iterator[Proposal]:
     """The proposals of a family that the engine lets pass, lazily; of a growing family only the smallest."""
     # Work that would not run without other work is not helped by changes of other work.
-    proposals = [one for one in family.proposals if not (context.never and one.disturbance in _OF_OTHERS)]
+    proposals = [
+        proposal for proposal in family.proposals if not (context.never and proposal.disturbance in _OF_OTHERS)
+    ]
     if not family.grows:
-        yield from (one for one in proposals if _may_serve(context, one) and _could_run(context, one))
-    elif proposals and (found := _smallest(context, proposals)) is not None:
-        yield found
+        yield from (
+            proposal for proposal in proposals if _may_serve(context, proposal) and _could_run(context, proposal)
+        )
+    elif proposals and (smallest := _smallest(context, proposals)) is not None:
+        yield smallest
 
 
 def _smallest(context: QuestionContext, proposals: Sequence[Proposal]) -> Proposal | None:
@@ -161,7 +165,7 @@ def _is_one(context: QuestionContext) -> bool:
 def _can_read(changes: Sequence[Change]) -> bool:
     # A patch of an object that another of the changes creates can't be read.
     created = {(obj["kind"], obj["metadata"].get("name")) for change in changes for obj in change.get("apply", ())}
-    patched = {(one["kind"], one["name"]) for change in changes if (one := change.get("patch")) is not None}
+    patched = {(patch["kind"], patch["name"]) for change in changes if (patch := change.get("patch")) is not None}
     return created.isdisjoint(patched) and all(_readable(*next(iter(change.items()))) for change in changes)
 
 
@@ -271,8 +275,8 @@ class StepTrials:
         filtered = self.filtered and engine_can_judge(family)
         if family.grows and len(family.proposals) > 1 and not filtered:
             return self._by_halving(context, family.proposals)
-        for one in promising_proposals(context, family) if filtered else family.proposals:
-            if (tried := self.of(context, one)) is not None or self.budget.used_up:
+        for proposal in promising_proposals(context, family) if filtered else family.proposals:
+            if (tried := self.of(context, proposal)) is not None or self.budget.used_up:
                 return tried
         return None
 
@@ -349,8 +353,10 @@ def _owners(context: QuestionContext, pod: Object) -> Iterator[tuple[str, Object
 def _failure(obj: Object) -> str | None:
     """The reason of its Failed condition; None if it has not failed."""
     states = (obj.get("status") or {}).get("conditions") or ()
-    found = [one for one in states if one.get("type") == "Failed" and one.get("status") == "True"]
-    return str(found[0].get("reason") or "") if found else None
+    failures = [
+        condition for condition in states if condition.get("type") == "Failed" and condition.get("status") == "True"
+    ]
+    return str(failures[0].get("reason") or "") if failures else None
 
 
 MOST_STEPS = 5
@@ -386,23 +392,23 @@ def search_steps(
     held: list[WorkingProposal] = []
     corrections: list[WorkingProposal] = []  # that do not let it run, so that a pair of changes may be needed
     try:
-        for found in _working(context, trials, agenda):
-            if found is not None and found.outcome is None:
+        for candidate in _working(context, trials, agenda):
+            if candidate is not None and candidate.outcome is None:
                 enough -= 1
                 if not trials.filtered:
-                    corrections.append(found)
+                    corrections.append(candidate)
                     continue
-                yield found.step
+                yield candidate.step
                 if not everything:
-                    yield from (one.step for one in agenda.corrections())
+                    yield from (correction.step for correction in agenda.corrections())
                     return
-            elif found is not None:
-                held.append(found)
+            elif candidate is not None:
+                held.append(candidate)
                 number += 1
             if number >= enough:
                 break
             ready = _ready(held, agenda)
-            yield from (one.step for one in (*(corrections if ready else ()), *ready))
+            yield from (working.step for working in (*(corrections if ready else ()), *ready))
             if ready:
                 corrections.clear()
         if not number and causes and (everything or not trials.slow):
@@ -411,8 +417,8 @@ def search_steps(
         budget.stop(error)
     # A pair of changes contains the correction.
     if number or not held:
-        yield from (one.step for one in corrections)
-    yield from (one.step for one in sorted(held, key=_order))
+        yield from (correction.step for correction in corrections)
+    yield from (working.step for working in sorted(held, key=_order))
 
 
 class _Agenda:
@@ -437,9 +443,9 @@ class _Agenda:
                 yield place, family
             else:
                 context.budget.report("Wait")
-                found = tuple(functions[place](context))
-                context.budget.known += len(found) - 1
-                yield from ((place, one) for one in found)
+                waits = tuple(functions[place](context))
+                context.budget.known += len(waits) - 1
+                yield from ((place, wait) for wait in waits)
             self.left.pop(0)
 
     def corrections(self) -> Iterator[WorkingProposal]:
@@ -451,7 +457,7 @@ class _Agenda:
     def least_disturbance(self) -> Disturbance | None:
         """The least disturbance of the proposals that are left after the present family; None if there are none."""
         kinds = (
-            Disturbance.WAITING if family is None else min(one.disturbance for one in family.proposals)
+            Disturbance.WAITING if family is None else min(proposal.disturbance for proposal in family.proposals)
             for _, family in self.left[1:]
         )
         return min(kinds, default=None)
@@ -466,7 +472,7 @@ def _ready(held: list[WorkingProposal], agenda: _Agenda) -> list[WorkingProposal
     held.sort(key=_order)
     least = agenda.least_disturbance()
     first = None if least is None else (least is Disturbance.OTHERS, False, False, least)
-    ready = [one for one in held if first is None or _order(one) <= first]
+    ready = [working for working in held if first is None or _order(working) <= first]
     del held[: len(ready)]
     return ready
 
@@ -504,17 +510,17 @@ def _working(context: QuestionContext, trials: StepTrials, agenda: _Agenda) -> I
                 budget.skip()
                 return
             budget.report(family.proposals[0].do)
-            found = trials.first(context, family)
+            working = trials.first(context, family)
             if budget.stopped is None:
                 budget.tried += 1
-            if found is not None:
+            if working is not None:
                 has_step = True
                 numbers[place] += 1
             elif family.corrects and budget.stopped is None:
-                found = WorkingProposal(
+                working = WorkingProposal(
                     family.proposals[0], None, f"{family.corrects}; tried on a copy: it still waits"
                 )
-            yield found
+            yield working
 
 
 def _families(context: QuestionContext, cause: Cause) -> Iterable[ProposalFamily]:
@@ -525,13 +531,13 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
     """Pairs of changes, where the first reveals another cause."""
     first_cause = context.causes[0]
     for family in islice(_families(context, first_cause), MOST_FIRST_HALVES):
-        one = family.proposals[-1 if family.grows else 0]
+        first_half = family.proposals[-1 if family.grows else 0]
         if not trials.budget.spend():
             trials.budget.skip()
             return
         with closing(context.lab.fork()) as copy:
             try:
-                trials.carry_out(copy, one)
+                trials.carry_out(copy, first_half)
                 state = context.subject.state(copy)
                 causes = causes_now(state)
             except KailabError:
@@ -541,22 +547,22 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
             after = QuestionContext(state, causes, budget=context.budget)
             for second in _working(after, trials, _Agenda()):
                 if second is not None and second.outcome is not None:
-                    yield _smallest_pair(context, trials, family, one, second)
+                    yield _smallest_pair(context, trials, family, first_half, second)
 
 
 def _smallest_pair(
-    context: QuestionContext, trials: StepTrials, family: ProposalFamily, one: Proposal, second: WorkingProposal
+    context: QuestionContext, trials: StepTrials, family: ProposalFamily, first_half: Proposal, second: WorkingProposal
 ) -> WorkingProposal:
     """The pair with the smallest first change that is enough."""
-    firsts = family.proposals if family.grows else (one,)
-    pairs = ProposalFamily.of((combined(first, second.proposal, one) for first in firsts), grows=True)
+    firsts = family.proposals if family.grows else (first_half,)
+    pairs = ProposalFamily.of((combined(first, second.proposal, first_half) for first in firsts), grows=True)
     try:
         smallest = trials.first(context, pairs)
     except (StepsStopped, KeyboardInterrupt) as error:
         trials.budget.stop(error)
         smallest = None
-    return smallest or WorkingProposal(combined(one, second.proposal, one), second.outcome)
+    return smallest or WorkingProposal(combined(first_half, second.proposal, first_half), second.outcome)
 
 
-def _is_same_cause(one: Cause, other: Cause) -> bool:
-    return one.code == other.code and one.objects == other.objects and one.facts == other.facts
+def _is_same_cause(cause: Cause, other: Cause) -> bool:
+    return cause.code == other.code and cause.objects == other.objects and cause.facts == other.facts

@@ -41,13 +41,15 @@ def min_member(podgroup: Object) -> int:
 
 def _least_below(name: str, holder: Mapping[str, Any], subgroups: Sequence[Mapping[str, Any]]) -> int:
     """``name``: the subgroup that ``holder`` is; empty for the PodGroup itself."""
-    children = [one for one in subgroups if (one.get("parent") or "") == name and one.get("name") != name]
+    children = [
+        subgroup for subgroup in subgroups if (subgroup.get("parent") or "") == name and subgroup.get("name") != name
+    ]
     # Without the children, as no admission refuses subgroups that are each other's parents.
-    others = [one for one in subgroups if one not in children]
+    others = [subgroup for subgroup in subgroups if subgroup not in children]
     each = sorted(
-        _least_below(str(one["name"]), one, others) or int(one.get("minMember") or 0)
-        for one in children
-        if one.get("name")
+        _least_below(str(subgroup["name"]), subgroup, others) or int(subgroup.get("minMember") or 0)
+        for subgroup in children
+        if subgroup.get("name")
     )
     needed = holder.get("minSubGroup")
     return sum(each if needed is None else each[: int(needed)])
@@ -56,7 +58,7 @@ def _least_below(name: str, holder: Mapping[str, Any], subgroups: Sequence[Mappi
 def choice_of_subgroups(podgroup: Object) -> tuple[int, tuple[str, ...]] | None:
     """How many of its subgroups a PodGroup needs, and their names; None if it needs all of them or has none."""
     spec = podgroup["spec"]
-    names = tuple(str(one.get("name")) for one in spec.get("subGroups") or () if not one.get("parent"))
+    names = tuple(str(subgroup.get("name")) for subgroup in spec.get("subGroups") or () if not subgroup.get("parent"))
     needed = spec.get("minSubGroup")
     return None if needed is None or int(needed) >= len(names) else (int(needed), names)
 
@@ -168,13 +170,13 @@ class PodsAtMoment:
     @cached_property
     def evictions(self) -> list[PodEvicted]:
         """Evictions of its pods since the lab opened, without those of an earlier object of the same name."""
-        found = self._rule.evictions(self.picture)
+        entries = self._rule.evictions(self.picture)
         obj = self.object
         # A pod that its owner creates again under the same name continues the same work.
-        if not found or obj is None or (self.subject.kind == "Pod" and obj["metadata"].get("ownerReferences")):
-            return found
+        if not entries or obj is None or (self.subject.kind == "Pod" and obj["metadata"].get("ownerReferences")):
+            return entries
         begun = creation_time(obj["metadata"]) - self.lab.opened
-        return [entry for entry in found if entry.t >= begun]
+        return [entry for entry in entries if entry.t >= begun]
 
     @cached_property
     def wanted(self) -> int:
@@ -224,10 +226,10 @@ class PodsAtMoment:
     @cached_property
     def tasks(self) -> dict[str, list[Task]]:
         """Engine records of pods, by the UID of their PodGroup."""
-        found: dict[str, list[Task]] = {}
+        by_podgroup: dict[str, list[Task]] = {}
         for task in self.moment.snapshot.tasks:
-            found.setdefault(task.podgroup, []).append(task)
-        return found
+            by_podgroup.setdefault(task.podgroup, []).append(task)
+        return by_podgroup
 
     @property
     def runs(self) -> bool:
@@ -242,8 +244,9 @@ class PodsAtMoment:
             return True
         states = (self.object or {}).get("status") or {}
         complete = any(
-            one.get("type") in ("Complete", "Succeeded", "Failed", "Completed") and one.get("status") == "True"
-            for one in states.get("conditions") or ()
+            condition.get("type") in ("Complete", "Succeeded", "Failed", "Completed")
+            and condition.get("status") == "True"
+            for condition in states.get("conditions") or ()
         )
         return complete or bool(self.failure) or (bool(self.done) and not self.wanted)
 
@@ -283,9 +286,9 @@ class PodsAtMoment:
             return ": ".join(filter(None, (states.get("reason"), states.get("message")))) or "its containers failed"
         if self.subject.kind in ("Pod", "PodGroup", "Queue"):
             return ""
-        for one in states.get("conditions") or ():
-            if one.get("type") == "Failed" and one.get("status") == "True":
-                return ": ".join(filter(None, (one.get("reason"), one.get("message")))) or "it says no more"
+        for condition in states.get("conditions") or ():
+            if condition.get("type") == "Failed" and condition.get("status") == "True":
+                return ": ".join(filter(None, (condition.get("reason"), condition.get("message")))) or "it says no more"
         if states.get("jobDeploymentStatus") == "Failed":  # a RayJob
             return ": ".join(filter(None, (states.get("reason"), states.get("message")))) or "its job failed"
         state = states.get("applicationState")

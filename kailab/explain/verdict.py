@@ -221,4 +221,4 @@ def _reference(obj: Object) -> tuple[str, tuple[str, str]]:
 def _owners(state: PodsAtMoment, pods: list[Object]) -> dict[str, Object]:
     """The subject's object, its owners and the owners of its pods, by UID."""
     objects = pods if state.object is None else [state.object, *pods]
-    return {one["metadata"]["uid"]: one for obj in objects for one in (obj, *owners_of(state.lab.cluster, obj))}
+    return {owner["metadata"]["uid"]: owner for obj in objects for owner in (obj, *owners_of(state.lab.cluster, obj))}

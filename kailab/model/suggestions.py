@@ -57,14 +57,14 @@ def _is_slip(wanted: str, part: str) -> bool:
     return _edits(wanted, part) <= max(1, max(len(wanted), len(part)) // LETTERS_A_SLIP)
 
 
-def _edits(one: str, other: str) -> int:
+def _edits(part: str, other: str) -> int:
     """The number of letters that are inserted, left out, replaced, or swapped with the next one (optimal string alignment)."""
     before: list[int] = []
     row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
+    for i, letter in enumerate(part, 1):
         last, before, row = before, row, [i]
         for j, against in enumerate(other, 1):
             row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != against)))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
+            if i > 1 and j > 1 and letter == other[j - 2] and part[i - 2] == against:
                 row[j] = min(row[j], last[j - 2] + 1)
     return row[-1]
