@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from kailab.cluster.protocol import Cluster, VirtualTime
@@ -22,6 +23,15 @@ from kailab.scheduler.observers import Observer
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.status.queue_status import QueueStatus
 from kailab.scheduler.usage import UsageParams
+
+
+# Functions instead of lambdas, because the checkpoint of a replay pickles its lab.
+def _never() -> bool:
+    return False
+
+
+def _cycles(scheduler: Scheduler) -> int:
+    return scheduler.cycles
 
 
 class SchedulerPart(Protocol):
@@ -49,7 +59,7 @@ class SchedulerComposition:
     ahead: bool = False
 
     def over(
-        self, cluster: Cluster, observer: Observer | None = None, binding: Callable[[], bool] = lambda: False
+        self, cluster: Cluster, observer: Observer | None = None, binding: Callable[[], bool] = _never
     ) -> SchedulerAssembly:
         """Make the parts for a cluster. ``binding`` returns whether pods are being bound right now; less urgent writes wait then. If one
         part can't be made, all others are closed."""
@@ -83,7 +93,7 @@ class SchedulerComposition:
                 if isinstance(cluster, VirtualTime):
                     controllers["stray pods"] = parts["stray pods"] = StrayPods(cluster, grouping)
                 controllers["grouping"] = parts["grouping"] = PodGrouper(
-                    cluster, grouping, lambda: scheduler.cycles, ahead=self.ahead
+                    cluster, grouping, partial(_cycles, scheduler), ahead=self.ahead
                 )
             if self.queue_status:
                 controllers["queue status"] = parts["queue status"] = QueueStatus(cluster, binding)

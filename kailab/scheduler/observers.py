@@ -94,11 +94,16 @@ class Observer:
 ObserverGuard = Callable[[Callable[[], None]], None]
 
 
+# A function instead of a lambda, because the checkpoint of a replay pickles its lab.
+def _unguarded(call: Callable[[], None]) -> None:
+    call()
+
+
 class Observers(Observer):
     """Passes each event to a list of observers, in order. ``guard`` makes each call; it may catch the error of one observer so that the
     others still hear of the event."""
 
-    def __init__(self, observers: Iterable[Observer] = (), guard: ObserverGuard = lambda call: call()) -> None:
+    def __init__(self, observers: Iterable[Observer] = (), guard: ObserverGuard = _unguarded) -> None:
         self._observers = list(observers)
         self._guard = guard
 

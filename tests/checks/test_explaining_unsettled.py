@@ -11,6 +11,7 @@ from checks.explaining.judging import judge_situation
 from checks.explaining.random_situation import seeded
 from checks.explaining.run import Findings, SeedResult
 from checks.explaining.workloads import AppliedWorkload
+from kailab.engine.ledger import Ledger
 from kailab.lab.answer import Answer, CauseCode
 from kailab.lab.change import read_changes
 from kailab.lab.settle import MovedForEver
@@ -30,8 +31,9 @@ def test_what_never_comes_to_rest_is_named_and_not_judged(monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_a_lab_in_which_pods_are_moved_for_work_that_has_room_says_so() -> None:
-    """Its queues have a job in front that never runs, and allocate tries one job of each."""
+def test_a_lab_in_which_pods_are_moved_for_work_that_has_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its queues have a job in front that never runs, and allocate tries one job of each. Promises are forgotten, as by KAI."""
+    monkeypatch.setattr(Ledger, "made_room_for", lambda _: ())
     situation, work = seeded(50066), AppliedWorkload("Deployment", "w0")
     with situation.opened() as lab, lab.fork() as trial:
         assert explain_endless_moves(trial._parts.scheduler) == ""
