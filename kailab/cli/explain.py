@@ -67,9 +67,9 @@ def explain(
     """Explain why a pod, a podgroup or a workload (job NAME, deployment NAME ...) is pending and what would let it run; on whose quota
     running work runs; for which work pods were evicted; what a queue holds, borrows and lends.
 
-    Every proposed step is tried on a copy of the lab, unless it says that it was not; the lab does not change. The cause is printed first, then each step that works.
-    Ctrl-C ends the trials and keeps the steps found so far. With --evidence the answer reports recorded decisions and their reasons;
-    nothing is tried."""
+    Every proposed step is tried on a copy of the lab, unless it says that it was not; the lab does not change. The cause is printed
+    first, then each step that works. Ctrl-C ends the trials and keeps the steps found so far. With --evidence the answer reports recorded
+    decisions and their reasons; nothing is tried."""
     limit = _parse_timeout(timeout)
     if no_steps and (nodes or past):
         raise click.UsageError(

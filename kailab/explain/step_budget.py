@@ -4,7 +4,8 @@ This is the only bound on trials, and the search, the proposals that look ahead 
 the engine is something else: a setting of the scheduler that belongs to its decisions, and it counts so that a run can be repeated.
 
 The time is processor time, so that a busy machine gives the same answer as an idle one; on an idle machine it is how long a user waits,
-because trials wait for nothing. It begins with the search, after the cause is known. It is checked between trials and between the cycles of a trial, so a search ends within one cycle of its limit.
+because trials wait for nothing. It begins with the search, after the cause is known. It is checked between trials and between the cycles
+of a trial, so a search ends within one cycle of its limit.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ class StepsStopped(Exception):
 class StepBudget:
     """The budget of the steps of one answer, and the count of what was tried.
 
-    ``timeout``: seconds of processor time for the search; None: no limit, 0: nothing is tried, ``math.inf``: as much as is asked for. ``interrupted``: whether Ctrl-C was pressed; if
-    it is given, Ctrl-C ends the search as the timeout does, and the answer keeps what was found. Without it KeyboardInterrupt goes to
-    the caller. ``on_progress``: called with the number of proposals that were tried, the number of those known, and what is tried next.
-    ``clock``: seconds.
+    ``timeout``: seconds of processor time for the search; None: no limit, 0: nothing is tried, ``math.inf``: as much as is asked for.
+    ``interrupted``: whether Ctrl-C was pressed; if it is given, Ctrl-C ends the search as the timeout does, and the answer keeps what was
+    found. Without it KeyboardInterrupt goes to the caller. ``on_progress``: called with the number of proposals that were tried, the
+    number of those known, and what is tried next. ``clock``: seconds.
     """
 
     def __init__(
