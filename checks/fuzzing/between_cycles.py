@@ -132,7 +132,10 @@ class ChangingCluster:
         node = self.chance.choice(self.case_input.nodes)
         unavailable = "" if node.unavailable else CORDONED
         self._set_nodes(
-            [structs.replace(one, unavailable=unavailable) if one is node else one for one in self.case_input.nodes]
+            [
+                structs.replace(node, unavailable=unavailable) if other is node else other
+                for other in self.case_input.nodes
+            ]
         )
         return f"{node.name} is {'cordoned' if unavailable else 'uncordoned'}"
 
@@ -149,7 +152,7 @@ class ChangingCluster:
             else:
                 self.table.tasks[task.uid] = _waiting(task)
         self._gone.append(node)
-        self._set_nodes([one for one in self.case_input.nodes if one is not node])
+        self._set_nodes([other for other in self.case_input.nodes if other is not node])
         return f"{node.name} goes"
 
     def bring_node(self) -> str:
@@ -170,7 +173,7 @@ class ChangingCluster:
         )
         self._set(
             queues=tuple(
-                structs.replace(one, gpu=gpu) if one.name == queue.name else one for one in self.case_input.queues
+                structs.replace(other, gpu=gpu) if other is queue else other for other in self.case_input.queues
             )
         )
         return f"queue {queue.name} gets a quota of {gpu.quota / GPU:g} and weight {gpu.weight:g}"
@@ -195,11 +198,11 @@ class ChangingCluster:
     def _remove(self, group: PodGroup) -> None:
         for task in self._tasks(group):
             del self.table.tasks[task.uid]
-        self._set(podgroups=tuple(one for one in self.case_input.podgroups if one is not group))
+        self._set(podgroups=tuple(other for other in self.case_input.podgroups if other is not group))
 
     def _forget_deleted(self) -> None:
         """Tasks of deleted jobs have left by the next change."""
-        for group in [one for one in self.case_input.podgroups if one.uid in self.case_input.deleted_for_good]:
+        for group in [group for group in self.case_input.podgroups if group.uid in self.case_input.deleted_for_good]:
             self._remove(group)
 
     def _set(self, **fields: object) -> None:

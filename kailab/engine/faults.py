@@ -11,28 +11,28 @@ from typing import NamedTuple
 from kailab.engine.config import EngineConfig
 
 
-class Fault(NamedTuple):
+class KaiFault(NamedTuple):
     """``number``: in docs/conformance.md. ``does``: what KAI does, as a predicate without its subject."""
 
     number: int
     does: str
 
 
-SURPLUS_LEFT = Fault(1, "evicts the core of an elastic job and leaves surplus pods that cannot run on without it")
-COUNTED_TWICE = Fault(2, "evicts a victim twice in its search, so that a queue looks emptier than it is")
-PROMISES_FORGOTTEN = Fault(3, "forgets from cycle to cycle for which job it evicted others")
-GPU_LOST = Fault(4, "loses shared GPUs from its count of idle ones on nodes with promises")
-PROMISE_KEPT = Fault(10, "gives a victim back the promise of a place that another pod has been promised since")
-COPY_LEFT = Fault(11, "goes on counting the old place of a share whose move was undone")
-MULTIPLE_OF_MEMORY = Fault(12, "binds a request for a whole multiple of a GPU's memory to one GPU")
-NOT_DISCARDED = Fault(13, "keeps the moves of a search that it has given up until the cycle ends")
-LACKING_GPUS = Fault(14, "refuses pods without GPUs on nodes whose count of GPUs is below zero")
-CLAIM_PER_POD = Fault(15, "counts a claim that is allocated in the cycle once for each of its pods")
-HELD_GPU = Fault(17, "binds a share to a new GPU that pods are still leaving")
-UNBACKED_PROMISE = Fault(18, "promises places that no pod has to leave")
-ACROSS_KINDS = Fault(19, "does not search for a share after a search for whole GPUs has failed")
+SURPLUS_LEFT = KaiFault(1, "evicts the core of an elastic job and leaves surplus pods that cannot run on without it")
+COUNTED_TWICE = KaiFault(2, "evicts a victim twice in its search, so that a queue looks emptier than it is")
+PROMISES_FORGOTTEN = KaiFault(3, "forgets from cycle to cycle for which job it evicted others")
+GPU_LOST = KaiFault(4, "loses shared GPUs from its count of idle ones on nodes with promises")
+PROMISE_KEPT = KaiFault(10, "gives a victim back the promise of a place that another pod has been promised since")
+COPY_LEFT = KaiFault(11, "goes on counting the old place of a share whose move was undone")
+MULTIPLE_OF_MEMORY = KaiFault(12, "binds a request for a whole multiple of a GPU's memory to one GPU")
+NOT_DISCARDED = KaiFault(13, "keeps the moves of a search that it has given up until the cycle ends")
+LACKING_GPUS = KaiFault(14, "refuses pods without GPUs on nodes whose count of GPUs is below zero")
+CLAIM_PER_POD = KaiFault(15, "counts a claim that is allocated in the cycle once for each of its pods")
+HELD_GPU = KaiFault(17, "binds a share to a new GPU that pods are still leaving")
+UNBACKED_PROMISE = KaiFault(18, "promises places that no pod has to leave")
+ACROSS_KINDS = KaiFault(19, "does not search for a share after a search for whole GPUs has failed")
 
-SEPARABLE: tuple[tuple[Fault, ...], ...] = (
+SEPARABLE: tuple[tuple[KaiFault, ...], ...] = (
     (SURPLUS_LEFT,),
     (COUNTED_TWICE,),
     (PROMISES_FORGOTTEN,),
@@ -47,10 +47,10 @@ SEPARABLE: tuple[tuple[Fault, ...], ...] = (
 )
 """All faults, in groups that can be imitated apart from each other."""
 
-FAULTS: frozenset[Fault] = frozenset(fault for group in SEPARABLE for fault in group)
+FAULTS: frozenset[KaiFault] = frozenset(fault for group in SEPARABLE for fault in group)
 
 
-def imitated_faults(config: EngineConfig) -> frozenset[Fault]:
+def imitated_faults(config: EngineConfig) -> frozenset[KaiFault]:
     """The faults that a configuration imitates. Numbers of faults that cannot be imitated are ignored."""
     wanted = config.imitate_faults
     if isinstance(wanted, bool):

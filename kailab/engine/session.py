@@ -23,7 +23,7 @@ from kailab.engine.faults import (
     MULTIPLE_OF_MEMORY,
     PROMISE_KEPT,
     PROMISES_FORGOTTEN,
-    Fault,
+    KaiFault,
     imitated_faults,
 )
 from kailab.engine.ledger import Ledger, queue_share, queue_state
@@ -98,7 +98,7 @@ class Session:
             self._drop_stepwise_table()
             raise
 
-    def imitates(self, fault: Fault) -> bool:
+    def imitates(self, fault: KaiFault) -> bool:
         """True if the cycle decides as KAI does where this fault shows."""
         return fault in self.imitated
 
@@ -321,7 +321,7 @@ class Session:
         """How many tasks of a job have a place or a promise, as KAI counts them (GetActiveAllocatedTasksCount): tasks
         that are evicted twice are subtracted twice.
         """
-        return job.active + self._miscounted[job.uid]
+        return job.active + self._miscounted.get(job.uid, 0)
 
     def unevict(self, task: WTask) -> None:
         """Restore the state that the task had before this statement evicted it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kailab.engine.faults import FAULTS, SEPARABLE, Fault, imitated_faults
+from kailab.engine.faults import FAULTS, SEPARABLE, KaiFault, imitated_faults
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
 from kailab.engine.relaxing.rules import Imitating
 from kailab.explain.subject import PodsAtMoment
@@ -56,7 +56,7 @@ def fault_lines(state: PodsAtMoment) -> Iterator[str]:
     # Cycles of their own: imitated faults change the working set's node table, which others have read.
     cycles = RelaxedCycles(moment.snapshot, moment.config, moment.now, subject)
 
-    def treat(faults: frozenset[Fault]) -> Treatment:
+    def treat(faults: frozenset[KaiFault]) -> Treatment:
         numbers = tuple(sorted(fault.number for fault in faults))
         return Treatment.of(cycles(Imitating(numbers), everyone=True))
 
@@ -66,8 +66,9 @@ def fault_lines(state: PodsAtMoment) -> Iterator[str]:
     if ours == other:
         return
     # In the other direction the fault is the one without which the decision becomes the right one.
-    alone = [group for group in SEPARABLE if treat(here.difference(group) if imitating else frozenset(group)) == other]
-    faults = alone[0] if alone else ()
+    faults = next(
+        (group for group in SEPARABLE if treat(here.difference(group) if imitating else frozenset(group)) == other), ()
+    )
     if imitating:
         yield f"The decision rests on {_named(faults)}, as imitate_faults is on. Without it the next cycle would {other.text()}."
     else:
@@ -77,7 +78,7 @@ def fault_lines(state: PodsAtMoment) -> Iterator[str]:
         )
 
 
-def _named(faults: tuple[Fault, ...]) -> str:
+def _named(faults: tuple[KaiFault, ...]) -> str:
     if not faults:
         return "several of its faults together"
     numbers = " or ".join(str(fault.number) for fault in faults)

@@ -9,7 +9,7 @@ import pytest
 
 from kailab.engine import faults
 from kailab.engine.config import EngineConfig
-from kailab.engine.faults import FAULTS, SEPARABLE, Fault, imitated_faults
+from kailab.engine.faults import FAULTS, SEPARABLE, KaiFault, imitated_faults
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.relaxing.rules import Imitating
 from kailab.engine.snapshot.gpu_requests import GpuFraction, GpuMemory
@@ -22,7 +22,7 @@ NOT_IMITATED = {9, 16}
 
 
 def test_every_declared_fault_is_compared_and_has_its_own_number():
-    declared = [value for value in vars(faults).values() if isinstance(value, Fault)]
+    declared = [value for value in vars(faults).values() if isinstance(value, KaiFault)]
     assert sorted(declared) == sorted(fault for group in SEPARABLE for fault in group)
     assert len({fault.number for fault in declared}) == len(declared)
 
@@ -36,7 +36,7 @@ def test_the_docs_describe_exactly_these_faults():
 def test_each_fault_is_asked_for_by_a_rule_of_the_engine():
     """A group that is imitated together, such as the counts of a stepwise table, needs one of its faults asked for."""
     sources = "".join(path.read_text() for path in (ROOT / "kailab/engine").rglob("*.py"))
-    names = {value: name for name, value in vars(faults).items() if isinstance(value, Fault)}
+    names = {value: name for name, value in vars(faults).items() if isinstance(value, KaiFault)}
     assert all(any(f"imitates({names[fault]})" in sources for fault in group) for group in SEPARABLE)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kailab.engine.faults import COUNTED_TWICE
 from kailab.engine.placing.fit import affinity_mask
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.session import Session
@@ -32,8 +33,10 @@ class Filters:
         self._seen: set[str] = set()
         # KAI's check of idle GPUs fails if a recorded victim is in two units, and then passes all sets of victims
         # (assertRecordedVictimsState). Units share victims only when KAI's faults are imitated.
-        uids = [task.uid for batch in recorded for task in batch.tasks]
-        self._checks_gpus = len(set(uids)) == len(uids)
+        self._checks_gpus = True
+        if session.imitates(COUNTED_TWICE):
+            uids = [task.uid for batch in recorded for task in batch.tasks]
+            self._checks_gpus = len(set(uids)) == len(uids)
         for batch in recorded:
             self.add(batch.tasks)
 
