@@ -83,8 +83,10 @@ import ctypes, os, pathlib, signal, sys, threading, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 def last():
     print("up", flush=True)
-    time.sleep(2)
-    pathlib.Path(sys.argv[1]).touch()
+    while not pathlib.Path(sys.argv[1]).exists():
+        time.sleep(0.05)
+    time.sleep(1)
+    pathlib.Path(sys.argv[2]).touch()
     os._exit(0)
 threading.Thread(target=last).start()
 ctypes.CDLL(None).pthread_exit(None)
@@ -95,10 +97,11 @@ def test_a_process_has_ended_with_the_last_of_its_threads(
     control_plane: ControlPlane, tmp_path: Path, eventually: Waits
 ) -> None:
     """Until then it has its ports, though it looks like a zombie since its first thread ended."""
-    made = control_plane.spawn("threads", [sys.executable, "-c", LAST_THREAD, tmp_path / "over"])
+    made = control_plane.spawn("threads", [sys.executable, "-c", LAST_THREAD, tmp_path / "seen", tmp_path / "over"])
     eventually(lambda: "up" in control_plane.log("threads").read_text())
-    # The other thread may have said so before the first has ended.
+    # The other thread may have said so before the first has ended, and lives until this test has seen that end.
     eventually(lambda: Path(f"/proc/{made.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    (tmp_path / "seen").touch()
     control_plane.stop("threads", grace=0.0)
     assert (tmp_path / "over").exists()
 
