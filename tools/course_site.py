@@ -1,6 +1,7 @@
 """Write the pages of docs/course that are generated from the course's data: ``python -m tools.course_site``.
 
-``after/`` has the answers to the questions of a lesson's page, so that no answer is on the page of its question.
+``after/`` has the answers to the questions of a lesson's page, so that no answer is on the page of its question. The
+solutions of the challenges go to docs/course-solutions.md, which the site does not have: it is for teachers.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
 from kailab.course.challenge import Challenge, challenges
 from kailab.course.lesson import LETTERS, Lesson, lessons
 from kailab.course.slides import SCRIPT, STYLE, deck, html
@@ -17,6 +20,8 @@ from kailab.course.teaching import LessonWalk, walk
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "docs" / "course"
+SOLUTIONS = ROOT / "docs" / "course-solutions.md"
+_ANSWERS = ROOT / "tests" / "course" / "solutions"
 EXERCISES = ROOT / "exercises"
 MADE = ("lessons", "after", "slides")
 """Folders whose files are all generated."""
@@ -36,7 +41,7 @@ def pages() -> dict[str, str]:
         "fakes.md": _HEAD + "\n".join(_fakes()),
     }
     for lesson in lessons():
-        walked = walk(lesson)
+        walked = walk(lesson, drawn=True)
         texts[f"lessons/{lesson.name}.md"] = _HEAD + "\n".join(_lesson(lesson))
         texts[f"after/{lesson.name}.md"] = _HEAD + "\n".join(_after(lesson, walked))
         texts[f"slides/{lesson.name}.html"] = html(deck(lesson, walked), beside=True)
@@ -83,12 +88,29 @@ def _after(lesson: Lesson, walked: LessonWalk) -> Iterator[str]:
 def _challenges(all_challenges: list[Challenge]) -> Iterator[str]:
     yield f"# Challenges\n\n{len(all_challenges)} labs that start broken. You solve each by editing YAML; the judge looks at the outcome:\n"
     yield "    kailab course start will-not-borrow\n    cd will-not-borrow\n    kailab course check\n"
-    yield "Hints come one by one: `kailab course hint NAME`. This site has no solutions; any right way passes.\n"
+    yield "Hints come one by one: `kailab course hint NAME`. This site has no solutions, and any right way passes.\n"
     for level, meaning in _LEVELS.items():
         yield f"## Level {level}: {meaning}\n"
         for challenge in all_challenges:
             if challenge.level == level:
                 yield f"### {challenge.title}\n\n`{challenge.name}`, about {challenge.minutes} minutes, the idea is in the exercise `{challenge.exercise}`\n\n{challenge.task}\n"
+
+
+def solutions() -> str:
+    """The page of solutions: for each challenge the right answers that the tests try, as changes of its files."""
+    return _HEAD + "\n".join(_solutions(challenges()))
+
+
+def _solutions(all_challenges: list[Challenge]) -> Iterator[str]:
+    yield "# Solutions of the challenges\n\nFor teachers. Tests try every solution on this page. Other right ways exist; the judge looks at the outcome.\n"
+    yield "`patch` merges into an object of the student's files (`null` removes a field), `replace` exchanges text, `drop` removes an object, `add` adds objects to a file.\n"
+    for challenge in all_challenges:
+        answers = yaml.safe_load((_ANSWERS / f"{challenge.name}.yaml").read_text(encoding="utf-8"))
+        yield f"## {challenge.title}\n\n`{challenge.name}`, level {challenge.level}. {challenge.learnt}\n"
+        for answer in answers["solutions"]:
+            change = {key: value for key, value in answer.items() if key != "name"}
+            yield f"**{answer['name']}**\n\n```yaml\n{yaml.safe_dump(change, sort_keys=False, width=110).rstrip()}\n```\n"
+        yield f"Tempting and wrong: {'; '.join(answer['name'] for answer in answers['wrong'])}.\n"
 
 
 def _timing() -> Iterator[str]:
@@ -139,6 +161,7 @@ def write() -> None:
         path = TARGET / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+    SOLUTIONS.write_text(solutions().rstrip("\n") + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -274,7 +274,11 @@ MOST_NAMED = 2
 
 
 @click.command("class")
-@click.argument("file", type=options.PATH, help="Class file: YAML with name, and students with name and progress.")
+@click.argument(
+    "file",
+    type=options.PATH,
+    help="Class file (YAML with name, and students with name and progress), or a folder of their files.",
+)
 @click.option("--student", default="", help="Show one student in detail.")
 @options.output
 def class_command(file: Path, student: str, output: TextOrJson) -> None:
@@ -296,7 +300,7 @@ def class_command(file: Path, student: str, output: TextOrJson) -> None:
             f"{student_row.foretold[0]}/{student_row.foretold[1]}",
             f"{student_row.challenges}/{standings.challenges}",
             str(student_row.hints),
-            _at_work(student_row.begun),
+            "file can't be read" if student_row.fault else _at_work(student_row.begun),
             student_row.last,
         )
         for student_row in standings.students
@@ -306,6 +310,9 @@ def class_command(file: Path, student: str, output: TextOrJson) -> None:
     )
     if missing := [student_row.name for student_row in standings.students if student_row.missing]:
         terminal.warn(f"no progress file yet: {', '.join(missing)}")
+    for student_row in standings.students:
+        if student_row.fault:
+            terminal.warn(f"{student_row.name}: {student_row.fault}")
 
 
 def _at_work(begun: Sequence[tuple[str, int]]) -> str:
@@ -537,7 +544,8 @@ def hint(name: str | None, file: Path | None) -> None:
 @click.option("--check", "checked", type=options.PATH, help="Verify a certificate: its digest and each solution in it.")
 @progress_option
 def certificate(student: str, out: Path, checked: Path | None, file: Path | None) -> None:
-    """Write a certificate once all challenges are solved, or verify one. Exit code 1 if it is not valid."""
+    """Write a certificate once all quizzes are passed and a challenge of each lesson is solved, or verify one. Exit code 1 if it is not
+    valid."""
     from kailab.course import certificate as paper
 
     if checked is not None:
@@ -546,14 +554,11 @@ def certificate(student: str, out: Path, checked: Path | None, file: Path | None
             terminal.error(fault)
         if faults:
             raise click.exceptions.Exit(1)
-        counted = f"{len(verified.lessons)} lessons and {len(verified.challenges)} challenges"
-        terminal.say(f"{verified.student}: {counted}, each verified again ({verified.digest})")
+        terminal.say(f"{verified.student}: {paper.summary(verified)}, each verified again ({verified.digest})")
         return
     document = paper.certificate(read_progress(file)[1], student)
     _write(out, paper.encoded(document))
-    terminal.say(
-        f"{out}: {document.student}, {len(document.lessons)} lessons, {len(document.challenges)} challenges, {document.digest}"
-    )
+    terminal.say(f"{out}: {document.student}, {paper.summary(document)}, {document.digest}")
     terminal.notice(f"Anyone can verify it: kailab course certificate --check {out}")
 
 

@@ -1,5 +1,8 @@
 """Certificates: who solved what, when, and with which files and answers, under a digest of all of it.
 
+A certificate needs the quiz of every lesson of kailab, and one solved challenge of each lesson that has challenges: what
+a class of two days can do. It lists everything that was passed and solved.
+
 The digest detects accidental changes. The work itself is proved by judging it again: ``check`` judges the files and
 answers in the certificate.
 """
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path, PurePath
 
 import msgspec
@@ -18,7 +21,7 @@ from kailab.course.judging import judge
 from kailab.course.lesson import Lesson, lessons
 from kailab.course.progress import Progress, now
 from kailab.course.teaching import mark
-from kailab.errors import InputError, KailabError, Where
+from kailab.errors import InputError, InputErrors, KailabError, Where
 from kailab.model.files import read_bytes
 
 KIND = "kailab course certificate"
@@ -61,38 +64,68 @@ def digest_of(certificate: Certificate) -> str:
 
 
 def certificate(progress: Progress, student: str) -> Certificate:
-    """Make a certificate. Raises InputError if something is not solved yet."""
-    all_challenges = challenges()
-    missing = [each.name for each in all_challenges if each.name not in progress.solved()]
-    if missing:
-        raise InputError(f"{len(missing)} of {len(all_challenges)} challenges are not solved yet: {', '.join(missing)}")
-    all_lessons = lessons()
-    missing = [each.name for each in all_lessons if each.name not in progress.passed()]
-    if missing:
-        raise InputError(
-            f"the quiz of {len(missing)} of {len(all_lessons)} lessons is not passed yet: {', '.join(missing)}"
-        )
+    """Make a certificate. Raises InputError if something that it needs is missing."""
+    if lacking := _lacking(progress.passed(), progress.solved()):
+        raise InputErrors.of([InputError(sentence) for sentence in lacking])
     if not student.strip():
         raise InputError("a certificate needs the student's name; expected --name NAME")
     unsigned = Certificate(
         student=student.strip(),
         written=now(),
-        lessons=tuple(_passed(progress, all_lessons)),
-        challenges=tuple(_solved(progress, all_challenges)),
+        lessons=tuple(_passed(progress)),
+        challenges=tuple(_solved(progress)),
     )
     return msgspec.structs.replace(unsigned, digest=digest_of(unsigned))
 
 
-def _solved(progress: Progress, all_challenges: Iterable[Challenge]) -> Iterable[SolvedChallenge]:
-    for challenge in all_challenges:
-        done = progress.challenges[challenge.name]
-        yield SolvedChallenge(challenge.name, challenge.title, done.solved, done.checks, done.hints, dict(done.files))
+def _lacking(passed: Container[str], solved: Container[str]) -> list[str]:
+    """What a certificate still needs, as sentences. A teacher's own lessons and challenges are not needed."""
+    lacking = [
+        f"the quiz of lesson {lesson.name} is not passed"
+        for lesson in lessons()
+        if not lesson.own and lesson.name not in passed
+    ]
+    for exercise, names in _challenges_by_lesson().items():
+        if not any(name in solved for name in names):
+            lacking.append(f"no challenge of lesson {exercise} is solved; expected one of: {', '.join(names)}")
+    return lacking
 
 
-def _passed(progress: Progress, all_lessons: Iterable[Lesson]) -> Iterable[PassedLesson]:
-    for lesson in all_lessons:
-        taken = progress.lessons[lesson.name]
-        yield PassedLesson(lesson.name, lesson.title, taken.quiz, list(taken.answers))
+def _challenges_by_lesson() -> dict[str, list[str]]:
+    """Lesson -> names of kailab's challenges beside it, if it has some."""
+    by_exercise: dict[str, list[str]] = {}
+    for challenge in challenges():
+        if not challenge.own:
+            by_exercise.setdefault(challenge.exercise, []).append(challenge.name)
+    return {
+        lesson.name: by_exercise[lesson.exercise]
+        for lesson in lessons()
+        if not lesson.own and lesson.exercise in by_exercise
+    }
+
+
+def _solved(progress: Progress) -> Iterable[SolvedChallenge]:
+    for challenge in challenges():
+        if challenge.name in progress.solved():
+            done = progress.challenges[challenge.name]
+            yield SolvedChallenge(
+                challenge.name, challenge.title, done.solved, done.checks, done.hints, dict(done.files)
+            )
+
+
+def _passed(progress: Progress) -> Iterable[PassedLesson]:
+    for lesson in lessons():
+        if lesson.name in progress.passed():
+            taken = progress.lessons[lesson.name]
+            yield PassedLesson(lesson.name, lesson.title, taken.quiz, list(taken.answers))
+
+
+def summary(certificate: Certificate) -> str:
+    """How much of the course it covers."""
+    return (
+        f"{len(certificate.lessons)} of {len(lessons())} lessons and "
+        f"{len(certificate.challenges)} of {len(challenges())} challenges"
+    )
 
 
 def encoded(certificate: Certificate) -> bytes:
@@ -114,21 +147,19 @@ def check(path: Path) -> tuple[Certificate, list[str]]:
     faults = []
     if given.digest != digest_of(given):
         faults.append("the digest differs: the certificate was changed after it was written")
-    known = {entry.name: entry for entry in challenges()}
-    solved_by_name = {entry.name: entry for entry in given.challenges}
-    faults += [f"{name}: the challenge is not in the certificate" for name in known if name not in solved_by_name]
-    passed_by_name = {entry.name: entry for entry in given.lessons}
-    for required in lessons():
-        entry_of_lesson = passed_by_name.get(required.name)
-        if entry_of_lesson is None:
-            faults.append(f"{required.name}: the lesson is not in the certificate")
+    faults += _lacking({entry.name for entry in given.lessons}, {entry.name for entry in given.challenges})
+    known_lessons = {lesson.name: lesson for lesson in lessons()}
+    for entry in given.lessons:
+        if entry.name in known_lessons:
+            faults += _marked_again(known_lessons[entry.name], entry)
         else:
-            faults += _marked_again(required, entry_of_lesson)
-    for name, solved in solved_by_name.items():
-        if name in known:
-            faults += _decided_again(known[name], solved)
+            faults.append(f"{entry.name}: there is no such lesson here")
+    known_challenges = {challenge.name: challenge for challenge in challenges()}
+    for solved in given.challenges:
+        if solved.name in known_challenges:
+            faults += _decided_again(known_challenges[solved.name], solved)
         else:
-            faults.append(f"{name}: this kailab has no such challenge")
+            faults.append(f"{solved.name}: there is no such challenge here")
     return given, faults
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from kailab.course.conditions import condition_faults
+from kailab.course.lesson import course_folders
 from kailab.errors import InputError
 from kailab.model.files import read_text
 from kailab.model.schema_files import SchemaFault, read_schema_file
@@ -59,6 +60,11 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True):
     may_go: tuple[str, ...] = ()
 
     @property
+    def own(self) -> bool:
+        """Whether it is a teacher's own challenge, not one of kailab's."""
+        return self.folder.parent != CHALLENGES
+
+    @property
     def fleet_source(self) -> str | Path:
         """The fleet in the form that a lab accepts."""
         beside = self.folder / self.fleet
@@ -76,19 +82,19 @@ _FILE, _TASK = "challenge.yaml", "task.md"
 
 
 def challenges() -> list[Challenge]:
-    """All challenges of kailab, easy ones first. Raises InputError(s)."""
-    all_challenges = [read_challenge(folder) for folder in CHALLENGES.iterdir() if (folder / _FILE).is_file()]
-    return sorted(all_challenges, key=lambda each: (each.level, each.minutes, each.name))
+    """All challenges, easy ones first; the teacher's own after kailab's. Raises InputError(s)."""
+    all_challenges = [read_challenge(folder) for folder in course_folders(CHALLENGES, _FILE)]
+    return sorted(all_challenges, key=lambda each: (each.own, each.level, each.minutes, each.name))
 
 
 def challenge(name: str) -> Challenge:
     """A challenge by name. Raises InputError if it does not exist."""
-    if not (name.strip() and "/" not in name and (CHALLENGES / name / _FILE).is_file()):
-        names = sorted(folder.name for folder in CHALLENGES.iterdir() if (folder / _FILE).is_file())
-        close = closest_names(name, names)
+    folders = {folder.name: folder for folder in course_folders(CHALLENGES, _FILE)}
+    if name not in folders:
+        close = closest_names(name, sorted(folders))
         hint = f"did you mean {close[0]}?" if close else "`kailab course challenges` lists them"
         raise InputError(f"no challenge {name!r:.80}; {hint}")
-    return read_challenge(CHALLENGES / name)
+    return read_challenge(folders[name])
 
 
 def read_challenge(folder: Path) -> Challenge:

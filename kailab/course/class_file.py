@@ -4,12 +4,13 @@
     students:
       - {name: Ada, progress: ada.json}
 
-``standing_of`` summarises the class.
+A folder is a class, too: each ``NAME.json`` in it is the progress of the student NAME. ``standing_of`` summarises the
+class.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import msgspec
 from kailab.course.challenge import challenges
 from kailab.course.lesson import lessons
 from kailab.course.progress import Progress, read
-from kailab.errors import InputError, InputErrors, KailabError, Where
+from kailab.errors import InputError, KailabError, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
 from kailab.model.suggestions import closest_names
@@ -41,7 +42,8 @@ class StudentStanding:
     """How far a student is.
 
     ``foretold``: correct first predictions, and predictions compared. ``begun``: started and unsolved challenges with
-    the number of checks. ``last``: time of the last activity. ``missing``: there is no progress file yet.
+    the number of checks. ``last``: time of the last activity. ``missing``: there is no progress file yet. ``fault``: why
+    the file can't be read; the numbers are 0 then.
     """
 
     name: str
@@ -52,6 +54,7 @@ class StudentStanding:
     begun: tuple[tuple[str, int], ...]
     last: str
     missing: bool = False
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class ClassStanding:
                 {
                     "name": student.name, "lessons": student.lessons, "foretold_right": student.foretold[0], "foretold": student.foretold[1],
                     "challenges": student.challenges, "hints": student.hints, "begun": dict(student.begun), "last": student.last,
-                    "missing": student.missing,
+                    "missing": student.missing, "fault": student.fault,
                 }
                 for student in self.students
             ],
@@ -80,19 +83,21 @@ class ClassStanding:
 
 
 def standing_of(path: Path) -> ClassStanding:
-    """Read a class file and all progress files. Raises InputError(s) for invalid ones."""
+    """Read a class file, or a folder, and all progress files. A damaged progress file is the ``fault`` of its student.
+    Raises InputError(s) for an invalid class file."""
     class_file = _class_in(path)
-    errors: list[InputError] = []
     students = []
     for student in class_file.students:
-        file = path.parent / student.progress
+        file = _progress_file(path, student)
         try:
             students.append(_standing(student.name, read(file), missing=not file.exists()))
         except KailabError as error:
-            errors.append(InputError(f"{student.name}: {error}", Where(file=str(path))))
-    if errors:
-        raise InputErrors.of(errors)
+            students.append(replace(_standing(student.name, Progress(), missing=False), fault=str(error)))
     return ClassStanding(class_file.name, len(lessons()), len(challenges()), tuple(students))
+
+
+def _progress_file(path: Path, student: Student) -> Path:
+    return (path if path.is_dir() else path.parent) / student.progress
 
 
 def progress_of(path: Path, student: str) -> Progress:
@@ -105,10 +110,17 @@ def progress_of(path: Path, student: str) -> Progress:
         close = closest_names(student, names)
         hint = f"did you mean {close[0]}?" if close else f"expected one of: {', '.join(names)}"
         raise InputError(f"{class_file.name} has no student {student!r:.80}; {hint}", Where(file=str(path)))
-    return read(path.parent / entry.progress)
+    return read(_progress_file(path, entry))
 
 
 def _class_in(path: Path) -> ClassFile:
+    if path.is_dir():
+        files = sorted(path.glob("*.json"))
+        if not files:
+            raise InputError(
+                "the folder has no progress files; expected a NAME.json for each student", Where(file=str(path))
+            )
+        return ClassFile(path.resolve().name, tuple(Student(file.stem, file.name) for file in files))
     value, _ = yamltext.read_document(read_text(path), str(path), "one class")
     try:
         class_file = msgspec.convert(value, ClassFile)

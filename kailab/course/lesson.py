@@ -7,11 +7,13 @@ reported with file and field.
         answers.yaml   correct answers of the quiz, kept apart from the questions
         *.yaml         the manifests
 
-``lessons`` reads all of them, ``lesson`` reads one.
+``lessons`` reads all of them, ``lesson`` reads one. A teacher's own ones are in a folder that
+``$KAILAB_COURSE_FOLDER`` names.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,11 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     fleet: str = "lesson"
     scheduler: str = "kailab"
 
+    @property
+    def own(self) -> bool:
+        """Whether it is a teacher's own lesson, not one of kailab's."""
+        return self.folder.parent != LESSONS
+
     def commands(self) -> list[list[str]]:
         """The commands that a student types for each step."""
         fleet = "" if self.fleet == "lesson" else f" --fleet {self.fleet}"
@@ -107,15 +114,38 @@ def _commands(step: Mapping[str, Any]) -> list[str]:
 
 
 LESSONS = Path(__file__).with_name("lessons")
+FOLDER_VARIABLE = "KAILAB_COURSE_FOLDER"
+"""Environment variable that names a folder with a teacher's own ``lessons/NAME`` and ``challenges/NAME``."""
 LETTERS = "abcdef"
 _SCHEMA = Path(__file__).with_name("lesson_schema.json")
 _FILE, _CONCEPT, _ANSWERS = "lesson.yaml", "concept.md", "answers.yaml"
 
 
 def lessons() -> list[Lesson]:
-    """All lessons of kailab, in order. Raises InputError(s)."""
-    all_lessons = [read_lesson(folder) for folder in LESSONS.iterdir() if (folder / _FILE).is_file()]
-    return sorted(all_lessons, key=lambda each: each.number)
+    """All lessons, in order: kailab's, then the teacher's own. Raises InputError(s)."""
+    all_lessons = [read_lesson(folder) for folder in course_folders(LESSONS, _FILE)]
+    return sorted(all_lessons, key=lambda each: (each.own, each.number))
+
+
+def course_folders(built_in: Path, file: str) -> list[Path]:
+    """Folders that contain ``file``: those in ``built_in``, and those in the folder of the same name below
+    ``$KAILAB_COURSE_FOLDER``. Raises InputError if a name exists twice, or if that variable names no such folder."""
+    folders = {folder.name: folder for folder in built_in.iterdir() if (folder / file).is_file()}
+    given = os.environ.get(FOLDER_VARIABLE)
+    if given is None:
+        return list(folders.values())
+    if not any((Path(given) / part).is_dir() for part in ("lessons", "challenges")):
+        raise InputError(
+            f"${FOLDER_VARIABLE} names a folder without lessons; expected a folder with lessons/NAME or challenges/NAME",
+            Where(file=given),
+        )
+    own = Path(given) / built_in.name
+    for folder in sorted(own.iterdir()) if own.is_dir() else ():
+        if (folder / file).is_file():
+            if folder.name in folders:
+                raise InputError(f"kailab has a {folder.name!r} itself; expected another name", Where(file=str(folder)))
+            folders[folder.name] = folder
+    return list(folders.values())
 
 
 def lesson(name: str) -> Lesson:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kailab.course.drawing import GpuMap, QueueTree
 from kailab.course.lesson import Lesson
 from kailab.course.teaching import LessonWalk, walk
 
@@ -20,13 +21,15 @@ _MARKS = re.compile(r"[*`]+")
 
 @dataclass(frozen=True)
 class Slide:
-    """``numbers``: questions with their numbers, as text. ``blocks``: commands, or their output."""
+    """``numbers``: questions with their numbers, as text. ``blocks``: commands, or their output. ``tree``, ``gpus``: drawings."""
 
     title: str
     texts: tuple[str, ...] = ()
     points: tuple[str, ...] = ()
     numbers: tuple[tuple[str, str], ...] = ()
     blocks: tuple[str, ...] = ()
+    tree: QueueTree | None = None
+    gpus: GpuMap | None = None
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,9 @@ class Deck:
 
 
 def deck(lesson: Lesson, walked: LessonWalk | None = None) -> Deck:
-    """The slides of a lesson, without the quiz's answers. ``walked``: the result of its lab if it is already known."""
-    return Deck(f"{lesson.number}. {lesson.title}", tuple(_slides(lesson, walked or walk(lesson))))
+    """The slides of a lesson: no slide before a question answers it, and none has the quiz's answers. ``walked``: the result of its lab, drawn,
+    if it is already known."""
+    return Deck(f"{lesson.number}. {lesson.title}", tuple(_slides(lesson, walked or walk(lesson, drawn=True))))
 
 
 def _scheduler(lesson: Lesson) -> tuple[str, ...]:
@@ -50,7 +54,8 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
         (f"Lesson {lesson.number}, {lesson.minutes} minutes", f"Fleet: {lesson.fleet}", *_scheduler(lesson)),
     )
     yield Slide("The idea", tuple(_plain(part) for part in lesson.concept.split("\n\n")))
-    yield Slide("To remember", points=lesson.points)
+    if walked.drawn:
+        yield Slide("The queues", ("GPUs that each queue owns, and may have at most.",), tree=walked.drawn[0].tree)
     yield Slide(
         "Predict first",
         ("Write a number down before anything runs.",),
@@ -62,6 +67,8 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
         (prediction.ask, f"{number:g}") for prediction, number in zip(lesson.predict, walked.seen, strict=True)
     )
     yield Slide("What happened", numbers=seen)
+    for number, (step, drawing) in enumerate(zip(lesson.steps, walked.drawn, strict=False), 1):
+        yield Slide(f"After step {number}", (step["told"],) if "told" in step else (), gpus=drawing.gpus)
     yield Slide("Why", (lesson.happened,))
     for explanation in walked.why:
         yield Slide(
@@ -71,6 +78,7 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
     yield Slide("What fake GPUs show, and what not", (lesson.fakes,))
     for question in lesson.quiz:
         yield Slide("Ask yourself", (question.ask,), question.choices)
+    yield Slide("To remember", points=lesson.points)
 
 
 def _plain(markdown: str) -> str:

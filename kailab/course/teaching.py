@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kailab.course.conditions import subject_of
+from kailab.course.drawing import LabDrawing, draw
 from kailab.course.lesson import LETTERS, Lesson
 from kailab.errors import InputError
 from kailab.lab import Lab, Subject
@@ -24,22 +25,26 @@ class LessonExplanation:
 
 @dataclass(frozen=True)
 class LessonWalk:
-    """``seen``: a number for each prediction of the lesson."""
+    """``seen``: a number for each prediction of the lesson. ``drawn``: the lab after each step."""
 
     seen: tuple[float, ...]
     why: tuple[LessonExplanation, ...]
+    drawn: tuple[LabDrawing, ...] = ()
 
 
-def walk(lesson: Lesson) -> LessonWalk:
-    """Do all steps on a new lab."""
+def walk(lesson: Lesson, *, drawn: bool = False) -> LessonWalk:
+    """Do all steps on a new lab. ``drawn``: also draw the lab after each step."""
     last = len(lesson.steps)
     seen: dict[int, float] = {}
     explanations: dict[int, LessonExplanation] = {}
+    drawings: list[LabDrawing] = []
     with Lab.open(lesson.fleet, scheduler=lesson.scheduler) as lab:
         lab.base = lesson.folder
         for number, step in enumerate(lesson.steps, 1):
             do(lab, step)
             lab.settle()
+            if drawn:
+                drawings.append(draw(lab))
             for index, prediction in enumerate(lesson.predict):
                 if (prediction.after or last) == number:
                     seen[index] = counted(lab, prediction.about, prediction.count)
@@ -48,7 +53,9 @@ def walk(lesson: Lesson) -> LessonWalk:
                     kind, _, name = subject.explain.partition(" ")
                     explanations[index] = LessonExplanation(subject.explain, tuple(lab.explain(kind, name).lines()))
     return LessonWalk(
-        tuple(seen[index] for index in sorted(seen)), tuple(explanations[index] for index in sorted(explanations))
+        tuple(seen[index] for index in sorted(seen)),
+        tuple(explanations[index] for index in sorted(explanations)),
+        tuple(drawings),
     )
 
 

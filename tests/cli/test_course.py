@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,7 +128,7 @@ def test_work_is_not_written_over(kailab, begun: Path) -> None:
         (("hint", NAME), "was not begun"),
         (("start", NAME, "full"), "is not empty"),
         (("check", NAME, "nowhere"), "there is no such folder"),
-        (("certificate", "--name", "Ada"), "are not solved yet"),
+        (("certificate", "--name", "Ada"), "is not passed"),
         (("certificate", "--check", "full/other.txt"), "is not a certificate"),
     ],
 )
@@ -149,30 +150,37 @@ def test_a_damaged_record_is_told_and_left_alone(kailab, record: Path) -> None:
 
 
 def test_a_certificate_is_decided_again(kailab, home: Path, record: Path) -> None:
-    solved = {}
+    """It needs every quiz, and one challenge of each lesson that has some."""
+    solved: dict[str, Any] = {}
+    exercises = {one.exercise for one in lessons()}
     for answer in answers("solutions"):
-        if answer.challenge not in solved:
+        task = challenge(answer.challenge)
+        if task.exercise in exercises and (answer.challenge == NAME or task.exercise != challenge(NAME).exercise):
+            exercises.remove(task.exercise)
             folder = home / answer.challenge
             folder.mkdir()
-            task = answer.write(folder)
+            answer.write(folder)
             files = {name: (folder / name).read_text() for name in task.files.edit}
             solved[answer.challenge] = {"solved": "2026-01-01T00:00:00Z", "checks": 1, "files": files}
-    record.write_text(json.dumps({"format": 1, "challenges": solved}))
-    assert (
-        f"the quiz of {len(lessons())} of {len(lessons())} lessons is not passed yet"
-        in kailab("course", "certificate", "--name", "Ada").err
-    )
     passed = {
         one.name: {"quiz": "2026-01-01T00:00:00Z", "answers": [right.answer for right in one.answers]}
         for one in lessons()
     }
+    record.write_text(json.dumps({"format": 1, "challenges": solved}))
+    refused = kailab("course", "certificate", "--name", "Ada")
+    assert (refused.code, "the quiz of lesson quota is not passed" in refused.err) == (2, True)
+    others = {name: entry for name, entry in solved.items() if name != NAME}
+    record.write_text(json.dumps({"format": 1, "challenges": others, "lessons": passed}))
+    refused = kailab("course", "certificate", "--name", "Ada")
+    assert "no challenge of lesson borrow is solved; expected one of: " in refused.err
+    assert refused.code == 2
     record.write_text(json.dumps({"format": 1, "challenges": solved, "lessons": passed}))
     assert kailab("course", "certificate").code == 2  # nobody's
     written = kailab("course", "certificate", "--name", "Ada")
     assert written.code == 0
     checked = kailab("course", "certificate", "--check", "certificate.json")
     assert (checked.code, checked.err) == (0, "")
-    assert f"Ada: {len(lessons())} lessons and {len(solved)} challenges" in checked.out
+    assert f"Ada: {len(lessons())} of {len(lessons())} lessons and {len(solved)} of " in checked.out
 
     paper = json.loads(Path("certificate.json").read_text())
     paper["student"] = "Bob"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kailab.course import progress
+from kailab.course.challenge import CHALLENGES
 from kailab.course.lesson import LESSONS, Lesson, lessons
 from kailab.course.teaching import counted, walk
 from kailab.lab import Lab
@@ -235,9 +237,41 @@ def test_a_teacher_sees_how_far_each_is(kailab, home: Path, monkeypatch: pytest.
     lines = kailab("course", "class", "class.yaml", "--student", "Bob").out.splitlines()
     assert ["quota", "compared", "24", "8", "16", "8"] in [line.split() for line in lines]
     assert ["lost-queue", "begun", "1", "1"] in [line.split() for line in lines]
+    # A damaged file costs one row.
     (home / "bob.json").write_text("{]")
     damaged = kailab("course", "class", "class.yaml")
-    assert (damaged.code, "Bob: " in damaged.err) == (2, True)
+    assert damaged.code == 0
+    assert "Bob: " in damaged.err
+    assert "bob.json is not a record of the course" in damaged.err
+    [row] = [line for line in damaged.out.splitlines() if line.startswith("Bob")]
+    assert "file can't be read" in row
+    assert any(line.startswith("Ada") and "2/2" in line for line in damaged.out.splitlines())
+
+
+def test_a_folder_of_progress_files_is_a_class(kailab, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "spring").mkdir()
+    assert "has no progress files" in kailab("course", "class", "spring").err
+    monkeypatch.setenv("KAILAB_COURSE", str(home / "spring" / "ada.json"))
+    kailab("course", "start", "lost-queue", "lost")
+    told = json.loads(kailab("course", "class", "spring", "-o", "json").out)
+    assert (told["class"], [student["name"] for student in told["students"]]) == ("spring", ["ada"])
+    assert "lost-queue" in kailab("course", "class", "spring", "--student", "ada").out
+
+
+def test_a_teacher_adds_lessons_and_challenges(kailab, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAILAB_COURSE_FOLDER", str(home / "ours"))
+    assert "expected a folder with lessons/NAME or challenges/NAME" in kailab("course", "lessons").err
+    shutil.copytree(LESSONS / "quota", home / "ours" / "lessons" / "our-quota")
+    shutil.copytree(CHALLENGES / "will-not-borrow", home / "ours" / "challenges" / "ours-too")
+    assert "our-quota" in kailab("course", "lessons").out
+    assert "ours-too" in kailab("course", "challenges").out
+    assert kailab("course", "lesson", "our-quota").code == 0
+    assert kailab("course", "start", "ours-too").code == 0
+    # A name that kailab has already would hide one of the two.
+    shutil.copytree(LESSONS / "quota", home / "ours" / "lessons" / "quota")
+    refused = kailab("course", "lessons")
+    assert refused.code == 2
+    assert "kailab has a 'quota' itself" in refused.err
 
 
 @pytest.mark.timeout(600)

@@ -11,7 +11,7 @@ import yaml
 from kailab.course.lesson import lessons
 from kailab.course.slides import deck, html
 from kailab.course.teaching import LessonExplanation, LessonWalk
-from tools.course_site import MADE, ROOT, TARGET, pages
+from tools.course_site import MADE, ROOT, SOLUTIONS, TARGET, pages, solutions
 
 _LINK = re.compile(r"\]\(([^)#]+)")
 _NAMED = re.compile(r"`([a-z]+(?:-[a-z]+)+)`")
@@ -33,6 +33,7 @@ def test_the_pages_are_current(made: dict[str, str]) -> None:
     assert {name for name, text in made.items() if (TARGET / name).read_text("utf-8") != text} == set(), (
         "run `make docs`"
     )
+    assert SOLUTIONS.read_text("utf-8") == solutions().rstrip("\n") + "\n", "run `make docs`"
 
 
 def test_every_page_is_in_the_menu_and_every_link_leads_somewhere() -> None:
@@ -64,6 +65,25 @@ def test_no_answer_is_on_the_page_of_its_question(made: dict[str, str]) -> None:
             shown = " ".join(made[page].split())
             assert all(text not in shown for right in one.answers for text in (right.why, *right.others.values())), page
         assert all(right.why in made[f"after/{one.name}.md"] for right in one.answers)
+
+
+def test_no_slide_answers_a_question_that_comes_later(made: dict[str, str]) -> None:
+    """What happened, the drawings of the lab and what to remember come after the questions that they answer."""
+    for one in lessons():
+        titles = re.findall(r"<h2>([^<]*)</h2>", made[f"slides/{one.name}.html"])
+        assert titles[-1] == "To remember"
+        assert titles.index("Predict first") < titles.index("What happened") < titles.index("After step 1")
+        assert {"The queues", "Ask yourself"} <= set(titles)
+
+
+def test_slides_draw_the_queues_and_what_they_hold(made: dict[str, str]) -> None:
+    text = " ".join(made["slides/quota.html"].split())
+    assert 'aria-label="team-a: quota 8. team-b: quota 8. org: quota 32. "' in text
+    # 32 GPUs, of which both teams hold their quota.
+    assert "team-a 8" in text
+    assert text.count('<rect class="free"') == 32
+    assert text.count('<rect class="queue-0"') - 1 == text.count('<rect class="queue-1"') - 1 == 8
+    assert "Pending: team-a 4 pods, team-b 4 pods." in text
 
 
 def test_slides_load_nothing_and_show_what_is_given_as_text() -> None:

@@ -19,7 +19,7 @@ pytestmark = WITH_A_BROWSER
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_slides_are_gone_through_by_keys(browser: Any, tmp_path: Path, scheme: str) -> None:
     lesson = lessons()[0]
-    walked = walk(lesson)
+    walked = walk(lesson, drawn=True)
     made = deck(lesson, walked)
     (tmp_path / "slides.html").write_text(html(made))
     tab = browser.new_page(color_scheme=scheme)
