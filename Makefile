@@ -18,7 +18,7 @@ WORKERS ?= 4
 SPREAD := --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup components lab lab-up lab-down exercises evidence quick test test-fast test-lowest lint format docs course-site bench lock clean
+.PHONY: help setup components lab lab-up lab-down exercises evidence quick test test-fast test-lowest lint format docs course-site docs-site bench lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,12 @@ course-site: $(READY) ## Build the course as a site, in build/course
 	@build/course-tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-course.lock
 	@NO_MKDOCS_2_WARNING=1 build/course-tools/bin/mkdocs build --quiet --clean
 	@echo build/course/index.html
+
+docs-site: $(READY) ## Build all of docs/ as a site that can be searched, in build/docs
+	@$(PYTHON) -m venv build/course-tools
+	@build/course-tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-course.lock
+	@NO_MKDOCS_2_WARNING=1 build/course-tools/bin/mkdocs build --quiet --clean --config-file docs.yml
+	@echo build/docs/index.html
 
 bench: $(READY) ## Measure the engine beside KAI, and the lab on 500 nodes
 	@$(BIN)/python -m benchmarks.engine

@@ -5,7 +5,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
+
+# Locks, process groups and sockets of the system are used throughout.
+if sys.platform == "win32":
+    raise ImportError(
+        "kailab runs on Linux, macOS and WSL 2. On Windows, install WSL (`wsl --install`), and kailab in its shell."
+    )
 
 from kailab.exports import on_demand
 from kailab.version import __version__

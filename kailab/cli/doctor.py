@@ -29,6 +29,15 @@ TOOLS = {
 }
 """Optional programs with the arguments that print their versions."""
 
+_USES_OF_EXTRAS = {
+    "serve": "the live page",
+    "cluster": "snapshots of clusters",
+    "signing": "signed evidence",
+    "figures": "figures",
+    "parquet": "traces in Parquet",
+    "dask": "studies on Dask",
+    "optuna": "searches with Optuna",
+}
 _PATIENCE_SECONDS = 20.0
 
 
@@ -63,10 +72,50 @@ def doctor(output: TextOrJson, state: Path) -> None:
     else:
         rows = [(fact.area, fact.name, "yes" if fact.there else "no", fact.told) for fact in facts]
         terminal.say(render_table(("WHAT", "NAME", "HERE", "ABOUT"), rows))
+        terminal.say(f"\nready for: {', '.join(_ready_for(facts))}")
     missing = [fact.name for fact in facts if fact.needed and not fact.there]
     if missing:
         terminal.error(f"required, but missing or too old: {', '.join(missing)}")
         raise click.exceptions.Exit(1)
+
+
+def _ready_for(facts: list[InstallationFact]) -> Iterator[str]:
+    """What this installation can do, in words."""
+    if any(fact.needed and not fact.there for fact in facts):
+        yield "nothing yet; the last line says what is missing"
+        return
+    yield "labs and tests on the embedded cluster"
+    programs = [fact for fact in facts if fact.area == "component"]
+    for backend in facts:
+        if backend.area == "backend" and backend.there and backend.name != "embedded":
+            # A control plane is possible without its programs, because kailab can get them.
+            first = backend.name == "controlplane" and not all(fact.there for fact in programs)
+            yield f"labs on {backend.name}{' (first: kailab components get)' if first else ''}"
+    yield from (use for extra, use in _USES_OF_EXTRAS.items() if _has_extra(extra))
+
+
+def _has_extra(extra: str) -> bool:
+    """Whether all packages of one of kailab's extras are installed."""
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+
+    try:
+        requirements = [Requirement(line) for line in metadata.requires("kailab") or ()]
+    except metadata.PackageNotFoundError:
+        return False
+    names = [each.name for each in requirements if each.marker is not None and each.marker.evaluate({"extra": extra})]
+    return bool(names) and all(_is_installed(name) for name in names)
+
+
+def _is_installed(name: str) -> bool:
+    from importlib import metadata
+
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _python() -> Iterator[InstallationFact]:

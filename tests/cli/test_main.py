@@ -73,7 +73,9 @@ def test_doctor(kailab) -> None:
     assert done.code == 0
     lines = done.out.splitlines()
     assert lines[0].split() == ["WHAT", "NAME", "HERE", "ABOUT"]
-    found = {(line.split()[0], line.split()[1]): line.split()[2] for line in lines[1:] if line.split()[0] != "place"}
+    assert lines[-1].startswith("ready for: labs and tests on the embedded cluster, ")
+    rows = [line.split() for line in lines[1 : lines.index("")]]
+    found = {(row[0], row[1]): row[2] for row in rows if row[0] != "place"}
     assert found["python", "CPython"] == "yes"
     assert found["backend", "embedded"] == "yes"
     assert found["package", "numpy"] == "yes"
