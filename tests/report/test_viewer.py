@@ -112,6 +112,22 @@ def test_keys_travel_and_queues_are_as_recorded_at_each_moment(tab: Tab, run: Pa
     assert tab.evaluate("location.hash").endswith("/" + tab.evaluate("document.getElementById('moment').value"))
 
 
+def test_a_lab_opens_at_its_last_eviction_and_tells_it_in_words(tab: Tab, run: Path, written: Path) -> None:
+    """By workload: one line for sixteen pods."""
+    opened(tab, written, lab_address(run, "fair/test_reclaim").rpartition("/")[0])
+    tab.wait_for_function("() => document.querySelector('.moment')?.textContent.includes('16 evict')")
+    headline = tab.inner_text(".headline .strong")
+    assert headline.startswith("Reclaim: 16 pods of Deployment default/borrower (team-a) evicted for Deployment ")
+    assert "32 pods placed" in headline
+    [evicted] = tab.locator(".headline .beside > div").nth(0).locator("li").all_inner_texts()
+    assert "16 pods (reclaim), for Deployment default/owner (team-b)" in evicted
+    tab.click(".headline button:has-text('Evicted now')")
+    tab.wait_for_function("() => document.activeElement.id === 'evictions'")
+    # The sentence is of the moment that is shown.
+    tab.keyboard.press("Home")
+    tab.wait_for_function("() => !document.querySelector('.headline .strong').textContent.includes('evicted')")
+
+
 def _gpus(value: float) -> str:
     return "unlimited" if value == -1 else f"{value / 1000:g}"
 

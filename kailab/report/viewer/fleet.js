@@ -13,6 +13,8 @@ const LABEL = 15;
 const HIGHEST = 460;
 const WITH_LETTERS = 9;
 const WITH_NAMES = 18;
+// rack-2 before rack-10.
+const natural = new Intl.Collator("en", { numeric: true }).compare;
 
 export class Fleet {
   // title, id: of the picture; whole: with the table and the legend.
@@ -91,6 +93,7 @@ export class Fleet {
       if (now) there[this.lab.nodes.rack[node]].push({ node, cells: Math.ceil(now.milli / 1000), now });
     });
     this.there = there;
+    this.order = there.map((_, rack) => rack).sort((one, other) => natural(this.lab.nodes.racks[one], this.lab.nodes.racks[other]));
     this.fitting = 0;
     for (let size = SIZES.length - 1; size >= 0; size--) {
       this.fitting = size;
@@ -108,7 +111,8 @@ export class Fleet {
     this.boxes = [];
     let x = 0, y = 0, deepest = 0;
     const named = size >= WITH_NAMES;
-    this.there.forEach((nodes, rack) => {
+    this.order.forEach((rack) => {
+      const nodes = this.there[rack];
       if (!nodes.length) return;
       const most = Math.max(1, ...nodes.map((one) => one.cells));
       const across = most <= 4 || size >= WITH_LETTERS ? Math.min(most, 8) : Math.min(4, most);

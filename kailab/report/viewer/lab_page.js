@@ -8,6 +8,7 @@ import { Evictions } from "viewer/evictions";
 import { Facts } from "viewer/facts";
 import { Fleet } from "viewer/fleet";
 import { Gangs } from "viewer/gangs";
+import { Headline } from "viewer/headline";
 import { NONE } from "viewer/lab";
 import { Moments } from "viewer/moments";
 import { Queues } from "viewer/queues";
@@ -20,23 +21,25 @@ export class LabPage {
     this.lab = lab;
     this.moved = moved;
     this.last = lab.moments.length - 1;
-    // The first moment: that of a failed expectation, or else the end.
-    this.start = checks.find((one) => !one.held && one.moment !== NONE)?.moment ?? this.last;
+    // The first moment: that of a failed expectation, or of the last eviction, or else the end.
+    const evicting = lab.evictionsOf.findLastIndex((places) => places.length);
+    this.start = checks.find((one) => !one.held && one.moment !== NONE)?.moment ?? (evicting >= 0 ? evicting : this.last);
     const colours = this.colours = new Colours(lab), facts = new Facts(lab, detail);
     const travel = (moment) => this.travel(moment);
     this.timeline = new Timeline(lab, travel, checks);
+    this.headline = new Headline(lab, checks, (id) => this.#goTo(id));
     this.fleet = new Fleet(lab, colours, facts);
     const decided = new Decided(lab, facts);
     this.views = [
-      this.fleet, new Queues(lab, colours, facts), decided, new Waiting(lab, facts),
-      new Evictions(lab, colours, facts, travel), new Gangs(lab, colours, facts, travel), new Compared(lab, colours, facts, others),
+      this.headline, this.fleet, new Queues(lab, colours, facts), new Waiting(lab, facts),
+      new Evictions(lab, colours, facts, travel), decided, new Gangs(lab, colours, facts, travel), new Compared(lab, colours, facts, others),
       new Moments(lab, travel, checks, (moment, kind) => {
         decided.pick(kind);
         this.travel(moment);
         this.#goTo("decided");
       }),
     ];
-    const names = [["fleet", "Fleet"], ["queues", "Queues"], ["decided", "Done and decided"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["gangs", "Gangs"], ["compared", others.length ? "Two moments, or two runs" : "Two moments"], ["moments", "Moments"]];
+    const names = [["fleet", "Fleet"], ["queues", "Queues"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["decided", "Done and decided"], ["gangs", "Gangs"], ["compared", others.length ? "Two moments, or two runs" : "Two moments"], ["moments", "Moments"]];
     this.summary = h("span", {}, summaryOf(lab));
     this.element = h("div", { class: "lab" },
       h("p", { class: "quiet" }, this.summary, lab.moments.length ? [". Arrow keys, Home and End travel; E goes to the next eviction. ",

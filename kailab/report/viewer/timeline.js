@@ -1,6 +1,6 @@
 // The time line: a slider, buttons, and a picture of the number of decisions.
 
-import { plural } from "viewer/amounts";
+import { plural, seconds } from "viewer/amounts";
 import { isDark } from "viewer/colours";
 import { button, h } from "viewer/dom";
 import { WORDS } from "viewer/decided";
@@ -9,7 +9,10 @@ import { momentName } from "viewer/facts";
 export const KINDS = ["bind", "pipeline", "evict", "failure"];
 export const BAR_LETTERS = { bind: "b", pipeline: "p", evict: "e", failure: "f" };
 const FILLS = { bind: ["#1f7a4d", "#58c08c"], pipeline: ["#8a6d00", "#d9b640"], evict: ["#b3261e", "#f2857d"], failure: ["#6b3fa0", "#b794e6"] };
-const HEIGHT = 40;
+// Bars, and the time axis below them.
+const HEIGHT = 40, AXIS = 14;
+const WIDE_ENOUGH = 48;
+const BETWEEN_TIMES = 64;
 const SMALLEST_LETTER = 9;
 
 export class Timeline {
@@ -87,7 +90,7 @@ export class Timeline {
     const width = canvas.clientWidth, ratio = Math.min(2, devicePixelRatio || 1);
     if (!width) return;
     canvas.width = width * ratio;
-    canvas.height = HEIGHT * ratio;
+    canvas.height = (HEIGHT + AXIS) * ratio;
     const context = canvas.getContext("2d");
     context.scale(ratio, ratio);
     const dark = isDark() && !paper;
@@ -118,7 +121,7 @@ export class Timeline {
           context.font = "600 9px system-ui, sans-serif";
           context.textAlign = "center";
           context.textBaseline = "middle";
-          context.fillText(BAR_LETTERS[kind], x + each * 0.5, y - high / 2);
+          context.fillText(wide >= WIDE_ENOUGH ? WORDS[kind] : BAR_LETTERS[kind], x + each * 0.5, y - high / 2);
         }
         y -= high + 1;
       }
@@ -132,6 +135,19 @@ export class Timeline {
     });
     context.fillStyle = paper ? "#000" : dark ? "#5b6573" : "#9aa3b0";
     context.fillRect(0, HEIGHT - 1, width, 1);
+    // Times of moments, as many as fit.
+    context.fillStyle = paper ? "#000" : dark ? "#a9b2bf" : "#525b68";
+    context.font = "10px system-ui, sans-serif";
+    context.textBaseline = "top";
+    context.textAlign = "center";
+    let free = 0, told = null;
+    moments.forEach((one, at) => {
+      const x = (at + 0.5) * each;
+      if (x - BETWEEN_TIMES / 2 < free || one.t === told) return;
+      context.fillText(seconds(one.t), x, HEIGHT + 2);
+      free = x + BETWEEN_TIMES / 2;
+      told = one.t;
+    });
   }
 }
 
