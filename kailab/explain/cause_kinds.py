@@ -14,13 +14,14 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from kailab.explain.causes import node_capacity, node_restrictions, objects, queue_limits, queue_order, queue_shares
+from kailab.explain.causes.refusal import Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.steps import node_steps, pod_steps, queue_steps, work_steps
 from kailab.explain.steps.proposals import ProposalFamily
 from kailab.explain.steps.question_context import QuestionContext
 from kailab.lab.answer import Cause, CauseCode
 
-Finder: TypeAlias = Callable[[WaitingPodGroup], Iterable[Cause]]
+Finder: TypeAlias = Callable[[WaitingPodGroup], Iterable[Refusal]]
 StepFamily: TypeAlias = Callable[[QuestionContext], Iterable[ProposalFamily]]
 
 
@@ -291,5 +292,7 @@ def least_last(causes: Iterable[Cause]) -> tuple[Cause, ...]:
 def _found(group: WaitingPodGroup, finders: Sequence[Finder]) -> list[Cause]:
     causes: list[Cause] = []
     for finder in finders:
-        causes += [cause for cause in finder(group) if cause.code not in {other.code for other in causes}]
+        known = {cause.code for cause in causes}
+        found = (refusal.cause() for refusal in finder(group) if refusal.code not in known)
+        causes += [cause for cause in found if cause is not None]
     return causes

@@ -79,12 +79,15 @@ class ObjectRef(NamedTuple):
 
 @dataclass(frozen=True)
 class Cause:
-    """Why work does not run, or what threatens work that runs. ``facts``: the numbers and names of the sentence, as plain values."""
+    """Why work does not run, or what threatens work that runs. ``facts``: the numbers and names that decide, as plain values.
+    ``numbers``: both sides of the comparison that failed, in engine units, where the rule compares amounts: the sentence is made from
+    them."""
 
     code: CauseCode
     sentence: str
     objects: tuple[ObjectRef, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    numbers: Mapping[str, Any] = field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
         data: dict[str, Any] = {"code": str(self.code), "sentence": self.sentence}
@@ -95,6 +98,8 @@ class Cause:
             ]
         if self.facts:
             data["facts"] = dict(self.facts)
+        if self.numbers:
+            data["numbers"] = dict(self.numbers)
         return data
 
 

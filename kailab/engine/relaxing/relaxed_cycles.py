@@ -7,14 +7,14 @@ it is so large that a new working set costs less.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
-from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline
+from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline, QueueShare
 from kailab.engine.relaxing.rules import Draft, Kinds, QueueField, Relaxation, by_identity
 from kailab.engine.report.eviction_blockers import ReachableCapacity, reachable_capacity
 from kailab.engine.session import Session
@@ -79,6 +79,18 @@ class RelaxedCycleOutcome:
         return frozenset(decision.node for decision in self.binds) | frozenset(
             decision.node for decision in self.promises
         )
+
+    @cached_property
+    def evicted_podgroups(self) -> tuple[str, ...]:
+        """PodGroups (UIDs) of which pods are evicted for the subject, and not only moved."""
+        actions = ("reclaim", "preempt") if self.further else ()
+        return tuple(dict.fromkeys(eviction.podgroup for eviction in self.evictions if eviction.action in actions))
+
+    def share(self, queue: str, resource: str) -> QueueShare:
+        """What a queue had of one resource (a field of ``QueueState``) when the cycle began."""
+        state = next(state for state in self.decisions.queues if state.name == queue)
+        share: QueueShare = getattr(state, resource)
+        return share
 
     @property
     def served(self) -> int:
@@ -151,6 +163,19 @@ class RelaxedCycles:
         known = self._known.get((relaxations, turns, False))
         return (known or self._outcome(relaxations, turns, once=True)).further
 
+    def fewest(self, relaxations: Sequence[Relaxation], given: tuple[Relaxation, ...] = ()) -> tuple[Relaxation, ...]:
+        """The fewest of these relaxations with which the subject gets something; empty if all together do not suffice. Each
+        is given up, in their order, if the others suffice. ``given``: relaxations that are made in any case, before them.
+        """
+        left = tuple(relaxations)
+        if not self(*given, *left).further:
+            return ()
+        for relaxation in relaxations:
+            fewer = tuple(other for other in left if other != relaxation)
+            if fewer and self(*given, *fewer).further:
+                left = fewer
+        return left
+
     def _outcome(
         self, relaxations: tuple[Relaxation, ...], turns: ServedJobs, once: bool = False
     ) -> RelaxedCycleOutcome:
@@ -175,6 +200,12 @@ class RelaxedCycles:
             return None if job is None else reachable_capacity(session, job)
         finally:
             session.close()
+
+    @property
+    def queue_path(self) -> tuple[str, ...]:
+        """The queues of the subject and those above them, from below."""
+        draft = self.draft()
+        return tuple(dict.fromkeys(queue.name for group in draft.podgroups() for queue in draft.way(group.queue)))
 
     def weight(self, queue: str, resource: QueueField) -> float:
         """The over-quota weight of a queue."""

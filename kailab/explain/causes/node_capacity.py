@@ -7,11 +7,13 @@ the relaxation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from kailab.engine.placing.topology import joined
+from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome
 from kailab.engine.relaxing.rules import (
     AllTolerated,
     AntiAffinityGone,
@@ -39,15 +41,15 @@ from kailab.explain.causes.node_facts import (
     amount_figure,
     best_node,
     node_refs,
-    pods_phrase,
     request_text,
     row_wanted,
     rows_of,
 )
 from kailab.explain.causes.node_restrictions import closed_node_causes, cordon_cause, taint_cause
+from kailab.explain.causes.refusal import Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.subject import workload_podgroups
-from kailab.lab.answer import Cause, CauseCode, ObjectRef
+from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.lab.wording import capitalized, count, some
 
 
@@ -67,11 +69,6 @@ def device_row(facts: NodeFacts) -> tuple[int, int]:
     if others and (not wants_gpus or (RoomGiven(("extended",)) in given and RoomGiven(("gpu",)) not in given)):
         row = min(sorted(others), key=lambda other: _left(facts, other))
     return row, sum(row_wanted(task, row, device) for task in tasks)
-
-
-def is_gpus(facts: NodeFacts, row: int) -> bool:
-    """Whether a row counts GPUs or MIG profiles."""
-    return row == GPUS or facts.table.layout.names[row].startswith(MIG_PREFIX)
 
 
 def _left(facts: NodeFacts, row: int) -> int:
@@ -98,108 +95,254 @@ def _on_one_device(facts: NodeFacts, usable: np.ndarray) -> tuple[int, int]:
     """The node with the device that has most free, and how much that is, in milli-GPU."""
     table = facts.table
     left = table.shares.left(int(table.allocatable[GPUS].max(initial=GPU)) // GPU).max(axis=1, initial=0)
-    most = np.where(table.idle[GPUS] >= GPU, GPU, left)
-    node = best_node(most, usable)
-    assert node is not None
-    return node, int(most[node])
+    return _most(np.where(table.idle[GPUS] >= GPU, GPU, left), usable)
 
 
-def too_few_devices(facts: NodeFacts, code: CauseCode, also: Sequence[str], whole: Sequence[WTask] = ()) -> Cause:
-    """The cause that too few devices are free. ``also``: further resources that are lacking. ``whole``: all pods of the workload, named
-    if the nodes can't hold all of them even without other work."""
+@dataclass(frozen=True, kw_only=True)
+class RoomRefusal(Refusal):
+    """A comparison of what pods that are placed together want of a resource of nodes with what nodes have of it. ``wanted``: by all
+    ``pods``; ``one``: by one of them, and
+    ``each``: the same in words. ``waiting``: how many pods of the group wait."""
+
+    resource: str
+    wanted: int
+    pods: int
+    waiting: int
+    one: int
+    each: str
+
+    @property
+    def wants(self) -> str:
+        """``It wants 2 GPUs``, ``Its 4 pods must start together and want 8 GPUs (2 GPUs each)``."""
+        if self.pods == 1:
+            return f"{'Its next pod wants' if self.waiting > 1 else 'It wants'} {self.each}"
+        return (
+            f"Its {self.pods} pods must start together and want {amount(self.resource, self.wanted)} ({self.each} each)"
+        )
+
+    def figure(self, value: int) -> str:
+        """An amount of the resource, without its name."""
+        return amount_figure(self.resource, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevicesLacking(RoomRefusal):
+    """The nodes that the pods may use have less free in sum (``free``) than they want: at ``most`` of ``capacity`` on ``node``, the best of
+    ``nodes`` nodes. ``also``: further resources of which too little is free. ``whole``: all pods of the workload, what they want, and what
+    the nodes have in all."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("resource", "wanted", "free", "node", "most", "also")
+    free: int
+    node: str
+    most: int
+    capacity: int
+    nodes: int
+    also: tuple[str, ...]
+    whole: tuple[int, int, int]
+
+    @property
+    def holds(self) -> bool:
+        return self.most <= self.free < self.wanted
+
+    @property
+    def sentence(self) -> str:
+        of = f"{self.figure(self.most)} of {self.figure(self.capacity)}"
+        if self.pods > 1:
+            text = f"{self.figure(self.free)} are free on the nodes that they may use, the most on {self.node} ({of})"
+        elif self.nodes == 1:
+            text = f"the only node that it may use, {self.node}, has {of} free"
+        else:
+            text = f"of the nodes that it may use {self.node} has the most free: {of}"
+        return f"{self.wants}; {text}{_also_lacking(self.also)}{self._whole}."
+
+    @property
+    def _whole(self) -> str:
+        pods, wanted, capacity = self.whole
+        if wanted <= capacity:
+            return ""
+        return f". Its {pods} pods want {amount(self.resource, wanted)}, and the nodes that they may use have {self.figure(capacity)} in all"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevicesFragmented(RoomRefusal):
+    """Enough is ``free`` in sum on ``nodes`` nodes, but at ``most`` on one of them, ``node``, or on one device of it (``of_device``).
+    ``placed``: for how many of the pods there is room."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("resource", "wanted", "free", "node", "most", "also")
+    code: CauseCode = CauseCode.FRAGMENTED
+    free: int
+    node: str
+    most: int
+    nodes: int
+    of_device: bool
+    placed: int
+    also: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return self.wanted <= self.free and (self.most < self.wanted if self.pods == 1 else self.placed < self.pods)
+
+    @property
+    def sentence(self) -> str:
+        # A share of a GPU has to be on one device: what a node has free in sum is no room for it.
+        place, best = ("device", f"device (of {self.node})") if self.of_device else ("node", f"({self.node})")
+        return (
+            f"{self.wants}{f' on one {place}' if self.pods == 1 else ''}; {self.figure(self.free)} are free in sum on the "
+            f"{count(self.nodes, 'node')} with room that it may use, at most {self.figure(self.most)} on one {best}"
+            f"{'' if self.pods == 1 else f', and room for {self.placed} of these pods'}{_also_lacking(self.also)}."
+        )
+
+
+def _also_lacking(names: Sequence[str]) -> str:
+    return f"; {' and '.join(names)} would not suffice either" if names else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResourceLacking(RoomRefusal):
+    """CPU, memory or pod slots are lacking where all else suffices: of the ``nodes`` nodes there, ``node`` has the most free, ``most`` of
+    ``capacity``. ``for_devices``: these are the nodes with free devices. ``placed``: for how many of the pods there is room."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("resource", "node", "most", "capacity")
+    node: str
+    most: int
+    capacity: int
+    nodes: int
+    placed: int
+    for_devices: bool
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return {**super().facts, "wanted": self.one}
+
+    @property
+    def holds(self) -> bool:
+        return self.most < self.wanted if self.pods == 1 else self.placed < self.pods
+
+    @property
+    def sentence(self) -> str:
+        of = f"{self.figure(self.most)} of {self.figure(self.capacity)}"
+        where = "where GPUs are free" if self.for_devices else "where it may run"
+        if self.nodes == 1:
+            text = f"{self.wants}; {self.node}, {where}, has {of} free"
+        else:
+            text = f"{self.wants}; of the nodes {where} {self.node} has the most free: {of}"
+        return f"{text}{f', and there is room for {self.placed} of these pods' if self.pods > 1 else ''}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodSlotsLacking(ResourceLacking):
+    """``shared``: the pods request shares of GPUs, each of which may take a second slot."""
+
+    code: CauseCode = CauseCode.NO_POD_SLOTS
+    shared: bool
+
+    @property
+    def holds(self) -> bool:
+        needed = 2 * self.wanted if self.shared else self.wanted
+        return self.most < needed if self.pods == 1 else self.placed < self.pods
+
+    @property
+    def sentence(self) -> str:
+        where = "where GPUs are free" if self.for_devices else "where it may run"
+        full = f"{self.node} has {self.capacity - self.most} of {self.capacity}"
+        text = f"The nodes {where} have as many pods as they take ({full})"
+        if self.shared:
+            text = f"A share of a GPU needs 2 free pod slots, one for the pod that reserves the GPU; of the nodes {where} none has them ({full})"
+        if self.pods > 1:
+            text += f"; its {self.pods} pods must start together, and there is room for {self.placed} of them"
+        return f"{text}."
+
+
+def _room(facts: NodeFacts, tasks: Sequence[WTask], row: int, wanted: int) -> dict[str, Any]:
+    """The fields of every ``RoomRefusal``."""
+    return {
+        "resource": facts.table.layout.names[row], "wanted": wanted, "pods": len(tasks), "each": request_text(tasks[0].info, row, facts.table),
+        "one": tasks[0].info.rows.get(row, 0),
+        "waiting": sum(not task.node for task in facts.job),
+    }  # fmt: skip
+
+
+def _fragmented(facts: NodeFacts) -> DevicesFragmented:
+    """The refusal that the free devices are on several nodes, or in parts of several devices."""
     table, tasks = facts.table, facts.next_tasks
     row, wanted = device_row(facts)
-    name = table.layout.names[row]
-    usable = facts.usable_nodes(tasks)
-    free = free_devices(facts, row)
-    best = best_node(free, usable)
-    assert best is not None  # it would start on empty nodes
-    node, most, capacity = table.nodes[best].name, int(free[best]), int(table.allocatable[row, best])
-    wanting = _wanting(facts, tasks, row, wanted)
-    total = int(free.sum())
-    of = f"{amount_figure(name, most)} of {amount_figure(name, capacity)}"
-    if code == CauseCode.FRAGMENTED:
-        places = f"the {count(int((free > 0).sum()), 'node')} with room that it may use"
-        # A share of a GPU has to be on one device: what a node has free in sum is no room for it.
-        parts = row == GPUS and _wants_parts(facts)
-        if parts:
-            best, most = _on_one_device(facts, usable)
-            node = table.nodes[best].name
-        place = "device" if parts else "node"
-        text = f"{wanting}{f' on one {place}' if len(tasks) == 1 else ''}; {amount_figure(name, total)} are free in sum on {places}, at most "
-        text += f"{amount_figure(name, most)} on one {f'device (of {node})' if parts else f'({node})'}"
-        text += "" if len(tasks) == 1 else f", and room for {_placed(facts)} of these pods"
-    elif len(tasks) == 1:
-        few = "the only node that it may use," if int(usable.sum()) == 1 else "of the nodes that it may use"
-        text = f"{wanting}; {few} {node}{',' if int(usable.sum()) == 1 else ''} has "
-        text += f"{of} free" if int(usable.sum()) == 1 else f"the most free: {of}"
-    else:
-        text = f"{wanting}; {amount_figure(name, total)} are free on the nodes that they may use, the most on {node} ({of})"
-    text += f"; {' and '.join(also)} would not suffice either" if also else ""
-    in_all = sum(row_wanted(task, row, int(table.min_gpu_memory)) for task in whole)
-    capacity_in_all = int(table.allocatable[row][usable].sum())
-    if in_all > capacity_in_all:
-        text += f". Its {len(whole)} pods want {amount(name, in_all)}, and the nodes that they may use have {amount_figure(name, capacity_in_all)} in all"
-    return Cause(
-        code,
-        f"{text}.",
-        node_refs(table, [best]),
-        {"resource": name, "wanted": wanted, "free": total, "node": node, "most": most, "also": list(also)},
+    usable, free = facts.usable_nodes(tasks), free_devices(facts, row)
+    of_device = row == GPUS and _wants_parts(facts)
+    best, most = _on_one_device(facts, usable) if of_device else _most(free, usable)
+    return DevicesFragmented(
+        **_room(facts, tasks, row, wanted),
+        free=int(free.sum()),
+        node=table.nodes[best].name,
+        most=most,
+        nodes=int((free > 0).sum()),
+        of_device=of_device,
+        placed=_placed(facts),
+        also=tuple(_also(facts)),
+        objects=node_refs(table, [best]),
     )
 
 
-def shortage(facts: NodeFacts, code: CauseCode, row: int) -> Cause:
-    """The cause that CPU, memory or pod slots are lacking where all other resources would suffice."""
+def _too_few_devices(group: WaitingPodGroup, facts: NodeFacts) -> DevicesLacking:
+    """The refusal that too few devices are free, also in sum."""
     table, tasks = facts.table, facts.next_tasks
+    row, wanted = device_row(facts)
+    usable, free, device = facts.usable_nodes(tasks), free_devices(facts, row), int(table.min_gpu_memory)
+    best, most = _most(free, usable)
+    whole = _workload_tasks(group, facts)
+    is_gpus = row == GPUS or table.layout.names[row].startswith(MIG_PREFIX)
+    return DevicesLacking(
+        code=CauseCode.NOT_ENOUGH_GPUS if is_gpus else CauseCode.NOT_ENOUGH_RESOURCES,
+        **_room(facts, tasks, row, wanted),
+        free=int(free.sum()),
+        node=table.nodes[best].name,
+        most=most,
+        capacity=int(table.allocatable[row, best]),
+        nodes=int(usable.sum()),
+        also=tuple(_also(facts)),
+        whole=(
+            len(whole),
+            sum(row_wanted(task, row, device) for task in whole),
+            int(table.allocatable[row][usable].sum()),
+        ),
+        objects=node_refs(table, [best]),
+    )
+
+
+def _short_of(facts: NodeFacts, resource: Resource) -> ResourceLacking:
+    """The refusal that CPU, memory or pod slots are lacking where all other resources would suffice."""
+    table, tasks = facts.table, facts.next_tasks
+    code, row, _ = _SHORTAGES[resource]
     task = tasks[0]
-    name = table.layout.names[row]
     among = facts.usable_nodes([task])
     for other, value in task.info.rows.items():
         if other != row and value:
             among = among & (table.idle[other] >= value)
     if not among.any():
         among = facts.usable_nodes([task])
-    free = np.maximum(table.idle[row], 0)
+    best, most = _most(np.maximum(table.idle[row], 0), among)
+    shared = task.info.shape.gpu.shared
+    fields = {
+        **_room(facts, tasks, row, sum(pod.info.rows.get(row, 0) for pod in tasks)), "node": table.nodes[best].name, "most": most,
+        "capacity": int(table.allocatable[row, best]), "nodes": int(among.sum()), "placed": _placed(facts),
+        "for_devices": bool(task.info.request or shared), "objects": node_refs(table, [best]),
+    }  # fmt: skip
+    return PodSlotsLacking(**fields, shared=shared) if row == PODS else ResourceLacking(**fields, code=code)
+
+
+def _most(free: np.ndarray, among: np.ndarray) -> tuple[int, int]:
+    """The node with the most free, and how much that is. Some node is usable, as the group would start on empty nodes."""
     best = best_node(free, among)
     assert best is not None
-    node, most, capacity = table.nodes[best].name, int(free[best]), int(table.allocatable[row, best])
-    where = "where GPUs are free" if task.info.request or task.info.shape.gpu.shared else "where it may run"
-    only = int(among.sum()) == 1
-    if row == PODS:
-        full = f"{node} has {capacity - most} of {capacity}"
-        text = f"The nodes {where} have as many pods as they take ({full})"
-        if task.info.shape.gpu.shared:
-            text = f"A share of a GPU needs 2 free pod slots, one for the pod that reserves the GPU; of the nodes {where} none has them ({full})"
-        if len(tasks) > 1:
-            text += f"; its {len(tasks)} pods must start together, and there is room for {_placed(facts)} of them"
-    else:
-        wanting = _wanting(facts, tasks, row, sum(pod.info.rows.get(row, 0) for pod in tasks))
-        of = f"{amount_figure(name, most)} of {amount_figure(name, capacity)}"
-        has = f"{node}, {where}, has {of} free" if only else f"of the nodes {where} {node} has the most free: {of}"
-        text = f"{wanting}; {has}"
-        if len(tasks) > 1:
-            text += f", and there is room for {_placed(facts)} of these pods"
-    return Cause(
-        code,
-        f"{text}.",
-        node_refs(table, [best]),
-        {"resource": name, "wanted": task.info.rows.get(row, 0), "node": node, "most": most, "capacity": capacity},
-    )
-
-
-def _wanting(facts: NodeFacts, tasks: Sequence[WTask], row: int, wanted: int) -> str:
-    table = facts.table
-    if len(tasks) == 1:
-        waiting = sum(not task.node for task in facts.job)
-        subject = "Its next pod wants" if waiting > 1 else "It wants"
-        return f"{subject} {request_text(tasks[0].info, row, table)}"
-    each = request_text(tasks[0].info, row, table)
-    return capitalized(f"{pods_phrase(tasks)} {amount(table.layout.names[row], wanted)} ({each} each)")
+    return best, int(free[best])
 
 
 def _placed(facts: NodeFacts) -> int:
     """For how many of the next pods there is room now."""
-    return next((pending.numbers["placed"] for pending in facts.trials().pending if "placed" in pending.numbers), 0)
+    return _placed_of(facts.trials())
+
+
+def _placed_of(outcome: RelaxedCycleOutcome) -> int:
+    return next((pending.numbers["placed"] for pending in outcome.pending if "placed" in pending.numbers), 0)
 
 
 class _Confined(NamedTuple):
@@ -207,22 +350,72 @@ class _Confined(NamedTuple):
     tasks: list[WTask]
 
 
-def domain_cause(facts: NodeFacts, tasks: list[WTask], *, free: bool) -> Cause:
-    """The cause that no domain holds these pods. ``free``: by what is free now, else by the nodes' capacity.
+@dataclass(frozen=True, kw_only=True)
+class DomainLacking(RoomRefusal):
+    """No domain at the ``level`` of a ``topology`` holds the pods: ``most`` is free in the best ``domain``, or its nodes have that (``now``
+    False). ``homes``: the domains where pods of the group run, which these have to join. ``common``: the level and name of the deepest
+    domain that contains all nodes of the topology, where it is below ``level``."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("topology", "level", "domain", "resource", "wanted", "most")
+    topology: str
+    level: str
+    domain: str
+    most: int
+    now: bool
+    shared: bool
+    homes: tuple[str, ...]
+    common: tuple[str, str] | None
+
+    @property
+    def is_too_small(self) -> bool:
+        """Whether even the best domain has too little in sum."""
+        return self.wanted > self.most
+
+    @property
+    def wants(self) -> str:
+        where = f"one {self.level} of topology {self.topology}"
+        if self.homes:
+            where += f", {some(self.homes)}, where pods of it run,"
+        if self.pods == 1:
+            return f"It has to be in {where} and wants {self.each}"
+        # A share of a GPU counts for less than its name, so it is named too.
+        each = f" ({self.each} each)" if self.shared else ""
+        return f"Its {self.pods} pods have to be in {where} and want {amount(self.resource, self.wanted)}{each}"
+
+    @property
+    def sentence(self) -> str:
+        has = self.figure(self.most)
+        if not self.domain:
+            text = f"there is no {self.level} with a node that it may use"
+        elif self.is_too_small:
+            head = f"the {self.level} with the most free" if self.now else f"the largest {self.level}"
+            text = f"{self.domain} has {has} free" if self.homes else f"{head}, {self.domain}, has {has}"
+        elif self.common is not None:
+            level, name = self.common
+            text = (
+                f"all nodes of the topology are in one {level}, {name}, and KAI's scheduler looks for a {self.level} only below it: it "
+                "finds none. A node outside of it, or a preferred level, would let it look"
+            )
+        else:
+            no = "it has no room" if self.homes else f"no {self.level} has room"
+            text = f"{no} for all of them: {self.domain} has {has} {'free ' if self.now else ''}in sum"
+        return f"{self.wants}; {text}."
+
+    def lifted(self) -> tuple[Relaxation, ...]:
+        return (TopologyGone(),)
+
+
+def _no_domain(facts: NodeFacts, tasks: list[WTask], *, now: bool) -> DomainLacking:
+    """The refusal that no domain holds these pods. ``now``: by what is free now, else by the nodes' capacity.
 
     Pods beyond the minimum must join the first ones, so a group larger than every domain never fits, whatever else ends.
     """
-    if free:
-        larger = _short(_cause(facts, confined, free=False) for confined in _confined(facts.to_place([facts.uid])))
-        if larger:
-            return larger[0]
-    causes = [_cause(facts, confined, free) for confined in _confined(tasks)]
-    return (_short(causes) or causes)[0]
-
-
-def _short(causes: Iterable[Cause]) -> list[Cause]:
-    """The causes for which even the largest domain has too little."""
-    return [cause for cause in causes if cause.facts["wanted"] > cause.facts["most"]]
+    if now:
+        for confined in _confined(facts.to_place([facts.uid])):
+            if (larger := _domain(facts, confined, now=False)).is_too_small:
+                return larger
+    domains = [_domain(facts, confined, now) for confined in _confined(tasks)]
+    return next((domain for domain in domains if domain.is_too_small), domains[0])
 
 
 def _confined(tasks: list[WTask]) -> Iterator[_Confined]:
@@ -242,42 +435,27 @@ def _confined(tasks: list[WTask]) -> Iterator[_Confined]:
     yield from visit(job.root)
 
 
-def _cause(facts: NodeFacts, confined: _Confined, free: bool) -> Cause:
+def _domain(facts: NodeFacts, confined: _Confined, now: bool) -> DomainLacking:
     constraint, tasks = confined
     label = constraint.required or constraint.preferred
     tree = facts.working_set.domain_tree(facts.working_set.topologies[constraint.topology])
     level = tree.levels.index(label)
-    homes = _homes(facts, confined, tree) if free else []
-    domains = homes or list(tree.by_level[level].values())
-    tightest = _tightest(facts, tasks, domains, free)
-    where = f"one {label} of topology {constraint.topology}"
-    if homes:
-        where += f", {some([home.id[-1] for home in homes])}, where pods of it run,"
-    text = f"{_want(facts, tasks, tightest, where)}; "
-    most, name = tightest.domain, facts.table.layout.names[tightest.row]
-    deepest = tree.common(tree.member, constraint.preferred)
-    if most is None:
-        text += f"there is no {label} with a node that it may use"
-    elif tightest.ratio > 1:
-        head = f"the {label} with the most free" if free else f"the largest {label}"
-        text += f"{most.id[-1] if homes else f'{head}, {most.id[-1]},'} has {amount_figure(name, tightest.has)}{' free' if homes else ''}"
-    elif deepest.level > level:
-        text += (
-            f"all nodes of the topology are in one {tree.levels[deepest.level]}, {deepest.id[-1]}, and KAI's scheduler looks for a "
-            f"{label} only below it: it finds none. A node outside of it, or a preferred level, would let it look"
-        )
-    else:
-        no = "it has no room" if homes else f"no {label} has room"
-        text += f"{no} for all of them: {most.id[-1]} has {amount_figure(name, tightest.has)} {'free ' if free else ''}in sum"
-    return Cause(
-        CauseCode.NO_DOMAIN_FREE if free else CauseCode.LARGER_THAN_ANY_DOMAIN,
-        f"{text}.",
-        (ObjectRef("Topology", "", constraint.topology),),
-        {
-            "topology": constraint.topology, "level": label, "domain": most.id[-1] if most is not None else "",
-            "resource": name, "wanted": tightest.wanted, "most": tightest.has,
-        },
-    )  # fmt: skip
+    homes = _homes(facts, confined, tree) if now else []
+    row, wanted, most, domain = _tightest(facts, tasks, homes or list(tree.by_level[level].values()), now)
+    common = tree.common(tree.member, constraint.preferred)
+    return DomainLacking(
+        code=CauseCode.NO_DOMAIN_FREE if now else CauseCode.LARGER_THAN_ANY_DOMAIN,
+        **_room(facts, tasks, row, wanted),
+        topology=constraint.topology,
+        level=label,
+        domain=domain.id[-1] if domain is not None else "",
+        most=most,
+        now=now,
+        shared=tasks[0].info.shape.gpu.shared,
+        homes=tuple(home.id[-1] for home in homes),
+        common=(tree.levels[common.level], common.id[-1]) if common.level > level else None,
+        objects=(ObjectRef("Topology", "", constraint.topology),),
+    )
 
 
 def _homes(facts: NodeFacts, confined: _Confined, tree: DomainTree) -> list[Domain]:
@@ -287,42 +465,25 @@ def _homes(facts: NodeFacts, confined: _Confined, tree: DomainTree) -> list[Doma
     return joined(tree, constraint.required, podsets, facts.table.index) or [] if constraint.required else []
 
 
-class _Tightest(NamedTuple):
-    """The row of which pods request the largest part of what the best domain has. ``ratio``: ``wanted`` / ``has``, above 1 if it is too
-    little."""
-
-    ratio: float
-    row: int
-    wanted: int
-    has: int
-    domain: Domain | None
-
-
-def _tightest(facts: NodeFacts, tasks: list[WTask], domains: list[Domain], free: bool) -> _Tightest:
+def _tightest(
+    facts: NodeFacts, tasks: list[WTask], domains: list[Domain], now: bool
+) -> tuple[int, int, int, Domain | None]:
+    """The row of which pods request more than the best domain has, or else the first of their rows; what they request of it, what the
+    best domain has, and that domain."""
     table, usable = facts.table, facts.usable_nodes(tasks)
     device = int(table.min_gpu_memory)
-    pool = np.maximum(table.idle, 0) if free else table.allocatable
-    best: _Tightest | None = None
+    pool = np.maximum(table.idle, 0) if now else table.allocatable
+    first = None
     for row in rows_of(tasks):
         wanted = sum(row_wanted(task, row, device) for task in tasks)
         room = {domain.id: int(pool[row][domain.mask & usable].sum()) for domain in domains}
-        most = max(domains, key=lambda domain: (room[domain.id], [-ord(c) for c in domain.name]), default=None)
-        has = room[most.id] if most is not None else 0
-        ratio = wanted / has if has else float("inf")
-        if best is None or (ratio > 1 and best.ratio <= 1):
-            best = _Tightest(ratio, row, wanted, has, most)
-    assert best is not None
-    return best
-
-
-def _want(facts: NodeFacts, tasks: list[WTask], tightest: _Tightest, where: str) -> str:
-    """What the pods request together, with each pod's share where they share GPUs, as a share counts for less than its name."""
-    table = facts.table
-    each = request_text(tasks[0].info, tightest.row, table)
-    if len(tasks) == 1:
-        return f"It has to be in {where} and wants {each}"
-    text = f"Its {len(tasks)} pods have to be in {where} and want {amount(table.layout.names[tightest.row], tightest.wanted)}"
-    return f"{text} ({each} each)" if tasks[0].info.shape.gpu.shared else text
+        best = max(domains, key=lambda domain: (room[domain.id], [-ord(c) for c in domain.name]), default=None)
+        tightest = row, wanted, room[best.id] if best is not None else 0, best
+        if wanted > tightest[2]:
+            return tightest
+        first = first or tightest
+    assert first is not None
+    return first
 
 
 _SHORTAGES: Mapping[Resource, tuple[CauseCode, int, str]] = {
@@ -333,7 +494,7 @@ _SHORTAGES: Mapping[Resource, tuple[CauseCode, int, str]] = {
 _DEVICES = (RoomGiven(("gpu",)), RoomGiven(("extended",)), ClaimsGone())
 
 
-def find_lacking_room(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_lacking_room(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Causes that say more than that too little is free: fragmentation, other pods, topology, or CPU where GPUs are free."""
     facts = group.node_facts
     if facts is None:
@@ -347,33 +508,32 @@ def find_lacking_room(group: WaitingPodGroup) -> Iterable[Cause]:
             case CompanyNotNeeded():
                 yield _missing_company(facts)
             case TopologyGone():
-                yield domain_cause(facts, facts.next_tasks, free=True)
+                yield _no_domain(facts, facts.next_tasks, now=True)
             case ZonesIgnored():
                 yield _numa_misaligned(facts)
             case RoomGiven(resources=(resource,)) if resource in _SHORTAGES and not devices and _wants_devices(facts):
                 yield _short_of(facts, resource)
     if devices and _in_sum(facts):
-        yield too_few_devices(facts, CauseCode.FRAGMENTED, _also(facts))
+        yield _fragmented(facts)
 
 
-def find_shortage(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_shortage(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Too little is free of devices, or of CPU or memory for work without devices."""
     facts = group.node_facts
     if facts is None or not facts.missing_room:
         return
     missing = facts.missing_room
     if facts.needs_domain and TopologyGone() not in missing:
-        yield domain_cause(facts, facts.next_tasks, free=True)
+        yield _no_domain(facts, facts.next_tasks, now=True)
     if _devices(missing):
-        code = CauseCode.NOT_ENOUGH_GPUS if is_gpus(facts, device_row(facts)[0]) else CauseCode.NOT_ENOUGH_RESOURCES
-        yield too_few_devices(facts, code, _also(facts), _workload_tasks(group, facts))
+        yield _too_few_devices(group, facts)
         return
     for relaxation in missing:
         if isinstance(relaxation, RoomGiven) and relaxation.resources[0] in _SHORTAGES:
             yield _short_of(facts, relaxation.resources[0])
 
 
-def find_closed_nodes(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_closed_nodes(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Nodes that have room for it but are cordoned, not ready or tainted."""
     facts = group.node_facts
     if facts is None or not facts.missing_room:
@@ -398,11 +558,6 @@ def _opened(facts: NodeFacts, opening: Relaxation, info: ShapeInfo) -> np.ndarra
     for row, value in relaxed.info.rows.items():
         mask = mask & (relaxed_facts.table.idle[row] >= value)
     return np.flatnonzero(mask)
-
-
-def _short_of(facts: NodeFacts, resource: Resource) -> Cause:
-    code, row, _ = _SHORTAGES[resource]
-    return shortage(facts, code, row)
 
 
 def _workload_tasks(group: WaitingPodGroup, facts: NodeFacts) -> list[WTask]:
@@ -437,7 +592,7 @@ def _in_sum(facts: NodeFacts) -> bool:
     return wanted > 0 and int(free_devices(facts, row).sum()) >= wanted
 
 
-def _kept_apart(facts: NodeFacts) -> Cause:
+def _kept_apart(facts: NodeFacts) -> Refusal:
     rules = (NodeRule.ANTI_AFFINITY, NodeRule.PORT)
     answers = [answer for answer in facts.answers if answer.rule in rules]
     if not answers:
@@ -449,7 +604,7 @@ def _kept_apart(facts: NodeFacts) -> Cause:
                 if not term.weight
             }
         )
-        return Cause(
+        return Statement.of(
             CauseCode.KEPT_APART,
             f"Its {len(facts.next_tasks)} pods must start together, and their anti-affinity keeps them apart (one for each {some(keys)}); "
             "there is no room for all of them.",
@@ -460,7 +615,7 @@ def _kept_apart(facts: NodeFacts) -> Cause:
     by = "a host port" if answers[0].rule == NodeRule.PORT else "anti-affinity"
     where = "the node" if len(nodes) == 1 else f"each of the {len(nodes)} nodes"
     blockers = some([f"{answer.nodes[0]} has pod {answer.pod}" for answer in answers])
-    return Cause(
+    return Statement.of(
         CauseCode.KEPT_APART,
         f"{capitalized(by)} keeps it off {where} where it could run: {blockers}.",
         tuple(ObjectRef("Node", "", node) for node in nodes[:4]),
@@ -468,34 +623,34 @@ def _kept_apart(facts: NodeFacts) -> Cause:
     )
 
 
-def _missing_company(facts: NodeFacts) -> Cause:
+def _missing_company(facts: NodeFacts) -> Refusal:
     answers = [answer for answer in facts.answers if answer.rule == NodeRule.AFFINITY]
     nodes = [node for answer in answers for node in answer.nodes]
     reason = answers[0].text if answers else "no pod that its affinity wants to be with"
-    return Cause(
+    return Statement.of(
         CauseCode.SELECTOR_MATCHES_NO_NODE,
         f"Its required pod affinity demands other pods beside it, and there are none where it could run ({reason}).",
         tuple(ObjectRef("Node", "", node) for node in nodes[:4]),
     )
 
 
-def _numa_misaligned(facts: NodeFacts) -> Cause:
+def _numa_misaligned(facts: NodeFacts) -> Refusal:
     nodes = [node for answer in facts.answers if answer.rule == NodeRule.NUMA for node in answer.nodes]
-    return Cause(
+    return Statement.of(
         CauseCode.FRAGMENTED,
         f"Enough is free on {some(nodes) or 'nodes'}, but not in NUMA zones that can be aligned as the policy of the node demands.",
         tuple(ObjectRef("Node", "", node) for node in nodes[:4]),
     )
 
 
-def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Causes that remain without any other work."""
     facts = group.node_facts
     if facts is None or any(task.shape.blocked for task in group.pending_tasks):
         return
     table = facts.empty_working_set.table
     if not group.picture.nodes:
-        yield Cause(CauseCode.LARGER_THAN_THE_FLEET, "There are no nodes.")
+        yield Statement.of(CauseCode.LARGER_THAN_THE_FLEET, "There are no nodes.")
         return
     codes: set[CauseCode] = set()
     for info in {id(task.info): task.info for task in facts.waiting_alone()}.values():
@@ -525,22 +680,10 @@ _RELAXATIONS: tuple[Relaxation, ...] = (
 """In this order each is given up if the others suffice, so the later ones are named first."""
 
 
-def needed_relaxations(facts: NodeFacts, relaxations: tuple[Relaxation, ...]) -> list[Relaxation]:
-    """The fewest of these relaxations that let the group start on empty nodes; empty if all together do not."""
-    left = list(relaxations)
-    if not facts.starts_alone(*left).further:
-        return []
-    for relaxation in relaxations:
-        fewer = [other for other in left if other is not relaxation]
-        if facts.starts_alone(*fewer).further:
-            left = fewer
-    return left
-
-
-def _gang_causes(group: WaitingPodGroup, facts: NodeFacts) -> Iterable[Cause]:
+def _gang_causes(group: WaitingPodGroup, facts: NodeFacts) -> Iterable[Refusal]:
     """Causes of a group of which each pod fits on some node, but not all at once."""
     tasks = facts.starting_tasks
-    for relaxation in reversed(needed_relaxations(facts, _RELAXATIONS)):
+    for relaxation in reversed(facts.needed_alone(_RELAXATIONS)):
         match relaxation:
             case NodesOpened():
                 yield cordon_cause(facts.table, np.flatnonzero(~facts.table.available))
@@ -549,14 +692,12 @@ def _gang_causes(group: WaitingPodGroup, facts: NodeFacts) -> Iterable[Cause]:
             case AntiAffinityGone():
                 yield _too_few_domains(facts, tasks)
             case TopologyGone():
-                yield domain_cause(facts, tasks, free=False)
-            case RoomGiven():
-                yield larger_than_the_fleet(facts, tasks)
-            case SelectorGone():
-                yield larger_than_the_fleet(facts, tasks)
+                yield _no_domain(facts, tasks, now=False)
+            case RoomGiven() | SelectorGone():
+                yield _fleet_too_small(facts, tasks)
 
 
-def _taints_of_fleet(facts: NodeFacts, tasks: list[WTask]) -> Cause:
+def _taints_of_fleet(facts: NodeFacts, tasks: list[WTask]) -> Refusal:
     table = facts.table
     info = tasks[0].info
     tainted = [
@@ -567,11 +708,11 @@ def _taints_of_fleet(facts: NodeFacts, tasks: list[WTask]) -> Cause:
     return taint_cause(table, info, np.array(tainted, dtype=np.int64))
 
 
-def _too_few_domains(facts: NodeFacts, tasks: list[WTask]) -> Cause:
+def _too_few_domains(facts: NodeFacts, tasks: list[WTask]) -> Refusal:
     usable = facts.usable_nodes(tasks)
     keys = sorted({term.topology_key for task in tasks for term in task.info.shape.anti_affinity if not term.weight})
     domains = some([f"{len(set(facts.table.column(key)[0][usable]) - {-1})} {key}" for key in keys])
-    return Cause(
+    return Statement.of(
         CauseCode.KEPT_APART,
         f"Its {len(tasks)} pods must start together, and their anti-affinity keeps them apart (one for each {some(keys)}); the nodes "
         f"that they may use have {domains}.",
@@ -580,37 +721,75 @@ def _too_few_domains(facts: NodeFacts, tasks: list[WTask]) -> Cause:
     )
 
 
-def larger_than_the_fleet(facts: NodeFacts, tasks: list[WTask]) -> Cause:
-    """The cause that a gang requests more than all nodes have, or more than fits on them."""
+@dataclass(frozen=True, kw_only=True)
+class FleetTooSmall(RoomRefusal):
+    """The pods want more than the nodes that they may use have in all, their ``capacity``. ``shared``: they want shares of GPUs."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("pods", "resource", "wanted", "capacity")
+    code: CauseCode = CauseCode.LARGER_THAN_THE_FLEET
+    capacity: int
+    shared: bool
+
+    @property
+    def holds(self) -> bool:
+        return self.wanted > self.capacity
+
+    @property
+    def sentence(self) -> str:
+        wants = "It wants" if self.pods == 1 else f"Its {self.pods} pods must start together and want"
+        each = f" ({self.each} each)" if self.shared else ""
+        return f"{wants} {amount(self.resource, self.wanted)}{each}; the nodes that they may use have {self.figure(self.capacity)} in all."
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetFragmented(RoomRefusal):
+    """The ``nodes`` nodes that the pods may use have a ``capacity`` that is large enough in sum, and room for ``placed`` pods when they are
+    empty."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("pods", "placed", "resource", "wanted", "capacity")
+    code: CauseCode = CauseCode.FRAGMENTED
+    placed: int
+    nodes: int
+    capacity: int
+
+    @property
+    def holds(self) -> bool:
+        return self.placed < self.pods and self.wanted <= self.capacity
+
+    @property
+    def sentence(self) -> str:
+        wants = "It wants" if self.pods == 1 else f"Its {self.pods} pods must start together and want"
+        return (
+            f"{wants} {amount(self.resource, self.wanted)} ({self.each} each); the {self.nodes} nodes that they may use have "
+            f"{self.figure(self.capacity)} in all, and room for {self.placed} of these pods even when they are empty."
+        )
+
+
+def _fleet_too_small(facts: NodeFacts, tasks: list[WTask]) -> RoomRefusal:
+    """The refusal that a gang requests more than all nodes have, or more than fits on them."""
     table = facts.table
     usable = facts.usable_nodes(tasks)
     device = int(table.min_gpu_memory)
-    nodes = np.flatnonzero(usable)
-    for row in rows_of(tasks):
-        wanted = sum(row_wanted(task, row, device) for task in tasks)
-        has = int(table.allocatable[row][usable].sum())
-        if wanted > has:
-            name = table.layout.names[row]
-            shares = f" ({request_text(tasks[0].info, row, table)} each)" if tasks[0].info.shape.gpu.shared else ""
-            return Cause(
-                CauseCode.LARGER_THAN_THE_FLEET,
-                f"{capitalized(pods_phrase(tasks))} {amount(name, wanted)}{shares}; the nodes that they may use have {amount_figure(name, has)} in all.",
-                node_refs(table, nodes[:4]),
-                {"pods": len(tasks), "resource": name, "wanted": wanted, "capacity": has},
+    rows = rows_of(tasks)
+    capacity = {row: int(table.allocatable[row][usable].sum()) for row in rows}
+    wanted = {row: sum(row_wanted(task, row, device) for task in tasks) for row in rows}
+    refs = node_refs(table, np.flatnonzero(usable)[:4])
+    for row in rows:
+        if wanted[row] > capacity[row]:
+            return FleetTooSmall(
+                **_room(facts, tasks, row, wanted[row]),
+                capacity=capacity[row],
+                shared=tasks[0].info.shape.gpu.shared,
+                objects=refs,
             )
     row = _decisive(facts, tasks)
-    name = table.layout.names[row]
-    has = int(table.allocatable[row][usable].sum())
-    wanted = sum(row_wanted(task, row, device) for task in tasks)
-    alone = facts.starts_alone()
-    placed = next((pending.numbers["placed"] for pending in alone.pending if "placed" in pending.numbers), 0)
-    each = request_text(tasks[0].info, row, table)
-    return Cause(
-        CauseCode.FRAGMENTED,
-        f"{capitalized(pods_phrase(tasks))} {amount(name, wanted)} ({each} each); the {len(nodes)} nodes that they may use have "
-        f"{amount_figure(name, has)} in all, and room for {placed} of these pods even when they are empty.",
-        node_refs(table, nodes[:4]),
-        {"pods": len(tasks), "placed": placed, "resource": name, "wanted": wanted, "capacity": has},
+    placed = _placed_of(facts.starts_alone())
+    return FleetFragmented(
+        **_room(facts, tasks, row, wanted[row]),
+        placed=placed,
+        nodes=int(usable.sum()),
+        capacity=capacity[row],
+        objects=refs,
     )
 
 

@@ -119,6 +119,10 @@ class NodeFacts:
         """The result of a cycle without other work, queue rules and required pod affinity."""
         return self._alone(CompanyNotNeeded(), *self.no_queue_rules, *relaxations)
 
+    def needed_alone(self, relaxations: Sequence[Relaxation]) -> tuple[Relaxation, ...]:
+        """The fewest of these relaxations that let the group start on empty nodes; empty if all together do not."""
+        return self._alone.fewest(relaxations, given=(CompanyNotNeeded(), *self.no_queue_rules))
+
     def usable_nodes(self, tasks: list[WTask]) -> np.ndarray:
         """The nodes (a mask) that all of these pods may use, apart from free room and other pods."""
         mask: np.ndarray = self.table.all.copy()
@@ -154,14 +158,7 @@ class NodeFacts:
         turn, if a queue rule refuses it, and if it could not start on empty nodes."""
         if not self.ready or not self.topologies_known or self.trials().further or not self.starts_alone().further:
             return ()
-        left = self._applicable_relaxations()
-        if not self.trials(*left).further:
-            return ()
-        for relaxation in tuple(left):
-            fewer = [other for other in left if other != relaxation]
-            if fewer and self.trials(*fewer).further:
-                left = fewer
-        return tuple(reversed(left))
+        return tuple(reversed(self.trials.fewest(self._applicable_relaxations())))
 
     def _applicable_relaxations(self) -> list[Relaxation]:
         """Relaxations that apply to it, those that say least first."""
@@ -218,13 +215,6 @@ def nodes_that(nodes: Sequence[int] | np.ndarray, table: NodeTable, rest: str) -
     if len(nodes) == 1:
         return f"the node {rest}, {table.nodes[int(nodes[0])].name},"
     return f"the {len(nodes)} nodes {rest} ({node_names(table, nodes)})"
-
-
-def pods_phrase(tasks: Sequence[WTask], together: bool = True) -> str:
-    """The beginning of a sentence about pods that are placed together."""
-    if len(tasks) == 1:
-        return "it wants"
-    return f"its {len(tasks)} pods {'must start together and ' if together else ''}want"
 
 
 def row_wanted(task: WTask, row: int, device: int) -> int:

@@ -27,8 +27,9 @@ from kailab.explain.causes.node_facts import (
     request_text,
     requirement_text,
 )
+from kailab.explain.causes.refusal import Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup
-from kailab.lab.answer import Cause, CauseCode, ObjectRef
+from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.lab.wording import capitalized, some
 from kailab.model.labels import NODE_POOL
 from kailab.scheduler.reading import references
@@ -41,20 +42,20 @@ _KAI_BINDS_IT = (
 )
 
 
-def closed_node_causes(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) -> list[Cause]:
+def closed_node_causes(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) -> list[Refusal]:
     """Why no node of an empty cluster takes a pod, the rule to change first at the head; empty if some node does.
     ``full``: nodes (a mask) that other pods of its workload fill."""
     blocking = barriers(table, info, full)
     if blocking is None:
         return []
-    causes: list[Cause] = []
+    causes: list[Refusal] = []
     for cause in _causes(table, info, blocking):
         if cause.code not in {earlier.code for earlier in causes}:
             causes.append(cause)
     return causes
 
 
-def _causes(table: NodeTable, info: ShapeInfo, blocking: Barriers) -> Iterable[Cause]:
+def _causes(table: NodeTable, info: ShapeInfo, blocking: Barriers) -> Iterable[Refusal]:
     short = [barrier for barrier in blocking.rules if barrier.rule == NodeRule.CAPACITY]
     for barrier in blocking.rules:
         match barrier.rule:
@@ -78,13 +79,13 @@ def _causes(table: NodeTable, info: ShapeInfo, blocking: Barriers) -> Iterable[C
                 yield _larger(table, info, short, blocking.nodes)
             case NodeRule.CLAIM:
                 lack = table.claims.lacking(info.shape, int(blocking.nodes[0])) or ""
-                yield Cause(
+                yield Statement.of(
                     CauseCode.LARGER_THAN_ANY_NODE,
                     f"No node has the devices that it claims; {nodes_that(blocking.nodes, table, 'that it may use')}: {lack}.",
                     node_refs(table, blocking.nodes),
                 )
             case NodeRule.NUMA:
-                yield Cause(
+                yield Statement.of(
                     CauseCode.LARGER_THAN_ANY_NODE,
                     f"{capitalized(nodes_that(blocking.nodes, table, 'that it may use'))} can't align what it asks for to NUMA zones, as "
                     "their policy demands.",
@@ -92,7 +93,7 @@ def _causes(table: NodeTable, info: ShapeInfo, blocking: Barriers) -> Iterable[C
                 )
 
 
-def _selector(table: NodeTable, info: ShapeInfo) -> Cause:
+def _selector(table: NodeTable, info: ShapeInfo) -> Refusal:
     shape = info.shape
     alone = [requirement for requirement in shape.selector if not fit.requirement_mask(table, requirement).any()]
     what = "node selector" if shape.selector and not shape.terms else "required node affinity"
@@ -111,7 +112,7 @@ def _selector(table: NodeTable, info: ShapeInfo) -> Cause:
         first = next((requirement for term in shape.terms for requirement in term.requirements), None)
         text += _instead(table, first) if first is not None else ""
         keys = sorted({requirement.key for term in shape.terms for requirement in (*term.requirements, *term.fields)})
-    return Cause(CauseCode.SELECTOR_MATCHES_NO_NODE, f"{text}.", (), {"keys": keys})
+    return Statement.of(CauseCode.SELECTOR_MATCHES_NO_NODE, f"{text}.", (), {"keys": keys})
 
 
 def _term_text(term: NodeTerm) -> str:
@@ -137,7 +138,7 @@ def _each(table: NodeTable, requirements: Sequence[Requirement]) -> str:
     )
 
 
-def taint_cause(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
+def taint_cause(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Refusal:
     """The cause that all nodes the shape could use have taints that it does not tolerate."""
     taints: dict[Taint, int] = {}
     for i in nodes:
@@ -146,7 +147,7 @@ def taint_cause(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
     order = sorted(taints, key=lambda taint: (-taints[taint], taint.key, taint.value))
     names = some([taint_text(taint) for taint in order])
     has = "has" if len(nodes) == 1 else "have"
-    return Cause(
+    return Statement.of(
         CauseCode.TAINT_NOT_TOLERATED,
         f"{capitalized(nodes_that(nodes, table, 'that it could use'))} {has} {'taints' if len(order) > 1 else 'the taint'} {names}, "
         "which it does not tolerate.",
@@ -155,7 +156,7 @@ def taint_cause(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
     )
 
 
-def cordon_cause(table: NodeTable, nodes: np.ndarray) -> Cause:
+def cordon_cause(table: NodeTable, nodes: np.ndarray) -> Refusal:
     """The cause that all nodes a shape could use are cordoned or not ready."""
     why = {i: unavailable_text(table.nodes[i]) or "not ready" for i in nodes}
     kinds = sorted(set(why.values()))
@@ -167,12 +168,12 @@ def cordon_cause(table: NodeTable, nodes: np.ndarray) -> Cause:
         reasons = some([f"{table.nodes[i].name} ({why[i]})" for i in nodes], 4)
         text = f"The {len(nodes)} nodes that it could use are cordoned or not ready: {reasons}"
     names = [table.nodes[i].name for i in nodes]
-    return Cause(CauseCode.NODES_CORDONED, f"{text}.", node_refs(table, nodes), {"nodes": names})
+    return Statement.of(CauseCode.NODES_CORDONED, f"{text}.", node_refs(table, nodes), {"nodes": names})
 
 
-def _memory_unknown(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
+def _memory_unknown(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Refusal:
     do = "does not tell how much memory its GPUs have" if len(nodes) == 1 else "do not tell how much their GPUs have"
-    return Cause(
+    return Statement.of(
         CauseCode.GPU_MEMORY_UNKNOWN,
         f"It wants {info.shape.gpu.memory_mib} MiB of GPU memory, and {nodes_that(nodes, table, 'that it may use')} {do} (no label "
         "nvidia.com/gpu.memory).",
@@ -181,7 +182,7 @@ def _memory_unknown(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cau
     )
 
 
-def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
+def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Refusal:
     gpu = info.shape.gpu
     among = np.zeros(len(table), dtype=bool)
     among[nodes] = True
@@ -192,7 +193,7 @@ def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
         has = int(table.gpu_memory[best])
         name = table.nodes[best].name
         multiple = bool(table.whole_multiples(gpu)[nodes].any())
-        return Cause(
+        return Statement.of(
             CauseCode.GPU_SHARE_TOO_LARGE,
             f"It wants {gpu.memory_mib} MiB of the memory of a GPU; the GPUs of the nodes that it may use have {has} MiB at most "
             f"({name})." + (f" {_KAI_BINDS_IT}" if multiple else ""),
@@ -202,7 +203,7 @@ def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
     best = best_node(table.allocatable[GPUS], among)
     assert best is not None
     has = int(table.allocatable[GPUS, best]) // GPU
-    return Cause(
+    return Statement.of(
         CauseCode.GPU_SHARE_TOO_LARGE,
         f"It wants shares of {gpu.devices} GPUs of one node; the nodes that it may use have {has} at most ({table.nodes[best].name}).",
         node_refs(table, [best]),
@@ -210,10 +211,10 @@ def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
     )
 
 
-def _kind(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
+def _kind(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Refusal:
     split = any(table.mig[i] for i in nodes)
     why = "have only GPUs that are split (MIG)" if split else "have only GPUs that are for resource claims"
-    return Cause(
+    return Statement.of(
         CauseCode.LARGER_THAN_ANY_NODE,
         f"It wants {info.shape.gpu.text()}; {nodes_that(nodes, table, 'that it may use')} {why}.",
         node_refs(table, nodes),
@@ -228,7 +229,7 @@ def _is_profile(table: NodeTable, info: ShapeInfo, barrier: Barrier) -> bool:
     return barrier.absent and table.layout.names[barrier.row] in profiles
 
 
-def _profile(table: NodeTable, info: ShapeInfo) -> Cause:
+def _profile(table: NodeTable, info: ShapeInfo) -> Refusal:
     rows = table.layout.rows
     offered = {
         name: int(table.allocatable[row].sum()) for name, row in rows.items() if name.startswith("nvidia.com/mig-")
@@ -237,7 +238,7 @@ def _profile(table: NodeTable, info: ShapeInfo) -> Cause:
     wanted = [name for name, _ in info.shape.gpu.profiles]
     missing = [name for name in wanted if not offered.get(name)] or wanted
     where = "" if not any(offered.get(name) for name in missing) else " of those that it may use"
-    return Cause(
+    return Statement.of(
         CauseCode.MIG_PROFILE_ABSENT,
         f"It wants {some(missing)}, and no node{where} offers that profile; {f'there are {there}' if there else 'no GPU is split'}.",
         (),
@@ -245,7 +246,7 @@ def _profile(table: NodeTable, info: ShapeInfo) -> Cause:
     )
 
 
-def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: np.ndarray) -> Cause:
+def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: np.ndarray) -> Refusal:
     """``short``: the resources of which the best nodes have too little."""
     among = np.zeros(len(table), dtype=bool)
     among[nodes] = True
@@ -268,7 +269,7 @@ def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: 
     best = best_node(table.allocatable[row], among)
     assert best is not None
     name = table.layout.names[row]
-    return Cause(
+    return Statement.of(
         CauseCode.LARGER_THAN_ANY_NODE,
         f"A pod of it wants {', and '.join(shortages)}.",
         node_refs(table, [best]),
@@ -276,7 +277,7 @@ def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: 
     )
 
 
-def find_foreign_node_pool(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_foreign_node_pool(group: WaitingPodGroup) -> Iterable[Refusal]:
     """The PodGroup, its queue or the nodes that it could use belong to a node pool that this scheduler does not serve."""
     served, podgroup = group.lab.spec.node_pool, group.podgroup
     if podgroup is None or group.record is None:
@@ -298,7 +299,7 @@ def find_foreign_node_pool(group: WaitingPodGroup) -> Iterable[Cause]:
         yield from _nodes_elsewhere(group, served)
 
 
-def _nodes_elsewhere(group: WaitingPodGroup, served: str) -> Iterable[Cause]:
+def _nodes_elsewhere(group: WaitingPodGroup, served: str) -> Iterable[Refusal]:
     """No node of the served pool could take it, but nodes of other pools could; or the served pool has no nodes."""
     facts = group.node_facts
     pools = {name: own for name, node in group.picture.nodes.items() if (own := node_pool(node["metadata"])) != served}
@@ -319,8 +320,8 @@ def _nodes_elsewhere(group: WaitingPodGroup, served: str) -> Iterable[Cause]:
         yield _not_served(what, names[0], served, *(ObjectRef("Node", "", name) for name in used[:4]))
 
 
-def _not_served(what: str, name: str, served: str, *about: ObjectRef) -> Cause:
-    return Cause(
+def _not_served(what: str, name: str, served: str, *about: ObjectRef) -> Refusal:
+    return Statement.of(
         CauseCode.NODE_POOL_NOT_SERVED,
         f"{what} (label {NODE_POOL}), and this scheduler serves only the pool {served}.",
         about,
@@ -328,7 +329,7 @@ def _not_served(what: str, name: str, served: str, *about: ObjectRef) -> Cause:
     )
 
 
-def find_missing_references(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_missing_references(group: WaitingPodGroup) -> Iterable[Refusal]:
     """A claim or a ConfigMap that its pods use does not exist."""
     blocked = {text: task for task in group.pending_tasks for text in task.shape.blocked}
     if not blocked:
@@ -341,7 +342,7 @@ def find_missing_references(group: WaitingPodGroup) -> Iterable[Cause]:
     if named:
         names = some([f"{_KINDS[reference.kind]} {reference.name}" for reference in named])
         uses = "A pod of it uses" if group.subject.kind != "Pod" else "It uses"
-        yield Cause(
+        yield Statement.of(
             CauseCode.VOLUME_MISSING,
             f"{uses} {names}, which {'is' if len(named) == 1 else 'are'} missing in namespace {named[0].namespace}: no node takes it.",
             tuple(ObjectRef(*reference) for reference in named),
@@ -354,10 +355,10 @@ def find_missing_references(group: WaitingPodGroup) -> Iterable[Cause]:
         )
     for text in blocked:
         if text not in missing and "claim" in text:
-            yield Cause(CauseCode.VOLUME_MISSING, f"No node takes it: {text}.")
+            yield Statement.of(CauseCode.VOLUME_MISSING, f"No node takes it: {text}.")
 
 
-def find_refused_claim(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_refused_claim(group: WaitingPodGroup) -> Iterable[Refusal]:
     """A resource claim that its pods can't use: it lacks the label of the queue, or has no place for one more pod."""
     if group.node_facts is None:
         return
@@ -365,7 +366,7 @@ def find_refused_claim(group: WaitingPodGroup) -> Iterable[Cause]:
     refusals = (claims.refusal(task.uid, task.shape, group.queue) for task in group.pending_tasks if task.shape.claims)
     refused = next((refusal for refusal in refusals if refusal is not None), None)
     if refused is not None:
-        yield Cause(
+        yield Statement.of(
             CauseCode.CLAIM_REFUSED,
             f"No node takes it: {refused.why}.",
             (ObjectRef("ResourceClaim", *refused.claim.split("/", 1)),),
@@ -376,7 +377,7 @@ def find_refused_claim(group: WaitingPodGroup) -> Iterable[Cause]:
 _KINDS = {"PersistentVolumeClaim": "the volume claim", "ConfigMap": "the ConfigMap"}
 
 
-def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Refusal]:
     """It names a topology that does not exist, or a level that the topology does not have."""
     if group.trials is None or group.record is None:
         return
@@ -385,7 +386,7 @@ def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Cause]:
         topology = known.get(constraint.topology)
         if topology is None:
             close = f"; there are {some(sorted(known))}" if known else "; no topology exists"
-            yield Cause(
+            yield Statement.of(
                 CauseCode.TOPOLOGY_UNKNOWN,
                 f"It names the topology {constraint.topology}, which does not exist{close}.",
                 (ObjectRef("Topology", "", constraint.topology),),
@@ -398,7 +399,7 @@ def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Cause]:
         if unknown or not levels:
             what = f"the level {unknown[0]}" if unknown else "no level"
             suffix = ", which does not exist" if unknown else " of it"
-            yield Cause(
+            yield Statement.of(
                 CauseCode.TOPOLOGY_UNKNOWN,
                 f"It names {what} of topology {constraint.topology}{suffix}: {has}."
                 if unknown
@@ -413,7 +414,7 @@ def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Cause]:
         }
         bare = [level for level, number in without.items() if number == len(group.moment.snapshot.nodes)]
         if bare and group.trials(TopologyGone()) != group.trials():
-            yield Cause(
+            yield Statement.of(
                 CauseCode.TOPOLOGY_UNKNOWN,
                 f"It has to be in a domain of topology {constraint.topology}, and no node has the label {bare[0]} of that topology.",
                 (ObjectRef("Topology", "", constraint.topology),),

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ClassVar
 
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import MadePreemptible, PriorityGiven
 from kailab.evidence.entries import PodRow
+from kailab.explain.causes.refusal import Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.evictions import latest_event
 from kailab.explain.subject import min_member
 from kailab.grouping.default import DEFAULT_QUEUE
-from kailab.lab.answer import Cause, CauseCode, ObjectRef
+from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.lab.inert_kinds import makes_no_pods, why_no_pods
 from kailab.lab.owners import owned_by, owners_of
 from kailab.lab.wording import count, some
@@ -29,7 +31,7 @@ from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import REFUSED, UNCONFIRMED
 
 
-def find_suspension(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_suspension(group: WaitingPodGroup) -> Iterable[Refusal]:
     """The workload, or one that it owns, is suspended."""
     if group.pods:
         return
@@ -40,7 +42,7 @@ def find_suspension(group: WaitingPodGroup) -> Iterable[Cause]:
         if not at and isinstance(policy, dict) and policy.get("suspend") is True:
             at = "spec.runPolicy.suspend"
         if at:
-            yield Cause(
+            yield Statement.of(
                 CauseCode.SUSPENDED,
                 f"{obj['kind']} {obj['metadata']['name']} is suspended ({at} is true), so it has no pods.",
                 (_ref(obj),),
@@ -49,7 +51,7 @@ def find_suspension(group: WaitingPodGroup) -> Iterable[Cause]:
             return
 
 
-def find_missing_priority_class(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_missing_priority_class(group: WaitingPodGroup) -> Iterable[Refusal]:
     """A priority class that does not exist. Pods that name it in their spec are refused. Work that names it by label gets the default
     priority, which is a cause only if another priority would let it run."""
     known = {priority_class["metadata"]["name"] for priority_class in group.lab.cluster.list("PriorityClass")}
@@ -61,7 +63,7 @@ def find_missing_priority_class(group: WaitingPodGroup) -> Iterable[Cause]:
         if group.pods
         else f"Its pods name the priority class {missing}, which does not exist, so none of them is admitted"
     )
-    yield Cause(
+    yield Statement.of(
         CauseCode.PRIORITY_CLASS_MISSING,
         f"{what}.",
         (ObjectRef("PriorityClass", "", missing),),
@@ -98,7 +100,7 @@ def _priority_would_help(group: WaitingPodGroup) -> bool:
     return any(trials(*relaxations).further for relaxations in changes)
 
 
-def find_scheduling_gates(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_scheduling_gates(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Pods of it have scheduling gates."""
     gated = {row.name: gates for row in group.pods if (gates := group.pod(row)["spec"].get("schedulingGates"))}
     if not gated:
@@ -111,7 +113,7 @@ def find_scheduling_gates(group: WaitingPodGroup) -> Iterable[Cause]:
         if group.subject.kind == "Pod"
         else "A pod of it has"
     )
-    yield Cause(
+    yield Statement.of(
         CauseCode.SCHEDULING_GATED,
         f"{whose} scheduling gates ({', '.join(names)}): the scheduler ignores such a pod until they are removed.",
         tuple(ObjectRef("Pod", *name.split("/", 1)) for name in gated),
@@ -119,7 +121,7 @@ def find_scheduling_gates(group: WaitingPodGroup) -> Iterable[Cause]:
     )
 
 
-def find_incomplete_gang(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_incomplete_gang(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Fewer pods exist than must start together."""
     podgroup = group.podgroup
     if podgroup is None or group.state.runs:
@@ -130,18 +132,43 @@ def find_incomplete_gang(group: WaitingPodGroup) -> Iterable[Cause]:
     if len(rows) < least:
         # Pods that have ended or are terminating exist too, so the sentence names them.
         others = Counter(row.phase for row in every if row.phase not in ("Pending", "Running"))
-        words = {"Failed": "failed", "Succeeded": "succeeded", "Terminating": "terminating"}
-        ended = "".join(f", beside {number} {words.get(phase, phase)}" for phase, number in sorted(others.items()))
-        exist = "exists" if len(rows) == 1 else "exist"
-        yield Cause(
-            CauseCode.GANG_INCOMPLETE,
-            f"{least} pods of PodGroup {group.name} must start together, and {len(rows)} {exist}{ended}.",
-            (_ref(podgroup),),
-            {"minMember": least, "pods": len(rows)},
+        yield GangIncomplete(
+            podgroup=group.name,
+            min_member=least,
+            pods=len(rows),
+            others=tuple(sorted(others.items())),
+            objects=(_ref(podgroup),),
         )
 
 
-def find_failed_binding(group: WaitingPodGroup) -> Iterable[Cause]:
+@dataclass(frozen=True, kw_only=True)
+class GangIncomplete(Refusal):
+    """``pods`` of a PodGroup exist, and ``min_member`` must start together. ``others``: its pods that do not count, by phase."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("min_member", "pods")
+    code: CauseCode = CauseCode.GANG_INCOMPLETE
+    podgroup: str
+    min_member: int
+    pods: int
+    others: tuple[tuple[str, int], ...]
+
+    @property
+    def holds(self) -> bool:
+        return self.pods < self.min_member
+
+    @property
+    def sentence(self) -> str:
+        ended = "".join(f", beside {number} {_ENDED.get(phase, phase)}" for phase, number in self.others)
+        exist = "exists" if self.pods == 1 else "exist"
+        return (
+            f"{self.min_member} pods of PodGroup {self.podgroup} must start together, and {self.pods} {exist}{ended}."
+        )
+
+
+_ENDED = {"Failed": "failed", "Succeeded": "succeeded", "Terminating": "terminating"}
+
+
+def find_failed_binding(group: WaitingPodGroup) -> Iterable[Refusal]:
     """The cluster refused the last binding of a pod, or did not answer.
 
     The pod and the last cycle say whether that is still so. Events outlive it, so only their text is used.
@@ -153,13 +180,13 @@ def find_failed_binding(group: WaitingPodGroup) -> Iterable[Cause]:
         text = _binding_message(group, row)
         refs = (ObjectRef("Pod", *row.name.split("/", 1)),)
         if binding_state == REFUSED:
-            yield Cause(
+            yield Statement.of(
                 CauseCode.BIND_REFUSED,
                 f"There was a place for it when it was last tried, and the cluster refused to bind pod {row.name}: {text}",
                 refs,
             )
         else:
-            yield Cause(
+            yield Statement.of(
                 CauseCode.BIND_RETRIED,
                 f"There was a place for it when it was last tried, and the binding of pod {row.name} did not go through; that is no refusal, "
                 f"and it is tried again. {text}",
@@ -190,7 +217,7 @@ def _binding_message(group: WaitingPodGroup, row: PodRow) -> str:
     return str(event.get("message", "")) if event is not None else row.message
 
 
-def find_missing_pods(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_missing_pods(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Its pods do not exist."""
     obj = group.state.object
     if group.pods or obj is None or not (group.state.absent or not group.state.wanted):
@@ -199,7 +226,9 @@ def find_missing_pods(group: WaitingPodGroup) -> Iterable[Cause]:
     name = f"{obj['kind']} {obj['metadata']['name']}"
     known = KINDS.get(group.subject.kind)
     if not group.state.is_counted and (known is None or known.controller is None):
-        yield Cause(CauseCode.NO_CONTROLLER, f"{_nobody_makes_them(group)}.", (_ref(obj),), {"kind": obj["kind"]})
+        yield Statement.of(
+            CauseCode.NO_CONTROLLER, f"{_nobody_makes_them(group)}.", (_ref(obj),), {"kind": obj["kind"]}
+        )
         return
     if obj["kind"] == "CronJob":
         last = (obj.get("status") or {}).get("lastScheduleTime")
@@ -217,7 +246,7 @@ def find_missing_pods(group: WaitingPodGroup) -> Iterable[Cause]:
         existing = group.state.wanted - group.state.absent
         exist = "1 of them exists" if existing == 1 else f"{max(0, existing) or 'none'} of them exist"
         text = f"{name} wants {count(group.state.wanted, 'pod')}, and {exist}{_why_not(group)}."
-    yield Cause(CauseCode.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": group.state.wanted})
+    yield Statement.of(CauseCode.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": group.state.wanted})
 
 
 def _why_not(group: WaitingPodGroup) -> str:
@@ -259,7 +288,7 @@ def _ref(obj: Any) -> ObjectRef:
     return ObjectRef(obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
-def find_missing_podgroup(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_missing_podgroup(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Its pods have no PodGroup: they name another scheduler, can't be grouped, or name a PodGroup that does not exist. One cause at most."""
     if not group.pods or not group.picture.scheduler.knows_queues:
         return
@@ -270,7 +299,7 @@ def find_missing_podgroup(group: WaitingPodGroup) -> Iterable[Cause]:
         ours = group.picture.scheduler.scheduler_name
         theirs = group.scheduler_name
         nobody = f", and no scheduler here places pods of {theirs}" if group.is_nobodys else ""
-        yield Cause(
+        yield Statement.of(
             CauseCode.OTHER_SCHEDULER,
             f"{_it(group)} spec.schedulerName {theirs}, so {ours} ignores it{nobody}.",
             ref,
@@ -279,7 +308,7 @@ def find_missing_podgroup(group: WaitingPodGroup) -> Iterable[Cause]:
     elif group.podgroup is not None:
         return
     elif row.podgroup and not group.has_owner:
-        yield Cause(
+        yield Statement.of(
             CauseCode.POD_GROUP_MISSING,
             f"{_it(group)} the annotation {labels.POD_GROUP}: {row.podgroup}, and there is no PodGroup {group.name}: "
             f"{count(len(group.pods), 'pod')} {'waits' if len(group.pods) == 1 else 'wait'} until it is made.",
@@ -287,14 +316,14 @@ def find_missing_podgroup(group: WaitingPodGroup) -> Iterable[Cause]:
             {"podgroup": group.name},
         )
     elif group.grouping_error:
-        yield Cause(
+        yield Statement.of(
             CauseCode.GROUPING_FAILED,
             f"It can't be grouped, so it has no PodGroup and is not considered: {group.grouping_error.rstrip('.')}.",
             ref,
             {"error": group.grouping_error},
         )
     elif group.grouping is None and group.is_grouping_known:
-        yield Cause(
+        yield Statement.of(
             CauseCode.POD_GROUP_MISSING,
             f"It, or an owner of it, has the annotation {labels.SKIP_PODGROUPER}: true, so no PodGroup is made for it, and it names none "
             f"({labels.POD_GROUP}).",
@@ -307,7 +336,7 @@ def _it(group: WaitingPodGroup) -> str:
     return "It has" if group.subject.kind == "Pod" else "A pod of it has"
 
 
-def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Its queue does not exist, has child queues, or is below no root. One cause at most, and none for pods that are in no queue because
     another scheduler places them or they can't be grouped."""
     if not group.pods or not group.picture.scheduler.knows_queues or not group.is_ours:
@@ -322,7 +351,7 @@ def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Cause]:
         return
     children = sorted(child for child, parent in queues.items() if parent == name)
     if children:
-        yield Cause(
+        yield Statement.of(
             CauseCode.QUEUE_NOT_LEAF,
             f"Its queue {name} has child queues ({some(children, 4)}); only queues without children run work.",
             (ObjectRef("Queue", "", name),),
@@ -333,7 +362,7 @@ def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Cause]:
     while parent := queues.get(line[-1]):
         if parent not in queues or parent in line:
             what = "which does not exist" if parent not in queues else "which is below itself"
-            yield Cause(
+            yield Statement.of(
                 CauseCode.QUEUE_PARENT_MISSING,
                 f"Its queue {name} exists, but the parent of {line[-1]} is {parent}, {what}: nothing runs in a queue that "
                 "leads to no root.",
@@ -351,10 +380,10 @@ def _names_it(group: WaitingPodGroup, name: str) -> bool:
     return any(name in ((obj or {}).get("metadata", {}).get("labels") or {}).values() for obj in owners)
 
 
-def _missing(name: str, leaves: list[str], *, named: bool) -> Cause:
+def _missing(name: str, leaves: list[str], *, named: bool) -> Refusal:
     known = f" The leaf queues are: {some(leaves, 6)}." if leaves else " There are no queues yet."
     if not name or (name == DEFAULT_QUEUE and not named):
-        return Cause(
+        return Statement.of(
             CauseCode.QUEUE_LABEL_MISSING,
             f"It has no label {QUEUE}, so it counts for {DEFAULT_QUEUE}, which does not exist.{known}",
             (),
@@ -362,7 +391,7 @@ def _missing(name: str, leaves: list[str], *, named: bool) -> Cause:
         )
     close = get_close_matches(name, leaves, 1)
     meant = f" Did you mean {close[0]}?" if close else known
-    return Cause(
+    return Statement.of(
         CauseCode.QUEUE_MISSING,
         f"It names the queue {name}, which does not exist.{meant}",
         (ObjectRef("Queue", "", name),),

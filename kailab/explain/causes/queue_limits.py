@@ -1,31 +1,22 @@
-"""Rules of queues that refuse work whatever room there is: limits, and quotas for non-preemptible work, at each level of the tree.
+"""Work that a queue refuses whatever room there is: by its limit, or by its quota if the work is non-preemptible, at each level of the tree.
 
-They are found one after the other: each refusing rule is lifted, and the engine is asked again.
+``engine.relaxing.queue_rules`` finds the rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
-from kailab.engine.decisions import Bind, Decisions, Pipeline, QueueShare, QueueState
 from kailab.engine.decisions import PendingCode as Reason
-from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
-from kailab.engine.relaxing.rules import (
-    Actions,
-    DelayGone,
-    LimitsLifted,
-    QueueField,
-    QuotasRaised,
-    Relaxation,
-    RoomGiven,
-)
+from kailab.engine.relaxing.queue_rules import RefusingRule, refusing_rules
+from kailab.engine.relaxing.rules import LimitsLifted, QueueField, QuotasRaised, Relaxation
 from kailab.engine.snapshot.records import ALLOCATED, UNLIMITED
+from kailab.explain.causes.refusal import Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
-from kailab.lab.answer import Cause, CauseCode, ObjectRef
-from kailab.lab.owners import work_title
+from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.lab.wording import amount_text, capitalized, some
-from kailab.model.times import format_time
 
 NAMES: Mapping[str, str] = {"gpu": "GPUs", "cpu": "CPU", "memory": "memory"}
 """Names of resources, by the fields of queues and amounts."""
@@ -36,232 +27,178 @@ def quota_words(resource: str, quota: float) -> str:
     return "an unlimited quota" if quota == UNLIMITED else f"a quota of {amount_text(resource, quota)}"
 
 
-def queue_title(group: WaitingPodGroup, name: str) -> str:
-    """``queue science, above its queue biology``."""
-    return f"queue {name}" if name == group.queue else f"queue {name}, above its queue {group.queue},"
-
-
 def queue_ref(name: str) -> ObjectRef:
     return ObjectRef("Queue", "", name)
 
 
-def queue_share(decisions: Decisions, queue: str, resource: str) -> QueueShare:
-    """What a queue has of one resource at the beginning of a trial."""
-    share: QueueShare = getattr(_state(decisions, queue), resource)
-    return share
+class PodsTogether(NamedTuple):
+    """How many pods of a group wait, and how many of them must be placed at once; 1 or less if each is placed by itself."""
+
+    waiting: int
+    together: int
+
+    @classmethod
+    def of(cls, group: WaitingPodGroup) -> PodsTogether:
+        record, waiting = group.record, len(group.pending_tasks)
+        if record is None or record.root.groups or len(record.root.podsets) != 1:
+            return cls(waiting, waiting)
+        running = sum(ALLOCATED[task.status] for task in group.tasks)
+        return cls(waiting, record.root.podsets[0].min_available - running)
+
+    def want(self, amount: str) -> str:
+        """``its 4 pods, which start together, want 8 GPUs``; ``its next pod wants 1 GPU``; ``it wants 1 GPU``."""
+        if self.together > 1:
+            return f"its {self.together} pods, which start together, want {amount}"
+        return f"its next pod wants {amount}" if self.waiting > 1 else f"it wants {amount}"
 
 
-def _state(decisions: Decisions, queue: str) -> QueueState:
-    return next(state for state in decisions.queues if state.name == queue)
+@dataclass(frozen=True, kw_only=True)
+class QueueRefusal(Refusal):
+    """A comparison of what a queue holds, and of what work in it wants beside that, with an amount of the queue. ``own_queue``: the queue
+    of the work, which may be below ``queue``."""
 
-
-def podgroup_ref(group: WaitingPodGroup, podgroup: str) -> ObjectRef:
-    """``podgroup``: a UID."""
-    record = group.state.records[podgroup]
-    return ObjectRef("PodGroup", record.namespace, record.name)
-
-
-def demand_text(group: WaitingPodGroup, wanted: str) -> str:
-    """``its 4 pods, which start together, want 8 GPUs``; ``its next pod wants 1 GPU``; ``it wants 1 GPU``."""
-    together = _together(group)
-    if together > 1:
-        return f"its {together} pods, which start together, want {wanted}"
-    return f"its next pod wants {wanted}" if len(group.pending_tasks) > 1 else f"it wants {wanted}"
-
-
-def _together(group: WaitingPodGroup) -> int:
-    """How many of its waiting pods must be placed at once; 1 or less if each is placed by itself."""
-    record = group.record
-    if record is None or record.root.groups or len(record.root.podsets) != 1:
-        return len(group.pending_tasks)
-    return record.root.podsets[0].min_available - sum(ALLOCATED[task.status] for task in group.tasks)
-
-
-def workload_title(group: WaitingPodGroup, podgroup: str) -> str:
-    """The workload of a PodGroup (UID): ``Deployment api``."""
-    record = group.state.records.get(podgroup)
-    if record is None:
-        return "pods of another scheduler"
-    return work_title(group.picture, f"{record.namespace}/{record.name}")
-
-
-def workload_titles(group: WaitingPodGroup, podgroups: Iterable[str]) -> str:
-    """The workloads of PodGroups (UIDs), the first few of them, each once."""
-    return some(list(dict.fromkeys(workload_title(group, uid) for uid in podgroups)))
-
-
-def until_text(group: WaitingPodGroup, until: float) -> str:
-    """``until 12:00:00 (for another 90 s)``."""
-    seconds = max(0.0, until - group.moment.now)
-    return f"until {format_time(until)} (for another {seconds:.4g} s)"
-
-
-MOST_RULES = 12
-"""Rules that are found for one PodGroup at most."""
-
-
-class RefusingRule(NamedTuple):
-    """A rule that refuses work: ``held`` and ``wanted`` together exceed ``bound``. Of a quota ``held`` is what non-preemptible work holds.
-    Engine units."""
-
-    reason: Reason
     queue: str
+    own_queue: str
     resource: QueueField
-    wanted: int
     held: int
-    bound: int
+    wanted: int
+    pods: PodsTogether
 
-    def lifted(self) -> Relaxation:
-        """The relaxation that removes the rule."""
-        return _lifted(self.reason, self.queue, self.resource)
+    @property
+    def title(self) -> str:
+        """``queue science, above its queue biology,``."""
+        return (
+            f"queue {self.queue}"
+            if self.queue == self.own_queue
+            else f"queue {self.queue}, above its queue {self.own_queue},"
+        )
 
+    @property
+    def wants(self) -> str:
+        """``it wants 1 GPU``."""
+        return self.pods.want(self.text(self.wanted))
 
-def refusing_rules(trials: RelaxedCycles) -> list[RefusingRule]:
-    """All rules that refuse the subject now, in the order in which the engine meets them."""
-    rules: list[RefusingRule] = []
-    # The engine checks the preemption delay before these rules.
-    lifted: list[Relaxation] = [DelayGone()]
-    while len(rules) < MOST_RULES:
-        pending = trials(*lifted).pending
-        if not pending or pending[0].code not in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
-            return rules + _rules_on_nodes(trials, lifted)
-        numbers = pending[0].numbers
-        resource = cast(QueueField, numbers["resource"].lower())
-        refusing = RefusingRule(
-            pending[0].code, pending[0].queue_context, resource, numbers["requested"], numbers["allocated"],
-            int(numbers["bound"]),
-        )  # fmt: skip
-        # Lifted and still met: something else refuses with the same numbers.
-        if refusing in rules:
-            break
-        rules.append(refusing)
-        lifted.append(refusing.lifted())
-    return rules
+    def text(self, amount: float) -> str:
+        """An amount of the resource."""
+        return amount_text(self.resource, amount)
 
 
-def _rules_on_nodes(trials: RelaxedCycles, lifted: Sequence[Relaxation]) -> list[RefusingRule]:
-    """Rules that refuse a request for GPU memory on each node. How much of a quota it takes depends on the node, so the rules are asked
-    again with a place, and if no node has room, as if one had. ``lifted``: rules that refuse it on every node."""
-    jobs = [job for uid in trials.subject if (job := trials.working.jobs.get(uid)) is not None]
-    if not any(task.info.shape.gpu.by_memory for job in jobs for task in job):
-        return []
-    rules = [
-        (reason, queue)
-        for reason in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA)
-        for queue in _queue_path(trials)
-    ]
-    given = (*lifted, Actions(("allocate",)))  # a larger quota would also let it evict others
-    for free in (given, (*given, RoomGiven())):
-        if trials(*free).further:
-            return []
-        if trials(*free, *(_lifted(*rule, "gpu") for rule in rules)).further:
-            break
-    else:
-        return []
-    for rule in tuple(rules):
-        fewer = [other for other in rules if other != rule]
-        if trials(*free, *(_lifted(*other, "gpu") for other in fewer)).further:
-            rules = fewer
-    outcome = trials(*free, *(_lifted(*rule, "gpu") for rule in rules))
-    placed: list[Bind | Pipeline] = [*outcome.binds, *outcome.promises]
-    wanted = sum(placement.amounts.gpu for placement in placed)
-    return [_refusing_rule(trials, reason, queue, wanted) for reason, queue in rules]
+@dataclass(frozen=True, kw_only=True)
+class LimitExceeded(QueueRefusal):
+    """The queue would hold more than its limit."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("queue", "resource", "limit", "held", "wanted")
+    code: CauseCode = CauseCode.OVER_LIMIT
+    limit: int
+
+    @property
+    def holds(self) -> bool:
+        return 0 <= self.limit < self.held + self.wanted
+
+    @property
+    def sentence(self) -> str:
+        limit = self.text(self.limit)
+        if self.wanted > self.limit:
+            return capitalized(f"{self.title} can't hold more than its limit of {limit}, and {self.wants}.")
+        return capitalized(f"{self.title} holds {self.text(self.held)} of its limit of {limit}; {self.wants} more.")
+
+    def lifted(self) -> tuple[Relaxation, ...]:
+        return (LimitsLifted((self.queue,), (self.resource,)),)
 
 
-def _queue_path(trials: RelaxedCycles) -> list[str]:
-    """The subject's queues and those above them, from below."""
-    draft = trials.draft()
-    return list(dict.fromkeys(queue.name for group in draft.podgroups() for queue in draft.way(group.queue)))
+@dataclass(frozen=True, kw_only=True)
+class QuotaExceeded(QueueRefusal):
+    """Non-preemptible work would exceed the quota of the queue. ``held``: what such work holds already."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("queue", "resource", "quota", "held", "wanted")
+    code: CauseCode = CauseCode.NON_PREEMPTIBLE_OVER_QUOTA
+    quota: int
+
+    @property
+    def holds(self) -> bool:
+        return 0 <= self.quota < self.held + self.wanted
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"It is non-preemptible, so it has to stay within quotas: {self.title} has a quota of {self.text(self.quota)}, such work holds "
+            f"{self.text(self.held)} of it, and {self.wants} more."
+        )
+
+    def lifted(self) -> tuple[Relaxation, ...]:
+        return (QuotasRaised((self.queue,), (self.resource,)),)
 
 
-def _refusing_rule(trials: RelaxedCycles, reason: Reason, queue: str, wanted: int) -> RefusingRule:
-    state = queue_share(trials().decisions, queue, "gpu")
-    held, bound = state.allocated, state.limit
-    if reason == Reason.NON_PREEMPTIBLE_OVER_QUOTA:
-        held, bound = state.non_preemptible, state.quota
-    return RefusingRule(reason, queue, "gpu", wanted, held, bound)
+@dataclass(frozen=True, kw_only=True)
+class QueueResourcesMissing(QueueRefusal):
+    """The queue has no resources block, or none for resources that the work wants. ``resource``: the first of ``resources``."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("queue", "resources")
+    code: CauseCode = CauseCode.QUEUE_HAS_NO_RESOURCES
+    resources: tuple[QueueField, ...]
+    has_others: bool
+
+    @property
+    def holds(self) -> bool:
+        return self.wanted > 0
+
+    @property
+    def sentence(self) -> str:
+        if self.has_others:
+            names = some([NAMES[resource] for resource in self.resources])
+            text = f"{self.title} has no {names} in its resources, so its limit of that is 0"
+        else:
+            text = f"{self.title} has no resources block, so all its limits are 0: nothing runs in it"
+        return capitalized(f"{text}, and {self.wants}.")
+
+    def lifted(self) -> tuple[Relaxation, ...]:
+        return (LimitsLifted((self.queue,), self.resources),)
 
 
-def _lifted(reason: Reason, queue: str, resource: QueueField) -> Relaxation:
-    kind = LimitsLifted if reason == Reason.OVER_LIMIT else QuotasRaised
-    return kind((queue,), (resource,))
-
-
-def find_missing_queue_resources(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_missing_queue_resources(group: WaitingPodGroup) -> Iterable[Refusal]:
     """A queue has no resources block, or none for a resource that the work requests."""
-    if group.trials is None:
-        return
     lacking: dict[str, list[RefusingRule]] = {}
-    for refusing in refusing_rules(group.trials):
-        if (
-            refusing.reason == Reason.OVER_LIMIT
-            and refusing.bound == 0
-            and refusing.resource not in _resources(group, refusing.queue)
-        ):
-            lacking.setdefault(refusing.queue, []).append(refusing)
+    for rule in _rules(group):
+        if _is_missing(group, rule):
+            lacking.setdefault(rule.queue, []).append(rule)
     for queue, rules in lacking.items():
-        names = [NAMES[refusing.resource] for refusing in rules]
-        if _resources(group, queue):
-            text = (
-                f"{queue_title(group, queue)} has no {some(names)} in its resources, so its limit of that is 0, and "
-                f"{demand_text(group, amount_text(rules[0].resource, rules[0].wanted))}."
-            )
-        else:
-            text = (
-                f"{queue_title(group, queue)} has no resources block, so all its limits are 0: nothing runs in it, and "
-                f"{demand_text(group, amount_text(rules[0].resource, rules[0].wanted))}."
-            )
-        yield Cause(
-            CauseCode.QUEUE_HAS_NO_RESOURCES,
-            capitalized(text),
-            (queue_ref(queue),),
-            {"queue": queue, "resources": [refusing.resource for refusing in rules]},
+        resources = tuple(rule.resource for rule in rules)
+        yield QueueResourcesMissing(
+            **_shared(group, rules[0]), resources=resources, has_others=bool(_resources(group, queue))
         )
 
 
-def find_exceeded_limits(group: WaitingPodGroup) -> Iterable[Cause]:
-    """The queue, or one above it, would hold more than its limit."""
-    for refusing in _rules_of(group, Reason.OVER_LIMIT):
-        if refusing.bound == 0 and refusing.resource not in _resources(group, refusing.queue):
-            continue
-        bound, held = amount_text(refusing.resource, refusing.bound), amount_text(refusing.resource, refusing.held)
-        wanted = demand_text(group, amount_text(refusing.resource, refusing.wanted))
-        title = queue_title(group, refusing.queue)
-        if refusing.wanted > refusing.bound:
-            text = f"{title} can't hold more than its limit of {bound}, and {wanted}"
-        else:
-            text = f"{title} holds {held} of its limit of {bound}; {wanted} more"
-        yield Cause(
-            CauseCode.OVER_LIMIT, capitalized(f"{text}."), (queue_ref(refusing.queue),), _facts(refusing, "limit")
-        )
-
-
-def find_exceeded_quotas(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_exceeded_quotas(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Non-preemptible work would exceed the quota of its queue, or of one above it."""
-    for refusing in _rules_of(group, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
-        bound, held = amount_text(refusing.resource, refusing.bound), amount_text(refusing.resource, refusing.held)
-        yield Cause(
-            CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
-            f"It is non-preemptible, so it has to stay within quotas: {queue_title(group, refusing.queue)} has a quota of {bound}, such "
-            f"work holds {held} of it, and {demand_text(group, amount_text(refusing.resource, refusing.wanted))} more.",
-            (queue_ref(refusing.queue),),
-            _facts(refusing, "quota"),
-        )
+    for rule in _rules(group):
+        if rule.reason == Reason.NON_PREEMPTIBLE_OVER_QUOTA:
+            yield QuotaExceeded(**_shared(group, rule), quota=rule.bound)
 
 
-def _rules_of(group: WaitingPodGroup, reason: Reason) -> list[RefusingRule]:
-    """The refusing rules of one kind, as far as their numbers show that they refuse."""
-    rules = () if group.trials is None else refusing_rules(group.trials)
-    return [rule for rule in rules if rule.reason == reason and rule.held + rule.wanted > rule.bound]
+def find_exceeded_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
+    """The queue, or one above it, would hold more than its limit."""
+    for rule in _rules(group):
+        if rule.reason == Reason.OVER_LIMIT and not _is_missing(group, rule):
+            yield LimitExceeded(**_shared(group, rule), limit=rule.bound)
+
+
+def _rules(group: WaitingPodGroup) -> list[RefusingRule]:
+    return [] if group.trials is None else refusing_rules(group.trials)
+
+
+def _is_missing(group: WaitingPodGroup, rule: RefusingRule) -> bool:
+    """Whether a limit is 0 because the queue's object has no block for the resource."""
+    return rule.reason == Reason.OVER_LIMIT and rule.bound == 0 and rule.resource not in _resources(group, rule.queue)
+
+
+def _shared(group: WaitingPodGroup, rule: RefusingRule) -> dict[str, Any]:
+    return {
+        "queue": rule.queue, "own_queue": group.queue, "resource": rule.resource, "held": rule.held, "wanted": rule.wanted,
+        "pods": PodsTogether.of(group), "objects": (queue_ref(rule.queue),),
+    }  # fmt: skip
 
 
 def _resources(group: WaitingPodGroup, queue: str) -> frozenset[str]:
     """The resources for which a queue's object has a block."""
     spec = group.lab.cluster.get("Queue", queue).get("spec") or {}
     return frozenset(name for name, block in (spec.get("resources") or {}).items() if block)
-
-
-def _facts(refusing: RefusingRule, rule: str) -> dict[str, object]:
-    return {
-        "queue": refusing.queue, "resource": refusing.resource, rule: refusing.bound, "held": refusing.held, "wanted": refusing.wanted,
-    }  # fmt: skip

@@ -10,9 +10,13 @@ Its own delay, and the protection or non-preemptibility of the holders, is a cau
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, ClassVar, NamedTuple
 
 from kailab.engine.decisions import Decisions, ServingPosition
 from kailab.engine.decisions import PendingCode as Reason
+from kailab.engine.relaxing.queue_rules import refusing_rules
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
 from kailab.engine.relaxing.rules import (
     Actions,
@@ -28,23 +32,235 @@ from kailab.engine.report.serving import serving_positions as in_turn
 from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import moment_text, number
 from kailab.engine.snapshot.records import Status
-from kailab.explain.causes.queue_limits import (
-    podgroup_ref,
-    queue_ref,
-    queue_share,
-    quota_words,
-    refusing_rules,
-    until_text,
-    workload_title,
-    workload_titles,
-)
+from kailab.explain.causes.queue_limits import queue_ref, quota_words
+from kailab.explain.causes.refusal import INTERNAL, Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
-from kailab.lab.answer import Cause, CauseCode
+from kailab.lab.answer import CauseCode, ObjectRef
+from kailab.lab.owners import work_title
 from kailab.lab.picture import group_of
 from kailab.lab.wording import amount_text, capitalized, count, gpus, some
+from kailab.model.times import format_time
 
 
-def find_earlier_turns(group: WaitingPodGroup) -> Iterable[Cause]:
+def podgroup_ref(group: WaitingPodGroup, podgroup: str) -> ObjectRef:
+    """``podgroup``: a UID."""
+    record = group.state.records[podgroup]
+    return ObjectRef("PodGroup", record.namespace, record.name)
+
+
+def workload_title(group: WaitingPodGroup, podgroup: str) -> str:
+    """The workload of a PodGroup (UID): ``Deployment api``."""
+    record = group.state.records.get(podgroup)
+    if record is None:
+        return "pods of another scheduler"
+    return work_title(group.picture, f"{record.namespace}/{record.name}")
+
+
+class TurnRule(StrEnum):
+    """Why other work gets a place first."""
+
+    TAKEN = "taken"  # its turn comes first, and it gets the place
+    PROMISED = "promised"  # others were evicted or moved for it
+    RESERVED = "reserved"  # the place is kept free for it
+    TURN = "turn"  # its turn comes first
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierTurn(Refusal):
+    """There is a place on ``nodes``, and other work comes first: ``first``, which may be unknown. ``evicts``: others would be evicted for
+    the place. ``kept_from``: when the place begins to be kept, if later. ``depth``: how many jobs of a queue are tried; -1: all."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("first", "nodes")
+    code: CauseCode = CauseCode.BEHIND_OTHERS
+    first: tuple[str, ...]
+    nodes: tuple[str, ...]
+    queue: str
+    rule: TurnRule
+    evicts: bool
+    kept_from: float | None
+    depth: int
+
+    @property
+    def sentence(self) -> str:
+        room = "others would be evicted for it" if self.evicts else f"there would be room for it on {some(self.nodes)}"
+        return capitalized(f"{room}, but {self._why}.")
+
+    @property
+    def _why(self) -> str:
+        who = some(list(dict.fromkeys(self.first)))
+        come = "comes" if len(self.first) == 1 else "come"
+        match self.rule:
+            case TurnRule.PROMISED:
+                return f"the place is promised to {who}, for which others were evicted, or which was itself moved for other work"
+            case TurnRule.RESERVED:
+                since = f" from {moment_text(self.kept_from)} on" if self.kept_from is not None else ""
+                return f"it is kept free{since} for {who}, which comes first"
+            case TurnRule.TAKEN:
+                return f"{who} {come} first and gets the place"
+        if not self.first:
+            return "others come first"
+        tried = (
+            f", and the scheduler tries {count(self.depth, 'job')} of each queue in a cycle" if self.depth >= 0 else ""
+        )
+        return f"{who} of queue {self.queue} {come} first{tried}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkInFront(Refusal):
+    """Without the waiting work ``first``, this work would get a place on ``nodes``, for which ``victims`` would be evicted. ``wanted``: what
+    each of ``first`` requests, in milli-GPU. ``podgroups``: its PodGroups (UIDs), ``in_front`` their number. ``is_before``: its turn comes
+    before that of this work."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("first", "nodes", "in_front")
+    code: CauseCode = CauseCode.BEHIND_OTHERS
+    first: tuple[str, ...]
+    in_front: int
+    wanted: tuple[int, ...]
+    queues: tuple[str, ...]
+    is_before: bool
+    nodes: tuple[str, ...]
+    victims: tuple[str, ...]
+    podgroups: tuple[str, ...] = field(metadata=INTERNAL)
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.podgroups and self.nodes)
+
+    @property
+    def sentence(self) -> str:
+        titles = [
+            f"{title} ({gpus(wanted)})" if wanted else title
+            for title, wanted in zip(self.first, self.wanted, strict=True)
+        ]
+        where = f"in queue {self.queues[0]}" if len(self.queues) == 1 else f"in queues {some(self.queues)}"
+        line = (
+            f"{some(titles)} {'waits' if len(titles) == 1 else 'wait'} {'before it ' if self.is_before else ''}{where}"
+        )
+        if self.victims:
+            return capitalized(
+                f"{some(self.victims)} would be evicted for it, but {line}: the scheduler ranks a queue by the first job of its line, so "
+                "what is evicted would get its place back before this work has its turn. Without "
+                f"{self.first[0] if len(self.first) == 1 else f'these {len(self.first)}'} this work would get the room."
+            )
+        return f"There would be room for it on {some(self.nodes)}, but {line}, and the scheduler ranks the queue by that work."
+
+    def lifted(self) -> tuple[Relaxation, ...]:
+        return (WaitingWithdrawn(self.podgroups),)
+
+
+def _until_text(now: float, until: float) -> str:
+    """``until 12:00:00 (for another 90 s)``."""
+    return f"until {format_time(until)} (for another {max(0.0, until - now):.4g} s)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnDelay(Refusal):
+    """The preemption delay of the work has not ended at ``now``; then ``victims`` would make room. Seconds."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("until", "delay")
+    code: CauseCode = CauseCode.PREEMPTION_DELAY
+    delay: float
+    until: float
+    now: float = field(metadata=INTERNAL)
+    victims: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return self.now < self.until
+
+    @property
+    def sentence(self) -> str:
+        whom = f"; then {some(self.victims)} would make room" if self.victims else ""
+        return (
+            f"There is no free room for it, and its preemption delay of {number(self.delay)} s keeps it from evicting other "
+            f"work {_until_text(self.now, self.until)}{whom}."
+        )
+
+    def lifted(self) -> tuple[Relaxation, ...]:
+        return (DelayGone(),)
+
+
+class Claim(NamedTuple):
+    """A claim on what a queue holds. ``own``: it is the queue of the work itself, where priority decides. ``rule``: by which the queue may
+    lose what it holds beyond its ``quota`` or ``fair share``."""
+
+    queue: str
+    own: bool
+    resource: str
+    rule: str
+    held: int
+    quota: int
+    fair_share: float
+
+    def text(self) -> str:
+        """``queue team-a holds beyond its quota (12 GPUs, with a quota of 8 GPUs)``."""
+        if self.own:
+            return f"work of lower priority in its own queue {self.queue} holds"
+        is_share = self.rule == "fair share"
+        bounds = quota_words(self.resource, self.quota)
+        if is_share:
+            bounds += f" and a fair share of {amount_text(self.resource, self.fair_share)}"
+        # Another resource, or a queue below this one, may be the one that exceeds.
+        beyond = f" beyond its {self.rule}" if 0 <= (self.fair_share if is_share else self.quota) < self.held else ""
+        return f"queue {self.queue} holds{beyond} ({amount_text(self.resource, self.held)}, with {bounds})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockedVictims(Refusal):
+    """The work has ``claims`` on what ``queues`` hold, and ``victims`` would be evicted for it if nothing protected them."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("queues",)
+    queues: tuple[str, ...]
+    claims: tuple[Claim, ...]
+    victims: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.claims and self.victims)
+
+    def _text(self, why: str) -> str:
+        claims = " and ".join(claim.text() for claim in self.claims)
+        return f"It has a claim on what {claims}, but what would be evicted for it ({some(self.victims)}) is {why}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class VictimsProtected(BlockedVictims):
+    """A minimum runtime protects the victims: one ends at ``first``, the last at ``until``."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("queues", "until", "first")
+    code: CauseCode = CauseCode.VICTIMS_PROTECTED
+    first: float
+    until: float
+    now: float = field(metadata=INTERNAL)
+
+    @property
+    def holds(self) -> bool:
+        return super().holds and self.now < self.until
+
+    @property
+    def sentence(self) -> str:
+        last = f", the last {_until_text(self.now, self.until)}" if self.until > self.first else ""
+        return self._text(f"protected by a minimum runtime {_until_text(self.now, self.first)}{last}")
+
+    def lifted(self) -> tuple[Relaxation, ...]:
+        return (QueuesUnprotected(),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VictimsNonPreemptible(BlockedVictims):
+    """The victims are non-preemptible."""
+
+    code: CauseCode = CauseCode.VICTIMS_NON_PREEMPTIBLE
+
+    @property
+    def sentence(self) -> str:
+        return self._text("non-preemptible: nobody may take it")
+
+    def lifted(self) -> tuple[Relaxation, ...]:
+        return (OthersPreemptible(),)
+
+
+def find_earlier_turns(group: WaitingPodGroup) -> Iterable[Refusal]:
     """It would be placed if its turn came first, but is not in the present serving order."""
     if group.trials is None:
         return
@@ -62,34 +278,23 @@ def find_earlier_turns(group: WaitingPodGroup) -> Iterable[Cause]:
         )
     if everyone.further:
         return  # its turn comes
-    places = sorted(alone.nodes)
-    room = f"there would be room for it on {some(places)}" if alone.binds else "others would be evicted for it"
-    taking = _taking(everyone.decisions, alone)
-    depth = group.moment.config.queue_depth
-    ahead = _ahead(group, turns)
-    first = taking or ahead
-    if taking:
-        why = f"{workload_titles(group, taking)} {'comes' if len(taking) == 1 else 'come'} first and gets the place"
-        promised = [uid for uid in taking if uid in group.moment.config.promised]
-        if promised:
-            why = f"the place is promised to {workload_titles(group, promised)}, for which others were evicted, or which was itself moved for other work"
-    elif group.entry is not None and group.entry.reason == Reason.RESERVED:
-        numbers = group.entry.numbers
-        first = [numbers["kept_for"]]
-        since = f" from {moment_text(numbers['kept_from'])} on" if numbers["kept_from"] > group.moment.now else ""
-        why = f"it is kept free{since} for {workload_titles(group, first)}, which comes first"
-    elif ahead:
-        why = f"{workload_titles(group, ahead)} of queue {group.queue} {'comes' if len(ahead) == 1 else 'come'} first"
-        tried = depth.get("allocate", -1)
-        if tried >= 0:
-            why += f", and the scheduler tries {count(tried, 'job')} of each queue in a cycle"
-    else:
-        why = "others come first"
-    yield Cause(
-        CauseCode.BEHIND_OTHERS,
-        f"{capitalized(room)}, but {why}.",
-        (*(podgroup_ref(group, uid) for uid in first), queue_ref(group.queue)),
-        {"first": [workload_title(group, uid) for uid in first], "nodes": places},
+    first, rule, since = _taking(everyone.decisions, alone), TurnRule.TAKEN, None
+    numbers = group.entry.numbers if group.entry is not None and group.entry.reason == Reason.RESERVED else None
+    if promised := [uid for uid in first if uid in group.moment.config.promised]:
+        first, rule = promised, TurnRule.PROMISED
+    elif not first and numbers is not None:
+        first, rule, since = [numbers["kept_for"]], TurnRule.RESERVED, numbers["kept_from"]
+    elif not first:
+        first, rule = _ahead(group, turns), TurnRule.TURN
+    yield EarlierTurn(
+        first=tuple(workload_title(group, uid) for uid in first),
+        nodes=tuple(sorted(alone.nodes)),
+        queue=group.queue,
+        rule=rule,
+        evicts=not alone.binds,
+        kept_from=since if since is not None and since > group.moment.now else None,
+        depth=group.moment.config.queue_depth.get("allocate", -1),
+        objects=(*(podgroup_ref(group, uid) for uid in first), queue_ref(group.queue)),
     )
 
 
@@ -134,24 +339,22 @@ def without_own_delay(trials: RelaxedCycles) -> tuple[Relaxation, ...]:
     return (DelayGone(),) if delayed else ()
 
 
-def find_own_delay(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_own_delay(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Its preemption delay keeps it from evicting others."""
     trials, record = group.trials, group.record
     if trials is None or record is None or not without_own_delay(trials) or not trials(DelayGone()).further:
         return
     until = next(pending.numbers["until"] for pending in trials().pending if pending.code == Reason.PREEMPTION_DELAY)
-    victims = evicted_podgroups(trials(DelayGone()))
-    whom = f"; then {workload_titles(group, victims)} would make room" if victims else ""
-    yield Cause(
-        CauseCode.PREEMPTION_DELAY,
-        f"There is no free room for it, and its preemption delay of {number(record.preemption_delay)} s keeps it from evicting other "
-        f"work {until_text(group, until)}{whom}.",
-        (podgroup_ref(group, record.uid),),
-        {"until": until, "delay": record.preemption_delay},
+    yield OwnDelay(
+        delay=record.preemption_delay,
+        until=until,
+        now=group.moment.now,
+        victims=_titles(group, trials(DelayGone()).evicted_podgroups),
+        objects=(podgroup_ref(group, record.uid),),
     )
 
 
-def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Find causes for work that could reclaim or preempt, but whose victims are protected by a minimum runtime or non-preemptible."""
     trials, record = group.trials, group.record
     if trials is None or record is None:
@@ -173,104 +376,54 @@ def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Cause]:
         return
     for changes in ((QueuesUnprotected(),), (OthersPreemptible(),), both):
         outcome = trials(*before, *changes)
-        taken = evicted_podgroups(outcome)
-        if not taken:
+        if not outcome.evicted_podgroups:
             continue
-        holders = {holder.podgroup: holder for holder in _holders(trials, record.uid)}
-        blocking = [holders[uid] for uid in taken if uid in holders]
+        reach = trials.reach(record.uid)
+        holders = {holder.podgroup: holder for holder in (reach.holders if reach is not None else ())}
+        blocking = [holders[uid] for uid in outcome.evicted_podgroups if uid in holders]
         protected = [holder for holder in blocking if holder.until is not None]
         firm = [holder for holder in blocking if not group.state.records[holder.podgroup].preemptible]
         if protected and QueuesUnprotected() in changes:
-            yield _protected(group, outcome, protected)
+            ends = sorted(holder.until for holder in protected if holder.until is not None)
+            yield VictimsProtected(
+                **_blocked(group, outcome, protected), first=ends[0], until=ends[-1], now=group.moment.now
+            )
         if firm and OthersPreemptible() in changes:
-            yield _firm(group, outcome, firm)
+            yield VictimsNonPreemptible(**_blocked(group, outcome, firm))
         return
 
 
-def evicted_podgroups(outcome: RelaxedCycleOutcome) -> list[str]:
-    """PodGroups (UIDs) that are evicted for it and not only moved."""
-    if not outcome.further:
-        return []
-    return list(
-        dict.fromkeys(eviction.podgroup for eviction in outcome.evictions if eviction.action in ("reclaim", "preempt"))
-    )
+def _blocked(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> dict[str, Any]:
+    """The fields of a refusal by these holders."""
+    names = sorted({holder.beside for holder in holders})
+    podgroups = [holder.podgroup for holder in holders]
+    return {
+        "queues": tuple(names),
+        "claims": tuple(_claim(group, outcome, name, holders) for name in names),
+        "victims": _titles(group, podgroups),
+        "objects": (*map(queue_ref, names), *(podgroup_ref(group, uid) for uid in podgroups)),
+    }
 
 
-def _holders(trials: RelaxedCycles, podgroup: str) -> Sequence[Holder]:
-    reach = trials.reach(podgroup)
-    return () if reach is None else reach.holders
-
-
-def _protected(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
-    ends = sorted(holder.until for holder in holders if holder.until is not None)
-    last = ends[-1]
-    names = [holder.podgroup for holder in holders]
-    until = (
-        until_text(group, ends[0])
-        if ends[0] == last
-        else f"{until_text(group, ends[0])}, the last {until_text(group, last)}"
-    )
-    return Cause(
-        CauseCode.VICTIMS_PROTECTED,
-        f"It has a claim on what {_held_by(group, outcome, holders)}, but what would be evicted for it "
-        f"({workload_titles(group, names)}) is protected by a minimum runtime {until}.",
-        (*(queue_ref(name) for name in _queues(holders)), *(podgroup_ref(group, uid) for uid in names)),
-        {"queues": _queues(holders), "until": last, "first": ends[0]},
-    )
-
-
-def _firm(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> Cause:
-    names = [holder.podgroup for holder in holders]
-    return Cause(
-        CauseCode.VICTIMS_NON_PREEMPTIBLE,
-        f"It has a claim on what {_held_by(group, outcome, holders)}, but what would be evicted for it "
-        f"({workload_titles(group, names)}) is non-preemptible: nobody may take it.",
-        (*(queue_ref(name) for name in _queues(holders)), *(podgroup_ref(group, uid) for uid in names)),
-        {"queues": _queues(holders)},
-    )
-
-
-def _queues(holders: Sequence[Holder]) -> list[str]:
-    return sorted({holder.beside for holder in holders})
-
-
-def _held_by(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> str:
-    """``queue team-a holds beyond its quota (12 GPUs, with a quota of 8 GPUs)``; within its own queue priority decides."""
-    clauses: list[str] = []
-    for name in _queues(holders):
-        same = [holder for holder in holders if holder.beside == name]
-        if any(holder.queue == group.queue for holder in same):
-            clauses.append(f"work of lower priority in its own queue {name} holds")
-            continue
-        ground = next(
-            (
-                eviction.ground
-                for eviction in outcome.evictions
-                if eviction.ground is not None and eviction.ground.queue == name
-            ),
-            None,
-        )
-        resource = "gpu" if ground is None or ground.resource is None else ground.resource.lower()
-        state = queue_share(outcome.decisions, name, resource)
-        rule = "quota" if ground is None or ground.rule not in ("fair share", "quota") else ground.rule
-        bounds = quota_words(resource, state.quota)
-        if rule == "fair share":
-            bounds += f" and a fair share of {amount_text(resource, state.fair_share)}"
-        bound = state.fair_share if rule == "fair share" else state.quota
-        # Another resource, or a queue below this one, may be the one that exceeds.
-        beyond = f" beyond its {rule}" if 0 <= bound < state.allocated else ""
-        clauses.append(f"queue {name} holds{beyond} ({amount_text(resource, state.allocated)}, with {bounds})")
-    return " and ".join(clauses)
+def _claim(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, queue: str, holders: Sequence[Holder]) -> Claim:
+    """The claim on what a queue holds, by the rule that the engine gave for an eviction there."""
+    own = any(holder.queue == group.queue for holder in holders if holder.beside == queue)
+    grounds = (eviction.ground for eviction in outcome.evictions)
+    ground = next((ground for ground in grounds if ground is not None and ground.queue == queue), None)
+    resource = "gpu" if ground is None or ground.resource is None else ground.resource.lower()
+    rule = "quota" if ground is None or ground.rule not in ("fair share", "quota") else ground.rule
+    share = outcome.share(queue, resource)
+    return Claim(queue, own, resource, rule, share.allocated, share.quota, share.fair_share)
 
 
 IN_FRONT = "inFront"
-"""The fact that marks causes of ``find_work_in_front``: the number of PodGroups without which it gets something."""
+"""The fact that marks a ``WorkInFront``."""
 
 ONE_BY_ONE = 8
 """Up to this number each PodGroup is checked by itself."""
 
 
-def find_work_in_front(group: WaitingPodGroup) -> Iterable[Cause]:
+def find_work_in_front(group: WaitingPodGroup) -> Iterable[Refusal]:
     """It would be placed, in free room or by evictions, if some of the waiting work did not exist."""
     trials = group.trials
     if trials is None or not lacks_room_or_claim(trials):
@@ -278,9 +431,24 @@ def find_work_in_front(group: WaitingPodGroup) -> Iterable[Cause]:
     before = without_own_delay(trials)
     if before and trials(*before).further:
         return
-    blocking = _in_the_way(group, trials, before)
-    if blocking:
-        yield _cause(group, trials(*before, WaitingWithdrawn(blocking)), blocking)
+    first = _in_the_way(group, trials, before)
+    if not first:
+        return
+    outcome = trials(*before, WaitingWithdrawn(first))
+    places = {turn.podgroup: turn.place for turn in group.picture.turns.values()}
+    own = places.get(group.record.uid) if group.record is not None else None
+    queues = sorted({group.state.records[uid].queue for uid in first})
+    yield WorkInFront(
+        first=_titles(group, first),
+        in_front=len(first),
+        wanted=_wanted(group, first),
+        queues=tuple(queues),
+        is_before=own is not None and all(places.get(uid, own) < own for uid in first),
+        nodes=tuple(sorted(outcome.nodes)),
+        victims=_titles(group, outcome.evicted_podgroups),
+        podgroups=first,
+        objects=(*(podgroup_ref(group, uid) for uid in first), *map(queue_ref, queues)),
+    )
 
 
 def _in_the_way(group: WaitingPodGroup, trials: RelaxedCycles, before: tuple[Relaxation, ...]) -> tuple[str, ...]:
@@ -358,51 +526,17 @@ def _has_claim(group: WaitingPodGroup, trials: RelaxedCycles) -> bool:
     )
 
 
-def _cause(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, first: Sequence[str]) -> Cause:
-    titles = _with_sizes(group, first)
-    verb = "waits" if len(titles) == 1 else "wait"
-    queues = sorted({group.state.records[uid].queue for uid in first})
-    where = f"in queue {queues[0]}" if len(queues) == 1 else f"in queues {some(queues)}"
-    if all(_is_before(group, uid) for uid in first):
-        where = f"before it {where}"
-    line = f"{some(titles)} {verb} {where}"
-    victims = evicted_podgroups(outcome)
-    if victims:
-        text = (
-            f"{workload_titles(group, victims)} would be evicted for it, but {line}: the scheduler ranks a queue by the first job of its "
-            f"line, so what is evicted would get its place back before this work has its turn. Without {_names(titles)} this work would get "
-            "the room."
-        )
-    else:
-        text = f"there would be room for it on {some(sorted(outcome.nodes))}, but {line}, and the scheduler ranks the queue by that work."
-    return Cause(
-        CauseCode.BEHIND_OTHERS,
-        capitalized(text),
-        (*(podgroup_ref(group, uid) for uid in first), *map(queue_ref, queues)),
-        {
-            "first": list(dict.fromkeys(workload_title(group, uid) for uid in first)),
-            "nodes": sorted(outcome.nodes),
-            IN_FRONT: len(first),
-        },
-    )
+def _titles(group: WaitingPodGroup, podgroups: Iterable[str]) -> tuple[str, ...]:
+    """The workloads of PodGroups (UIDs), each once."""
+    return tuple(dict.fromkeys(workload_title(group, uid) for uid in podgroups))
 
 
-def _names(titles: Sequence[str]) -> str:
-    return titles[0].partition(" (")[0] if len(titles) == 1 else f"these {len(titles)}"
-
-
-def _is_before(group: WaitingPodGroup, podgroup: str) -> bool:
-    places = {turn.podgroup: turn.place for turn in group.picture.turns.values()}
-    own = None if group.record is None else places.get(group.record.uid)
-    return own is not None and places.get(podgroup, own) < own
-
-
-def _with_sizes(group: WaitingPodGroup, podgroups: Sequence[str]) -> list[str]:
-    """``PyTorchJob moe (48 GPUs)``: each with what its waiting pods request."""
-    asked: dict[str, int] = {}
+def _wanted(group: WaitingPodGroup, podgroups: Sequence[str]) -> tuple[int, ...]:
+    """What the waiting pods of each workload request, in milli-GPU, in the order of ``_titles``."""
+    wanted: dict[str, int] = {}
     for uid in podgroups:
         record = group.state.records[uid]
         rows = group.picture.by_group.get(f"{record.namespace}/{record.name}", ())
         title = workload_title(group, uid)
-        asked[title] = asked.get(title, 0) + sum(row.milli_gpus for row in rows if not row.node)
-    return [f"{title} ({gpus(amount)})" if amount else title for title, amount in asked.items()]
+        wanted[title] = wanted.get(title, 0) + sum(row.milli_gpus for row in rows if not row.node)
+    return tuple(wanted.values())
