@@ -1,7 +1,8 @@
 """All causes: one ``CauseKind`` for each code, and the finders of causes in the order in which they are asked.
 
 A new cause takes a code (``answer.CauseCode``), its entry in ``CAUSE_KINDS``, and a finder: a function that takes a waiting group and yields
-causes, in a module of ``causes``, with its place in ``FINDERS``. If a change of objects takes the cause away, its entry also names step
+refusals, in a module of ``causes``, with its place in ``FINDERS``. If the cause compares amounts, its refusal is a subclass of ``Refusal``
+beside the finder, which the entry names. If a change of objects takes the cause away, its entry also names step
 families: functions of the modules of ``steps`` that propose changes. A cause that depends on a fact which ``cause_groups.likeness`` does
 not contain needs that fact there. ``checks.explaining.removal`` needs to know how the cause is removed, and docs/explain.md lists it.
 """
@@ -46,11 +47,13 @@ class Duration(Enum):
 class CauseKind:
     """What is true of every cause with one code.
 
-    ``says_least``: it comes after every cause that says more, so it is the first cause only if there is no other. ``steps``: the step
+    ``refusals``: the comparisons of amounts or of turns that it may stand for. Each has its numbers, its words, what its numbers have to
+    show, and the relaxation that lifts it. A cause without one is a ``Statement`` about objects. ``says_least``: it comes after every cause that says more, so it is the first cause only if there is no other. ``steps``: the step
     families that may remove it, the least disturbing first.
     """
 
     code: CauseCode
+    refusals: tuple[type[Refusal], ...] = ()
     duration: Duration = Duration.ENGINE
     says_least: bool = False
     steps: tuple[StepFamily, ...] = ()
@@ -78,20 +81,25 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         CauseKind(CauseCode.QUEUE_MISSING, steps=(queue_steps.change_queue, queue_steps.make_queue)),
         CauseKind(CauseCode.QUEUE_NOT_LEAF, steps=(queue_steps.change_queue,)),
         CauseKind(CauseCode.QUEUE_PARENT_MISSING, steps=(queue_steps.fix_queue_parent, queue_steps.change_queue)),
-        CauseKind(CauseCode.QUEUE_HAS_NO_RESOURCES, steps=(queue_steps.give_resources,)),
+        CauseKind(
+            CauseCode.QUEUE_HAS_NO_RESOURCES, (queue_limits.QueueResourcesMissing,), steps=(queue_steps.give_resources,)
+        ),
         CauseKind(
             CauseCode.OVER_LIMIT,
+            (queue_limits.LimitExceeded,),
             duration=Duration.OWN_PODS,
             says_least=True,
             steps=(queue_steps.raise_limits, work_steps.wait, work_steps.make_room),
         ),
         CauseKind(
             CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
+            (queue_limits.QuotaExceeded,),
             duration=Duration.OWN_PODS,
             steps=(queue_steps.make_preemptible, queue_steps.raise_quotas, work_steps.wait, work_steps.make_room),
         ),
         CauseKind(
             CauseCode.GANG_INCOMPLETE,
+            (objects.GangIncomplete,),
             steps=(pod_steps.add_missing_pods, pod_steps.grow_to_minimum, pod_steps.lower_minimum),
         ),
         CauseKind(CauseCode.SCHEDULING_GATED, steps=(work_steps.open_gates,)),
@@ -122,31 +130,39 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         ),
         CauseKind(
             CauseCode.NOT_ENOUGH_GPUS,
+            (node_capacity.DevicesLacking,),
             duration=Duration.PASSES,
             says_least=True,
             steps=(node_steps.change_node_selector, *_RIGHTS, node_steps.uncordon, *_ROOM, pod_steps.lower_gpus),
         ),
         CauseKind(
             CauseCode.NOT_ENOUGH_RESOURCES,
+            (node_capacity.DevicesLacking,),
             duration=Duration.PASSES,
             says_least=True,
             steps=(node_steps.change_node_selector, *_RIGHTS, node_steps.uncordon, *_ROOM),
         ),
         CauseKind(
             CauseCode.NOT_ENOUGH_CPU,
+            (node_capacity.ResourceLacking,),
             duration=Duration.PASSES,
             steps=(pod_steps.lower_cpu, node_steps.change_node_selector, *_RIGHTS, *_ROOM),
         ),
         CauseKind(
             CauseCode.NOT_ENOUGH_MEMORY,
+            (node_capacity.ResourceLacking,),
             duration=Duration.PASSES,
             steps=(pod_steps.lower_memory, node_steps.change_node_selector, *_RIGHTS, *_ROOM),
         ),
         CauseKind(
-            CauseCode.NO_POD_SLOTS, duration=Duration.PASSES, steps=(node_steps.change_node_selector, *_RIGHTS, *_ROOM)
+            CauseCode.NO_POD_SLOTS,
+            (node_capacity.PodSlotsLacking,),
+            duration=Duration.PASSES,
+            steps=(node_steps.change_node_selector, *_RIGHTS, *_ROOM),
         ),
         CauseKind(
             CauseCode.FRAGMENTED,
+            (node_capacity.DevicesFragmented, node_capacity.FleetFragmented),
             duration=Duration.PASSES,
             steps=(
                 node_steps.change_node_selector,
@@ -168,6 +184,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         ),
         CauseKind(
             CauseCode.LARGER_THAN_THE_FLEET,
+            (node_capacity.FleetTooSmall,),
             steps=(node_steps.change_node_selector, pod_steps.shrink_gang, node_steps.uncordon, node_steps.add_nodes),
         ),
         CauseKind(CauseCode.GPU_SHARE_TOO_LARGE, steps=(node_steps.change_node_selector, pod_steps.lower_gpu_share)),
@@ -179,31 +196,48 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         CauseKind(CauseCode.VOLUME_MISSING, steps=(work_steps.make_references,)),
         CauseKind(CauseCode.CLAIM_REFUSED, steps=(work_steps.label_claims,)),
         CauseKind(CauseCode.TOPOLOGY_UNKNOWN, steps=(node_steps.name_existing_topology, node_steps.remove_topology)),
-        CauseKind(CauseCode.LARGER_THAN_ANY_DOMAIN, steps=(*_TOPOLOGY, pod_steps.shrink_gang)),
+        CauseKind(
+            CauseCode.LARGER_THAN_ANY_DOMAIN, (node_capacity.DomainLacking,), steps=(*_TOPOLOGY, pod_steps.shrink_gang)
+        ),
         CauseKind(
             CauseCode.NO_DOMAIN_FREE,
+            (node_capacity.DomainLacking,),
             duration=Duration.PASSES,
             steps=(*_TOPOLOGY, *_RIGHTS, *_ROOM, pod_steps.shrink_gang),
         ),
-        CauseKind(CauseCode.FAIR_SHARE_REACHED, duration=Duration.PASSES, steps=(*_RIGHTS, *_ROOM)),
+        CauseKind(
+            CauseCode.FAIR_SHARE_REACHED,
+            (queue_shares.FairShareReached,),
+            duration=Duration.PASSES,
+            steps=(*_RIGHTS, *_ROOM),
+        ),
         CauseKind(
             CauseCode.NO_WEIGHT,
+            (queue_shares.NoWeight,),
             duration=Duration.PASSES,
             steps=(queue_steps.raise_weight, queue_steps.raise_quota_for_claim, *_ROOM),
         ),
         CauseKind(
             CauseCode.VICTIMS_PROTECTED,
+            (queue_order.VictimsProtected,),
             duration=Duration.PASSES,
             steps=(work_steps.wait, queue_steps.end_min_runtimes, node_steps.add_nodes, work_steps.make_room),
         ),
         CauseKind(
             CauseCode.VICTIMS_WITHIN_QUOTA,
+            (queue_shares.VictimsWithinQuota,),
             duration=Duration.PASSES,
             steps=(*_RIGHTS, queue_steps.lower_quotas_beside, *_ROOM),
         ),
-        CauseKind(CauseCode.VICTIMS_NON_PREEMPTIBLE, duration=Duration.PASSES, steps=(*_RIGHTS, *_ROOM)),
+        CauseKind(
+            CauseCode.VICTIMS_NON_PREEMPTIBLE,
+            (queue_order.VictimsNonPreemptible,),
+            duration=Duration.PASSES,
+            steps=(*_RIGHTS, *_ROOM),
+        ),
         CauseKind(
             CauseCode.PREEMPTION_DELAY,
+            (queue_order.OwnDelay,),
             duration=Duration.PASSES,
             steps=(queue_steps.remove_preemption_delay, work_steps.wait, node_steps.add_nodes, work_steps.make_room),
         ),
@@ -212,6 +246,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         CauseKind(CauseCode.STALE_GANG, steps=(pod_steps.add_missing_pods, pod_steps.grow_to_minimum)),
         CauseKind(
             CauseCode.BEHIND_OTHERS,
+            (queue_order.EarlierTurn, queue_order.WorkInFront),
             duration=Duration.PASSES,
             steps=(
                 work_steps.withdraw_work_in_front,

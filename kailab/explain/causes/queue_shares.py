@@ -219,16 +219,17 @@ class _Shares(NamedTuple):
             if queue in contested or queue == self.group.queue
         ]
         for queue, resource in levels:
+            no_weight = NoWeight(**self._shared(queue, resource))
             if (
-                self.trials.weight(queue, resource) == 0
+                no_weight.holds
+                and self.trials.weight(queue, resource) == 0
                 and self._would_be_enough()
-                and self._lacks_weight(queue, resource)
+                and self._lacks_weight(no_weight)
             ):
-                no_weight = NoWeight(**self._shared(queue, resource))
-                if no_weight.holds:
-                    return no_weight
-            if self.trials(*self.before, QuotasRaised((queue,), (resource,))).further:
-                return self._fair_share(queue, resource)
+                return no_weight
+            reached = self._fair_share(queue, resource)
+            if self.trials(*self.before, *reached.lifted()).further:
+                return reached
         if not self._would_be_enough():
             return None
         return self._fair_share(*next((level for level in levels if level[0] in contested), levels[0]))
@@ -262,18 +263,18 @@ class _Shares(NamedTuple):
         holders = tuple(sorted({holder.podgroup for holder in self.others}))
         return self.trials(*self.before, QuotasRaised(self.trials.queue_path), HoldingsGone(holders)).further
 
-    def _lacks_weight(self, queue: str, resource: QueueField) -> bool:
+    def _lacks_weight(self, refusal: NoWeight) -> bool:
         """Whether an over-quota weight would let it run, or would give it a larger share where larger quotas alone would not let it run."""
-        with_weight = self.trials(*self.before, WeightsGiven((queue,), (resource,)))
+        with_weight = self.trials(*self.before, *refusal.lifted())
         if with_weight.further:
             return True
-        if with_weight.share(queue, resource).fair_share <= self._share(queue, resource).fair_share:
+        if with_weight.share(refusal.queue, refusal.resource).fair_share <= refusal.fair_share:
             return False
         # Its share is a part of the shares above it, so all levels are relaxed.
         line = self.trials.queue_path
         return (
-            self.trials(*self.before, WeightsGiven(line, (resource,))).further
-            or not self.trials(*self.before, QuotasRaised(line, (resource,))).further
+            self.trials(*self.before, WeightsGiven(line, (refusal.resource,))).further
+            or not self.trials(*self.before, QuotasRaised(line, (refusal.resource,))).further
         )
 
     def _share(self, queue: str, resource: QueueField | None = None) -> QueueShare:

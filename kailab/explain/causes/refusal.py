@@ -33,7 +33,7 @@ class Refusal:
 
     FACTS: ClassVar[tuple[str, ...]] = ()
 
-    code: CauseCode = field(metadata=INTERNAL)
+    code: CauseCode
     objects: tuple[ObjectRef, ...] = field(default=(), metadata=INTERNAL)
 
     @property

@@ -1,0 +1,111 @@
+"""Refusals: the records of what a rule compared, from which causes are made."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from checks.explaining.random_situation import seeded
+from checks.explaining.workloads import waiting_workloads
+from kailab.cluster.unreadable_objects import STRICT
+from kailab.engine.relaxing.queue_rules import refusing_rules
+from kailab.explain.cause_kinds import CAUSE_KINDS, FALLBACK_FINDERS, FINDERS
+from kailab.explain.causes.node_capacity import DevicesFragmented, DevicesLacking
+from kailab.explain.causes.queue_limits import LimitExceeded, PodsTogether, QueueRefusal
+from kailab.explain.causes.queue_order import WorkInFront
+from kailab.explain.causes.refusal import ContradictionError, Refusal, Statement
+from kailab.explain.causes.waiting_group import WaitingPodGroup, waiting_podgroups
+from kailab.explain.subject import SubjectRef
+from kailab.lab.answer import CauseCode
+
+LIMIT = LimitExceeded(
+    queue="team", own_queue="team", resource="gpu", held=2000, wanted=2000, limit=3000, pods=PodsTogether(2, 2)
+)
+ROOM = {"resource": "nvidia.com/gpu", "pods": 1, "waiting": 1, "each": "2 GPUs", "node": "n-0"}
+
+
+def waiting(seed: int) -> Iterator[WaitingPodGroup]:
+    """The waiting groups of a random situation."""
+    situation = seeded(seed)
+    with situation.opened() as lab:
+        for work in waiting_workloads(situation, lab):
+            yield from waiting_podgroups(SubjectRef.of(lab, work.kind, work.name, work.namespace).state(lab))
+
+
+def refusals(group: WaitingPodGroup) -> list[Refusal]:
+    """All that the finders report, in their order."""
+    return [refusal for finder in (*FINDERS, *FALLBACK_FINDERS) for refusal in finder(group)]
+
+
+def test_a_cause_has_the_numbers_that_its_sentence_names() -> None:
+    cause = LIMIT.cause()
+    assert cause is not None
+    assert (
+        cause.sentence
+        == "Queue team holds 2 GPUs of its limit of 3 GPUs; its 2 pods, which start together, want 2 GPUs more."
+    )
+    assert cause.data()["numbers"] == {
+        "queue": "team", "ownQueue": "team", "resource": "gpu", "held": 2000, "wanted": 2000, "limit": 3000,
+        "pods": {"waiting": 2, "together": 2},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        replace(LIMIT, held=1000),
+        replace(LIMIT, limit=-1),
+        DevicesFragmented(
+            **ROOM, wanted=1000, one=1000, free=1000, most=1000, nodes=1, of_device=False, placed=0, also=()
+        ),
+        DevicesLacking(
+            **ROOM, code=CauseCode.NOT_ENOUGH_GPUS, wanted=2000, one=2000, free=2000, most=2000, capacity=8000, nodes=1,
+            also=(), whole=(0, 0, 0),
+        ),
+    ],
+    ids=["within its limit", "no limit", "what is free is on one node", "enough is free"],
+)  # fmt: skip
+def test_a_refusal_that_its_numbers_contradict_becomes_no_cause(
+    refusal: Refusal, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ContradictionError):
+        refusal.cause()
+    monkeypatch.delenv(STRICT)
+    with caplog.at_level(logging.ERROR):
+        assert refusal.cause() is None
+    assert type(refusal).__name__ in caplog.text
+
+
+def test_each_kind_of_refusal_has_its_place_in_the_table() -> None:
+    def concrete(kind: type[Refusal]) -> Iterator[type[Refusal]]:
+        yield from ([kind] if "sentence" in vars(kind) else [])
+        for below in kind.__subclasses__():
+            yield from concrete(below)
+
+    named = {refusal for kind in CAUSE_KINDS.values() for refusal in kind.refusals}
+    assert named == {kind for kind in concrete(Refusal) if kind not in (Refusal, Statement)} - {QueueRefusal}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_finders_report_holds_and_ends_when_it_is_lifted(seed: int) -> None:
+    for group in waiting(seed):
+        for refusal in refusals(group):
+            assert refusal.holds, refusal
+            assert isinstance(refusal, (Statement, *CAUSE_KINDS[refusal.code].refusals)), refusal
+            lifted, trials = refusal.lifted(), group.trials
+            if trials is None or not lifted:
+                continue
+            if isinstance(refusal, WorkInFront):
+                assert trials.further(*lifted, before=True)
+            elif isinstance(refusal, QueueRefusal) and refusal.code in (
+                CauseCode.OVER_LIMIT,
+                CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
+            ):
+                rules = refusing_rules(trials.after(*lifted))
+                assert all(
+                    (rule.queue, rule.resource, rule.lifted()) != (refusal.queue, refusal.resource, *lifted)
+                    for rule in rules
+                )
