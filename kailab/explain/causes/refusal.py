@@ -57,7 +57,7 @@ class Refusal:
         return {
             _camel(own.name): _as_plain(getattr(self, own.name))
             for own in fields(self)
-            if "internal" not in own.metadata
+            if own.name != "code" and "internal" not in own.metadata
         }
 
     def lifted(self) -> tuple[Relaxation, ...]:
