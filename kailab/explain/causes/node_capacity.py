@@ -758,10 +758,9 @@ class FleetFragmented(RoomRefusal):
 
     @property
     def sentence(self) -> str:
-        wants = "It wants" if self.pods == 1 else f"Its {self.pods} pods must start together and want"
         return (
-            f"{wants} {amount(self.resource, self.wanted)} ({self.each} each); the {self.nodes} nodes that they may use have "
-            f"{self.figure(self.capacity)} in all, and room for {self.placed} of these pods even when they are empty."
+            f"{self.wants}; the {self.nodes} nodes that they may use have {self.figure(self.capacity)} in all, and room for {self.placed} of "
+            "these pods even when they are empty."
         )
 
 

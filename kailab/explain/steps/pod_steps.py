@@ -9,6 +9,7 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import GangLowered, OthersGone
+from kailab.engine.working.layout import CPU, MEMORY
 from kailab.explain.steps.proposals import (
     Disturbance,
     Edit,
@@ -49,14 +50,14 @@ def lower_gpus(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 def lower_cpu(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Lower the CPU of a pod to what a node has free, or to a node's capacity."""
-    amounts = _free(context, "cpu") | _offered(context, "cpu", cpu_millis)
+    amounts = _free(context, CPU) | _offered(context, "cpu", cpu_millis)
     yield from _lower(context, "cpu", "CPU", cpu_millis, format_cpu, amounts)
 
 
 def lower_memory(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Lower the memory of a pod to what a node has free, or to a node's capacity."""
     # Manifests have whole MiB; rounded up it would not fit.
-    amounts = {amount // _MEBI * _MEBI for amount in _free(context, "memory") | _offered(context, "memory", mem_bytes)}
+    amounts = {amount // _MEBI * _MEBI for amount in _free(context, MEMORY) | _offered(context, "memory", mem_bytes)}
     yield from _lower(context, "memory", "memory", mem_bytes, lambda amount: f"{amount // _MEBI}Mi", amounts)
 
 
@@ -235,14 +236,9 @@ def _offered(context: QuestionContext, key: str, read: Any) -> set[int]:
     return {read(_allocatable(node, key)) for node in context.nodes.values()}
 
 
-def _free(context: QuestionContext, field: str) -> set[int]:
-    """What each node has free of CPU or memory, by the engine's records."""
-    snapshot = context.state.moment.snapshot
-    left = {node.name: getattr(node, field) for node in snapshot.nodes}
-    for task in snapshot.tasks:
-        if task.node in left:
-            left[task.node] -= getattr(task.shape, field)
-    return set(left.values())
+def _free(context: QuestionContext, row: int) -> set[int]:
+    """What each node has free of CPU or memory (a row of the engine's table of nodes)."""
+    return {int(free) for free in context.state.trials.working.table.idle[row]}
 
 
 def _note(obj: Object, key: str) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.decisions import QueueShare
 from kailab.engine.relaxing.rules import DelayGone, MadePreemptible, PriorityGiven
 from kailab.engine.snapshot.records import GPU, UNLIMITED
 from kailab.explain.causes.queue_limits import quota_words
@@ -137,7 +136,6 @@ AMOUNT_STEPS = 8
 """Amounts that are tried up to all that is requested."""
 
 
-Bound = Callable[[QueueShare], int]
 Changes = dict[str, dict[str, dict[str, float]]]
 """Queue -> resource -> field -> amount in the unit of a Queue."""
 
@@ -175,17 +173,17 @@ def _lacks(queue: Mapping[str, Any]) -> list[str]:
 
 def raise_limits(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Raise limits of the queue and of those above it, as far as they are below what these would then hold."""
-    yield _raised(context, "limit", _limit, _allocated)
+    yield _raised(context, "limit", "allocated")
 
 
 def raise_quotas(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Raise quotas, and limits in the way, for non-preemptible work, which must stay within them at every level."""
-    yield _raised(context, "quota", _quota, _non_preemptible, with_limits=True)
+    yield _raised(context, "quota", "non_preemptible", with_limits=True)
 
 
 def raise_quota_for_claim(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Raise quotas so that the queue, and those above it, have a claim on what it requests."""
-    yield _raised(context, "quota", _quota, _allocated, by_steps=True)
+    yield _raised(context, "quota", "allocated", by_steps=True)
 
 
 def raise_weight(context: QuestionContext) -> Iterator[ProposalFamily]:
@@ -226,20 +224,19 @@ def _weight(queue: Mapping[str, Any]) -> float:
 def _raised(
     context: QuestionContext,
     field: str,
-    bound: Bound,
-    held: Bound,
+    held: str,
     *,
     with_limits: bool = False,
     by_steps: bool = False,
 ) -> ProposalFamily:
-    """Raise a field of the queue and of those above it. ``bound`` and ``held``: of a queue, in engine units. ``with_limits``: also raise
+    """Raise a field of the queue and of those above it. ``field`` and ``held``, which counts against it: fields of ``QueueShare``. ``with_limits``: also raise
     limits in the way. ``by_steps``: try less than all that is requested. The last limit that is tried is unlimited."""
     increases: list[Changes] = []
     for amounts in _amounts(context, by_steps):
-        changes = _changes(context, field, bound, held, amounts)
+        changes = _changes(context, field, held, amounts)
         if with_limits:
             # A quota above the limit has no effect.
-            changes = _joined(changes, _changes(context, "limit", _limit, _allocated, amounts))
+            changes = _joined(changes, _changes(context, "limit", "allocated", amounts))
         if changes and changes not in increases:
             increases.append(changes)
     if field == "limit" and increases:
@@ -254,22 +251,6 @@ def _raised(
         ),
         grows=True,
     )
-
-
-def _limit(state: QueueShare) -> int:
-    return state.limit
-
-
-def _quota(state: QueueShare) -> int:
-    return state.quota
-
-
-def _allocated(state: QueueShare) -> int:
-    return state.allocated
-
-
-def _non_preemptible(state: QueueShare) -> int:
-    return state.non_preemptible
 
 
 def _amounts(context: QuestionContext, by_steps: bool) -> Iterator[dict[str, int]]:
@@ -292,14 +273,14 @@ def _amounts(context: QuestionContext, by_steps: bool) -> Iterator[dict[str, int
             yield {resource: max(waiting[resource], own[resource]) for resource in RESOURCES}
 
 
-def _changes(context: QuestionContext, field: str, bound: Bound, held: Bound, amounts: Mapping[str, int]) -> Changes:
+def _changes(context: QuestionContext, field: str, held: str, amounts: Mapping[str, int]) -> Changes:
     raised: Changes = {}
     for name in context.line:
         state = context.states.get(name)
         for resource in RESOURCES if state is not None else ():
-            share_now: QueueShare = getattr(state, resource)
-            need = held(share_now) + amounts[resource]
-            if amounts[resource] and bound(share_now) != UNLIMITED and need > bound(share_now):
+            share_now = getattr(state, resource)
+            need = getattr(share_now, held) + amounts[resource]
+            if amounts[resource] and getattr(share_now, field) != UNLIMITED and need > getattr(share_now, field):
                 raised.setdefault(name, {})[resource] = {field: in_queue_units(resource, need)}
     return raised
 
