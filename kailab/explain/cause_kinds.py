@@ -175,6 +175,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         ),
         CauseKind(
             CauseCode.LARGER_THAN_ANY_NODE,
+            (node_restrictions.LargerThanNodes,),
             steps=(
                 node_steps.change_node_selector,
                 pod_steps.lower_gpus,
@@ -187,7 +188,11 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
             (node_capacity.FleetTooSmall,),
             steps=(node_steps.change_node_selector, pod_steps.shrink_gang, node_steps.uncordon, node_steps.add_nodes),
         ),
-        CauseKind(CauseCode.GPU_SHARE_TOO_LARGE, steps=(node_steps.change_node_selector, pod_steps.lower_gpu_share)),
+        CauseKind(
+            CauseCode.GPU_SHARE_TOO_LARGE,
+            (node_restrictions.GPUShareTooLarge,),
+            steps=(node_steps.change_node_selector, pod_steps.lower_gpu_share),
+        ),
         CauseKind(
             CauseCode.GPU_MEMORY_UNKNOWN,
             steps=(pod_steps.request_gpu_fraction, node_steps.label_gpu_memory, node_steps.change_node_selector),

@@ -4,6 +4,8 @@ are not for it (claims, ConfigMaps, topologies, node pools)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -182,32 +184,49 @@ def _memory_unknown(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Ref
     )
 
 
-def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Refusal:
+@dataclass(frozen=True, kw_only=True)
+class GPUShareTooLarge(Refusal):
+    """A pod wants a share by memory (MiB) of a GPU, or shares of several GPUs of a node, and the best ``node`` has ``most``.
+    ``kai_starts_it``: KAI would start it on one GPU all the same."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("wanted", "most", "node")
+
+    code: CauseCode = CauseCode.GPU_SHARE_TOO_LARGE
+    wanted: int
+    most: int
+    node: str
+    by_memory: bool
+    kai_starts_it: bool = False
+
+    @property
+    def holds(self) -> bool:
+        return self.wanted > self.most
+
+    @property
+    def sentence(self) -> str:
+        if not self.by_memory:
+            return f"It wants shares of {self.wanted} GPUs of one node; the nodes that it may use have {self.most} at most ({self.node})."
+        fault = f" {_KAI_BINDS_IT}" if self.kai_starts_it else ""
+        return (
+            f"It wants {self.wanted} MiB of the memory of a GPU; the GPUs of the nodes that it may use have {self.most} MiB at most "
+            f"({self.node}).{fault}"
+        )
+
+
+def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> GPUShareTooLarge:
     gpu = info.shape.gpu
     among = np.zeros(len(table), dtype=bool)
     among[nodes] = True
-    small = ~table.memory_fits(gpu)[nodes]
-    if small.any():
-        best = best_node(table.gpu_memory, among)
-        assert best is not None
-        has = int(table.gpu_memory[best])
-        name = table.nodes[best].name
-        multiple = bool(table.whole_multiples(gpu)[nodes].any())
-        return Statement.of(
-            CauseCode.GPU_SHARE_TOO_LARGE,
-            f"It wants {gpu.memory_mib} MiB of the memory of a GPU; the GPUs of the nodes that it may use have {has} MiB at most "
-            f"({name})." + (f" {_KAI_BINDS_IT}" if multiple else ""),
-            node_refs(table, [best]),
-            {"wanted": gpu.memory_mib, "most": has, "node": name},
-        )
-    best = best_node(table.allocatable[GPUS], among)
+    by_memory = bool((~table.memory_fits(gpu)[nodes]).any())
+    best = best_node(table.gpu_memory if by_memory else table.allocatable[GPUS], among)
     assert best is not None
-    has = int(table.allocatable[GPUS, best]) // GPU
-    return Statement.of(
-        CauseCode.GPU_SHARE_TOO_LARGE,
-        f"It wants shares of {gpu.devices} GPUs of one node; the nodes that it may use have {has} at most ({table.nodes[best].name}).",
-        node_refs(table, [best]),
-        {"wanted": gpu.devices, "most": has, "node": table.nodes[best].name},
+    return GPUShareTooLarge(
+        wanted=gpu.memory_mib if by_memory else gpu.devices,
+        most=int(table.gpu_memory[best]) if by_memory else int(table.allocatable[GPUS, best]) // GPU,
+        node=table.nodes[best].name,
+        by_memory=by_memory,
+        kai_starts_it=by_memory and bool(table.whole_multiples(gpu)[nodes].any()),
+        objects=node_refs(table, [best]),
     )
 
 
@@ -246,34 +265,73 @@ def _profile(table: NodeTable, info: ShapeInfo) -> Refusal:
     )
 
 
-def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: np.ndarray) -> Refusal:
+class NodeShortage(NamedTuple):
+    """A resource of which a pod wants more than the largest ``node`` has. ``text``: what it wants, in words."""
+
+    resource: str
+    wanted: int
+    text: str
+    most: int
+    node: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargerThanNodes(Refusal):
+    """A pod wants more than any of ``nodes`` nodes has, which ``which`` names. ``resource`` and ``wanted``: of the first shortage."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("resource", "wanted", "node")
+
+    code: CauseCode = CauseCode.LARGER_THAN_ANY_NODE
+    shortages: tuple[NodeShortage, ...]
+    nodes: int
+    which: str
+
+    @property
+    def resource(self) -> str:
+        return self.shortages[0].resource
+
+    @property
+    def wanted(self) -> str:
+        return amount(self.resource, self.shortages[0].wanted)
+
+    @property
+    def node(self) -> str:
+        return self.shortages[0].node
+
+    @property
+    def holds(self) -> bool:
+        return all(shortage.wanted > shortage.most for shortage in self.shortages)
+
+    @property
+    def sentence(self) -> str:
+        none = f"{self.which} {'has' if self.nodes == 1 else 'have'} none"
+        shortages = [
+            f"{text}; "
+            + (f"the largest node that it may use, {node}, has {amount_figure(resource, most)}" if most else none)
+            for resource, _, text, most, node in self.shortages
+        ]
+        return f"A pod of it wants {', and '.join(shortages)}."
+
+
+def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: np.ndarray) -> LargerThanNodes:
     """``short``: the resources of which the best nodes have too little."""
     among = np.zeros(len(table), dtype=bool)
     among[nodes] = True
     shortages = []
-    row = short[0].row
-    for barrier in short:
-        name = table.layout.names[barrier.row]
-        best = best_node(table.allocatable[barrier.row], among)
+    for row in (barrier.row for barrier in short):
+        best = best_node(table.allocatable[row], among)
         assert best is not None
-        has = int(table.allocatable[barrier.row, best])
-        what = request_text(info, barrier.row, table)
-        if barrier.absent or not has:
-            shortages.append(
-                f"{what}; {nodes_that(nodes, table, 'that it may use')} {'has' if len(nodes) == 1 else 'have'} none"
-            )
-        else:
-            shortages.append(
-                f"{what}; the largest node that it may use, {table.nodes[best].name}, has {amount_figure(name, has)}"
-            )
-    best = best_node(table.allocatable[row], among)
-    assert best is not None
-    name = table.layout.names[row]
-    return Statement.of(
-        CauseCode.LARGER_THAN_ANY_NODE,
-        f"A pod of it wants {', and '.join(shortages)}.",
-        node_refs(table, [best]),
-        {"resource": name, "wanted": amount(name, info.rows.get(row, 0)), "node": table.nodes[best].name},
+        wanted = info.rows.get(row, 0)
+        if row == GPUS and info.shape.gpu.shared:
+            wanted = info.shape.gpu.wanted_gpus(int(table.min_gpu_memory))
+        most = max(0, int(table.allocatable[row, best]))
+        name = table.layout.names[row]
+        shortages.append(NodeShortage(name, wanted, request_text(info, row, table), most, table.nodes[best].name))
+    return LargerThanNodes(
+        shortages=tuple(shortages),
+        nodes=len(nodes),
+        which=nodes_that(nodes, table, "that it may use"),
+        objects=(ObjectRef("Node", "", shortages[0].node),),
     )
 
 
