@@ -310,7 +310,11 @@ def odd(cases: int, seed: int, minutes: float | None, show: bool, verbose: bool,
     help="The percentage of right answers below which the check fails.",
 )
 @click.option("--shrink", type=click.IntRange(min=0), default=1, help="How many failures are cut down and shown.")
-@click.option("--steps", is_flag=True, help="Also judge the steps, each in a new lab; takes several times as long.")
+@click.option("--steps", is_flag=True, help="Also judge the steps, by their words and their outcome; takes several times as long.")
+@click.option(
+    "--area", default="mistakes", show_default=True,
+    help="Where situations are drawn from: mistakes, platform-small, platform or platform-large.",
+)
 @_workers
 @options.output
 def explain(
@@ -321,6 +325,7 @@ def explain(
     at_least: float,
     shrink: int,
     steps: bool,
+    area: str,
     workers: int,
     output: TextOrJson,
 ) -> None:
@@ -329,18 +334,22 @@ def explain(
     Each cause is removed in the manifests, and each verdict is tried on the emptied lab. Exit code 1 if fewer answers
     than --at-least are right.
     """
-    from checks.explaining.run import run_seeds
+    from checks.explaining.run import AREAS, run_seeds
     from checks.explaining.shrinking import shrink_seed
+    from kailab.errors import InputError
+
+    if area not in AREAS:
+        raise InputError(f"--area: {area!r} is none of: {', '.join(AREAS)}")
 
     seeds = range(seed, seed + cases) if case is None else range(case, case + 1)
     with terminal.progress_bars() as tell:
-        findings = run_seeds(seeds, workers, budget, tell, steps=steps)
+        findings = run_seeds(seeds, workers, budget, tell, steps=steps, area=area)
     if output is TextOrJson.json:
         terminal.say(findings.as_json())
     else:
         for number, judged in findings.failures_by_variety()[:shrink]:
             with terminal.spinner(f"cutting down case {number}"):
-                smallest = shrink_seed(number, judged)
+                smallest = shrink_seed(number, judged, area)
             terminal.say(f"---\n{smallest.as_yaml()}")
         terminal.say(findings.text())
     if findings.share < at_least or any(result.broken for result in findings.results):

@@ -3,8 +3,11 @@
 - The verdict: a workload with ``never`` runs neither alone nor within a day; one with ``later`` does.
 - The first cause: once it is removed in the manifests, the workload runs or another cause keeps it; and with all later
   causes removed, but not the first, it does not run.
-- The steps, if they are to be judged: a checked step lets the workload run in a new lab.
-- The wording: the sentence of a cause names what it has to.
+- The steps, if they are to be judged: the words of a step are its changes (``step_words``), its outcome is what it tells
+  (``step_outcomes``), and the first lets the workload run in a new lab.
+- The wording: the sentence of a cause names what it has to (``naming``), and its numbers are those of the objects
+  (``sentence_numbers``).
+- The other screens say the same (``screens``).
 """
 
 from __future__ import annotations
@@ -12,11 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from random import Random
 
 from checks.explaining.ground_truth import GroundTruth, runs_alone
 from checks.explaining.naming import missing_names
 from checks.explaining.removal import MORE_ROOM, CauseRemoval, cause_removal
+from checks.explaining.screens import Screens
+from checks.explaining.sentence_numbers import number_faults
 from checks.explaining.situation import Situation, Step, carry_out_steps
+from checks.explaining.step_outcomes import outcome_faults
+from checks.explaining.step_words import difference
 from checks.explaining.workload_context import WorkloadContext
 from checks.explaining.workloads import AppliedWorkload, waiting_workloads
 from kailab.errors import KailabError
@@ -58,6 +66,7 @@ class _SituationCase:
     truth: GroundTruth
     work: AppliedWorkload
     answer: Answer
+    screens: Screens
     faults: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -69,20 +78,27 @@ class _SituationCase:
         return self.truth.lab
 
 
-def judge_situation(situation: Situation, *, steps: bool = False) -> list[JudgedAnswer]:
-    """Judge the answers about all waiting workloads of a situation. ``steps``: also judge the steps, which costs most.
-    Raises KailabError if the situation cannot be carried out.
+def judge_situation(situation: Situation, *, steps: bool = False, most: int | None = None) -> list[JudgedAnswer]:
+    """Judge the answers about waiting workloads of a situation. ``steps``: also judge the steps, which costs most.
+    ``most``: judge so many at most, drawn by the situation's name. Raises KailabError if the situation cannot be
+    carried out.
     """
     with situation.opened() as lab:
         truth = GroundTruth(situation, lab)
-        return [judge_answer(truth, work, steps=steps) for work in waiting_workloads(situation, lab)]
+        works = waiting_workloads(situation, lab)
+        if most is not None and len(works) > most:
+            works = Random(situation.name).sample(works, most)
+        screens = Screens(lab)
+        return [judge_answer(truth, work, steps=steps, screens=screens) for work in works]
 
 
-def judge_answer(truth: GroundTruth, work: AppliedWorkload, *, steps: bool = False) -> JudgedAnswer:
-    """See ``judge_situation``. A failure of kailab is a fault of its answer."""
+def judge_answer(
+    truth: GroundTruth, work: AppliedWorkload, *, steps: bool = False, screens: Screens | None = None
+) -> JudgedAnswer:
+    """See ``judge_situation``. ``screens``: of the truth's lab. A failure of kailab is a fault of its answer."""
     try:
         answer = ask(truth.lab, work.kind, work.name, work.namespace, tried=steps)
-        return _judge(_SituationCase(truth, work, answer))
+        return _judge(_SituationCase(truth, work, answer, screens or Screens(truth.lab)))
     except MovedForEver as error:
         return JudgedAnswer(work, "", "", restless=str(error))
     except KailabError as error:
@@ -105,6 +121,9 @@ def _judge(case: _SituationCase) -> JudgedAnswer:
     case.faults += _verdict(case)
     case.faults += _steps(case)
     following: list[str] = []
+    for cause in (*((answer.cause,) if answer.cause else ()), *answer.more):
+        case.faults += [("number", f"{cause.code}: {fault}") for fault in number_faults(case.lab, case.work, cause)]
+    case.faults += [("screens", fault) for fault in case.screens.disagreements(case.work, answer)]
     if answer.cause:
         missing = missing_names(WorkloadContext(case.situation, case.lab, case.work), code, answer.cause.sentence)
         case.faults += [("naming", missing)] if missing else []
@@ -253,9 +272,16 @@ def _joined(chain: list[tuple[str, CauseRemoval]]) -> str:
 
 
 def _steps(case: _SituationCase) -> Iterator[tuple[str, str]]:
+    """A step says all that its changes do, and what it tells happens in a fork; the first also in a new lab."""
     before = case.work.running(case.lab)
-    for step in case.answer.steps:
+    for place, step in enumerate(case.answer.steps):
+        if fault := difference(case.lab, case.work, step):
+            yield "words", f"{step.do}: {fault}"
         if not step.checked:
+            continue
+        if step.outcome is not None:
+            yield from (("outcome", f"{step.describe()}: {fault}") for fault in outcome_faults(case.lab, case.work, step))
+        if place and step.outcome is not None:
             continue
         try:
             with case.situation.opened([dict(change) for change in step.changes]) as lab:

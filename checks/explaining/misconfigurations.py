@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from checks.explaining.pod_templates import pod_templates
 from checks.explaining.random_clusters import MODELS, POOL, RACK, RESERVED, TOPOLOGY
 from kailab.cluster.protocol import Object
 from kailab.model import labels
@@ -26,16 +27,16 @@ Misconfiguration = Callable[[Object, Surroundings], None]
 
 
 def template_of(work: Object) -> Object:
-    """The metadata and spec of its pods: the template, or the pod itself."""
-    return work if work["kind"] == "Pod" else work["spec"]["template"]
+    """The metadata and spec of its pods: the last template, as that of workers, or the pod itself."""
+    return list(pod_templates(work))[-1]
 
 
 def _labels(work: Object) -> list[dict[str, str]]:
-    return [work["metadata"]["labels"], template_of(work)["metadata"]["labels"]]
+    return [holder["metadata"].setdefault("labels", {}) for holder in (work, *pod_templates(work))]
 
 
 def _annotations(work: Object) -> list[dict[str, str]]:
-    return [manifest["metadata"].setdefault("annotations", {}) for manifest in (work, template_of(work))]
+    return [holder["metadata"].setdefault("annotations", {}) for holder in (work, *pod_templates(work))]
 
 
 def _spec(work: Object) -> Object:

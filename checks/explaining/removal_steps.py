@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from checks.explaining.misconfigurations import set_annotation, set_label, template_of
+from checks.explaining.misconfigurations import set_annotation, set_label
+from checks.explaining.pod_templates import pod_templates
 from checks.explaining.situation import Step, carry_out_steps
 from checks.explaining.workload_context import Remover, WorkloadContext
 from checks.explaining.workloads import other_workloads, waiting_workloads
@@ -37,8 +38,9 @@ def workload_reapplied(change: Callable[[Object, WorkloadContext], None]) -> Rem
 
 def fields_removed(*fields: str) -> Remover:
     def change(manifest: Object, _: WorkloadContext) -> None:
-        for field in fields:
-            template_of(manifest)["spec"].pop(field, None)
+        for pod in pod_templates(manifest):
+            for field in fields:
+                pod["spec"].pop(field, None)
 
     return workload_reapplied(change)
 
@@ -67,7 +69,7 @@ def gang_shrunk(context: WorkloadContext) -> Iterator[Step]:
 
 
 def shrink_share(manifest: Object, _: WorkloadContext) -> None:
-    for metadata in (manifest["metadata"], template_of(manifest)["metadata"]):
+    for metadata in (manifest["metadata"], *(pod["metadata"] for pod in pod_templates(manifest))):
         notes = metadata.get("annotations") or {}
         if labels.GPU_MEMORY in notes:
             notes[labels.GPU_MEMORY] = "1000"
@@ -76,7 +78,9 @@ def shrink_share(manifest: Object, _: WorkloadContext) -> None:
 
 
 def workload_resumed(context: WorkloadContext) -> Iterator[Step]:
-    yield {"patch": {"kind": context.work.kind, "name": context.work.name, "patch": {"spec": {"suspend": False}}}}
+    resumed: Object = {"suspend": False}
+    spec = {"runPolicy": resumed} if context.work.kind == "PyTorchJob" else resumed
+    yield {"patch": {"kind": context.work.kind, "name": context.work.name, "patch": {"spec": spec}}}
 
 
 def remove_delay(manifest: Object, _: WorkloadContext) -> None:
@@ -147,7 +151,11 @@ def node_pools_removed(context: WorkloadContext) -> Iterator[Step]:
 
 
 COPIES = 12
-"""Empty copies of each node: more room of each kind, in the same place."""
+"""Empty copies of each node of a small cluster: more room of each kind, in the same place."""
+SMALL = 16
+"""Nodes of a small cluster."""
+MOST_COPIES = 320
+"""Copies that are made of all nodes of a larger cluster together."""
 _SUFFIX = "-twin"
 _AMPLE = {"cpu": "4096", "memory": "64Ti", "pods": "1000"}
 """Resources of the largest copies: many times a small node's memory might still be too little."""
@@ -161,7 +169,8 @@ def node_copies(places: Sequence[str] = (), factor: int = 1, offered: Mapping[st
     def steps(context: WorkloadContext) -> Iterator[Step]:
         nodes = {node["metadata"]["name"]: node for node in context.lab.cluster.list("Node")}
         own = [node for name, node in nodes.items() if not _is_copy(name)]
-        made = [_copy(node, number, places, factor, offered or {}) for node in own for number in range(COPIES)]
+        number_of_copies = COPIES if len(own) <= SMALL else max(2, MOST_COPIES // len(own))
+        made = [_copy(node, number, places, factor, offered or {}) for node in own for number in range(number_of_copies)]
         missing = [node for node in made if node["metadata"]["name"] not in nodes]
         if missing:
             yield {"apply": missing}
@@ -229,7 +238,7 @@ def other_waiting_deleted(context: WorkloadContext) -> Iterator[Step]:
             for pod in other.pods(context.lab):
                 if not pod["spec"].get("nodeName"):
                     yield {"delete": {"kind": "Pod", "name": pod["metadata"]["name"]}}
-        else:
+        elif other.field:
             fewer = {"spec": {other.field: running}}
             yield {"patch": {"kind": other.kind, "name": other.name, "patch": fewer}}
 
@@ -255,7 +264,7 @@ def volumes_created(context: WorkloadContext) -> Iterator[Step]:
 
 
 def _volumes_of(manifest: Object) -> list[Object]:
-    return [] if manifest["kind"] == "PodGroup" else list(template_of(manifest)["spec"].get("volumes") or ())
+    return [volume for pod in pod_templates(manifest) for volume in pod["spec"].get("volumes") or ()]
 
 
 def claims_labelled(context: WorkloadContext) -> Iterator[Step]:

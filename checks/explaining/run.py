@@ -10,9 +10,21 @@ from multiprocessing import get_context
 from time import monotonic
 
 from checks.explaining.judging import JudgedAnswer, judge_situation
+from checks.explaining.platform_cluster import SIZES, platform_situation
 from checks.explaining.random_situation import seeded
+from checks.explaining.situation import Situation
 from checks.fuzzing.walk import Tell
 from kailab.errors import KailabError
+
+
+MISTAKES = "mistakes"
+"""The area of small clusters with misconfigured work."""
+AREAS = (MISTAKES, *SIZES)
+
+
+def situation_of(seed: int, area: str = MISTAKES) -> Situation:
+    """The situation of a seed in one of ``AREAS``."""
+    return platform_situation(seed, area) if area in SIZES else seeded(seed)
 
 
 @dataclass(frozen=True)
@@ -132,10 +144,11 @@ class Findings:
         )
 
 
-def run_seed(seed: int, *, steps: bool = False) -> SeedResult:
-    """Judge the situation of a seed, see ``judge_situation``."""
+def run_seed(seed: int, *, steps: bool = False, area: str = MISTAKES) -> SeedResult:
+    """Judge the situation of a seed in an area, see ``judge_situation``."""
+    most = SIZES[area].judged if area in SIZES else None
     try:
-        return SeedResult(seed, tuple(judge_situation(seeded(seed), steps=steps)))
+        return SeedResult(seed, tuple(judge_situation(situation_of(seed, area), steps=steps, most=most)))
     except KailabError as error:
         return SeedResult(seed, broken=f"{type(error).__name__}: {error}")
 
@@ -147,14 +160,15 @@ def run_seeds(
     tell: Tell | None = None,
     *,
     steps: bool = False,
+    area: str = MISTAKES,
 ) -> Findings:
-    """Judge the situations of these seeds. Results are in the order of the seeds for any number of ``workers``
+    """Judge the situations of these seeds in an area. Results are in the order of the seeds for any number of ``workers``
     (processes). ``budget``: seconds after which no further one begins. ``tell("situations", done, total)`` is called
     after each.
     """
     findings = Findings()
     end = None if budget is None else monotonic() + budget
-    for result in _results(seeds, workers, partial(run_seed, steps=steps)):
+    for result in _results(seeds, workers, partial(run_seed, steps=steps, area=area)):
         findings.results.append(result)
         if tell is not None:
             tell("situations", len(findings.results), len(seeds))

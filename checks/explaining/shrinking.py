@@ -7,15 +7,18 @@ from dataclasses import replace
 
 from checks.explaining.ground_truth import GroundTruth
 from checks.explaining.judging import JudgedAnswer, judge_answer
-from checks.explaining.random_situation import seeded
+from checks.explaining.run import MISTAKES, situation_of
 from checks.explaining.situation import Situation, Step
 from checks.explaining.workloads import AppliedWorkload
 from kailab.errors import KailabError
 
+STEP_PARTS = frozenset({"step", "words", "outcome"})
+"""Parts of an answer that are judged only with its steps."""
 
-def shrink_seed(seed: int, failed: JudgedAnswer) -> Situation:
-    """The shrunk situation of a seed."""
-    return shrink(seeded(seed), failed)
+
+def shrink_seed(seed: int, failed: JudgedAnswer, area: str = MISTAKES) -> Situation:
+    """The shrunk situation of a seed in an area."""
+    return shrink(situation_of(seed, area), failed)
 
 
 def shrink(situation: Situation, failed: JudgedAnswer, most_tries: int = 150) -> Situation:
@@ -43,7 +46,7 @@ def _fails(situation: Situation, failed: JudgedAnswer, parts: set[str]) -> bool:
         with situation.opened() as lab:
             if failed.work.wanted(lab) < 1 or failed.work.runs(lab):
                 return False
-            answer = judge_answer(GroundTruth(situation, lab), failed.work, steps="step" in parts)
+            answer = judge_answer(GroundTruth(situation, lab), failed.work, steps=not parts.isdisjoint(STEP_PARTS))
     except KailabError:
         return False
     return answer.code == failed.code and not parts.isdisjoint(part for part, _ in answer.faults)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from checks.explaining.situation import Situation
@@ -10,13 +10,37 @@ from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
 from kailab.lab.lab import Lab
 
-KINDS = ("Job", "Deployment", "StatefulSet", "PodGroup", "Pod")
 _COUNTS = {
     "Job": ("parallelism", 1),
     "Deployment": ("replicas", 1),
     "StatefulSet": ("replicas", 1),
     "PodGroup": ("minMember", 1),
 }
+
+
+def _of_roles(spec: Object) -> int:
+    return sum(int(role.get("replicas", 1)) for role in spec["pytorchReplicaSpecs"].values())
+
+
+def _of_jobs(spec: Object) -> int:
+    return sum(
+        int(job.get("replicas", 1)) * int(job["template"]["spec"].get("parallelism", 1))
+        for job in spec["replicatedJobs"]
+    )
+
+
+def _of_leaders(spec: Object) -> int:
+    return int(spec.get("replicas", 1)) * int(spec["leaderWorkerTemplate"].get("size", 1))
+
+
+def _of_ray(spec: Object) -> int:
+    return 1 + sum(int(group.get("replicas", 1)) for group in spec.get("workerGroupSpecs") or ())
+
+
+_SUMS: Mapping[str, Callable[[Object], int]] = {
+    "PyTorchJob": _of_roles, "JobSet": _of_jobs, "LeaderWorkerSet": _of_leaders, "RayCluster": _of_ray,
+}  # fmt: skip
+KINDS = (*_COUNTS, *_SUMS, "Pod")
 
 
 @dataclass(frozen=True)
@@ -32,8 +56,8 @@ class AppliedWorkload:
 
     @property
     def field(self) -> str:
-        """The field of its spec with the number of pods; not for a pod."""
-        return _COUNTS[self.kind][0]
+        """The field of its spec with the number of pods; empty if there is no single one."""
+        return _COUNTS.get(self.kind, ("", 0))[0]
 
     def wanted(self, lab: Lab) -> int:
         """The number of pods that it wants; -1 if it does not exist."""
@@ -43,6 +67,8 @@ class AppliedWorkload:
             return -1
         if self.kind == "Pod":
             return 1
+        if self.kind in _SUMS:
+            return _SUMS[self.kind](manifest["spec"])
         field, default = _COUNTS[self.kind]
         return int(manifest["spec"].get(field, default))
 

@@ -1,0 +1,145 @@
+"""Whether a step has the outcome that its text tells: carried out on a fork, counted from the objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from checks.explaining.workloads import AppliedWorkload
+from kailab.cluster.protocol import Object
+from kailab.errors import KailabError
+from kailab.lab.answer import Step
+from kailab.lab.change import carry_out, read_changes
+from kailab.lab.lab import Lab
+
+_RUN = re.compile(r"tried on a copy: (\d+) pods? of it runs?(?:;|\)|$)")
+_EVICTED = re.compile(r"; evicted for it: ([^;)]+)")
+_FAILED = re.compile(r"; ([^;:]+?) then (?:fails, and all its pods end|fail, and all their pods end)")
+_MOVED = re.compile(r"; moved to other nodes for it: ([^;)]+)")
+_MORE = re.compile(r" and (\d+) more$")
+
+
+def outcome_faults(lab: Lab, work: AppliedWorkload, step: Step) -> Iterator[str]:
+    """Where what a tried step tells differs from what happens. ``lab``: is not changed."""
+    told = _RUN.search(step.describe())
+    if told is None:
+        yield "it tells no outcome"
+        return
+    with closing(lab.fork()) as copy:
+        before = _placed(lab)
+        try:
+            carry_out(copy, read_changes([dict(change) for change in step.changes]))
+        except KailabError as error:
+            yield f"it can't be carried out: {error}"
+            return
+        runs = sum(_is_placed(pod) for pod in work.pods(copy))
+        if not work.runs(copy):
+            yield f"{runs} pods of it run then, and not all"
+        if runs != int(told[1]):
+            yield f"it tells that {told[1]} pods run, and {runs} do"
+        if not any("advance" in change for change in step.changes):
+            yield from _others(_Others(lab, copy, work, before), step)
+
+
+@dataclass(frozen=True)
+class _Others:
+    before_lab: Lab
+    copy: Lab
+    work: AppliedWorkload
+    before: dict[str, Object]
+    """Pods of other work that had a node, by name."""
+
+
+def _others(others: _Others, step: Step) -> Iterator[str]:
+    """Every pod of other work that loses its place is told: evicted, moved, or of work that is ended or fails."""
+    text = step.describe()
+    after = _placed(others.copy)
+    gone = {name for name in others.before if name not in after and not _ended(others.copy, name)}
+    moved = {
+        name for name, pod in others.before.items()
+        if name in after and after[name]["spec"]["nodeName"] != pod["spec"]["nodeName"]
+    }  # fmt: skip
+    told, number = _names(_EVICTED.search(text))
+    told_moved, number_moved = _names(_MOVED.search(text))
+    ended = {name for name in gone if _belongs(others, name, step)}
+    unsaid = sorted(gone - ended)
+    if len(unsaid) > number:
+        yield f"{len(unsaid)} pods of other work lose their place ({', '.join(unsaid[:4])}), and it tells {number} as evicted"
+    outcome = step.outcome
+    assert outcome is not None
+    known = {name.rpartition("/")[2] for name in (*outcome.evicted, *outcome.moved)}
+    if missing := [name for name in (*unsaid, *moved) if name not in known]:
+        yield f"its data name no eviction of {', '.join(missing[:4])}"
+    if untrue := [name for name in told if name.rpartition("/")[2] not in gone | moved and name.rpartition("/")[2] in after]:
+        yield f"it tells that {', '.join(untrue)} is evicted, which keeps its place"
+    if len(outcome.evicted) != number or len(outcome.moved) != number_moved:
+        yield f"its words tell {number} evicted and {number_moved} moved, its data {len(outcome.evicted)} and {len(outcome.moved)}"
+    failed = _failed(others.copy) - _failed(others.before_lab)
+    said_failed = _FAILED.search(text)
+    said = said_failed[1] if said_failed is not None else ""
+    for name in sorted(failed - _deleted(step)):
+        if name not in said and not _MORE.search(said):
+            yield f"{name} fails by it, and it does not tell that"
+
+
+def _names(match: re.Match[str] | None) -> tuple[list[str], int]:
+    """The names, and their number with those that are only counted."""
+    if match is None:
+        return [], 0
+    text = match[1].strip()
+    more = _MORE.search(text)
+    names = (text[: more.start()] if more is not None else text).split(", ")
+    return names, len(names) + (int(more[1]) if more is not None else 0)
+
+
+def _placed(lab: Lab) -> dict[str, Object]:
+    return {pod["metadata"]["name"]: pod for pod in lab.cluster.list("Pod", "default") if _is_placed(pod)}
+
+
+def _is_placed(pod: Object) -> bool:
+    phase = (pod.get("status") or {}).get("phase")
+    return bool(pod["spec"].get("nodeName")) and phase not in ("Succeeded", "Failed") and "deletionTimestamp" not in pod["metadata"]
+
+
+def _ended(lab: Lab, name: str) -> bool:
+    """True if a pod has ended by itself."""
+    return any(
+        pod["metadata"]["name"] == name and (pod.get("status") or {}).get("phase") == "Succeeded"
+        for pod in lab.cluster.list("Pod", "default")
+    )
+
+
+def _belongs(others: _Others, name: str, step: Step) -> bool:
+    """True if a pod is of the work itself, of a workload that the step changes or deletes, or of one that fails."""
+    app = (others.before[name]["metadata"].get("labels") or {}).get("app", "")
+    changed = {_name_of(change) for change in step.changes}
+    names = changed | {f"{obj['metadata']['name']}" for change in step.changes for obj in change.get("apply", ())}
+    failed = {full.rpartition(" ")[2] for full in _failed(others.copy)}
+    return app == others.work.name or app in names or name in names or app in failed
+
+
+def _name_of(change: object) -> str:
+    assert isinstance(change, dict) or hasattr(change, "get")
+    held = change.get("delete") or change.get("patch") or {}  # type: ignore[attr-defined]
+    return str(held.get("name") or "")
+
+
+def _deleted(step: Step) -> set[str]:
+    return {f"{change['delete']['kind']} {change['delete']['name']}" for change in step.changes if "delete" in change}
+
+
+def _failed(lab: Lab) -> set[str]:
+    """Workloads with a condition Failed, as ``Kind name``."""
+    return {
+        f"{kind} {obj['metadata']['name']}"
+        for kind in ("Job", "JobSet", "PyTorchJob")
+        for obj in lab.cluster.list(kind, "default")
+        if any(
+            condition.get("type") == "Failed" and condition.get("status") == "True"
+            for condition in (obj.get("status") or {}).get("conditions") or ()
+        )
+    }
+
+
