@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     help="Only say why; do not try what would let it run.",
 )
 @click.option(
+    "--safe",
+    is_flag=True,
+    help="Try no step that raises a priority, or that withdraws or ends the work of others.",
+)
+@click.option(
     "--timeout",
     default="20s",
     metavar="DURATION",
@@ -59,6 +64,7 @@ def explain(
     nodes: bool,
     all_of_it: bool,
     no_steps: bool,
+    safe: bool,
     timeout: str,
     past: str,
     output: TextOrJson,
@@ -71,6 +77,9 @@ def explain(
     first, then each step that works. Ctrl-C ends the trials and keeps the steps found so far. With --evidence the answer reports recorded
     decisions and their reasons; nothing is tried."""
     limit = _parse_timeout(timeout)
+    if safe and (no_steps or nodes or past):
+        option = "--no-steps" if no_steps else "--nodes" if nodes else "--evidence"
+        raise click.UsageError(f"--safe can't be used with {option}, which tries no steps")
     if no_steps and (nodes or past):
         raise click.UsageError(
             f"--no-steps can't be used with {'--nodes' if nodes else '--evidence'}, which tries no steps"
@@ -91,7 +100,7 @@ def explain(
         else:
             terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in answers))
         return
-    _explain_lab(what, namespace, all_of_it, limit if not no_steps else None, output, state)
+    _explain_lab(what, namespace, all_of_it, limit if not no_steps else None, safe, output, state)
 
 
 def _parse_timeout(text: str) -> float:
@@ -113,9 +122,15 @@ def _is_given(option: str) -> bool:
 
 
 def _explain_lab(
-    what: tuple[str, ...], namespace: str, everything: bool, limit: float | None, output: TextOrJson, state: Path
+    what: tuple[str, ...],
+    namespace: str,
+    everything: bool,
+    limit: float | None,
+    safe: bool,
+    output: TextOrJson,
+    state: Path,
 ) -> None:
-    """Print the answers, each as it grows. ``limit``: seconds for the steps of each; None: no steps."""
+    """Print the answers, each as it grows. ``limit``: seconds for the steps of each; None: no steps. ``safe``: only safe steps."""
     answers: list[Answer] = []
     with labfile.read_lab(state) as lab, terminal.progress_line() as progress:
         if len(what) == 1:
@@ -124,7 +139,7 @@ def _explain_lab(
         for kind, name in subjects:
             subject = lab.kind(kind), complete_name(lab, kind, name, namespace), namespace
             printer = None if output is TextOrJson.json else _GrowingText(everything, progress, first=not answers)
-            answer = _grown_answer(lab, subject, everything, limit, progress, printer)
+            answer = _grown_answer(lab, subject, everything, limit, safe, progress, printer)
             answers.append(answer)
             if _was_interrupted(answer):
                 break
@@ -145,6 +160,7 @@ def _grown_answer(
     subject: tuple[str, str, str],
     everything: bool,
     limit: float | None,
+    safe: bool,
     progress: terminal.ProgressLine,
     printer: _GrowingText | None,
 ) -> Answer:
@@ -155,7 +171,7 @@ def _grown_answer(
     def report(tried: int, known: int, proposal: str) -> None:
         progress.show(f"trying step {min(tried + 1, known)} of {known}: {proposal}")
 
-    budget = StepBudget(limit, interrupted=lambda: interrupts.came, on_progress=report)
+    budget = StepBudget(limit, interrupted=lambda: interrupts.came, on_progress=report, safe=safe)
     kind, name, namespace = subject
     answer: Answer | None = None
     try:

@@ -33,7 +33,8 @@ class StepBudget:
     ``timeout``: seconds of processor time for the search; None: no limit, 0: nothing is tried, ``math.inf``: as much as is asked for.
     ``interrupted``: whether Ctrl-C was pressed; if it is given, Ctrl-C ends the search as the timeout does, and the answer keeps what was
     found. Without it KeyboardInterrupt goes to the caller. ``on_progress``: called with the number of proposals that were tried, the
-    number of those known, and what is tried next. ``clock``: seconds.
+    number of those known, and what is tried next. ``safe``: nothing is tried that raises a priority, or that withdraws or ends the
+    work of others. ``clock``: seconds.
     """
 
     def __init__(
@@ -42,9 +43,11 @@ class StepBudget:
         *,
         interrupted: Callable[[], bool] | None = None,
         on_progress: Callable[[int, int, str], None] = lambda tried, known, proposal: None,
+        safe: bool = False,
         clock: Callable[[], float] = time.process_time,
     ) -> None:
         self.timeout = timeout
+        self.safe = safe
         self.tried = 0
         self.known = 0
         self.left = MOST_TRIALS

@@ -23,7 +23,7 @@ from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCy
 from kailab.engine.relaxing.rules import Draft, Relaxation
 from kailab.errors import KailabError
 from kailab.explain.cause_groups import causes_now
-from kailab.explain.cause_kinds import CAUSE_KINDS
+from kailab.explain.cause_kinds import CAUSE_KINDS, StepFamily
 from kailab.explain.step_budget import StepBudget, StepsStopped
 from kailab.explain.steps import work_steps
 from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, combined
@@ -379,7 +379,7 @@ def search_steps(
 ) -> Iterator[Step]:
     """Steps that let the subject run, each tried on a fork, one by one.
 
-    Steps that change other work come last, then those that fail workloads, then those that evict; then disturbance decides. A step is held
+    Steps that raise a priority or change other work come last, then those that fail workloads, then those that evict; then disturbance decides. A step is held
     back until no proposal that is left could come before it. ``causes``: the first cause first. ``never``: the subject would not run
     without other work, so changes of other work need no trial. ``everything``: also in a large lab more than the first step that works,
     and pairs of changes. ``budget``: where it ends the search, it says so, and what was found by then is still given. No step if no known
@@ -434,8 +434,10 @@ class _Agenda:
         self.left = []
         for place, propose in enumerate(functions):
             # To look ahead in time takes a fork, so it is done when its turn comes.
-            made: Iterable[ProposalFamily | None] = (None,) if propose is work_steps.wait else propose(context)
-            self.left += [(place, family) for family in made if family is None or family.proposals]
+            if propose is work_steps.wait:
+                self.left.append((place, None))
+            else:
+                self.left += [(place, family) for family in _made(context, propose)]
         context.budget.known += len(self.left)
         while self.left:
             place, family = self.left[0]
@@ -471,7 +473,7 @@ def _ready(held: list[WorkingProposal], agenda: _Agenda) -> list[WorkingProposal
     """Take from ``held`` the steps that no later one comes before, in their order."""
     held.sort(key=_order)
     least = agenda.least_disturbance()
-    first = None if least is None else (least is Disturbance.OTHERS, False, False, least)
+    first = None if least is None else (least.is_unsafe, False, False, least)
     ready = [working for working in held if first is None or _order(working) <= first]
     del held[: len(ready)]
     return ready
@@ -487,7 +489,7 @@ def _order(tried: WorkingProposal) -> tuple[bool, bool, bool, Disturbance]:
     """The sort key of steps. Evictions after waiting do not count, as they would happen anyway."""
     disturbance, outcome = tried.proposal.disturbance, tried.outcome
     evicts = outcome is not None and bool(outcome.evicted or outcome.moved) and disturbance is not Disturbance.WAITING
-    return disturbance is Disturbance.OTHERS, outcome is not None and bool(outcome.failed), evicts, disturbance
+    return disturbance.is_unsafe, outcome is not None and bool(outcome.failed), evicts, disturbance
 
 
 def _working(context: QuestionContext, trials: StepTrials, agenda: _Agenda) -> Iterator[WorkingProposal | None]:
@@ -524,7 +526,15 @@ def _working(context: QuestionContext, trials: StepTrials, agenda: _Agenda) -> I
 
 
 def _families(context: QuestionContext, cause: Cause) -> Iterable[ProposalFamily]:
-    return (family for propose in CAUSE_KINDS[cause.code].steps for family in propose(context) if family.proposals)
+    return (family for propose in CAUSE_KINDS[cause.code].steps for family in _made(context, propose))
+
+
+def _made(context: QuestionContext, propose: StepFamily) -> Iterator[ProposalFamily]:
+    """The families of a step function that have proposals, only with safe ones if the budget allows no others."""
+    for family in propose(context):
+        allowed = family.safe() if context.budget.safe else family
+        if allowed.proposals:
+            yield allowed
 
 
 def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProposal]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, TypeAlias
 
@@ -40,12 +40,18 @@ class Disturbance(IntEnum):
     REPLACED = 1  # the subject's manifests; waiting objects are deleted and applied again
     MADE = 2  # a missing object is created
     QUEUES = 3  # the rules of queues
-    LINE = 4  # other waiting work is withdrawn
-    RESTARTED = 5  # the subject's manifests; its running pods restart
-    WAITING = 6  # time passes
-    NODES = 7  # nodes are opened or labelled
-    ADDED = 8  # nodes are added
-    OTHERS = 9  # other running work is changed or ended
+    RESTARTED = 4  # the subject's manifests; its running pods restart
+    WAITING = 5  # time passes
+    NODES = 6  # nodes are opened or labelled
+    ADDED = 7  # nodes are added
+    PRIORITY = 8  # it is served before others by a higher priority
+    LINE = 9  # other waiting work is withdrawn
+    OTHERS = 10  # other running work is changed or ended
+
+    @property
+    def is_unsafe(self) -> bool:
+        """Whether it raises a priority or withdraws or ends the work of others, which is not for everybody to decide."""
+        return self >= Disturbance.PRIORITY
 
 
 class ObjectsAfterChanges:
@@ -118,6 +124,10 @@ class ProposalFamily:
     grows: bool = False
     last: bool = False
     corrects: str = ""
+
+    def safe(self) -> ProposalFamily:
+        """Without the proposals that raise a priority or touch the work of others."""
+        return replace(self, proposals=tuple(each for each in self.proposals if not each.disturbance.is_unsafe))
 
     @classmethod
     def of(cls, proposals: Iterable[Proposal], grows: bool = False, corrects: str = "") -> ProposalFamily:
@@ -332,14 +342,16 @@ def own_change(
     edit: Edit,
     group: GroupPatch | None = None,
     seen: Relaxation | None = None,
+    disturbance: Disturbance | None = None,
 ) -> Iterator[Proposal]:
     """Proposals to edit all workloads of the subject: as patches first, then as replacements. ``group``: the patch of PodGroups that a user
-    created. ``do``: the words, or a function of an edited object. ``seen``: the relaxation that stands for the edit in the engine."""
+    created. ``do``: the words, or a function of an edited object. ``seen``: the relaxation that stands for the edit in the engine.
+    ``disturbance``: where it disturbs others more than it does the subject."""
     grouped = [
         patch(podgroup, change) for podgroup in context.groups if group is not None and (change := group(podgroup))
     ]
     if grouped:
-        yield Proposal(_words(do, context.groups[:1]), tuple(grouped), Disturbance.OWN, seen)
+        yield Proposal(_words(do, context.groups[:1]), tuple(grouped), disturbance or Disturbance.OWN, seen)
     patched: list[Change] = []
     edited: list[Object] = []
     deleted: list[Change] = []
@@ -357,10 +369,11 @@ def own_change(
         made.append(new)
     restarts, words = bool(context.state.running), _words(do, edited)
     if patched and not fixed:
-        yield Proposal(words, (*grouped, *patched), Disturbance.RESTARTED if restarts else Disturbance.OWN, seen)
+        own = Disturbance.RESTARTED if restarts else Disturbance.OWN
+        yield Proposal(words, (*grouped, *patched), disturbance or own, seen)
     if made:
-        disturbance = Disturbance.RESTARTED if restarts else Disturbance.REPLACED
-        yield Proposal(words, (*grouped, *deleted, apply(*made)), disturbance, seen)
+        own = Disturbance.RESTARTED if restarts else Disturbance.REPLACED
+        yield Proposal(words, (*grouped, *deleted, apply(*made)), disturbance or own, seen)
 
 
 def _words(do: str | EditWords, edited: Sequence[Object]) -> Words:

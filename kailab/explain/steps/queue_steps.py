@@ -347,7 +347,9 @@ def raise_priority(context: QuestionContext) -> Iterator[ProposalFamily]:
         if value >= NON_PREEMPTIBLE_FROM > now:
             do += ", which makes it non-preemptible"
         edit = set_label(labels.PRIORITY_CLASS, name)
-        proposals += own_change(context, do, edit, spec_patch(priorityClassName=name), PriorityGiven(value))
+        proposals += own_change(
+            context, do, edit, spec_patch(priorityClassName=name), PriorityGiven(value), Disturbance.PRIORITY
+        )
     yield ProposalFamily(tuple(proposals))
 
 
@@ -408,4 +410,4 @@ def raise_queue_priority(context: QuestionContext) -> Iterator[ProposalFamily]:
                     f"Raise the priority of queue {queue['metadata']['name']} to {after.of(queue)['spec']['priority']}"
                 )
 
-            yield ProposalFamily((Proposal(words, (change,), Disturbance.QUEUES),))
+            yield ProposalFamily((Proposal(words, (change,), Disturbance.PRIORITY),))
