@@ -209,7 +209,7 @@ class _Drawing:
         objects: list[Object] = chance.choice(_KINDS)(name, ask, chance, leaf)
         for manifest in objects:
             _label_all(manifest, name)
-        if chance.random() < 0.3:
+        for _ in range(chance.choice((0, 0, 0, 0, 0, 0, 1, 1, 1, 2))):
             self._mistake(objects, name)
         self.names.append((objects[0]["kind"], name))
         return objects
@@ -270,8 +270,9 @@ class _Drawing:
             for pod in pods:
                 pod["spec"]["nodeSelector"] = {labels.GPU_PRODUCT: wrong}
         elif drawn == "scheduler":
+            scheduler = chance.choice(("default-scheduler", "kai-schedulr"))
             for pod in pods:
-                pod["spec"]["schedulerName"] = chance.choice(("default-scheduler", "kai-schedulr"))
+                pod["spec"]["schedulerName"] = scheduler
         elif drawn == "gate":
             for pod in pods:
                 pod["spec"]["schedulingGates"] = [{"name": "lab/budget"}]
@@ -295,9 +296,9 @@ class _Drawing:
                 required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
                 pod["spec"]["affinity"] = {"podAntiAffinity": required}
         elif drawn == "huge":
+            much = chance.choice(({"cpu": "300"}, {"memory": "3Ti"}, {"cpu": "60"}, {"memory": "400Gi"}))
             for pod in pods:
-                requests = pod["spec"]["containers"][0]["resources"]["requests"]
-                requests |= chance.choice(({"cpu": "300"}, {"memory": "3Ti"}, {"cpu": "60"}, {"memory": "400Gi"}))
+                pod["spec"]["containers"][0]["resources"]["requests"] |= much
         elif drawn == "priority" and objects[0]["kind"] not in ("Pod", "PodGroup"):
             for pod in pods:
                 pod["spec"]["priorityClassName"] = "research-high"

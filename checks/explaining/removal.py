@@ -69,7 +69,7 @@ _REMOVERS: Mapping[str, Remover] = {
     CauseCode.SUSPENDED: removal_steps.workload_resumed,
     CauseCode.SELECTOR_MATCHES_NO_NODE: removal_steps.fields_removed("nodeSelector", "affinity"),
     CauseCode.TAINT_NOT_TOLERATED: removal_steps.nodes_patched(lambda _: {"spec": {"taints": None}}),
-    CauseCode.NODES_CORDONED: removal_steps.nodes_patched(lambda _: {"spec": {"unschedulable": None}}),
+    CauseCode.NODES_CORDONED: removal_steps.nodes_opened,
     CauseCode.NOT_ENOUGH_GPUS: _MORE,
     CauseCode.NOT_ENOUGH_RESOURCES: _MORE,
     CauseCode.NOT_ENOUGH_CPU: _MORE,

@@ -144,6 +144,17 @@ def nodes_patched(patch: Callable[[Object], Object]) -> Remover:
     return steps
 
 
+def nodes_opened(context: WorkloadContext) -> Iterator[Step]:
+    """No node is cordoned, and all are ready."""
+    yield from nodes_patched(lambda _: {"spec": {"unschedulable": None}})(context)
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    for node in context.lab.cluster.list("Node"):
+        states = (node.get("status") or {}).get("conditions") or ()
+        if any(state.get("type") == "Ready" and state.get("status") != "True" for state in states):
+            name = node["metadata"]["name"]
+            yield {"patch": {"kind": "Node", "name": name, "subresource": "status", "patch": ready}}
+
+
 def node_pools_removed(context: WorkloadContext) -> Iterator[Step]:
     """Neither nodes nor the workload belong to a node pool."""
     yield from nodes_patched(lambda _: {"metadata": {"labels": {labels.NODE_POOL: None}}})(context)
@@ -157,6 +168,8 @@ SMALL = 16
 MOST_COPIES = 320
 """Copies that are made of all nodes of a larger cluster together."""
 _SUFFIX = "-twin"
+DEVICES = ("rdma/hca", "example.com/fpga")
+"""Devices that only some nodes have."""
 _AMPLE = {"cpu": "4096", "memory": "64Ti", "pods": "1000"}
 """Resources of the largest copies: many times a small node's memory might still be too little."""
 
@@ -190,7 +203,8 @@ def _copy(node: Object, number: int, places: Sequence[str], factor: int, beside:
     named = {**(node["metadata"].get("labels") or {}), labels.HOSTNAME: name}
     named |= {key: f"{named[key]}{_SUFFIX}-{number}" for key in places if key in named}
     offered = {key: _times(amount, factor) for key, amount in node["status"]["allocatable"].items()}
-    if factor > 1:  # with whole GPUs, even if the node's own are split
+    if factor > 1:  # with whole GPUs and every other device, even if the node's own are split
+        offered |= dict.fromkeys(DEVICES, "1000")
         offered = {key: amount for key, amount in offered.items() if not key.startswith(labels.MIG_PREFIX)}
         offered |= {labels.GPU_RESOURCE: str(8 * factor), **_AMPLE}
         named = {key: value for key, value in named.items() if "mig" not in key}

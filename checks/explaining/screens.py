@@ -27,7 +27,6 @@ _BY_REASON: Mapping[str, tuple[CauseCode, ...]] = {
     "QueueDoesNotExist": (
         CauseCode.QUEUE_MISSING, CauseCode.QUEUE_LABEL_MISSING, CauseCode.QUEUE_PARENT_MISSING, CauseCode.QUEUE_NOT_LEAF,
     ),
-    "PreemptionDelayNotElapsed": (CauseCode.PREEMPTION_DELAY,),
 }  # fmt: skip
 """The causes for which the scheduler gives a reason of its own."""
 _RULES = {CauseCode.OVER_LIMIT: "OverLimit", CauseCode.NON_PREEMPTIBLE_OVER_QUOTA: "NonPreemptibleOverQuota"}

@@ -64,8 +64,10 @@ def _others(others: _Others, step: Step) -> Iterator[str]:
     told, number = _names(_EVICTED.search(text))
     told_moved, number_moved = _names(_MOVED.search(text))
     ended = {name for name in gone if _belongs(others, name, step)}
-    unsaid = sorted(gone - ended)
-    if len(unsaid) > number:
+    # A pod that is moved is deleted, and its controller makes another.
+    known = {name.rpartition("/")[2] for name in told_moved}
+    unsaid = sorted(name for name in gone - ended if name not in known)
+    if len(unsaid) > number + max(0, number_moved - len(told_moved)):
         yield f"{len(unsaid)} pods of other work lose their place ({', '.join(unsaid[:4])}), and it tells {number} as evicted"
     outcome = step.outcome
     assert outcome is not None
