@@ -36,7 +36,7 @@ class ClusterSize:
 
 
 SIZES: Mapping[str, ClusterSize] = {
-    "platform-small": ClusterSize((6, 14), (8, 18), 3),
+    "platform-small": ClusterSize((4, 9), (8, 14), 3),
     "platform": ClusterSize((20, 60), (24, 60), 3),
     "platform-large": ClusterSize((50, 300), (60, 240), 2),
 }

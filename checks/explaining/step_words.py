@@ -190,6 +190,7 @@ def _stored(lab: Lab, key: Key) -> Object | None:
 _RECREATED = re.compile(r": delete ([^:]*), and apply with that change$")
 _COMMAND = re.compile(r": kailab patch \S+ \S+( -n \S+)? --type merge -p '.*'$", re.DOTALL)
 _MORE = re.compile(r"^(.*) and (\d+) more$")
+_IN_GROUPS = re.compile(r" \((in|and in) PodGroup (.*)\)$")
 _Handler = Callable[["_Reader", re.Match[str]], None]
 
 
@@ -199,6 +200,7 @@ class _Reader:
     def __init__(self, lab: Lab, work: AppliedWorkload, done: _Meaning) -> None:
         self.lab, self.work, self.done = lab, work, done
         self.meaning = _Meaning()
+        self.in_groups = ""
 
     def read(self, text: str) -> _Meaning:
         text = _COMMAND.sub("", text).rstrip(".")
@@ -206,10 +208,22 @@ class _Reader:
         if again is not None:
             text = text[: again.start()]
         for clause in text.split("; then "):
+            clause, self.in_groups = self._groups(clause)
             self._clause(clause[:1].upper() + clause[1:])
         if again is not None:
             self.meaning.recreated = {self._named(name) for name in self.names(again[1], deleted=False)}
         return self.meaning
+
+    def _groups(self, clause: str) -> tuple[str, str]:
+        """The clause without the fields of PodGroups that it sets, and whether it sets only these ("in") or also ("and in")."""
+        found = _IN_GROUPS.search(clause)
+        if found is None:
+            return clause, ""
+        for part in found[2].split(" and PodGroup "):
+            names, _, fields = part.partition(": ")
+            for name in self.names(names, "PodGroup"):
+                self.edit(("PodGroup", name), _setting(dict(field.split(": ", 1) for field in fields.split("; "))))
+        return clause[: found.start()], found[1]
 
     def _clause(self, clause: str) -> None:
         for pattern, handler in _FORMS:
@@ -263,17 +277,11 @@ class _Reader:
             raise WordsUnclear(f"the changes do not make {_names([key])} as the words say")
         self.meaning.objects[key] = obj
 
-    def own(self, edit: Edit, group: Edit | None = None) -> None:
-        """Edit the workload itself: of a PodGroup its pods, and itself if its own field is meant."""
+    def own(self, edit: Edit) -> None:
+        """Edit the workload itself: of a PodGroup its pods, unless the words say that only the PodGroup changes."""
+        if self.in_groups == "in":
+            return
         if self.work.kind == "PodGroup":
-            if group is not None:
-                before = deepcopy(self.meaning.objects.get(("PodGroup", self.work.name)) or _stored(self.lab, ("PodGroup", self.work.name)))
-                self.edit(("PodGroup", self.work.name), group)
-                if self.meaning.objects["PodGroup", self.work.name] == before:
-                    del self.meaning.objects["PodGroup", self.work.name]
-            # The pods need no change where the field of their PodGroup decides.
-            if group is not None and not any(key[0] == "Pod" for key in self.done.objects):
-                return
             for pod in self.work.pods(self.lab):
                 self._edit_if_changed(("Pod", pod["metadata"]["name"]), edit)
         else:
@@ -287,7 +295,7 @@ class _Reader:
         if _clean(after) != _clean(before):
             self.meaning.objects[key] = after
 
-    def own_label(self, key: str, value: str | None, group: Edit | None = None) -> None:
+    def own_label(self, key: str, value: str | None) -> None:
         done = self.done.objects.get((self.work.kind, self.work.name))
 
         def edit(obj: Object) -> None:
@@ -307,9 +315,9 @@ class _Reader:
             for holder in having:
                 holder["metadata"].setdefault("labels", {})[key] = value
 
-        self.own(edit, group)
+        self.own(edit)
 
-    def own_annotation(self, key: str, value: str | None, of_pods: bool = False, group: Edit | None = None) -> None:
+    def own_annotation(self, key: str, value: str | None, of_pods: bool = False) -> None:
         def edit(obj: Object) -> None:
             for holder in (obj, *(pod for pod in pod_templates(obj) if pod is not obj)):
                 notes = holder["metadata"].setdefault("annotations", None) or {}
@@ -319,7 +327,7 @@ class _Reader:
                 elif key in notes or (holder is obj) is not of_pods or obj["kind"] == "Pod":
                     notes[key] = value
 
-        self.own(edit, group)
+        self.own(edit)
 
     def own_pods(self, edit: Edit) -> None:
         def edit_all(obj: Object) -> None:
@@ -327,6 +335,22 @@ class _Reader:
                 edit(pod)
 
         self.own(edit_all)
+
+
+def _setting(fields: Mapping[str, str]) -> Edit:
+    """Set fields, by their paths."""
+
+    def edit(obj: Object) -> None:
+        for path, value in fields.items():
+            above, _, last = path.rpartition(".")
+            holder = obj
+            for name in above.split("."):
+                holder = holder.setdefault(name, {})
+            holder.pop(last, None)
+            if value != "none":
+                holder[last] = int(value) if value.isdigit() else value
+
+    return edit
 
 
 def _spec(**fields: Any) -> Edit:
@@ -355,7 +379,7 @@ def _number(text: str) -> float:
 
 
 def _name_queue(reader: _Reader, match: re.Match[str]) -> None:
-    reader.own_label(match[2], match[1], _spec(queue=match[1]))
+    reader.own_label(match[2], match[1])
 
 
 def _name_scheduler(reader: _Reader, match: re.Match[str]) -> None:
@@ -439,15 +463,15 @@ def _end_protection(reader: _Reader, match: re.Match[str]) -> None:
 
 
 def _preemptible(reader: _Reader, match: re.Match[str]) -> None:
-    reader.own_label(match[1], "preemptible", _spec(preemptibility="preemptible"))
+    reader.own_label(match[1], "preemptible")
 
 
 def _priority(reader: _Reader, match: re.Match[str]) -> None:
-    reader.own_label(labels.PRIORITY_CLASS, match[1], _spec(priorityClassName=match[1]))
+    reader.own_label(labels.PRIORITY_CLASS, match[1])
 
 
 def _no_delay(reader: _Reader, match: re.Match[str]) -> None:
-    reader.own_annotation(match[1], None, group=lambda group: group["spec"].pop("preemptionDelay", None))
+    reader.own_annotation(match[1], None)
 
 
 # Other work
@@ -519,7 +543,7 @@ def _use_class(reader: _Reader, match: re.Match[str]) -> None:
             if "containers" in spec and spec.get("priorityClassName", name) not in known:
                 spec["priorityClassName"] = name
 
-    reader.own(edit, _spec(priorityClassName=name))
+    reader.own(edit)
 
 
 def _make_references(reader: _Reader, match: re.Match[str]) -> None:
@@ -542,7 +566,7 @@ def _marking(marks: Mapping[str, str | None]) -> Edit:
 
 
 def _unlabel(reader: _Reader, match: re.Match[str]) -> None:
-    reader.own_label(match[1], None, _marking({match[1]: None}))
+    reader.own_label(match[1], None)
 
 
 def _unlabel_others(reader: _Reader, match: re.Match[str]) -> None:
@@ -665,15 +689,7 @@ _TOPOLOGY = {
 
 def _topology(reader: _Reader, marks: Mapping[str, str | None]) -> None:
     for name, value in marks.items():
-
-        def group(podgroup: Object, name: str = name, value: str | None = value) -> None:
-            block = podgroup["spec"].get("topologyConstraint")
-            if block:
-                block.pop(name, None)
-                if value is not None:
-                    block[name] = value
-
-        reader.own_annotation(_TOPOLOGY[name], value, group=group)
+        reader.own_annotation(_TOPOLOGY[name], value)
 
 
 def _name_topology(reader: _Reader, match: re.Match[str]) -> None:
@@ -787,7 +803,7 @@ def _minimum(reader: _Reader, match: re.Match[str]) -> None:
         if labels.BATCH_MIN_MEMBER in notes:
             notes[labels.BATCH_MIN_MEMBER] = match[1]
 
-    reader.own(edit, _spec(minMember=int(match[1])))
+    reader.own(edit)
 
 
 def _gang(reader: _Reader, match: re.Match[str]) -> None:

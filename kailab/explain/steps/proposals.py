@@ -351,7 +351,8 @@ def own_change(
         patch(podgroup, change) for podgroup in context.groups if group is not None and (change := group(podgroup))
     ]
     if grouped:
-        yield Proposal(_words(do, context.groups[:1]), tuple(grouped), disturbance or Disturbance.OWN, seen)
+        words = _extended(_words(do, context.groups[:1]), f" (in {_set_in(grouped)})")
+        yield Proposal(words, tuple(grouped), disturbance or Disturbance.OWN, seen)
     patched: list[Change] = []
     edited: list[Object] = []
     deleted: list[Change] = []
@@ -368,6 +369,8 @@ def own_change(
         deleted.append(delete(work))
         made.append(new)
     restarts, words = bool(context.state.running), _words(do, edited)
+    if grouped:
+        words = _extended(words, f" (and in {_set_in(grouped)})")
     if patched and not fixed:
         own = Disturbance.RESTARTED if restarts else Disturbance.OWN
         yield Proposal(words, (*grouped, *patched), disturbance or own, seen)
@@ -381,6 +384,28 @@ def _words(do: str | EditWords, edited: Sequence[Object]) -> Words:
     if isinstance(do, str) or not edited:
         return do if isinstance(do, str) else ""
     return lambda after: do(after.of(edited[0]))
+
+
+def _extended(words: Words, more: str) -> Words:
+    return f"{words}{more}" if isinstance(words, str) else lambda after: f"{words(after)}{more}"
+
+
+def _set_in(patches: Sequence[Change]) -> str:
+    """``PodGroup a: spec.queue: team-b``: what patches of PodGroups set. A label of a pod does not reach a PodGroup that a user made."""
+    names: dict[str, list[str]] = {}
+    for change in patches:
+        fields = "; ".join(f"{path}: {value}" for path, value in _leaves(change["patch"]["patch"]))
+        names.setdefault(fields, []).append(change["patch"]["name"])
+    return " and ".join(f"PodGroup {some(groups)}: {fields}" for fields, groups in names.items())
+
+
+def _leaves(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for key, inner in value.items():
+        below = f"{path}.{key}" if path else f"{key}"
+        if isinstance(inner, Mapping):
+            yield from _leaves(inner, below)
+        else:
+            yield below, "none" if inner is None else inner
 
 
 def spec_patch(**fields: Any) -> GroupPatch:
