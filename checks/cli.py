@@ -310,9 +310,13 @@ def odd(cases: int, seed: int, minutes: float | None, show: bool, verbose: bool,
     help="The percentage of right answers below which the check fails.",
 )
 @click.option("--shrink", type=click.IntRange(min=0), default=1, help="How many failures are cut down and shown.")
-@click.option("--steps", is_flag=True, help="Also judge the steps, by their words and their outcome; takes several times as long.")
 @click.option(
-    "--area", default="mistakes", show_default=True,
+    "--steps", is_flag=True, help="Also judge the steps, by their words and their outcome; takes several times as long."
+)
+@click.option(
+    "--area",
+    default="mistakes",
+    show_default=True,
     help="Where situations are drawn from: mistakes, platform-small, platform or platform-large.",
 )
 @_workers

@@ -42,7 +42,7 @@ class JudgedAnswer:
     """An answer about ``work`` and its faults, as pairs of the part and a sentence.
 
     ``named_next``: whether the answer had named the causes that came up after the first; None if there were none.
-    ``restless``: why the answer cannot be judged: a lab in which it is tried never settles, as a real cluster would
+    ``steps``: how many steps were checked by the answer, and judged. ``restless``: why the answer cannot be judged: a lab in which it is tried never settles, as a real cluster would
     not; empty if it is judged.
     """
 
@@ -280,7 +280,9 @@ def _steps(case: _SituationCase) -> Iterator[tuple[str, str]]:
         if not step.checked:
             continue
         if step.outcome is not None:
-            yield from (("outcome", f"{step.describe()}: {fault}") for fault in outcome_faults(case.lab, case.work, step))
+            yield from (
+                ("outcome", f"{step.describe()}: {fault}") for fault in outcome_faults(case.lab, case.work, step)
+            )
         if place and step.outcome is not None:
             continue
         try:

@@ -221,7 +221,10 @@ class _Drawing:
         if chance.random() < 0.6:
             marks[labels.PRIORITY_CLASS] = chance.choice(("train", "train", "build", "inference", "notebook"))
         notes: dict[str, str] = {}
-        requests: dict[str, Any] = {"cpu": chance.choice(("1", "4", "8", "16")), "memory": chance.choice(("4Gi", "32Gi", "96Gi"))}
+        requests: dict[str, Any] = {
+            "cpu": chance.choice(("1", "4", "8", "16")),
+            "memory": chance.choice(("4Gi", "32Gi", "96Gi")),
+        }
         limits: dict[str, Any] = {}
         drawn = chance.random()
         if drawn < 0.70:
@@ -287,7 +290,9 @@ class _Drawing:
             _annotate(objects, {labels.PREEMPTION_DELAY: chance.choice(("90s", "20m"))})
         elif drawn == "topology":
             level = chance.choice((BLOCK, RACK, RACK, labels.HOSTNAME, "lab/row"))
-            _annotate(objects, {labels.TOPOLOGY: chance.choice((TOPOLOGY,) * 5 + ("dcc",)), labels.TOPOLOGY_REQUIRED: level})
+            _annotate(
+                objects, {labels.TOPOLOGY: chance.choice((TOPOLOGY,) * 5 + ("dcc",)), labels.TOPOLOGY_REQUIRED: level}
+            )
         elif drawn == "suspended":
             _suspend(objects[0])
         elif drawn == "apart":
@@ -352,7 +357,9 @@ def _job(name: str, ask: Object, chance: Random, leaf: str) -> list[Object]:
 
 def _job_set(name: str, ask: Object, chance: Random, leaf: str) -> list[Object]:
     pods = chance.choice((1, 2, 4))
-    template = {"spec": {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": _restarting(ask, "Never")}}
+    template = {
+        "spec": {"parallelism": pods, "completions": pods, "backoffLimit": 0, "template": _restarting(ask, "Never")}
+    }
     jobs = [{"name": "workers", "replicas": chance.choice((1, 2)), "template": template}]
     return [_object("JobSet", name, ask, {"replicatedJobs": jobs})]
 
@@ -379,7 +386,10 @@ def _ray_cluster(name: str, ask: Object, chance: Random, leaf: str) -> list[Obje
 
 
 def _leader_worker_set(name: str, ask: Object, chance: Random, leaf: str) -> list[Object]:
-    spec = {"replicas": chance.choice((1, 2)), "leaderWorkerTemplate": {"size": chance.choice((2, 3)), "workerTemplate": deepcopy(ask)}}
+    spec = {
+        "replicas": chance.choice((1, 2)),
+        "leaderWorkerTemplate": {"size": chance.choice((2, 3)), "workerTemplate": deepcopy(ask)},
+    }
     return [_object("LeaderWorkerSet", name, ask, spec)]
 
 
@@ -389,12 +399,24 @@ def _deployment(name: str, ask: Object, chance: Random, leaf: str) -> list[Objec
 
 
 def _stateful_set(name: str, ask: Object, chance: Random, leaf: str) -> list[Object]:
-    spec = {"replicas": chance.choice((1, 2)), "serviceName": name, "selector": {"matchLabels": {"app": name}}, "template": deepcopy(ask)}
+    spec = {
+        "replicas": chance.choice((1, 2)),
+        "serviceName": name,
+        "selector": {"matchLabels": {"app": name}},
+        "template": deepcopy(ask),
+    }
     return [_object("StatefulSet", name, ask, spec)]
 
 
 def _pod(name: str, ask: Object, chance: Random, leaf: str) -> list[Object]:
-    return [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **deepcopy(ask["metadata"])}, "spec": deepcopy(ask["spec"])}]
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, **deepcopy(ask["metadata"])},
+            "spec": deepcopy(ask["spec"]),
+        }
+    ]
 
 
 def _pod_group(name: str, ask: Object, chance: Random, leaf: str) -> list[Object]:

@@ -183,7 +183,9 @@ def node_copies(places: Sequence[str] = (), factor: int = 1, offered: Mapping[st
         nodes = {node["metadata"]["name"]: node for node in context.lab.cluster.list("Node")}
         own = [node for name, node in nodes.items() if not _is_copy(name)]
         number_of_copies = COPIES if len(own) <= SMALL else max(2, MOST_COPIES // len(own))
-        made = [_copy(node, number, places, factor, offered or {}) for node in own for number in range(number_of_copies)]
+        made = [
+            _copy(node, number, places, factor, offered or {}) for node in own for number in range(number_of_copies)
+        ]
         missing = [node for node in made if node["metadata"]["name"] not in nodes]
         if missing:
             yield {"apply": missing}

@@ -16,10 +16,11 @@ from checks.explaining.situation import Situation
 from checks.fuzzing.walk import Tell
 from kailab.errors import KailabError
 
-
 MISTAKES = "mistakes"
 """The area of small clusters with misconfigured work."""
 AREAS = (MISTAKES, *SIZES)
+PARTS = ("verdict", "cause", "naming", "number", "screens", "step", "words", "outcome", "failed")
+"""What is judged of an answer."""
 
 
 def situation_of(seed: int, area: str = MISTAKES) -> Situation:
@@ -123,8 +124,27 @@ class Findings:
         named = [answer.named_next for _, answer in self.all if answer.named_next is not None]
         chained = f"; the next cause had been named in {sum(named)} of {len(named)}" if named else ""
         right = self.asked - len(self.failed)
+        chained += f"; {self._parts()}"
         left = f"; not judged {len(self.restless)}, whose lab never comes to rest" if self.restless else ""
         return f"{right} of {self.asked} answers right in {len(self.results)} cases: {self.share:.2f} %{chained}{left}"
+
+    def with_faults(self, *parts: str) -> int:
+        """The number of answers with a fault in one of these parts."""
+        return sum(any(part in parts for part, _ in answer.faults) for _, answer in self.all)
+
+    @property
+    def steps(self) -> int:
+        """The number of judged steps."""
+        return sum(answer.steps for _, answer in self.all)
+
+    def _parts(self) -> str:
+        wrong = self.with_faults("verdict", "cause", "naming", "failed")
+        causes = 100.0 if not self.asked else 100.0 * (self.asked - wrong) / self.asked
+        steps = f"{self.steps} steps, {self.with_faults('step', 'words', 'outcome')} answers with a step that does other than it says"
+        return (
+            f"causes {causes:.2f} %, {steps}, {self.with_faults('number')} with a number that contradicts the objects, "
+            f"{self.with_faults('screens')} with screens that disagree"
+        )
 
     def as_json(self) -> str:
         return json.dumps(
@@ -133,6 +153,8 @@ class Findings:
                 "asked": self.asked,
                 "right": self.asked - len(self.failed),
                 "share": self.share,
+                "steps": self.steps,
+                "parts": {part: self.with_faults(part) for part in PARTS},
                 "codes": {code: asdict(tally) for code, tally in self.by_code().items()},
                 "failed": [{"case": seed, **asdict(result)} for seed, result in self.failed],
                 "restless": [

@@ -91,10 +91,11 @@ class Screens:
             return
         name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         of_queue, of_work = _codes_of_pods(self.of_queue(queue)).get(name), codes.get(name)
-        if of_queue is not None and of_work is not None and of_queue.code != of_work.code:
-            # Asked about a whole queue, each of its workloads is other work than the next.
-            if CauseCode.BEHIND_OTHERS not in (of_queue.code, of_work.code):
-                yield f"explain queue {queue}: {of_queue.code} for {name}, the workload: {of_work.code}"
+        if of_queue is None or of_work is None or of_queue.code == of_work.code:
+            return
+        # Asked about a whole queue, each of its workloads is other work than the next.
+        if CauseCode.BEHIND_OTHERS not in (of_queue.code, of_work.code):
+            yield f"explain queue {queue}: {of_queue.code} for {name}, the workload: {of_work.code}"
 
     # Tables, apply, timeline, page
 
@@ -106,7 +107,12 @@ class Screens:
         if expected and not any(code in causes for code in expected):
             yield f"tables say {entry.reason} ({entry.message}), explain only {', '.join(causes) or 'nothing'}"
         first = answer.cause
-        if first is not None and first.code in _RULES and entry.reason != _RULES[first.code] and answer.verdict is not Verdict.NEVER:
+        if (
+            first is not None
+            and first.code in _RULES
+            and entry.reason != _RULES[first.code]
+            and answer.verdict is not Verdict.NEVER
+        ):
             yield f"explain says {first.code}, tables {entry.reason} ({entry.message})"
         for code, reason in _RULES.items():
             if entry.reason == reason and code in causes:

@@ -62,7 +62,11 @@ class ObjectCounts:
         total = 0.0
         for pod in self.pods:
             group = self._group(pod)
-            if not pod["spec"].get("nodeName") or group is None or queue not in self._line(group["spec"].get("queue") or ""):
+            if (
+                not pod["spec"].get("nodeName")
+                or group is None
+                or queue not in self._line(group["spec"].get("queue") or "")
+            ):
                 continue
             if firm:
                 preemptible = self.is_preemptible(group)
@@ -111,7 +115,7 @@ class ObjectCounts:
             if resource == GPU and any(name.startswith(labels.MIG_PREFIX) for name in both):
                 return None
             amounts.append(quantity(both.get(key, 0)))
-        if resource == GPU and labels.GPU_MEMORY in notes or pod["spec"].get("resourceClaims"):
+        if (resource == GPU and labels.GPU_MEMORY in notes) or pod["spec"].get("resourceClaims"):
             return None
         if resource == GPU and labels.GPU_FRACTION in notes:
             return float(notes[labels.GPU_FRACTION]) * int(notes.get(labels.GPU_FRACTION_DEVICES) or 1)
@@ -196,7 +200,11 @@ def _holding(sentence: _Sentence, queue: str, told: str, firm: bool = False) -> 
 def _bound(sentence: _Sentence, queue: str, told: str, name: str, resource: str = "") -> Iterator[str]:
     amount, named = _read(told)
     resource = named or resource
-    if queue in sentence.counts.queues and resource and _differ(amount, bound := sentence.counts.bound(queue, resource, name)):
+    if (
+        queue in sentence.counts.queues
+        and resource
+        and _differ(amount, bound := sentence.counts.bound(queue, resource, name))
+    ):
         yield f"queue {queue} has a {name} of {bound:g} {resource}, not {told}"
 
 
@@ -209,7 +217,9 @@ def _limits(sentence: _Sentence) -> Iterator[str]:
         if _read(held)[0] + _read(wanted)[0] <= _read(limit)[0] + 1e-9:
             yield f"{held} and {wanted} are within the limit of {limit}"
         yield from _demand(sentence, wanted)
-    match = re.search(rf"[Qq]ueue (\S+?)(?:,.*?,)? can't hold more than its limit of {_A}, and .*?wants? {_A}", sentence.text)
+    match = re.search(
+        rf"[Qq]ueue (\S+?)(?:,.*?,)? can't hold more than its limit of {_A}, and .*?wants? {_A}", sentence.text
+    )
     if match is not None:
         queue, limit, wanted = match.groups()
         yield from _bound(sentence, queue, limit, "limit", _read(wanted)[1])
@@ -218,7 +228,10 @@ def _limits(sentence: _Sentence) -> Iterator[str]:
 
 
 def _quotas(sentence: _Sentence) -> Iterator[str]:
-    match = re.search(rf"[Qq]ueue (\S+?)(?:,.*?,)? has a quota of {_A}, such work holds {_A} of it, and .*?wants? {_A} more", sentence.text)
+    match = re.search(
+        rf"[Qq]ueue (\S+?)(?:,.*?,)? has a quota of {_A}, such work holds {_A} of it, and .*?wants? {_A} more",
+        sentence.text,
+    )
     if match is not None:
         queue, quota, held, wanted = match.groups()
         yield from _bound(sentence, queue, quota, "quota", _read(wanted)[1])
@@ -229,19 +242,27 @@ def _quotas(sentence: _Sentence) -> Iterator[str]:
 
 
 def _claims(sentence: _Sentence) -> Iterator[str]:
-    match = re.search(rf"[Qq]ueue (\S+?)(?:,.*?,)? holds {_A} and has a claim on (?:{_A}: )?its quota of {_A}.*?[Ww]ants? {_A} more", sentence.text)
+    match = re.search(
+        rf"[Qq]ueue (\S+?)(?:,.*?,)? holds {_A} and has a claim on (?:{_A}: )?its quota of {_A}.*?[Ww]ants? {_A} more",
+        sentence.text,
+    )
     if match is not None:
         queue, held, claim, quota, wanted = match.groups()
         yield from _holding(sentence, queue, held)
         yield from _bound(sentence, queue, quota, "quota", _read(held)[1])
         if _read(held)[0] + _read(wanted)[0] <= max(_read(quota)[0], _read(claim or quota)[0]) + 1e-9:
             yield f"{held} and {wanted} are within its claim on {claim or quota}"
-    match = re.search(rf"[Qq]ueue (\S+?)(?:,.*?,)? has its quota of {_A}, of which it holds {_A}, and gets nothing beyond", sentence.text)
+    match = re.search(
+        rf"[Qq]ueue (\S+?)(?:,.*?,)? has its quota of {_A}, of which it holds {_A}, and gets nothing beyond",
+        sentence.text,
+    )
     if match is not None:
         queue, quota, held = match.groups()
         yield from _holding(sentence, queue, held)
         yield from _bound(sentence, queue, quota, "quota", _read(held)[1])
-    match = re.search(rf"[Qq]ueue (\S+?)(?:,.*?,)? is owed more, holding {_A} with (?:{_QUOTA}|a fair share of {_A})", sentence.text)
+    match = re.search(
+        rf"[Qq]ueue (\S+?)(?:,.*?,)? is owed more, holding {_A} with (?:{_QUOTA}|a fair share of {_A})", sentence.text
+    )
     if match is not None:
         queue, held, quota, _, fair = match.groups()
         yield from _holding(sentence, queue, held)
@@ -266,9 +287,9 @@ def _others_hold(sentence: _Sentence) -> Iterator[str]:
     if "none of the others holds more than its own quota" in sentence.text and over > 0:
         yield f"the others hold {over:g} beyond their quotas"
     wanted = re.search(rf"wants? {_A}; but", sentence.text)
-    if "the others hold too little beyond their own quota" in sentence.text and wanted is not None and not hidden:
-        if over <= 0 or over >= _read(wanted[1])[0]:
-            yield f"the others hold {over:g} beyond their quotas, and {wanted[1]} is wanted"
+    told = "the others hold too little beyond their own quota" in sentence.text and not hidden
+    if told and wanted is not None and not 0 < over < _read(wanted[1])[0]:
+        yield f"the others hold {over:g} beyond their quotas, and {wanted[1]} is wanted"
     for match in re.finditer(rf"queue (\S+) holds( beyond its quota)? \({_A}, with {_QUOTA}", sentence.text):
         queue, beyond, held, quota, endless = match.groups()
         yield from _holding(sentence, queue, held)
@@ -305,8 +326,15 @@ def _nodes(sentence: _Sentence) -> Iterator[str]:
         if match is not None and match[1] in sentence.counts.nodes:
             scale = {"Gi": 2.0**30, "Mi": 2.0**20, "Ti": 2.0**40}.get(match[4] or "", 1.0)
             yield from _node(sentence, match[1], name, float(match[2]) * scale, float(match[3]) * scale)
-    match = re.search(r"in sum on the (\d+) nodes? with room that it may use, at most ([\d.]+)\S* on one \(([^)]*)\)", sentence.text)
-    if match is not None and match[3] in sentence.counts.nodes and not match[3].startswith("device") and "GPU" in name.upper():
+    match = re.search(
+        r"in sum on the (\d+) nodes? with room that it may use, at most ([\d.]+)\S* on one \(([^)]*)\)", sentence.text
+    )
+    if (
+        match is not None
+        and match[3] in sentence.counts.nodes
+        and not match[3].startswith("device")
+        and "GPU" in name.upper()
+    ):
         yield from _node(sentence, match[3], name, float(match[2]), None)
     wanted = re.search(rf"(?:It|Its next pod) wants {_A}", sentence.text)
     single = re.search(r"has the most free: ([\d.]+) of|, has ([\d.]+) of [\d.]+ free", sentence.text)
@@ -328,7 +356,8 @@ def _node(sentence: _Sentence, node: str, name: str, free: float, capacity: floa
 def _fragments(sentence: _Sentence) -> Iterator[str]:
     """Room in pieces: enough in sum, not on one node."""
     match = re.search(
-        rf"(?:It|Its next pod) wants {_A}(?: of a GPU)? on one (?:node|device); ([\d.]+) are free in sum on .*?, at most ([\d.]+) on one", sentence.text
+        rf"(?:It|Its next pod) wants {_A}(?: of a GPU)? on one (?:node|device); ([\d.]+) are free in sum on .*?, at most ([\d.]+) on one",
+        sentence.text,
     )
     if match is not None and _read(match[1])[1] == GPU:
         wanted, total, most = _read(match[1])[0], float(match[2]), float(match[3])
@@ -339,7 +368,10 @@ def _fragments(sentence: _Sentence) -> Iterator[str]:
 
 
 def _capacities(sentence: _Sentence) -> Iterator[str]:
-    match = re.search(rf"wants? ([\d.]+)(Gi|Mi|Ti)? ?(\S+); the largest node that it may use, {_NODE}, has ([\d.]+)(Gi|Mi|Ti)?", sentence.text)
+    match = re.search(
+        rf"wants? ([\d.]+)(Gi|Mi|Ti)? ?(\S+); the largest node that it may use, {_NODE}, has ([\d.]+)(Gi|Mi|Ti)?",
+        sentence.text,
+    )
     if match is not None and match[4] in sentence.counts.nodes:
         name = _RESOURCE_OF.get(match[3].rstrip("s."), match[3])
         scale = {"Gi": 2.0**30, "Mi": 2.0**20, "Ti": 2.0**40}
@@ -350,16 +382,22 @@ def _capacities(sentence: _Sentence) -> Iterator[str]:
         if abs(has - sentence.counts.capacity(match[4], name)) > 0.01 * max(1.0, has):
             yield f"node {match[4]} has {sentence.counts.capacity(match[4], name):g} {name}, not {match[5]}"
     match = re.search(rf"want {_A}(?: \([^)]*\))?; the nodes that they may use have ([\d.]+)", sentence.text)
-    if match is not None and " and room for " not in sentence.text and _read(match[1])[1] in (GPU, CPU):
-        if _read(match[1])[0] <= float(match[2].rstrip(".")):
+    if match is not None and " and room for " not in sentence.text:
+        wanted, resource = _read(match[1])
+        if resource in (GPU, CPU) and wanted <= float(match[2].rstrip(".")):
             yield f"they want {match[1]}, and the nodes have {match[2]}"
-    match = re.search(r"want ([\d.]+) GPUs?; the (?:largest \S+|\S+ with the most free), \S+?, has ([\d.]+)", sentence.text)
+    match = re.search(
+        r"want ([\d.]+) GPUs?; the (?:largest \S+|\S+ with the most free), \S+?, has ([\d.]+)", sentence.text
+    )
     if match is not None and float(match[1]) <= float(match[2].rstrip(".")):
         yield f"they want {match[1]}, and the largest domain has {match[2]}"
 
 
 def _closed(sentence: _Sentence) -> Iterator[str]:
-    match = re.search(r"The (?:(\d+) nodes that it could use are|node that it could use, (\S+), is) cordoned(?:: (.+?))?\.$", sentence.text)
+    match = re.search(
+        r"The (?:(\d+) nodes that it could use are|node that it could use, (\S+), is) cordoned(?:: (.+?))?\.$",
+        sentence.text,
+    )
     if match is None:
         return
     text = match[2] or match[3] or ""
@@ -405,5 +443,3 @@ def _demand(sentence: _Sentence, told: str) -> Iterator[str]:
 _CHECKS: tuple[Callable[[_Sentence], Iterator[str]], ...] = (
     _limits, _quotas, _claims, _others_hold, _nodes, _fragments, _capacities, _closed, _existing,
 )  # fmt: skip
-
-

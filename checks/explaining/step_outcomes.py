@@ -56,10 +56,10 @@ def _others(others: _Others, step: Step) -> Iterator[str]:
     """Every pod of other work that loses its place is told: evicted, moved, or of work that is ended or fails."""
     text = step.describe()
     after = _placed(others.copy)
-    gone = {name for name in others.before if name not in after and not _ended(others.copy, name)}
-    moved = {
+    # A pod that is evicted may come back under its name, as one of a StatefulSet does.
+    gone = {
         name for name, pod in others.before.items()
-        if name in after and after[name]["spec"]["nodeName"] != pod["spec"]["nodeName"]
+        if (name not in after or after[name]["metadata"]["uid"] != pod["metadata"]["uid"]) and not _ended(others.copy, name)
     }  # fmt: skip
     told, number = _names(_EVICTED.search(text))
     told_moved, number_moved = _names(_MOVED.search(text))
@@ -72,9 +72,9 @@ def _others(others: _Others, step: Step) -> Iterator[str]:
     outcome = step.outcome
     assert outcome is not None
     known = {name.rpartition("/")[2] for name in (*outcome.evicted, *outcome.moved)}
-    if missing := [name for name in (*unsaid, *moved) if name not in known]:
+    if missing := [name for name in unsaid if name not in known]:
         yield f"its data name no eviction of {', '.join(missing[:4])}"
-    if untrue := [name for name in told if name.rpartition("/")[2] not in gone | moved and name.rpartition("/")[2] in after]:
+    if untrue := [name for name in told if name.rpartition("/")[2] not in gone and name.rpartition("/")[2] in after]:
         yield f"it tells that {', '.join(untrue)} is evicted, which keeps its place"
     if len(outcome.evicted) != number or len(outcome.moved) != number_moved:
         yield f"its words tell {number} evicted and {number_moved} moved, its data {len(outcome.evicted)} and {len(outcome.moved)}"
@@ -102,7 +102,11 @@ def _placed(lab: Lab) -> dict[str, Object]:
 
 def _is_placed(pod: Object) -> bool:
     phase = (pod.get("status") or {}).get("phase")
-    return bool(pod["spec"].get("nodeName")) and phase not in ("Succeeded", "Failed") and "deletionTimestamp" not in pod["metadata"]
+    return (
+        bool(pod["spec"].get("nodeName"))
+        and phase not in ("Succeeded", "Failed")
+        and "deletionTimestamp" not in pod["metadata"]
+    )
 
 
 def _ended(lab: Lab, name: str) -> bool:
@@ -143,5 +147,3 @@ def _failed(lab: Lab) -> set[str]:
             for condition in (obj.get("status") or {}).get("conditions") or ()
         )
     }
-
-

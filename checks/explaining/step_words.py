@@ -96,8 +96,13 @@ _OWN_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid
 
 def _clean(obj: Object) -> Object:
     """What users write of an object."""
-    made = deepcopy({key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")})
-    kept = {"labels": dict(obj["metadata"].get("labels") or {}), "annotations": dict(obj["metadata"].get("annotations") or {})}
+    made = deepcopy(
+        {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    )
+    kept = {
+        "labels": dict(obj["metadata"].get("labels") or {}),
+        "annotations": dict(obj["metadata"].get("annotations") or {}),
+    }
     if obj["kind"] == "Job":
         made["spec"].pop("selector", None)
     whole: Object = {**made, "metadata": kept}
@@ -105,7 +110,9 @@ def _clean(obj: Object) -> Object:
         metadata = holder["metadata"]
         metadata.pop("creationTimestamp", None)
         for name in ("labels", "annotations"):
-            notes = {key: str(value) for key, value in (metadata.get(name) or {}).items() if not _is_servers(key, str(value))}
+            notes = {
+                key: str(value) for key, value in (metadata.get(name) or {}).items() if not _is_servers(key, str(value))
+            }
             metadata.pop(name, None)
             if notes:
                 metadata[name] = notes
@@ -130,7 +137,16 @@ def _without_empty(value: Any) -> Any:
 
 def _is_servers(key: str, value: str) -> bool:
     made_for_it = key == labels.POD_GROUP and re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-", value) is not None
-    written = key.startswith(("kai.scheduler/last-", "kai.scheduler/stale", "runai", "received", "kubectl.kubernetes.io", "deployment.kubernetes.io"))
+    written = key.startswith(
+        (
+            "kai.scheduler/last-",
+            "kai.scheduler/stale",
+            "runai",
+            "received",
+            "kubectl.kubernetes.io",
+            "deployment.kubernetes.io",
+        )
+    )
     return key in _OWN_LABELS or made_for_it or written or key == "kai.scheduler/top-owner-metadata"
 
 
@@ -419,7 +435,9 @@ def _give_resources(reader: _Reader, match: re.Match[str]) -> None:
         reader.edit(("Queue", name), give)
 
 
-_RAISED = re.compile(r"the (gpu|cpu|memory) (quota|limit) of queue (\S+) to (-?[\d.e+]+)( \(unlimited\)| millicores| MB)?")
+_RAISED = re.compile(
+    r"the (gpu|cpu|memory) (quota|limit) of queue (\S+) to (-?[\d.e+]+)( \(unlimited\)| millicores| MB)?"
+)
 
 
 def _raise(reader: _Reader, match: re.Match[str]) -> None:
@@ -428,7 +446,9 @@ def _raise(reader: _Reader, match: re.Match[str]) -> None:
         if found is None:
             raise WordsUnclear(f"the words are not understood: {part}")
         amount = _number(found[4])
-        before = ((_stored(reader.lab, ("Queue", found[3])) or {"spec": {}})["spec"].get("resources") or {}).get(found[1]) or {}
+        before = ((_stored(reader.lab, ("Queue", found[3])) or {"spec": {}})["spec"].get("resources") or {}).get(
+            found[1]
+        ) or {}
         now = before.get(found[2], 0)
         if amount != -1 and (now == -1 or amount <= now):
             raise WordsUnclear(f"the words raise the {found[1]} {found[2]} of queue {found[3]} from {now} to {amount}")
@@ -506,7 +526,9 @@ def _open_gates(reader: _Reader, match: re.Match[str]) -> None:
     gates = match[1].split(", ")
 
     def edit(pod: Object) -> None:
-        pod["spec"]["schedulingGates"] = [gate for gate in pod["spec"].get("schedulingGates") or () if gate["name"] not in gates]
+        pod["spec"]["schedulingGates"] = [
+            gate for gate in pod["spec"].get("schedulingGates") or () if gate["name"] not in gates
+        ]
 
     if match[2]:
         reader.edit_each("Pod", reader.names(match[2], "Pod"), edit)
@@ -578,7 +600,9 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "d": 86_400.0}
 
 
 def _wait(reader: _Reader, match: re.Match[str]) -> None:
-    reader.meaning.seconds += sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)([dhms])", match[1]))
+    reader.meaning.seconds += sum(
+        float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)([dhms])", match[1])
+    )
 
 
 # Nodes
@@ -588,7 +612,9 @@ def _uncordon(reader: _Reader, match: re.Match[str]) -> None:
     def edit(node: Object) -> None:
         node["spec"]["unschedulable"] = False
         if "taints" in node["spec"]:
-            node["spec"]["taints"] = [taint for taint in node["spec"]["taints"] if taint["key"] != "node.kubernetes.io/unschedulable"]
+            node["spec"]["taints"] = [
+                taint for taint in node["spec"]["taints"] if taint["key"] != "node.kubernetes.io/unschedulable"
+            ]
 
     reader.edit_each("Node", reader.names(match[1], "Node"), edit)
 
@@ -624,7 +650,9 @@ def _add_nodes(reader: _Reader, match: re.Match[str]) -> None:
     made = [key for key in reader.done.objects if key[0] == "Node" and key[1].startswith(match[2])]
     if len(made) != int(match[1]):
         raise WordsUnclear(f"the words add {match[1]} nodes to {match[2]}, the changes {len(made)}")
-    like = next((node for node in reader.lab.cluster.list("Node") if node["metadata"]["name"].startswith(f"{match[2]}-")), None)
+    like = next(
+        (node for node in reader.lab.cluster.list("Node") if node["metadata"]["name"].startswith(f"{match[2]}-")), None
+    )
     for key in made:
         node = reader.done.objects[key]
         assert node is not None
@@ -677,7 +705,11 @@ def _tolerate(reader: _Reader, match: re.Match[str]) -> None:
 
     def edit(pod: Object) -> None:
         given = pod["spec"]["tolerations"] = list(pod["spec"].get("tolerations") or ())
-        given.extend(new for taint in wanted if (new := {"key": taint["key"], "operator": "Exists", "effect": taint["effect"]}) not in given)
+        given.extend(
+            new
+            for taint in wanted
+            if (new := {"key": taint["key"], "operator": "Exists", "effect": taint["effect"]}) not in given
+        )
 
     reader.own_pods(edit)
 
@@ -731,7 +763,17 @@ def _ask_less(reader: _Reader, match: re.Match[str]) -> None:
     reader.own_pods(edit)
 
 
-_SUFFIXES = {"": 1.0, "m": 0.001, "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "k": 1e3, "M": 1e6, "G": 1e9}
+_SUFFIXES = {
+    "": 1.0,
+    "m": 0.001,
+    "Ki": 2.0**10,
+    "Mi": 2.0**20,
+    "Gi": 2.0**30,
+    "Ti": 2.0**40,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+}
 
 
 def _amount(value: Any) -> float:

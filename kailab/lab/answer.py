@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -105,6 +106,9 @@ class Cause:
 
 SHOWN_STEPS = 3
 """Steps in the short text."""
+SHOWN_NAMES = 3
+"""Names in a list of the short text."""
+_COUNTED = re.compile(r" and \d+ more\b")
 
 
 class Verdict(StrEnum):
@@ -130,14 +134,19 @@ class StepOutcome:
     moved: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
-    def describe(self) -> str:
+    def describe(self, everything: bool = False) -> str:
+        """In words. ``everything``: with all names."""
+
+        def named(names: tuple[str, ...]) -> str:
+            return some(names, len(names) if everything else SHOWN_NAMES)
+
         text = f"tried on a copy: {count(self.running, 'pod')} of it {'runs' if self.running == 1 else 'run'}"
         if self.evicted:
-            text += f"; evicted for it: {some(self.evicted)}"
+            text += f"; evicted for it: {named(self.evicted)}"
         if self.failed:
             end = "fails, and all its pods end" if len(self.failed) == 1 else "fail, and all their pods end"
-            text += f"; {some(self.failed)} then {end}"
-        return f"{text}; moved to other nodes for it: {some(self.moved)}" if self.moved else text
+            text += f"; {named(self.failed)} then {end}"
+        return f"{text}; moved to other nodes for it: {named(self.moved)}" if self.moved else text
 
 
 @dataclass(frozen=True)
@@ -170,11 +179,22 @@ class Step:
                 data["outcome"]["failed"] = list(outcome.failed)
         return data
 
-    def describe(self) -> str:
-        """What to do, with the result of its trial."""
+    def describe(self, everything: bool = False) -> str:
+        """What to do, with the result of its trial. ``everything``: with all names, also those that ``do`` only counts."""
+        do = self.do
+        if everything and _COUNTED.search(do):
+            do = f"{do} These are: {', '.join(self._changed())}."
         if self.outcome is not None and self.checked:
-            return f"{self.do} ({self.outcome.describe()})"
-        return self.do if self.checked else f"{self.do} ({self.unchecked})"
+            return f"{do} ({self.outcome.describe(everything)})"
+        return do if self.checked else f"{do} ({self.unchecked})"
+
+    def _changed(self) -> Sequence[str]:
+        """All objects that it changes, as ``Kind name``."""
+        names: dict[str, None] = {}
+        for change in self.changes:
+            named = [*change.get("apply", ()), *(change[form] for form in ("patch", "delete") if form in change)]
+            names |= dict.fromkeys(f"{obj['kind']} {obj.get('name') or obj['metadata']['name']}" for obj in named)
+        return list(names)
 
 
 class IncompleteReason(StrEnum):
@@ -268,7 +288,7 @@ class Answer:
         lines, lead = [], "To let it run"
         for step in self.steps if everything else self.steps[:SHOWN_STEPS]:
             # A step that is not checked corrects a name; the work may wait with the right one.
-            lines.append(f"{lead if step.checked else 'To correct the name'}: {step.describe()}")
+            lines.append(f"{lead if step.checked else 'To correct the name'}: {step.describe(everything)}")
             lead = "Or" if step.checked else lead
         return lines
 

@@ -76,7 +76,11 @@ LIFT = {"patch": {"kind": "Queue", "name": "team", "patch": {"spec": {"resources
 
 
 def test_a_right_answer_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = make_answer(Verdict.NEVER, CauseCode.OVER_LIMIT, Step("Lift the limit.", (LIFT,), checked=True))
+    right = make_answer(
+        Verdict.NEVER,
+        CauseCode.OVER_LIMIT,
+        Step("Raise the gpu limit of queue team to -1 (unlimited).", (LIFT,), checked=True),
+    )
     assert judged(monkeypatch, LIMITED, right).right
 
 
@@ -95,10 +99,10 @@ def test_a_cause_that_is_none_is_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_step_that_does_not_help_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    idle = Step("Wait.", ({"advance": 5},), checked=True)
+    idle = Step("Wait 5s.", ({"advance": 5},), checked=True)
     result = judged(monkeypatch, LIMITED, make_answer(Verdict.NEVER, CauseCode.OVER_LIMIT, idle))
-    assert result.faults == (("step", "Wait.: 0 pods of it run then, 0 before, and not all"),)
-    untried = Step("Wait.", ({"advance": 5},))
+    assert result.faults == (("step", "Wait 5s.: 0 pods of it run then, 0 before, and not all"),)
+    untried = Step("Wait 5s.", ({"advance": 5},))
     assert judged(monkeypatch, LIMITED, make_answer(Verdict.NEVER, CauseCode.OVER_LIMIT, untried)).right
 
 

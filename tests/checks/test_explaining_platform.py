@@ -84,8 +84,11 @@ def test_clusters_have_work_of_all_kinds_and_four_models() -> None:
 
 def test_a_large_cluster_has_the_size_of_a_real_one() -> None:
     least, most = SIZES["platform-large"].nodes
-    counts = [sum(pool["count"] for pool in platform_situation(seed, "platform-large").fleet["pools"]) for seed in range(20)]
-    assert min(counts) >= least and most - 60 < max(counts) <= most + len(FLEET["pools"]) * 8
+    counts = [
+        sum(pool["count"] for pool in platform_situation(seed, "platform-large").fleet["pools"]) for seed in range(20)
+    ]
+    assert min(counts) >= least
+    assert most - 60 < max(counts) <= most + len(FLEET["pools"]) * 8
 
 
 # Words
@@ -188,7 +191,9 @@ def test_screens_of_one_moment_agree_and_another_cause_is_found(full: Lab) -> No
     assert list(screens.disagreements(LATE, answer)) == []
     assert list(screens.failing_test(LATE, answer)) == []
     other = Cause(CauseCode.TAINT_NOT_TOLERATED, "It does not tolerate a taint.")
-    wrong: Answer = replace(answer, cause=other, more=(), groups=tuple(replace(group, causes=(other,)) for group in answer.groups))
+    wrong: Answer = replace(
+        answer, cause=other, more=(), groups=tuple(replace(group, causes=(other,)) for group in answer.groups)
+    )
     faults = list(screens.disagreements(LATE, wrong))
     assert any(fault.startswith("explain pod: OverLimit") for fault in faults)
     assert any(fault.startswith("tables say OverLimit") for fault in faults)
@@ -201,7 +206,8 @@ def test_screens_of_one_moment_agree_and_another_cause_is_found(full: Lab) -> No
 @pytest.mark.parametrize("seed", [5, 7])
 def test_answers_about_a_small_platform_are_right(seed: int) -> None:
     result = run_seed(seed, area="platform-small")
-    assert result.judged and not result.broken
+    assert result.judged
+    assert not result.broken
     assert [(str(judged.work), judged.faults) for judged in result.judged if not judged.right] == []
 
 
