@@ -5,6 +5,7 @@ are compared with.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,6 +52,13 @@ class GroundTruth:
 
 def runs_alone(situation: Situation, lab: Lab, work: AppliedWorkload) -> bool:
     """True if a workload runs, within a day, in a fork of ``lab`` without the situation's other workloads."""
+    with without_others(situation, lab, work) as trial:
+        return any(work.runs(trial) for _ in _within_a_day(trial))
+
+
+@contextmanager
+def without_others(situation: Situation, lab: Lab, work: AppliedWorkload) -> Iterator[Lab]:
+    """A settled fork of ``lab`` without the situation's other workloads."""
     with lab.fork() as trial:
         for other in other_workloads(situation, trial, work):
             trial.delete(other.kind, other.name, other.namespace)
@@ -60,7 +68,7 @@ def runs_alone(situation: Situation, lab: Lab, work: AppliedWorkload) -> bool:
             except InputError:  # deleted with its owner
                 continue
         trial.settle()
-        return any(work.runs(trial) for _ in _within_a_day(trial))
+        yield trial
 
 
 def _within_a_day(lab: Lab) -> Iterator[None]:

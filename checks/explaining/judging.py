@@ -17,7 +17,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from random import Random
 
-from checks.explaining.ground_truth import GroundTruth, runs_alone
+from checks.explaining.ground_truth import GroundTruth, runs_alone, without_others
+from checks.explaining.misconfigurations import template_of
 from checks.explaining.naming import missing_names
 from checks.explaining.removal import MORE_ROOM, CauseRemoval, cause_removal
 from checks.explaining.screens import Screens
@@ -35,6 +36,14 @@ from kailab.lab.settle import MovedForEver
 
 DEEPEST = 6
 """The most causes that are removed one after the other."""
+
+
+ENDING = frozenset({
+    CauseCode.NOT_ENOUGH_GPUS, CauseCode.NOT_ENOUGH_RESOURCES, CauseCode.NOT_ENOUGH_CPU, CauseCode.NOT_ENOUGH_MEMORY,
+    CauseCode.NO_POD_SLOTS, CauseCode.FRAGMENTED, CauseCode.NO_DOMAIN_FREE, CauseCode.FAIR_SHARE_REACHED,
+    CauseCode.VICTIMS_PROTECTED, CauseCode.VICTIMS_WITHIN_QUOTA, CauseCode.VICTIMS_NON_PREEMPTIBLE, CauseCode.BEHIND_OTHERS,
+})  # fmt: skip
+"""Causes that end with other work, so that they explain no ``never`` in its presence."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +153,24 @@ def _judge(case: _SituationCase) -> JudgedAnswer:
     )
 
 
+def _nearest_name(case: _SituationCase) -> Iterator[tuple[str, str]]:
+    """A label value that is a part of one that nodes have clearly means that one, also if the work then waits."""
+    cause = case.answer.cause
+    if (
+        cause is None
+        or cause.code != CauseCode.SELECTOR_MATCHES_NO_NODE
+        or case.answer.incomplete
+        or not case.answer.steps
+    ):
+        return
+    pod = template_of(WorkloadContext(case.situation, case.lab, case.work).manifests[-1])
+    for key, value in (pod["spec"].get("nodeSelector") or {}).items():
+        present = {(node["metadata"].get("labels") or {}).get(key) for node in case.lab.cluster.list("Node")} - {None}
+        meant = [name for name in present if value.lower() in name.lower()]
+        if value not in present and len(meant) == 1 and meant[0] not in case.answer.steps[0].do:
+            yield "step", f"{case.answer.steps[0].do}: {value} means {meant[0]}"
+
+
 # Verdict
 
 
@@ -158,10 +185,25 @@ def _verdict(case: _SituationCase) -> Iterator[tuple[str, str]]:
             yield "verdict", "running, and pods of it wait"
     else:
         runs = case.truth.runs_alone_in_fork(work) or case.truth.runs_within_a_day(work)
+        if verdict == Verdict.NEVER and not runs and case.answer.cause and case.answer.cause.code in ENDING:
+            yield from _never(case)
         if runs and verdict == Verdict.NEVER:
             yield "verdict", "never, and it runs once the others have gone or a day has passed"
         if not runs and verdict == Verdict.LATER:
             yield "verdict", "later, and it runs neither alone nor within a day"
+
+
+def _never(case: _SituationCase) -> Iterator[tuple[str, str]]:
+    """Work that never runs is explained by what keeps it from running without other work, and not by what others hold."""
+    cause = case.answer.cause
+    assert cause is not None
+    with without_others(case.situation, case.lab, case.work) as alone:
+        first = ask(alone, case.work.kind, case.work.name, case.work.namespace, tried=False).cause
+    if first is not None and first.sentence not in cause.sentence:
+        yield (
+            "verdict",
+            f"never, and that is explained by what others hold; without them: {first.code}: {first.sentence}",
+        )
 
 
 # Cause
@@ -274,6 +316,7 @@ def _joined(chain: list[tuple[str, CauseRemoval]]) -> str:
 def _steps(case: _SituationCase) -> Iterator[tuple[str, str]]:
     """A step says all that its changes do, and what it tells happens in a fork; the first also in a new lab."""
     before = case.work.running(case.lab)
+    yield from _nearest_name(case)
     for place, step in enumerate(case.answer.steps):
         if fault := difference(case.lab, case.work, step):
             yield "words", f"{step.do}: {fault}"

@@ -119,6 +119,9 @@ def _gpus(context: WorkloadContext) -> Alternatives:
     yield from ((notes[key],) for key in (labels.GPU_MEMORY, labels.GPU_FRACTION) if key in notes)
     resources = pod["spec"]["containers"][0]["resources"]
     yield from ((str(amount).rstrip("GTi"),) for amount in (resources.get("requests") or {}).values())
+    yield from (
+        (str(amount),) for name, amount in (resources.get("limits") or {}).items() if name != labels.GPU_RESOURCE
+    )
     each = int((resources.get("limits") or {}).get(labels.GPU_RESOURCE, 0))
     if each:
         most = max(context.work.wanted(context.lab), len(context.work.pods(context.lab)), 1)

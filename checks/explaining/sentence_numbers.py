@@ -56,14 +56,15 @@ class ObjectCounts:
         return UNLIMITED if amount == -1 else amount * scale
 
     def held(self, queue: str, resource: str, *, firm: bool = False) -> float | None:
-        """What placed pods of a queue and of those below it hold; None if that is not known here. ``firm``: only
-        non-preemptible work.
+        """What placed pods of a queue and of those below it hold, without those that are leaving; None if that is not
+        known here. ``firm``: only non-preemptible work.
         """
         total = 0.0
         for pod in self.pods:
             group = self._group(pod)
             if (
                 not pod["spec"].get("nodeName")
+                or "deletionTimestamp" in pod["metadata"]
                 or group is None
                 or queue not in self._line(group["spec"].get("queue") or "")
             ):

@@ -62,7 +62,11 @@ def _verdict_and_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tu
         if not runs:
             sentences = {cause.sentence for cause in causes}
             alone = tuple(cause if cause.sentence in sentences else _without_others(cause) for cause in alone)
-            causes = tuple({cause.code: cause for cause in (*alone, *causes)}.values())
+            # Of one code the cause without other work is kept: it is the one that explains ``never``.
+            kept: dict[CauseCode, Cause] = {}
+            for cause in (*alone, *causes):
+                kept.setdefault(cause.code, cause)
+            causes = tuple(kept.values())
     if verdict is Verdict.NEVER and state.subject.kind == "Queue" and _one_runs_later(state, groups):
         verdict = Verdict.LATER
     return verdict, causes
