@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from checks.explaining.workloads import AppliedWorkload, waiting_workloads
 from kailab.errors import KailabError
 from kailab.explain.questions import ask
 from kailab.lab.answer import Answer, CauseCode, Verdict
+from kailab.lab.answer import Step as AnswerStep
 from kailab.lab.lab import Lab
 from kailab.lab.settle import MovedForEver
 
@@ -151,6 +153,19 @@ def _judge(case: _SituationCase) -> JudgedAnswer:
         following[0] in named if following else None,
         following[0] if following else "",
     )
+
+
+_OF_OTHERS = re.compile(
+    r"(?:^|; then )(?:delete|suspend|scale \S+ \S+ down|set the priority class|raise the priority of|lower the gpu quota)",
+    re.I,
+)
+
+
+def _order(steps: Sequence[AnswerStep]) -> Iterator[tuple[str, str]]:
+    """Steps that raise a priority or touch the work of others come after all others."""
+    touching = [bool(_OF_OTHERS.search(step.do)) for step in steps if step.checked]
+    if touching != sorted(touching):
+        yield "step", f"it touches the work of others, and a later step does not: {[step.do for step in steps]}"
 
 
 def _nearest_name(case: _SituationCase) -> Iterator[tuple[str, str]]:
@@ -317,6 +332,7 @@ def _steps(case: _SituationCase) -> Iterator[tuple[str, str]]:
     """A step says all that its changes do, and what it tells happens in a fork; the first also in a new lab."""
     before = case.work.running(case.lab)
     yield from _nearest_name(case)
+    yield from _order(case.answer.steps)
     for place, step in enumerate(case.answer.steps):
         if fault := difference(case.lab, case.work, step):
             yield "words", f"{step.do}: {fault}"
