@@ -180,7 +180,8 @@ def _nearest_name(case: _SituationCase) -> Iterator[tuple[str, str]]:
         return
     pod = template_of(WorkloadContext(case.situation, case.lab, case.work).manifests[-1])
     for key, value in (pod["spec"].get("nodeSelector") or {}).items():
-        present = {(node["metadata"].get("labels") or {}).get(key) for node in case.lab.cluster.list("Node")} - {None}
+        marks = [node["metadata"].get("labels") or {} for node in case.lab.cluster.list("Node")]
+        present: set[str] = {str(own[key]) for own in marks if key in own}
         meant = [name for name in present if value.lower() in name.lower()]
         if value not in present and len(meant) == 1 and meant[0] not in case.answer.steps[0].do:
             yield "step", f"{case.answer.steps[0].do}: {value} means {meant[0]}"

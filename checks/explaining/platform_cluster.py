@@ -432,8 +432,9 @@ def _pod_group(name: str, ask: Object, chance: Random, leaf: str) -> list[Object
 
 
 def _cron_job(name: str, ask: Object, chance: Random, leaf: str) -> list[Object]:
-    job = {"spec": {"parallelism": 1, "completions": 1, "template": _restarting(ask, "Never")}}
-    job["spec"]["template"]["metadata"]["annotations"][labels.RUN_SECONDS] = "900"
+    template = _restarting(ask, "Never")
+    template["metadata"]["annotations"][labels.RUN_SECONDS] = "900"
+    job = {"spec": {"parallelism": 1, "completions": 1, "template": template}}
     schedule = chance.choice(("0 3 * * *", "30 12 * * 1"))
     return [_object("CronJob", name, ask, {"schedule": schedule, "concurrencyPolicy": "Forbid", "jobTemplate": job})]
 

@@ -12,11 +12,11 @@ from typing import Any
 from checks.explaining.workloads import AppliedWorkload
 from kailab.advice.audit import Audit, FindingCode, audit
 from kailab.cluster.protocol import Object
-from kailab.errors import KailabError
+from kailab.errors import ExpectationFailed, KailabError
 from kailab.evidence.entries import PendingReason
 from kailab.explain.questions import ask
 from kailab.lab.answer import Answer, Cause, CauseCode, Verdict
-from kailab.lab.expectations import ExpectationFailed, expect
+from kailab.lab.expectations import expect
 from kailab.lab.lab import Lab
 from kailab.lab.picture import Picture
 from kailab.model import labels

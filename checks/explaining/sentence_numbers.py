@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from checks.explaining.step_words import _amount as quantity
+from checks.explaining.step_words import quantity
 from checks.explaining.workloads import AppliedWorkload
 from kailab.cluster.protocol import Object
 from kailab.lab.answer import Cause

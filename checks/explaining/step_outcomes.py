@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 from checks.explaining.workloads import AppliedWorkload
 from kailab.cluster.protocol import Object
@@ -126,9 +127,8 @@ def _belongs(others: _Others, name: str, step: Step) -> bool:
     return app == others.work.name or app in names or name in names or app in failed
 
 
-def _name_of(change: object) -> str:
-    assert isinstance(change, dict) or hasattr(change, "get")
-    held = change.get("delete") or change.get("patch") or {}  # type: ignore[attr-defined]
+def _name_of(change: Mapping[str, Any]) -> str:
+    held = change.get("delete") or change.get("patch") or {}
     return str(held.get("name") or "")
 
 

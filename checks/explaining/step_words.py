@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -319,7 +319,8 @@ class _Reader:
             having = [holder for holder in holders if key in (holder["metadata"].get("labels") or {})]
             if value is None:
                 for holder in having:
-                    holder["metadata"]["labels"].pop(key)
+                    own = holder["metadata"]["labels"]
+                    holder["metadata"]["labels"] = {name: mark for name, mark in own.items() if name != key}
                 return
             if not having:
                 # The words leave it free whether the label of a pod stands at the workload or at its template.
@@ -328,15 +329,17 @@ class _Reader:
                     holder for holder, other in zip(holders, others, strict=False)
                     if (other["metadata"].get("labels") or {}).get(key) == value
                 ] or holders[:1]  # fmt: skip
+            # Objects made of one mapping share it with their templates.
             for holder in having:
-                holder["metadata"].setdefault("labels", {})[key] = value
+                holder["metadata"]["labels"] = {**(holder["metadata"].get("labels") or {}), key: value}
 
         self.own(edit)
 
     def own_annotation(self, key: str, value: str | None, of_pods: bool = False) -> None:
         def edit(obj: Object) -> None:
             for holder in (obj, *(pod for pod in pod_templates(obj) if pod is not obj)):
-                notes = holder["metadata"].setdefault("annotations", None) or {}
+                # A new mapping, as objects made of one mapping share it with their templates.
+                notes = dict(holder["metadata"].get("annotations") or {})
                 holder["metadata"]["annotations"] = notes
                 if value is None:
                     notes.pop(key, None)
@@ -753,8 +756,8 @@ def _ask_less(reader: _Reader, match: re.Match[str]) -> None:
 
     def edit(pod: Object) -> None:
         holders = pod["spec"]["containers"][0].get("resources") or {}
-        given = _amount((holders.get("requests") or {}).get(resource, (holders.get("limits") or {}).get(resource, 0)))
-        if given <= _amount(amount):
+        given = quantity((holders.get("requests") or {}).get(resource, (holders.get("limits") or {}).get(resource, 0)))
+        if given <= quantity(amount):
             return  # a head or a leader that asks for less already
         for name in ("requests", "limits"):
             if resource in (holders.get(name) or {}):
@@ -776,10 +779,10 @@ _SUFFIXES = {
 }
 
 
-def _amount(value: Any) -> float:
+def quantity(value: Any) -> float:
     """A quantity as a number.
 
-    >>> _amount("500m"), _amount("2Gi"), _amount(3)
+    >>> quantity("500m"), quantity("2Gi"), quantity(3)
     (0.5, 2147483648.0, 3.0)
     """
     match = re.fullmatch(r"([\d.]+)([A-Za-z]*)", str(value))
@@ -944,8 +947,3 @@ _FORMS: tuple[tuple[re.Pattern[str], _Handler], ...] = tuple(
         (r"Lower (spec\.\S+) to (\d+) \(now (\d+)\), with its minimum to match(?:, the most that runs now; .+)?", _lower_count),
     )
 )  # fmt: skip
-
-
-def objects_after(lab: Lab, work: AppliedWorkload, step: Step) -> Iterator[Key]:
-    """The objects that the words of a step change. Raises WordsUnclear."""
-    yield from _Reader(lab, work, _of_changes(lab, step.changes)).read(step.do).objects

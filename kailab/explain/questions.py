@@ -28,11 +28,12 @@ def ask(
     everything: bool = False,
     picture: Picture | None = None,
     budget: StepBudget | float | None = None,
+    safe: bool = False,
     on_answer: Callable[[Answer], None] = lambda answer: None,
 ) -> Answer:
     """The whole answer: the last one of ``growing_answer``, which describes the arguments and errors. ``on_answer``: called with each."""
     for answer in growing_answer(
-        lab, kind, name, namespace, tried=tried, everything=everything, picture=picture, budget=budget
+        lab, kind, name, namespace, tried=tried, everything=everything, picture=picture, budget=budget, safe=safe
     ):
         on_answer(answer)
     return answer
@@ -48,6 +49,7 @@ def growing_answer(
     everything: bool = False,
     picture: Picture | None = None,
     budget: StepBudget | float | None = None,
+    safe: bool = False,
 ) -> Iterator[Answer]:
     """Why a pod, a PodGroup, a workload or a queue is as it is: first the answer with its cause and without steps, then again each time
     with one more step, at last the whole.
@@ -57,7 +59,7 @@ def growing_answer(
 
     ``kind``: a kind key. ``tried``: with steps, each tried on a fork of the lab. ``everything``: with more than one step in a large lab
     too. ``picture``: of the lab, where the caller has one. ``budget``: of the search for steps, or its seconds; None: only the number of
-    trials is bounded. Raises NotFound, and InputError for a kind that can't be explained.
+    trials is bounded. ``safe``: of a search that gets no budget, see ``StepBudget``. Raises NotFound, and InputError for a kind that can't be explained.
     """
     state = SubjectRef.of(lab, kind, name, namespace).state(lab, picture)
     if not state.picture.scheduler.knows_queues:
@@ -69,7 +71,7 @@ def growing_answer(
         yield _compose(state, Verdict.RUNNING, running_causes(state))
     else:
         if not isinstance(budget, StepBudget):
-            budget = StepBudget(budget)
+            budget = StepBudget(budget, safe=safe)
         yield from _pending_answers(state, tried, everything, budget)
 
 

@@ -324,7 +324,11 @@ class StepTrials:
         if not after.runs or len(after.running) <= self._running:
             return None
         own = {id(entry) for entry in after.evictions}
-        evicted = [entry for entry in picture.log.evictions[self._evictions :] if id(entry) not in own]
+        # Changes follow one another: what got a place after the first and lost it after the second had none before.
+        placed = {row.name for row in context.picture.rows if row.node}
+        evicted = [
+            entry for entry in picture.log.evictions[self._evictions :] if id(entry) not in own and entry.pod in placed
+        ]
         gone, moved = (
             tuple(dict.fromkeys(entry.pod for entry in evicted if entry.is_move is moves)) for moves in (False, True)
         )
@@ -488,7 +492,9 @@ def _enough(trials: StepTrials, everything: bool) -> int:
 def _order(tried: WorkingProposal) -> tuple[bool, bool, bool, Disturbance]:
     """The sort key of steps. Evictions after waiting do not count, as they would happen anyway."""
     disturbance, outcome = tried.proposal.disturbance, tried.outcome
-    evicts = outcome is not None and bool(outcome.evicted or outcome.moved) and disturbance is not Disturbance.WAITING
+    evicts = outcome is not None and bool(outcome.evicted or outcome.moved)
+    # Work that is deleted counts as no eviction, so of unsafe steps the number of evictions says little.
+    evicts = evicts and not (disturbance is Disturbance.WAITING or disturbance.is_unsafe)
     return disturbance.is_unsafe, outcome is not None and bool(outcome.failed), evicts, disturbance
 
 

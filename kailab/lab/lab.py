@@ -462,7 +462,6 @@ class Lab:
             raise InputError(f"timeout: expected seconds (0 or more) or None, not {timeout:g}")
         # ``kailab.explain`` is a layer above this package. It is imported when somebody asks.
         from kailab.explain.questions import ask
-        from kailab.explain.step_budget import StepBudget
 
         return ask(
             self,
@@ -472,7 +471,8 @@ class Lab:
             tried=tried,
             everything=everything,
             picture=picture,
-            budget=StepBudget(timeout, safe=safe),
+            budget=timeout,
+            safe=safe,
             on_answer=on_answer or (lambda answer: None),
         )
 

@@ -98,11 +98,12 @@ def test_steps_come_in_their_order_although_they_are_not_found_in_it(objects: tu
 
 
 def _disturbs(step: Step) -> tuple[bool, bool, bool]:
-    """Whether a step changes other running work, fails work, or evicts."""
+    """Whether a step raises a priority or changes other work, fails work, or, of the others, evicts."""
     assert step.outcome is not None
+    unsafe = step.do.startswith(("Scale", "Delete", "Suspend", "Set the priority class", "Raise the priority of"))
     waits = any("advance" in change for change in step.changes)
-    evicts = bool(step.outcome.evicted or step.outcome.moved) and not waits
-    return step.do.startswith(("Scale", "Delete")), bool(step.outcome.failed), evicts
+    evicts = bool(step.outcome.evicted or step.outcome.moved) and not (waits or unsafe)
+    return unsafe, bool(step.outcome.failed), evicts
 
 
 def test_no_time_leaves_the_cause_and_says_that_nothing_was_tried(short: Lab, trials: list[str]) -> None:

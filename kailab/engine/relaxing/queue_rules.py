@@ -47,7 +47,11 @@ def refusing_rules(cycles: RelaxedCycles) -> list[RefusingRule]:
     # The engine checks the preemption delay before these rules.
     lifted: list[Relaxation] = [DelayGone()]
     while len(rules) < MOST_RULES:
-        pending = cycles(*lifted).pending
+        outcome = cycles(*lifted)
+        pending = outcome.pending
+        if rules and outcome.further:
+            # The first pods are placed now: what stops the later ones counts these as held.
+            return rules
         if not pending or pending[0].code not in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
             return rules + _rules_on_nodes(cycles, lifted)
         numbers = pending[0].numbers
