@@ -30,13 +30,76 @@ class TopologyError(Exception):
     """The constraint itself is wrong (it names a level that the topology does not have)."""
 
 
+class DomainRooms:
+    """What is free in the domains under ``top``, and how many of the tasks fit there by amounts. ``need``: what the tasks
+    want in all. ``free``, ``fitting``: by node; ``fitting`` None: the pods are not counted, because they are unlike.
+    """
+
+    def __init__(
+        self, tree: DomainTree, top: Domain, need: np.ndarray, free: np.ndarray, fitting: np.ndarray | None
+    ) -> None:
+        self._tree = tree
+        self._top = top
+        self._by_node = free
+        self._wanted = [(int(amount), row) for row, amount in enumerate(need) if amount > 0 and row != PODS]
+        self._free = {row: tree.sums(free[row]) for _, row in self._wanted}
+        self._pods = None if fitting is None else tree.sums(fitting)
+
+    def _counts(self, domain: Domain) -> bool:
+        # What is outside of ``top`` is not counted, as in KAI; this includes the domains around it.
+        return self._top.contains(domain)
+
+    def pods(self, domain: Domain) -> int | None:
+        """How many pods fit. None: not counted."""
+        if self._pods is None or not self._counts(domain):
+            return None
+        return self._pods[domain.end] - self._pods[domain.start]
+
+    def free(self, domain: Domain) -> np.ndarray | None:
+        """What is free, or becoming free, by resource row. None: not counted."""
+        return self._by_node[:, domain.nodes].sum(axis=1) if self._counts(domain) else None
+
+    def ratio(self, domain: Domain) -> float:
+        """The largest part of a domain's free resources that the tasks want."""
+        ratio, counts = 0.0, self._counts(domain)
+        for amount, row in self._wanted:
+            sums = self._free[row]
+            free = sums[domain.end] - sums[domain.start] if counts else 0
+            ratio = max(ratio, NOT_IN_DOMAIN if free <= 0 else amount / free)
+        return ratio
+
+    def suffice(self, domain: Domain, count: int) -> bool:
+        """Whether a domain seems to have room for all tasks. ``count``: their number."""
+        # The count of pods is stricter; sums may fit although no single node has enough.
+        pods = self.pods(domain)
+        return self.ratio(domain) <= 1.0 if pods is None else pods >= count
+
+    def packed(self, depth: int) -> list[list[Domain]]:
+        """The domains from the root down to level ``depth``, level by level: those around ``top``, ``top`` itself, and
+        below it, in the order of their parents, the fullest first.
+        """
+        way = [self._tree.by_level[level][self._top.id[: level + 1]] for level in range(self._top.level + 1)]
+        levels = [[domain] for domain in (self._tree.root, *way)]
+        while levels[-1][0].level < depth and levels[-1][0].children:
+            # A domain that is too small has a ratio above 1 and comes first; it is left out later.
+            levels.append(
+                [
+                    child
+                    for parent in levels[-1]
+                    for child in sorted(parent.children, key=lambda child: (-self.ratio(child), child.name))
+                ]
+            )
+        return levels
+
+
 class TopologyPlan:
     """The topology part of placing one job after the other."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
         self._scores: dict[int, np.ndarray] = {}
-        self._begun: set[str] = set()
+        self.rooms: dict[str, DomainRooms] = {}
+        """Topology -> the counts of the group that was asked about last."""
 
     def forget_scores(self) -> None:
         if self._scores:
@@ -59,13 +122,7 @@ class TopologyPlan:
         topology = working.topologies.get(name)
         if topology is None:
             return None
-        tree = working.domain_tree(topology)
-        # KAI rebuilds its trees for each session. Within a session, the order that one search left is where the next
-        # begins.
-        if name not in self._begun:
-            self._begun.add(name)
-            tree.restore_order()
-        return tree
+        return working.domain_tree(topology)
 
     def subsets(
         self, job: Job, member: Member, podsets: list[WPodSet], tasks: list[WTask], nodes: NodeMask, quiet: bool
@@ -82,17 +139,26 @@ class TopologyPlan:
         # A node without one of the labels is in no domain, so the group may not go there.
         valid = tree.member if nodes is None else tree.member & nodes
         top = tree.common(valid, constraint.preferred)
-        need = self._measure(tree, top, tasks)
+        rooms = self.rooms[constraint.topology] = self._rooms(tree, top, tasks)
         # If the domain that contains all allowed nodes has too little, no domain in it has enough.
-        if not _has_room(top, need, len(tasks)):
+        if not rooms.suffice(top, len(tasks)):
             self._fail(job, self._no_room(job, member, top), quiet)
             return []
+        levels = _levels(tree, constraint, member)
         # Levels below the first one tried are never tried, so their order does not matter.
-        depth = constraint.preferred or constraint.required
-        _pack(top, need, tree.level_index(depth) if depth else None)
+        packed = rooms.packed(max(levels))
         if constraint.preferred:
-            self._scores[id(member)] = _preference(tree, top, constraint.preferred, len(table))
-        domains = self._domains(tree, constraint, member, podsets, need, len(tasks))
+            self._scores[id(member)] = _preference(packed[-1], len(table))
+        # A required level includes running pods, which the others must join.
+        homes = joined(tree, constraint.required, podsets, table.index) if constraint.required else None
+        domains = [
+            domain
+            for level in reversed(packed)
+            for domain in level
+            if domain.level in levels
+            and (homes is None or any(home.contains(domain) for home in homes))
+            and rooms.suffice(domain, len(tasks))
+        ]
         if not domains:
             self._fail(job, self._no_room(job, member, top), quiet)
         return [cast("NodeMask", domain.mask & valid) for domain in domains]
@@ -113,8 +179,8 @@ class TopologyPlan:
             f"{job.record.namespace}/{job.record.name}{part}"
         )
 
-    def _measure(self, tree: DomainTree, top: Domain, tasks: list[WTask]) -> np.ndarray:
-        """Count free resources (and how many pods fit) in every domain under ``top``. Returns what the tasks want."""
+    def _rooms(self, tree: DomainTree, top: Domain, tasks: list[WTask]) -> DomainRooms:
+        """Count free resources (and how many pods fit) in the domains under ``top``."""
         table = self.session.table
         rows = len(table.layout)
         vectors = [_vector(task, rows) for task in tasks]
@@ -124,16 +190,9 @@ class TopologyPlan:
         need = cast("np.ndarray", np.sum(vectors, axis=0))
         # As in KAI (calcSubTreeFreeResources), without free parts of shared devices.
         free = table.free
-        # Reset, so that counts of the last search are not mistaken for room outside of ``top``.
-        for domain in tree.root.below():
-            domain.pods, domain.free = None, None
         # Pods that share a claim differ, because only the first of them needs the devices.
         fitting = self._pods_per_node(tasks, vectors, free) if _alike(tasks) and not any(shared) else None
-        for domain in top.below():
-            domain.free = free[:, domain.nodes].sum(axis=1)
-            if fitting is not None:
-                domain.pods = int(fitting[domain.nodes].sum())
-        return need
+        return DomainRooms(tree, top, need, free, fitting)
 
     def _pods_per_node(self, tasks: list[WTask], vectors: list[np.ndarray], free: np.ndarray) -> np.ndarray:
         """How many pods fit on each node, each as large as the largest in every resource."""
@@ -151,20 +210,6 @@ class TopologyPlan:
             if amount > 0:
                 counts = np.minimum(counts, np.maximum(free[row], 0) // amount)
         return counts
-
-    def _domains(
-        self, tree: DomainTree, constraint: Constraint, member: Member, podsets: list[WPodSet], need: np.ndarray,
-        count: int,
-    ) -> list[Domain]:  # fmt: skip
-        levels = _levels(tree, constraint, member)
-        # A required level includes running pods, which the others must join.
-        homes = joined(tree, constraint.required, podsets, self.session.table.index) if constraint.required else None
-        allowed = None if homes is None else {id(below) for home in homes for below in home.below()}
-        return [
-            domain
-            for domain in tree.deepest_first()
-            if domain.level in levels and (allowed is None or id(domain) in allowed) and _has_room(domain, need, count)
-        ]
 
 
 def joined(
@@ -211,51 +256,15 @@ def _alike(tasks: list[WTask]) -> bool:
     return with_gpu in (0, len(tasks)) and all(count == len(tasks) for count in others.values())
 
 
-def _ratio(need: np.ndarray, domain: Domain) -> float:
-    """The largest part of a domain's free resources that the tasks want."""
-    ratio = 0.0
-    for row, amount in enumerate(need):
-        if amount > 0 and row != PODS:
-            free = 0 if domain.free is None else int(domain.free[row])
-            ratio = max(ratio, NOT_IN_DOMAIN if free <= 0 else int(amount) / free)
-    return ratio
-
-
-def _has_room(domain: Domain, need: np.ndarray, count: int) -> bool:
-    # The count of pods is stricter; sums may fit although no single node has enough.
-    if domain.pods is not None:
-        return domain.pods >= count
-    return _ratio(need, domain) <= 1.0
-
-
-def _pack(domain: Domain, need: np.ndarray, depth: int | None) -> None:
-    """Sort children fullest first, down to level ``depth``."""
-    if depth is None:
-        return
-    # A domain that is too small has a ratio above 1 and comes first; ``_domains`` leaves it out.
-    domain.children.sort(key=lambda child: (-_ratio(need, child), child.name))
-    if domain.level != depth:
-        for child in domain.children:
-            _pack(child, need, depth)
-
-
-def _preference(tree: DomainTree, top: Domain, preferred: str, count: int) -> np.ndarray:
-    """Scores that keep a group in few domains of the preferred level: each domain has its own rank."""
-    level = tree.level_index(preferred)
-    ordered: list[Domain] = []
-    stack = [top]
-    while stack:
-        domain = stack.pop(0)
-        if domain.level == level:
-            ordered.append(domain)
-        else:
-            # In front, so that children come in packing order and not level by level.
-            stack = domain.children + stack
+def _preference(packed: list[Domain], count: int) -> np.ndarray:
+    """Scores that keep a group in few domains of the preferred level: each domain has its own rank. ``packed``: the
+    domains of that level in packing order; ``count``: of all nodes.
+    """
     scores = np.full(count, np.nan)
-    for rank, domain in enumerate(ordered):
+    for rank, domain in enumerate(packed):
         # As in KAI, the last in packing order, the emptiest, gets the most points. Rounding down to whole steps keeps
         # the parts of a node's score apart; beyond ten domains several share a step.
-        scores[domain.nodes] = np.floor((rank + 1) / len(ordered) * 10) * TOPOLOGY
+        scores[domain.nodes] = np.floor((rank + 1) / len(packed) * 10) * TOPOLOGY
     return scores
 
 

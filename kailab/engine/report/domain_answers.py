@@ -92,7 +92,8 @@ class DomainAnswers:
         level = None if tree is None else tree.level_index(constraint.required or constraint.preferred)
         if tree is None or level is None:
             return {}
-        return {domain: (domain.pods, domain.free) for domain in tree.by_level[level].values()}
+        rooms = self._plan.rooms[constraint.topology]
+        return {domain: (rooms.pods(domain), rooms.free(domain)) for domain in tree.by_level[level].values()}
 
     def _lack(self, where: str, pods: int | None, room: np.ndarray | None, tasks: Sequence[WTask]) -> str:
         # The domain has room, so the required level rules it out: pods of the group run elsewhere.

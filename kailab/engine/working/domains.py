@@ -1,7 +1,7 @@
 """The tree of topology domains into which a Topology's levels divide the nodes.
 
 Level 0 is the widest. A domain is identified by the label values on its path; nodes without one of the labels are not
-part of the topology. Children start in the order of their ids; searches reorder them, fullest first, to pack.
+part of the topology. A tree does not change: a search keeps what it counts, and the order in which it packs, for itself.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ ROOT = -1
 
 
 class Domain:
-    """``pods``: how many pods of the current job fit (None: not counted). ``free``: resources free or becoming free."""
+    """``children``: in the order of their ids. ``start``, ``end``: its nodes as a part of ``DomainTree.by_domain``."""
 
-    __slots__ = ("children", "free", "id", "level", "mask", "nodes", "pods")
+    __slots__ = ("children", "end", "id", "level", "mask", "name", "nodes", "start")
 
     def __init__(self, id: tuple[str, ...], level: int) -> None:
         self.id = id
         self.level = level
+        self.name = ".".join(id) or "root"
         self.children: list[Domain] = []
         self.nodes: np.ndarray = np.empty(0, dtype=np.int64)
         self.mask: np.ndarray = np.empty(0, dtype=bool)
-        self.pods: int | None = None
-        self.free: np.ndarray | None = None
-
-    @property
-    def name(self) -> str:
-        return ".".join(self.id) or "root"
+        self.start = self.end = 0
 
     def below(self) -> Iterator[Domain]:
         """The domain and all domains under it."""
         yield self
         for child in self.children:
             yield from child.below()
+
+    def contains(self, other: Domain) -> bool:
+        """Whether the other domain is this one, or below it."""
+        return other.id[: len(self.id)] == self.id
 
 
 class DomainTree:
@@ -73,32 +73,32 @@ class DomainTree:
             domain.mask = np.zeros(count, dtype=bool)
             domain.mask[domain.nodes] = True
             domain.children.sort(key=lambda child: child.id)
+        # The nodes of the topology, those of each domain next to each other, so that a domain's sum is a difference.
+        self.by_domain = np.array(list(self._arranged(self.root, 0)), dtype=np.int64)
 
-    def restore_order(self) -> None:
-        """Reset the order that an earlier cycle left."""
-        for domain in self.root.below():
-            domain.children.sort(key=lambda child: child.id)
+    def _arranged(self, domain: Domain, start: int) -> Iterator[int]:
+        domain.start, domain.end = start, start + len(domain.nodes)
+        if not domain.children:
+            yield from domain.nodes
+        for child in domain.children:
+            yield from self._arranged(child, start)
+            start = child.end
+
+    def sums(self, amounts: np.ndarray) -> list[int]:
+        """Running sums of amounts by node: those of a domain are ``sums[domain.end] - sums[domain.start]``."""
+        return [0, *np.cumsum(amounts[self.by_domain]).tolist()]
 
     def level_index(self, label: str) -> int | None:
         return self.levels.index(label) if label in self.levels else None
 
-    def deepest_first(self) -> list[Domain]:
-        """Level by level from the deepest, each in the order of its parents."""
-        levels = [[self.root]]
-        while True:
-            below = [child for domain in levels[-1] for child in domain.children]
-            if not below:
-                break
-            levels.append(below)
-        return [domain for level in reversed(levels) for domain in level]
-
     def common(self, nodes: np.ndarray, stop: str) -> Domain:
         """The lowest domain that contains all the given member nodes, no lower than level ``stop``."""
         domain = self.root
-        while domain.children:
-            inside = next((child for child in domain.children if not (nodes & ~child.mask).any()), None)
-            # Without nodes every child would contain them all; KAI stays at the root then.
-            if inside is None or not nodes.any():
+        # Without nodes every child would contain them all; KAI stays at the root then.
+        one = int(nodes.argmax()) if nodes.any() else -1
+        while domain.children and one >= 0:
+            inside = next((child for child in domain.children if child.mask[one]), None)
+            if inside is None or (nodes & ~inside.mask).any():
                 break
             domain = inside
             if self.levels[domain.level] == stop:
