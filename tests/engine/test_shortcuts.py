@@ -25,7 +25,7 @@ from kailab.engine.search.solver import Solver
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
 from kailab.engine.snapshot.gpu_requests import GpuFraction, GpuMemory, WholeGpus
-from kailab.engine.snapshot.records import Requirement, Status, Task
+from kailab.engine.snapshot.records import Constraint, Requirement, Status, Task
 from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
@@ -58,14 +58,27 @@ def the_long_way(working, config):
         return run_cycle(working, config, NOW)
 
 
-def crowded(pick, nodes, jobs):
+CONSTRAINTS = [
+    None,
+    None,
+    Constraint(topology="network", required="rack"),
+    Constraint(topology="network", required="zone"),
+    Constraint(topology="network", preferred="rack"),
+    Constraint(topology="network", required="zone", preferred="rack"),
+]
+
+
+def crowded(pick, nodes, jobs, constraints=None):
     """Queues that borrow from each other, and gangs of few shapes, of which some run: much is evicted, put back and moved, also twice in
-    a cycle. ``pick``: one of some options."""
+    a cycle. ``pick``: one of some options. ``constraints``: of jobs; the nodes then are in racks and zones."""
     world = World()
     free = {}
+    if constraints:
+        world.topology("network", "zone", "rack")
     for number in range(pick(nodes)):
         cpu, pods, gpus = pick([1_000_000, 600]), pick([110, 5]), pick([2, 4, 8])
-        world.node(f"node-{number}", gpus=gpus, cpu=cpu, pods=pods)
+        labels = {"zone": f"zone-{number // 4}", "rack": f"rack-{number // 2}"} if constraints else {}
+        world.node(f"node-{number}", gpus=gpus, cpu=cpu, pods=pods, labels=labels)
         free[f"node-{number}"] = [gpus, min(pods, cpu // 100)]
     total = sum(gpus for gpus, _ in free.values())
     queues = [f"queue-{number}" for number in range(pick([1, 2, 3, 4]))]
@@ -81,14 +94,15 @@ def crowded(pick, nodes, jobs):
                 free[node] = [free[node][0] - gpus, free[node][1] - 1]
         world.job(
             f"job-{number}", queue=pick(queues), tasks=tasks, gpus=gpus, on=places, gang=pick([1, tasks]),
-            priority=pick([50, 50, 75, 100]),
+            priority=pick([50, 50, 75, 100]), constraint=pick(constraints) if constraints else None,
         )  # fmt: skip
     return world
 
 
 @st.composite
 def small_worlds(draw):
-    return crowded(lambda options: draw(st.sampled_from(options)), [2, 3, 4], [2, 3, 4, 5, 6])
+    constraints = draw(st.sampled_from([None, CONSTRAINTS]))
+    return crowded(lambda options: draw(st.sampled_from(options)), [2, 3, 4], [2, 3, 4, 5, 6], constraints)
 
 
 configurations = st.sampled_from(
@@ -123,6 +137,14 @@ def test_nor_in_larger_worlds(nodes, jobs, seed):
     world = crowded(random.Random(seed).choice, nodes, jobs)
     decisions = run_cycle(world.working(), EngineConfig(), NOW)
     assert decisions == the_long_way(world.working(), EngineConfig())
+
+
+@pytest.mark.parametrize("config", [EngineConfig(), EngineConfig(gpu_placement="spread")])
+@pytest.mark.parametrize("seed", range(12))
+def test_nor_among_racks_and_zones(seed, config):
+    world = crowded(random.Random(seed).choice, [4, 6, 8], range(8, 20), CONSTRAINTS)
+    decisions = run_cycle(world.working(), config, NOW)
+    assert decisions == the_long_way(world.working(), config)
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -81,7 +81,7 @@ class Allocator:
     def may_fit(self, job: Job, nodes: NodeMask) -> bool:
         """False if ``place`` would surely fail, because there is not enough room for all next tasks of the job."""
         tasks = tasks_to_allocate(job)
-        # Placing one task is as cheap as counting. Within a topology even a failed attempt reorders domains, as in KAI.
+        # Placing one task is as cheap as counting. Within a topology the domains are counted before any task is placed.
         return len(tasks) < 2 or confined(job.root) or self.placer.may_fit(tasks, nodes)
 
     def first_fits(self, job: Job, nodes: NodeMask) -> bool:

@@ -99,8 +99,6 @@ class RemainingRoom:
         self._wanted: Counter[ShapeInfo] = wanted
         self._on = not (
             session.table.numa
-            # an undone simulation leaves the order of domains changed, which may affect the next one
-            or session.working.topologies
             or not all(task.info.plain for task in victims)
             or not _amounts_decide(session, wanted)
         )

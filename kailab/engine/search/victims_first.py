@@ -59,7 +59,6 @@ class VictimsFirstBound:
             # A configured order between queues, and rules beside amounts, cannot be decided by counting.
             and session.precedence is None
             and not session.imitated
-            and not session.working.topologies
             and not session.working.has_anti_affinity
             and not session.table.numa
         )
