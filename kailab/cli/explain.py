@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -37,22 +36,13 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Show the whole answer instead of a screen; try more proposals in a large lab.",
 )
-@click.option(
-    "--no-steps",
-    is_flag=True,
-    help="Only say why; do not try what would let it run.",
-)
+@options.no_steps
 @click.option(
     "--safe",
     is_flag=True,
     help="Try no step that raises a priority, or that withdraws or ends the work of others.",
 )
-@click.option(
-    "--timeout",
-    default="20s",
-    metavar="DURATION",
-    help="Try no further step once the trials have taken this much processor time; 0 or none: no limit.",
-)
+@options.timeout
 @click.option(
     "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Explain a test from its evidence."
 )
@@ -76,7 +66,7 @@ def explain(
     Every proposed step is tried on a copy of the lab, unless it says that it was not; the lab does not change. The cause is printed
     first, then each step that works. Ctrl-C ends the trials and keeps the steps found so far. With --evidence the answer reports recorded
     decisions and their reasons; nothing is tried."""
-    limit = _parse_timeout(timeout)
+    limit = options.parse_limit("--timeout", timeout)
     if safe and (no_steps or nodes or past):
         option = "--no-steps" if no_steps else "--nodes" if nodes else "--evidence"
         raise click.UsageError(f"--safe can't be used with {option}, which tries no steps")
@@ -84,7 +74,7 @@ def explain(
         raise click.UsageError(
             f"--no-steps can't be used with {'--nodes' if nodes else '--evidence'}, which tries no steps"
         )
-    if _is_given("timeout"):
+    if options.is_given("timeout"):
         for option, given in (("--no-steps", no_steps), ("--nodes", nodes), ("--evidence", past)):
             if given:
                 raise click.UsageError(f"--timeout can't be used with {option}, which tries no steps")
@@ -101,24 +91,6 @@ def explain(
             terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in answers))
         return
     _explain_lab(what, namespace, all_of_it, limit if not no_steps else None, safe, output, state)
-
-
-def _parse_timeout(text: str) -> float:
-    """Seconds; infinite if there is no limit. Raises InputError."""
-    from kailab.errors import InputError
-
-    if text.strip().lower() == "none":
-        return math.inf
-    try:
-        return options.parse_seconds("--timeout", text) or math.inf
-    except InputError as error:
-        raise InputError(f"{error}; 0 or none: no limit") from None
-
-
-def _is_given(option: str) -> bool:
-    """Whether an option was given on the command line."""
-    source = click.get_current_context().get_parameter_source(option)
-    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def _explain_lab(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +22,22 @@ def parse_seconds(option: str, text: str) -> float:
         return duration_seconds(text, days=True)
     except InputError as error:
         raise InputError(f"{option}: {error}") from None
+
+
+def parse_limit(option: str, text: str) -> float:
+    """Parse a time limit; infinite if there is none. Raises InputError that names the option."""
+    if text.strip().lower() == "none":
+        return math.inf
+    try:
+        return parse_seconds(option, text) or math.inf
+    except InputError as error:
+        raise InputError(f"{error}; 0 or none: no limit") from None
+
+
+def is_given(option: str) -> bool:
+    """Whether an option was given on the command line."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is click.core.ParameterSource.COMMANDLINE
 
 
 EVIDENCE = Path("evidence")
@@ -63,6 +80,13 @@ class TextOrJson(StrEnum):
     json = "json"
 
 
+no_steps = click.option("--no-steps", is_flag=True, help="Only say why; do not try what would let it run.")
+timeout = click.option(
+    "--timeout",
+    default="20s",
+    metavar="DURATION",
+    help="Try no further step once the trials have taken this much processor time; 0 or none: no limit.",
+)
 state = click.option(
     "--state", type=PATH, default=STATE, envvar="KAILAB_STATE", show_envvar=True, help="The lab's file."
 )

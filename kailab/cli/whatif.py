@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from kailab.cli import configurations, labfile, options, terminal
 from kailab.cli.options import TextOrJson, parse_seconds
+from kailab.cli.signals import defer_interrupts
 from kailab.cli.table import render_table
 from kailab.errors import InputError
 from kailab.lab.wording import elapsed
@@ -74,39 +75,75 @@ NOT_YET = 1
     "--for", "duration", default="24h", help="Lab time to simulate if the work does not run at once: 30m, 8h, 2d."
 )
 @options.text_option("--within", help="Succeed also if the work runs within this time: 30m.")
+@options.no_steps
+@options.timeout
 @options.output
 @options.state
 def simulate(
-    files: tuple[str, ...], namespace: str, duration: str, within: str, output: TextOrJson, state: Path
+    files: tuple[str, ...],
+    namespace: str,
+    duration: str,
+    within: str,
+    no_steps: bool,
+    timeout: str,
+    output: TextOrJson,
+    state: Path,
 ) -> None:
     """Predict whether the work in manifests would run: now, later, not within the simulated time, or never; on which nodes its pods would run,
     which pods would be evicted, and what queues hold before and after. The prediction runs on a copy; the lab does not change.
+    For work that does not run at once, steps are tried within --timeout. Ctrl-C ends the trials and the simulated time, and what is
+    known is printed; a second Ctrl-C ends the command.
 
     \b
     Exit code 0: the work runs now (or within --within).
     Exit code 1: it does not ("verdict" in -o json is later, waits or never), or kailab can't tell (unknown).
     Exit code 2: bad input."""
+    from kailab.explain.step_budget import StepBudget
     from kailab.whatif.simulation import simulate as simulated
 
     if not files:
         raise InputError("there is nothing to simulate; expected -f FILE, -f FOLDER or -f -")
     options.check_stdin(files.count("-"), "-f -")
+    if no_steps and options.is_given("timeout"):
+        raise click.UsageError("--timeout can't be used with --no-steps, which tries no steps")
+    limit = options.parse_limit("--timeout", timeout)
     bound = parse_seconds("--for", duration) if duration else 0.0
     allowed = parse_seconds("--within", within) if within else 0.0
-    with labfile.read_lab(state) as lab, terminal.spinner("trying it on a copy"):
+    with labfile.read_lab(state) as lab, terminal.progress_line() as progress, defer_interrupts() as interrupt:
         sources = [file if file == "-" else Path(file) for file in files]
-        simulation = simulated(lab, *sources, namespace=namespace, bound=max(bound, allowed))
+
+        def report(activity: str) -> None:
+            progress.show(f"trying it on a copy: {activity}")
+
+        def report_step(tried: int, known: int, proposal: str) -> None:
+            report(f"step {min(tried + 1, known)} of {known}: {proposal}")
+
+        budget = StepBudget(limit, interrupted=lambda: interrupt() is not None, on_progress=report_step)
+        simulation = simulated(
+            lab,
+            *sources,
+            namespace=namespace,
+            bound=max(bound, allowed),
+            tried=not no_steps,
+            budget=budget,
+            on_progress=report,
+        )
+        ended_by = interrupt()
     for warning in simulation.warnings:
         terminal.warn(warning)
     if output is TextOrJson.json:
         terminal.say_json(simulation.data())
     else:
-        terminal.say("\n".join(_simulation_lines(simulation)))
+        terminal.say("\n".join(_simulation_lines(simulation, bound=max(bound, allowed))))
+    # What is known is kept, and the command ends as every interrupted one does.
+    if ended_by is not None:
+        raise ended_by
     if not simulation.within(allowed):
         raise click.exceptions.Exit(NOT_YET)
 
 
-def _simulation_lines(simulation: Simulation) -> Iterator[str]:
+def _simulation_lines(simulation: Simulation, bound: float) -> Iterator[str]:
+    """``bound``: seconds of lab time that were asked for."""
     from kailab.evidence.entries import MOVING
 
     for fate in simulation.fates:
@@ -119,6 +156,8 @@ def _simulation_lines(simulation: Simulation) -> Iterator[str]:
         outcome = "moved to other nodes" if action == MOVING else "evicted"
         yield f"{number} pod{'' if number == 1 else 's'} of {workload} ({queue}) {outcome}{beneficiary_text} ({action})"
     yield f"Tried on a copy of the lab; {simulation.scheduler} decides."
+    if simulation.interrupted:
+        yield f"Interrupted: {elapsed(simulation.end - simulation.start)} of {elapsed(bound)} of lab time were simulated."
     if rows := queue_rows([simulation.comparison], everything=False):
         yield ""
         yield render_table(["QUEUE", "BEFORE", "AFTER"], rows)
@@ -140,6 +179,8 @@ def _fate_lines(fate: WorkloadForecast, simulation: Simulation) -> Iterator[str]
         yield f"  {answer.cause.code}: {answer.cause.sentence}"
     if answer is not None and fate.when in ("waits", "never"):
         yield from (f"  {line}" for line in answer.step_lines())
+        if answer.incomplete is not None:
+            yield f"  {answer.incomplete.sentence}"
 
 
 _OWN = {

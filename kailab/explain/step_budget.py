@@ -1,4 +1,4 @@
-"""What the search for the steps of one answer may use: a number of trials, and time.
+"""What the search for the steps of one answer, or of the answers of one simulation, may use: a number of trials, and time.
 
 This is the only bound on trials, and the search, the proposals that look ahead and the trials on forks all ask it. ``SearchBudget`` of
 the engine is something else: a setting of the scheduler that belongs to its decisions, and it counts so that a run can be repeated.
@@ -28,7 +28,8 @@ class StepsStopped(Exception):
 
 
 class StepBudget:
-    """The budget of the steps of one answer, and the count of what was tried.
+    """The budget of the steps of one answer, and the count of what was tried. Answers that share it share the time; trials are counted for
+    each.
 
     ``timeout``: seconds of processor time for the search; None: no limit, 0: nothing is tried, ``math.inf``: as much as is asked for.
     ``interrupted``: whether Ctrl-C was pressed; if it is given, Ctrl-C ends the search as the timeout does, and the answer keeps what was
@@ -60,11 +61,21 @@ class StepBudget:
         self._everything = False
 
     def begin(self, pods: int, everything: bool = False) -> None:
-        """Begin the search. ``pods``: of the lab. ``everything``: where a timeout is given, the number of trials is unlimited."""
+        """Begin the search of one answer. ``pods``: of the lab. ``everything``: where a timeout is given, the number of trials is
+        unlimited."""
         self._everything = everything
+        self.tried = self.known = 0
+        if self.stopped is IncompleteReason.TRIALS:
+            self.stopped = None
         self.left = max(LEAST_TRIALS, min(MOST_TRIALS, AFFORDABLE_PODS // max(1, pods)))
         self._counts_trials = not everything or self.timeout is None
-        self._end = None if self.timeout is None else self._clock() + self.timeout
+        if self._end is None and self.timeout is not None:
+            self._end = self._clock() + self.timeout
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C was pressed."""
+        return self._interrupted is not None and self._interrupted()
 
     @property
     def used_up(self) -> bool:
@@ -73,7 +84,7 @@ class StepBudget:
 
     def check(self) -> None:
         """Raise StepsStopped if the time is over or Ctrl-C was pressed."""
-        if self._interrupted is not None and self._interrupted():
+        if self.interrupted:
             self.stopped = IncompleteReason.INTERRUPTED
         elif self._end is not None and self._clock() >= self._end:
             self.stopped = IncompleteReason.TIMEOUT

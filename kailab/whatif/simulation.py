@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.errors import InputError
 from kailab.explain.questions import ask
+from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import SubjectRef
 from kailab.lab.answer import Answer, Verdict
+from kailab.lab.wording import elapsed
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
 from kailab.whatif.outcome import Comparison, Outcome, Workload
@@ -65,13 +67,14 @@ class WorkloadForecast:
             "pods": [{"pod": pod, "node": node} for pod, node in self.places],
             "cause": answer.get("cause"),
             "steps": answer.get("steps", []),
+            "steps_incomplete": answer.get("steps_incomplete"),
         }
 
 
 @dataclass(frozen=True)
 class Simulation:
     """``start``, ``end``: seconds since the epoch. ``scheduler``: the one that decided. ``comparison``: the lab with the work compared with
-    the lab left alone, both at ``end``."""
+    the lab left alone, both at ``end``. ``interrupted``: the time that was to be simulated did not pass, because of Ctrl-C."""
 
     start: float
     end: float
@@ -79,6 +82,7 @@ class Simulation:
     fates: tuple[WorkloadForecast, ...]
     comparison: Comparison
     warnings: tuple[str, ...] = ()
+    interrupted: bool = False
 
     @property
     def when(self) -> When:
@@ -97,6 +101,7 @@ class Simulation:
             "verdict": str(self.when),
             "start": format_time(self.start),
             "end": format_time(self.end),
+            "interrupted": self.interrupted,
             "scheduler": self.scheduler,
             "workloads": [fate.data() for fate in self.fates],
             "evicted": [{**eviction.workload.data(), **eviction.data()} for eviction in self.comparison.evicted],
@@ -105,10 +110,21 @@ class Simulation:
         }
 
 
-def simulate(lab: Lab, *sources: Source, namespace: str = "default", bound: float = DAY) -> Simulation:
+def simulate(
+    lab: Lab,
+    *sources: Source,
+    namespace: str = "default",
+    bound: float = DAY,
+    tried: bool = True,
+    budget: StepBudget | None = None,
+    on_progress: Callable[[str], None] = lambda activity: None,
+) -> Simulation:
     """Apply manifests to a fork of the lab, and report what happens to their workloads. ``bound``: seconds of lab time to simulate if they
-    don't run at once. Work ends after its declared run time (``kailab.dev/run-seconds``); without one it runs on. Raises InputError for
-    what the lab refuses, and if nothing has pods; NotSettled."""
+    don't run at once. Work ends after its declared run time (``kailab.dev/run-seconds``); without one it runs on. ``tried``: with steps for
+    work that does not run at once. ``budget``: of the steps of all workloads together; if it knows of Ctrl-C, this also ends the passing of
+    time, and the simulation has what is known by then. ``on_progress``: called with what is done now. Raises InputError for what the lab
+    refuses, and if nothing has pods; NotSettled."""
+    budget = budget or StepBudget()
     since = len(lab.log.evictions)
     with ExitStack() as forks:
         untouched = forks.enter_context(lab.fork())
@@ -117,12 +133,15 @@ def simulate(lab: Lab, *sources: Source, namespace: str = "default", bound: floa
         subjects = _subjects(trial, applied)
         trial.settle()
         untouched.settle()
-        fates = _fates(trial, subjects, lab.now, bound)
+        run = _Run(trial, lab.now, budget, on_progress)
+        fates = run.fates(subjects, bound, tried)
+        on_progress("comparing")
         end = max(trial.now, untouched.now)
         for fork in (trial, untouched):
             fork.advance(end - fork.now)
         comparison = Comparison(Outcome.of(untouched, since), Outcome.of(trial, since))
-        return Simulation(lab.now, end, trial.scheduler, fates, comparison, tuple(applied.warnings))
+        warnings = tuple(applied.warnings)
+        return Simulation(lab.now, end, trial.scheduler, fates, comparison, warnings, run.interrupted)
 
 
 def _subjects(lab: Lab, applied: Applied) -> list[SubjectRef]:
@@ -146,30 +165,65 @@ def _subjects(lab: Lab, applied: Applied) -> list[SubjectRef]:
     return result
 
 
-def _fates(lab: Lab, subjects: Sequence[SubjectRef], start: float, bound: float) -> tuple[WorkloadForecast, ...]:
-    """Let time pass in a settled lab until the last workload runs, or the bound."""
-    picture = lab.picture()
-    forecasts: dict[SubjectRef, WorkloadForecast] = {}
-    answers: dict[SubjectRef, Answer] = {}
-    for subject in subjects:
-        if subject.state(lab, picture).runs:
-            forecasts[subject] = _fate(lab, subject, When.NOW, lab.now - start)
-        else:
-            answers[subject] = ask(lab, subject.kind, subject.name, subject.namespace)
-    open_ones = [subject for subject, answer in answers.items() if answer.verdict is not Verdict.NEVER]
-    left = start + bound - lab.now
-    if open_ones and left > 0:
-        for _ in _moments_of_binding(lab, left):
-            picture = lab.picture()
-            for subject in [subject for subject in open_ones if subject.state(lab, picture).runs]:
-                forecasts[subject] = _fate(lab, subject, When.LATER, lab.now - start, answers[subject])
-                open_ones.remove(subject)
-            if not open_ones:
-                break
-    for subject, answer in answers.items():
-        if subject not in forecasts:
-            forecasts[subject] = _fate(lab, subject, _without_running(answer), None, answer)
-    return tuple(forecasts[subject] for subject in subjects)
+class _Run:
+    """Time that passes in a settled lab until the last workload runs. ``start``: seconds since the epoch."""
+
+    def __init__(self, lab: Lab, start: float, budget: StepBudget, on_progress: Callable[[str], None]) -> None:
+        self._lab = lab
+        self._start = start
+        self._budget = budget
+        self._on_progress = on_progress
+        self.interrupted = False
+
+    def fates(self, subjects: Sequence[SubjectRef], bound: float, tried: bool) -> tuple[WorkloadForecast, ...]:
+        """``bound``: seconds after the start. ``tried``: with steps."""
+        lab, start = self._lab, self._start
+        picture = lab.picture()
+        forecasts: dict[SubjectRef, WorkloadForecast] = {}
+        answers: dict[SubjectRef, Answer] = {}
+        for subject in subjects:
+            if subject.state(lab, picture).runs:
+                forecasts[subject] = _fate(lab, subject, When.NOW, lab.now - start)
+            else:
+                answers[subject] = ask(
+                    lab,
+                    subject.kind,
+                    subject.name,
+                    subject.namespace,
+                    tried=tried,
+                    picture=picture,
+                    budget=self._budget,
+                )
+        open_ones = [subject for subject, answer in answers.items() if answer.verdict is not Verdict.NEVER]
+        left = start + bound - lab.now
+        if open_ones and left > 0:
+            for _ in self._moments_of_binding(left):
+                picture = lab.picture()
+                for subject in [subject for subject in open_ones if subject.state(lab, picture).runs]:
+                    forecasts[subject] = _fate(lab, subject, When.LATER, lab.now - start, answers[subject])
+                    open_ones.remove(subject)
+                if not open_ones:
+                    break
+        for subject, answer in answers.items():
+            if subject not in forecasts:
+                forecasts[subject] = _fate(lab, subject, _without_running(answer), None, answer)
+        return tuple(forecasts[subject] for subject in subjects)
+
+    def _moments_of_binding(self, seconds: float) -> Iterator[None]:
+        """The moments after pods were bound; all moments if the scheduler does not report decisions."""
+        lab = self._lab
+        seen = lab.log.cycle
+        for _ in self._until_interrupted(lab.moments(seconds), lab.now + seconds):
+            last = lab.log.last
+            if last is None or (lab.log.cycle != seen and last.binds):
+                yield
+            seen = lab.log.cycle
+
+    def _until_interrupted(self, moments: Iterator[bool], end: float) -> Iterator[None]:
+        while not (interrupted := self._budget.interrupted) and next(moments, None) is not None:
+            self._on_progress(f"{elapsed(self._lab.now - self._start)} of {elapsed(end - self._start)} of lab time")
+            yield
+        self.interrupted = self.interrupted or interrupted
 
 
 def _without_running(answer: Answer) -> When:
@@ -178,16 +232,6 @@ def _without_running(answer: Answer) -> When:
     if answer.verdict is None and answer.cause is not None:
         return When.UNKNOWN
     return When.NEVER if answer.verdict in (Verdict.NEVER, Verdict.FAILED) else When.WAITS
-
-
-def _moments_of_binding(lab: Lab, seconds: float) -> Iterator[None]:
-    """The moments after pods were bound; all moments if the scheduler does not report decisions."""
-    seen = lab.log.cycle
-    for _ in lab.moments(seconds):
-        last = lab.log.last
-        if last is None or (lab.log.cycle != seen and last.binds):
-            yield
-        seen = lab.log.cycle
 
 
 def _fate(

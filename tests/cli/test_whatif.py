@@ -153,10 +153,19 @@ def test_simulate_within(busy, home, jobs) -> None:
     assert 590 < data["workloads"][0]["seconds"] < 620
 
 
+def test_simulate_bounds_its_steps(busy, jobs) -> None:
+    short = busy("simulate", "-f", jobs(64), "--timeout", "1ns")
+    assert "proposals were tried within 0s of processor time; --timeout 1m tries more." in short.out
+    data = json.loads(busy("simulate", "-f", jobs(64), "--no-steps", "-o", "json").out)
+    assert (data["workloads"][0]["steps"], data["workloads"][0]["steps_incomplete"]) == ([], None)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         ((), "there is nothing to simulate"),
+        (("-f", "work.yaml", "--timeout", "x"), "--timeout: "),
+        (("-f", "work.yaml", "--timeout", "1s", "--no-steps"), "--timeout can't be used with --no-steps"),
         (("-f", "no.yaml"), "no.yaml"),
         (("-f", "work.yaml", "--within", "x"), "--within: "),
         (("-f", "work.yaml", "--for", "-1h"), "--for: "),

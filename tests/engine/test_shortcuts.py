@@ -68,9 +68,10 @@ CONSTRAINTS = [
 ]
 
 
-def crowded(pick, nodes, jobs, constraints=None):
+def crowded(pick, nodes, jobs, constraints=None, shares=(0,)):
     """Queues that borrow from each other, and gangs of few shapes, of which some run: much is evicted, put back and moved, also twice in
-    a cycle. ``pick``: one of some options. ``constraints``: of jobs; the nodes then are in racks and zones."""
+    a cycle. ``pick``: one of some options. ``constraints``: of jobs; the nodes then are in racks and zones. ``shares``: numbers of waiting
+    jobs that share GPUs."""
     world = World()
     free = {}
     if constraints:
@@ -95,6 +96,12 @@ def crowded(pick, nodes, jobs, constraints=None):
         world.job(
             f"job-{number}", queue=pick(queues), tasks=tasks, gpus=gpus, on=places, gang=pick([1, tasks]),
             priority=pick([50, 50, 75, 100]), constraint=pick(constraints) if constraints else None,
+        )  # fmt: skip
+    for number in range(pick(shares)):
+        tasks = pick([1, 2, 3])
+        world.job(
+            f"share-{number}", queue=pick(queues), tasks=tasks, gpus=pick([0.25, 0.5]), gang=pick([1, tasks]),
+            priority=pick([50, 75]),
         )  # fmt: skip
     return world
 
@@ -145,6 +152,13 @@ def test_nor_among_racks_and_zones(seed, config):
     world = crowded(random.Random(seed).choice, [4, 6, 8], range(8, 20), CONSTRAINTS)
     decisions = run_cycle(world.working(), config, NOW)
     assert decisions == the_long_way(world.working(), config)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_nor_where_work_that_shares_gpus_waits(seed):
+    world = crowded(random.Random(seed).choice, [3, 4, 6], range(8, 20), shares=[1, 2, 4])
+    decisions = run_cycle(world.working(), EngineConfig(), NOW)
+    assert decisions == the_long_way(world.working(), EngineConfig())
 
 
 @pytest.mark.parametrize("seed", range(24))

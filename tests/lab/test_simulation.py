@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kailab.errors import InputError
+from kailab.explain.step_budget import StepBudget
 from kailab.lab import Lab
+from kailab.lab.answer import IncompleteReason
 from kailab.whatif.simulation import When, simulate
 
 
@@ -102,3 +104,45 @@ def test_what_becomes_of_a_kind_that_nobody_knows_is_not_known(lab, job):
 def test_manifests_without_work_are_refused(lab, queue):
     with pytest.raises(InputError, match=r"nothing to simulate.*found Queue"):
         simulate(lab, [queue("c", 1)])
+
+
+def test_steps_of_all_workloads_share_one_time_limit(lab, job):
+    ticks = iter(range(1000))
+    work = [job("huge", "a", 64, gang=True), job("larger", "a", 128, gang=True)]
+    all_tried = simulate(lab, work)
+    found = simulate(lab, work, budget=StepBudget(2.0, clock=lambda: float(next(ticks))))
+    assert found.when is all_tried.when is When.NEVER
+    first, second = (fate.answer for fate in found.fates)
+    assert [first.cause, second.cause] == [fate.answer.cause for fate in all_tried.fates]
+    # The first workload used up the time.
+    assert second.incomplete.reason is IncompleteReason.TIMEOUT
+    assert (second.incomplete.tried, second.steps) == (0, ())
+    assert found.data()["workloads"][1]["steps_incomplete"]["reason"] == "timeout"
+    assert all_tried.data()["workloads"][1]["steps_incomplete"] is None
+
+
+def test_without_steps_all_else_is_the_same(lab, job):
+    work = [job("new", "a", 16, gang=True)]
+    full, plain = simulate(lab, work, bound=7200), simulate(lab, work, bound=7200, tried=False)
+    assert plain.fates[0].seconds == full.fates[0].seconds
+    assert plain.fates[0].answer.cause == full.fates[0].answer.cause
+    assert plain.fates[0].answer.steps == ()
+    assert plain.comparison == full.comparison
+
+
+def test_an_interrupt_keeps_what_is_known_by_then(lab, job):
+    """It ends the passing of time, too: the work would run after an hour."""
+    progress = []
+    found = simulate(
+        lab,
+        [job("new", "a", 16, gang=True)],
+        bound=7200,
+        budget=StepBudget(interrupted=lambda: any("lab time" in text for text in progress)),
+        on_progress=progress.append,
+    )
+    assert found.interrupted
+    assert found.data()["interrupted"]
+    assert found.when is When.WAITS
+    assert found.fates[0].answer.cause is not None
+    assert found.end - found.start < 3600
+    assert not simulate(lab, [job("new", "a", 16, gang=True)], bound=7200).interrupted

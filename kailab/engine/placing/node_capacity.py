@@ -51,7 +51,8 @@ def places_beside(session: Session, info: ShapeInfo, pool: np.ndarray, others: I
     ``NodeTable.free``, 0 on nodes that do not count.
 
     Two bounds: a node that takes one of the others loses at least as many places as the other one's amounts contain,
-    and no resource is given out twice, neither in whole places nor in sum.
+    and no resource is given out twice, neither in whole places nor in sum. A pod that shares devices finds no place
+    where the others hold all of them as a whole.
     """
     counts = pods_per_node(session, info, pool)
     mine = allowed_nodes(session, info)
@@ -61,6 +62,11 @@ def places_beside(session: Session, info: ShapeInfo, pool: np.ndarray, others: I
         for other, number in Counter(others).items()
         if not (allowed_nodes(session, other) & ~mine).any()
     ]
+    if info.shape.gpu.shared:
+        devices = int((np.maximum(pool[GPUS], 0)[mine] // GPU).sum())
+        devices -= sum(number * (other.rows.get(GPUS, 0) // GPU) for other, number in staying)
+        if devices < info.shape.gpu.devices:
+            return 0
     places = int(counts.sum())
     for other, number in staying:
         places -= number * min((other.rows.get(row, 0) // amount for row, amount in info.needs), default=0)

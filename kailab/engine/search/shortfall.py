@@ -98,9 +98,7 @@ class RemainingRoom:
         wanted = Counter(task.info for task in goal.tasks)
         self._wanted: Counter[ShapeInfo] = wanted
         self._on = not (
-            session.table.numa
-            or not all(task.info.plain for task in victims)
-            or not _amounts_decide(session, wanted)
+            session.table.numa or not all(task.info.plain for task in victims) or not _amounts_decide(session, wanted)
         )
         self._counts: dict[ShapeInfo, list[int]] = {}
         self._totals: dict[ShapeInfo, int] = {}

@@ -183,8 +183,14 @@ class Solver:
         places in the first. The second try then counts as made.
         """
         session = self.session
-        # An undone try leaves changes that could affect the next: names of shared devices.
-        if not solution.all_needed or session.precedence is not None or session.table.numa:
+        # An undone try leaves changes that could affect the next: names of shared devices. Where groups are confined to
+        # domains, some second tries end otherwise, as in KAI.
+        if (
+            not solution.all_needed
+            or session.working.topologies
+            or session.precedence is not None
+            or session.table.numa
+        ):
             return False
         victims = (task for batch in solution.victims for task in batch.tasks)
         if not all(task.info.plain for task in (*self._tasks, *victims)):

@@ -11,7 +11,7 @@ for the job. Two conditions prove that without changing a node:
   are pods of one shape (each takes exactly one place), if all victims are of one node and fit on no other, or if
   packing them leaves no gaps (``Repacking``).
 
-If counting cannot decide (shares, claims, rules between pods), the scenario is simulated.
+If counting cannot decide (victims that share devices, claims, rules between pods), the scenario is simulated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kailab.engine.queueing.order import NOTHING, Measure, measure
 from kailab.engine.search.repacking import Repacking
 from kailab.engine.search.search_goal import SearchGoal
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import ALLOCATED
+from kailab.engine.snapshot.records import ALLOCATED, GPU
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, ShapeInfo, WTask
@@ -71,7 +71,7 @@ class VictimsFirstBound:
         self._ahead: set[Amounts] | None = None  # what the jobs before it in its queue want
 
     def proves_hopeless(self, goal: SearchGoal, victims: list[WTask]) -> bool:
-        if not self._on or not all(_simple(task.info) for task in goal.tasks):
+        if not self._on or not all(_by_amounts(task.info) for task in goal.tasks):
             return False
         jobs = self._whole_jobs(victims)
         if jobs is None:
@@ -144,7 +144,9 @@ class VictimsFirstBound:
         """True if all victims find places again, which leaves fewer GPUs free than the job wants."""
         table = self._session.table
         nodes = goal.nodes_after(table, victims)
-        wanted = sum(task.info.rows[GPUS] for task in goal.tasks)
+        wanted = sum(task.info.rows[GPUS] for task in goal.tasks if task.info.plain)
+        # Shares can all go to one device, but nobody shares one yet (``Repacking``), so that one has to be free.
+        wanted += max((task.info.shape.gpu.devices * GPU for task in goal.tasks if not task.info.plain), default=0)
         return wanted > int(table.free_of(GPUS)[nodes].sum()) and self._repacking.all_return(nodes, victims)
 
     def _only_node(self, victims: list[WTask]) -> int | None:
@@ -245,10 +247,13 @@ def _larger(left: Amounts, right: Amounts) -> Amounts:
 
 
 def _simple(info: ShapeInfo) -> bool:
-    """True if only amounts and node filters decide on the shape's place."""
+    """True if only amounts and node filters decide on the shape's place, and a place is its amounts."""
+    return _by_amounts(info) and info.plain
+
+
+def _by_amounts(info: ShapeInfo) -> bool:
+    """The same, but the shape may share devices."""
     shape = info.shape
-    return (
-        bool(info.needs)
-        and info.plain
-        and not (info.requires_pods or info.prefers_pods or shape.ports or shape.gpu.by_profile)
+    return bool(info.needs) and not (
+        info.requires_pods or info.prefers_pods or shape.ports or shape.claims or shape.gpu.by_profile
     )
