@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
+from dataclasses import asdict, dataclass, replace
 from statistics import quantiles
 from typing import Any, Literal
 
+from kailab.advice.findings import AuditFinding, FindingCode, Severity
+from kailab.advice.model_findings import full_models, quotas_beyond_models
+from kailab.advice.orphans import orphans
 from kailab.advice.unserved_work import served_pool, ungrouped_pods, unscheduled_pods
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
@@ -16,56 +18,12 @@ from kailab.engine.queueing.order_records import ReclaimOption
 from kailab.engine.working.queues import QueueResource
 from kailab.evidence.shares import NOBODY, UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
 from kailab.explain.queues import entitled_returns, return_blockers, return_data, returns_from
+from kailab.lab.owners import work_title
 from kailab.lab.picture import Picture
 from kailab.lab.wording import amount_text, count, gpus, some
 from kailab.model.objects import metadata_of, name_of, parent_of, spec_of
-from kailab.scheduler.reading.podgroups import LAST_EVICTION, node_pool
+from kailab.scheduler.reading.podgroups import LAST_EVICTION, PriorityClasses, is_preemptible, node_pool
 from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
-
-
-class Severity(StrEnum):
-    """``error``: work waits for good, or for its entitlement. ``warning``: it may, or will with the next request. ``info``: worth knowing."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    INFO = "info"
-
-    @property
-    def rank(self) -> int:
-        """0: the most severe."""
-        return list(Severity).index(self)
-
-
-class FindingCode(StrEnum):
-    """Codes of findings, in the order in which they are listed."""
-
-    STARVED = "Starved"  # holds less than its due while work waits
-    ABOVE_LIMIT = "AboveLimit"  # holds more than its limit, which has been lowered
-    NON_PREEMPTIBLE_ABOVE_QUOTA = "NonPreemptibleAboveQuota"  # holds more non-preemptible work than its quota
-    BORROWING = "Borrowing"  # holds more than its quota
-    IDLE_QUOTA = "IdleQuota"  # nobody uses a part of its quota
-    QUOTA_BEYOND_CAPACITY = "QuotaBeyondCapacity"  # quotas add up to more than the fleet, or the parent's quota
-    QUEUE_MISSING = "QueueMissing"  # work names a queue that does not exist
-    QUEUE_PARENT_MISSING = "QueueParentMissing"
-    QUEUE_NOT_LEAF = "QueueNotLeaf"
-    QUEUE_HAS_NO_RESOURCES = "QueueHasNoResources"
-    LIMIT_ZERO = "LimitZero"
-    NOT_GROUPED = "NotGrouped"  # no PodGroup can be made for its pods, so no cycle looks at them
-    SCHEDULER_MISSING = "SchedulerMissing"  # its pods name a scheduler that does not exist
-    NODE_POOL_NOT_SERVED = "NodePoolNotServed"
-    FITS_NOWHERE = "FitsNowhere"  # does not fit on the empty cluster
-
-
-@dataclass(frozen=True)
-class AuditFinding:
-    """``objects``: ``queue/NAME``, ``podgroup/NAMESPACE/NAME`` ..., the main object first. ``numbers``: those of the sentence, in engine
-    units (milli-GPU, millicores, bytes)."""
-
-    code: FindingCode
-    severity: Severity
-    sentence: str
-    objects: tuple[str, ...] = ()
-    numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -196,21 +154,42 @@ def above_bounds(picture: Picture) -> Iterable[AuditFinding]:
                     FindingCode.ABOVE_LIMIT,
                     Severity.WARNING,
                     f"{name} holds {amount_text(named, queue.allocated)}, above its limit of {amount_text(named, queue.limit)}: nothing is evicted for that, "
-                    "and nothing more of it starts until it holds less.",
+                    f"and nothing more of it starts until it holds less.{_largest(picture, name)}",
                     (f"queue/{name}",),
                     {"resource": named, "allocated": queue.allocated, "limit": queue.limit},
+                    f"Raise its limit to {amount_text(named, queue.allocated)}, or delete or scale down work that holds "
+                    f"{amount_text(named, queue.allocated - queue.limit)}.",
                 )
             if beyond_quota(queue.non_preemptible, queue.quota):
                 yield AuditFinding(
                     FindingCode.NON_PREEMPTIBLE_ABOVE_QUOTA,
                     Severity.WARNING,
                     f"{name} holds {amount_text(named, queue.non_preemptible)} of non-preemptible work, above its quota of "
-                    f"{amount_text(named, queue.quota)}: nobody can take that back.",
+                    f"{amount_text(named, queue.quota)}: nobody can take that back.{_largest(picture, name, firm=True)}",
                     (f"queue/{name}",),
                     {"resource": named, "non_preemptible": queue.non_preemptible, "quota": queue.quota},
+                    f"Raise its quota to {amount_text(named, queue.non_preemptible)}, or delete, scale down or make preemptible work that holds "
+                    f"{amount_text(named, queue.non_preemptible - queue.quota)}.",
                 )
         if not picture.scheduler.knows_queues:
             return
+
+
+def _largest(picture: Picture, queue: str, firm: bool = False) -> str:
+    """The work that holds most GPUs in a queue and those below it, in words. ``firm``: only non-preemptible work."""
+    below, priorities = picture.below(queue), PriorityClasses()
+    for priority_class in picture.cluster.list("PriorityClass"):
+        priorities.set(priority_class)
+    held: Counter[str] = Counter()
+    for (namespace, name), group in picture.podgroups.items():
+        spec, full = spec_of(group), f"{namespace}/{name}"
+        preemptible = is_preemptible(spec, priorities.of(spec.get("priorityClassName") or ""))
+        if spec.get("queue") in below and not (firm and preemptible):
+            held[work_title(picture, full)] += sum(
+                row.milli_gpus for row in picture.by_group.get(full, ()) if row.holds
+            )
+    most = [f"{work} ({gpus(amount)})" for work, amount in held.most_common() if amount]
+    return f" The largest work in it: {some(most)}." if most else ""
 
 
 SHOWN = 3
@@ -477,6 +456,9 @@ _CHECKS: tuple[Callable[[Picture], Iterable[AuditFinding]], ...] = (
     idle,
     beyond_capacity,
     unusable,
+    full_models,
+    quotas_beyond_models,
+    orphans,
 )
 
 

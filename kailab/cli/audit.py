@@ -31,10 +31,11 @@ SHOWN = 10
 @options.output
 @options.state
 def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> None:
-    """Check all queues: starved queues and their borrowers, obstacles to reclaim, idle quota, quotas beyond capacity, queues
+    """Check all queues: starved queues and their borrowers, obstacles to reclaim, idle quota, quotas beyond capacity or for GPU models that
+    nobody in the queue can use, holdings above a limit or quota, full models, running pods whose queue, PodGroup or owner is gone, queues
     that can't run anything, work that fits nowhere, and waiting times."""
-    from kailab.advice.audit import Severity
     from kailab.advice.audit import audit as audited
+    from kailab.advice.findings import Severity
 
     with labfile.read_lab(state) as lab:
         result = audited(lab.picture())
@@ -47,11 +48,14 @@ def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> No
 
 
 def _print(result: Audit, everything: bool) -> None:
-    from kailab.advice.audit import Severity
+    from kailab.advice.findings import Severity
 
     findings = [finding for finding in result.findings if everything or finding.severity is not Severity.INFO]
     if findings:
-        rows = [(finding.severity, finding.code, finding.sentence) for finding in findings]
+        rows = [
+            (finding.severity, finding.code, " ".join(filter(None, (finding.sentence, finding.do))))
+            for finding in findings
+        ]
         terminal.say(render_table(("SEVERITY", "CODE", "WHAT"), rows))
     else:
         terminal.say(f"Nothing is wrong with {result.queues} queues.")

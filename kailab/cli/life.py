@@ -12,6 +12,7 @@ import click
 
 from kailab.cli import completion, configurations, labfile, options, terminal
 from kailab.cli.options import TextOrJson, parse_seconds
+from kailab.cli.table import render_table
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.registry import FLAGS
 from kailab.errors import InputError, KailabError
@@ -21,6 +22,7 @@ from kailab.model.times import format_time
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
+    from kailab.lab.picture import Picture
     from kailab.scheduler import SchedulerSettings
 
 
@@ -206,9 +208,15 @@ def run(duration: str, state: Path) -> None:
 @options.output
 @options.state
 def status(output: TextOrJson, state: Path) -> None:
-    """Summarise the lab: fleet, scheduler, time, GPUs, pods, and reasons of waiting pods."""
+    """Summarise the lab: fleet, scheduler, time, pods, reasons of waiting pods, and GPUs by model."""
+    from kailab.cli.object_tables import MODEL_HEADERS, model_rows
+    from kailab.lab.gpu_models import describe_shortage
+
     with labfile.read_lab(state) as lab:
-        data, processes = _summary(lab), _processes(lab)
+        picture = lab.picture()
+        data, processes = _summary(lab, picture), _processes(lab)
+        uses = model_rows(picture)
+        shortages = [describe_shortage(shortage) for shortage in picture.model_shortages]
     if output is TextOrJson.json:
         terminal.say_json({"state": str(state), **data})
         return
@@ -227,6 +235,11 @@ def status(output: TextOrJson, state: Path) -> None:
     }
     for name, text in (lines | processes).items():
         terminal.say(f"{name:<10} {text}")
+    if len(data["models"]) > 1:
+        terminal.say("")
+        terminal.say(render_table(MODEL_HEADERS, uses))
+    for line in shortages:
+        terminal.say(line)
 
 
 def _processes(lab: Lab) -> dict[str, str]:
@@ -244,8 +257,7 @@ def _processes(lab: Lab) -> dict[str, str]:
     return lines
 
 
-def _summary(lab: Lab) -> dict[str, Any]:
-    picture = lab.picture()
+def _summary(lab: Lab, picture: Picture) -> dict[str, Any]:
     facts = lab.facts()
     del facts["config"]
     return {
@@ -253,6 +265,8 @@ def _summary(lab: Lab) -> dict[str, Any]:
         "time": format_time(lab.now),
         "age_seconds": lab.now - lab.opened,
         "gpus_in_use": sum(picture.used.values()) / 1000,
+        "models": [use.data() for use in picture.models.values()],
+        "model_shortages": [shortage.data() for shortage in picture.model_shortages],
         "queues": len(lab.cluster.list("Queue")),
         "pods": dict(sorted(Counter(row.phase for row in picture.rows).items())),
         "waiting": dict(sorted(Counter(entry.reason or "no reason yet" for entry in picture.waiting()).items())),

@@ -203,6 +203,14 @@ def _group_reason(view: TableContext, group: Object) -> str:
     return entry.reason if entry else ""
 
 
+def _group_place(view: TableContext, group: Object) -> str:
+    """Its place in line: the position in the order in which the scheduler tries what waits. Empty if it has no turn."""
+    if full_name_of(group) not in view.picture.pending:
+        return ""
+    turn = view.picture.turns.get(full_name_of(group))
+    return "" if turn is None else str(turn.place)
+
+
 # --- workloads and the rest ------------------------------------------------------------------------------------------
 
 
@@ -281,6 +289,7 @@ POD_GROUP = (
     Column("MIN", lambda _, group: str(_minimum(group))),
     Column("RUNNING", _group_running),
     Column("REASON", _group_reason),
+    Column("PLACE", _group_place),
     AGE,
     Column("PRIORITY", lambda _, group: group["spec"].get("priorityClassName") or NONE, wide=True),
     Column("PREEMPTIBILITY", lambda _, group: group["spec"].get("preemptibility") or "", wide=True),
@@ -409,6 +418,25 @@ def _queue_state(queue: QueueAmounts) -> str:
     if queue.borrowed:
         return "borrowing"
     return "waiting" if queue.waiting else ""
+
+
+MODEL_HEADERS = ["MODEL", "NODES", "GPUS", "IN-USE", "FREE", "CLOSED", "WAITING-FOR-IT"]
+
+
+def model_rows(picture: Picture) -> list[list[str]]:
+    """Rows with GPUs by model. CLOSED: free on nodes that take no new pods. WAITING-FOR-IT: wanted by waiting work that takes no other model."""
+    only: dict[str, int] = {}
+    for demand in picture.model_demands:
+        if demand.podgroup and len(demand.values) == 1:
+            only[demand.values[0]] = only.get(demand.values[0], 0) + demand.gpus
+    return [
+        [
+            use.title,
+            str(use.nodes),
+            *(format_gpus(milli) for milli in (use.gpus, use.used, use.free, use.closed, only.get(use.model, 0))),
+        ]
+        for use in picture.models.values()
+    ]
 
 
 PAUSE_SECONDS = 1.0

@@ -18,6 +18,7 @@ from kailab.cluster.protocol import Object, VirtualTime
 from kailab.engine.snapshot.records import GPU
 from kailab.errors import escaped
 from kailab.evidence.entries import PodRow
+from kailab.lab import gpu_models
 from kailab.lab.picture import Picture
 from kailab.lab.wording import count, elapsed, gpus
 from kailab.model.objects import name_of, parent_of
@@ -68,7 +69,7 @@ def read_overview(lab: Lab) -> LabOverview:
     used = gpus(sum(picture.used.values())).partition(" ")[0]
     overview = LabOverview(
         title=f"Lab {lab.fleet}, scheduler {lab.scheduler}, backend {lab.backend}; {format_time(lab.now)}, {elapsed(lab.now - lab.opened)} old",
-        used=f"{used} of {facts['gpus']} GPUs in use",
+        used=f"{used} of {facts['gpus']} GPUs in use{_by_model(picture)}",
         racks_by=racks.by,
         nodes=[_read_node(node, racks, view.on_node.get(name_of(node), []), picture) for node in nodes],
         leaves=[name for queue in queues if (name := name_of(queue)) not in parents],
@@ -78,6 +79,13 @@ def read_overview(lab: Lab) -> LabOverview:
         virtual=isinstance(lab.cluster, VirtualTime),
     )
     return LabOverview(**{name: _escape_texts(value) for name, value in vars(overview).items()})
+
+
+def _by_model(picture: Picture) -> str:
+    """``: H100 16 of 16, A100 3 of 8`` in a lab with several models."""
+    uses = picture.models.values()
+    each = [f"{use.title} {gpu_models.amount(use.used)} of {gpu_models.amount(use.gpus)}" for use in uses]
+    return f": {', '.join(each)}" if len(each) > 1 else ""
 
 
 def _escape_texts(value: Any) -> Any:

@@ -102,6 +102,20 @@ class ServingPosition(msgspec.Struct, frozen=True, kw_only=True):
     numbers: Numbers = {}
 
 
+class LabelDemand(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs that work of a queue holds or waits for, with the values of a node label that it can use: the GPU models.
+
+    ``podgroup``: the UID of one that waits; "" for all running work of the queue with these ``values``. ``gpus``: milli-GPU
+    in all; ``next``: what its next tasks want together.
+    """
+
+    queue: str
+    podgroup: str = ""
+    values: tuple[str, ...]
+    gpus: int
+    next: int = 0
+
+
 class Bind(msgspec.Struct, frozen=True, kw_only=True):
     """A task gets a place now. Tasks and PodGroups are named by UID, queues and nodes by name. ``amounts``: what the
     task counts for on its node.

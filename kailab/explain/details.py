@@ -9,6 +9,7 @@ from typing import Any
 from kailab.evidence.canonical import as_plain_json
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.explain.evictions import eviction_lines, eviction_summary, podgroup_workload
+from kailab.explain.model_shortages import shortage_data, shortages_of_subject
 from kailab.explain.queues import policy_lines, saving_lines
 from kailab.explain.serving_order import order_data, order_lines
 from kailab.explain.subject import PodsAtMoment, choice_of_subgroups, min_member
@@ -141,13 +142,17 @@ def _reason_of_pod(state: PodsAtMoment, row: PodRow) -> str:
 
 def facts(state: PodsAtMoment) -> dict[str, Any]:
     """Data for programs: a pod's row, a PodGroup's pods or a workload's PodGroups, with the scheduler's reasons."""
+    if state.subject.kind == "Queue":
+        return {}
+    return {**_facts_of_kind(state), **(shortage_data(shortages_of_subject(state)) if state.waiting else {})}
+
+
+def _facts_of_kind(state: PodsAtMoment) -> dict[str, Any]:
     kind, picture = state.subject.kind, state.picture
     if kind == "Pod":
         return _pod_facts(state)
     if kind == "PodGroup":
         return _group_facts(state, f"{state.subject.namespace}/{state.subject.name}")
-    if kind == "Queue":
-        return {}
     groups = dict.fromkeys(group_of(row) for row in state.pods if row.podgroup)
     known = [full for full in groups if tuple(full.split("/", 1)) in picture.podgroups]
     return {

@@ -1,4 +1,4 @@
-"""What each node answers to the pods of a subject: the table of ``explain --nodes``; and free GPUs by model where a model is full."""
+"""What each node answers to the pods of a subject: the table of ``explain --nodes``."""
 
 from __future__ import annotations
 
@@ -7,58 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from kailab.engine.report.node_answers import NodeAnswer, node_answers
 from kailab.engine.session import Session
-from kailab.engine.snapshot.amounts import number
 from kailab.engine.snapshot.records import Task
-from kailab.engine.working.layout import GPUS
 from kailab.errors import InputError
 from kailab.evidence.entries import PodRow
-from kailab.explain.causes.node_capacity import device_row
-from kailab.explain.causes.node_facts import NodeFacts
-from kailab.explain.causes.waiting_group import waiting_podgroups
 from kailab.explain.subject import PodsAtMoment, SubjectRef
-from kailab.lab.wording import count, gpus, some
-from kailab.model.labels import gpu_model
+from kailab.lab.wording import count, some
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
-
-
-def model_lines(state: PodsAtMoment) -> Iterator[str]:
-    """At most one line, for the first waiting group: too few GPUs of the models that it may use are free, while other models are free."""
-    for group in waiting_podgroups(state):
-        facts = group.node_facts
-        if facts is None or not facts.next_tasks:
-            continue
-        row, wanted = device_row(facts)
-        if row == GPUS and wanted:
-            yield from _line(facts, wanted)
-        return
-
-
-def _line(facts: NodeFacts, wanted: int) -> Iterator[str]:
-    table = facts.table
-    models = [gpu_model(labels) for labels in table.labels]
-    usable = facts.usable_nodes(facts.next_tasks) & (table.allocatable[GPUS] > 0)
-    own = {models[int(i)] for i in np.flatnonzero(usable)} - {""}
-    if not own:
-        return
-    free = sum(table.unheld_gpus(int(i)) for i in np.flatnonzero(usable))
-    others: dict[str, int] = {}
-    for i in np.flatnonzero(table.available & ~usable):
-        if models[i] and models[i] not in own and (unheld := table.unheld_gpus(int(i))) > 0:
-            others[models[i]] = others.get(models[i], 0) + unheld
-    if free >= wanted or not others:
-        return
-    total = int(table.allocatable[GPUS][usable].sum())
-    held = f"all {gpus(total)}" if not free else f"{number((total - free) / 1000)} of {gpus(total)}"
-    free_models = some(
-        [f"{model} ({gpus(amount)})" for model, amount in sorted(others.items(), key=lambda pair: (-pair[1], pair[0]))]
-    )
-    yield f"Of {some(sorted(own))}, which it may use, {held} are held; of other models there are free: {free_models}."
 
 
 SHOWN_ROWS = 20

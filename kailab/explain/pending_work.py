@@ -10,7 +10,7 @@ from kailab.explain.cause_groups import first_causes, waiting_groups
 from kailab.explain.cause_kinds import CAUSE_KINDS, Duration, least_last
 from kailab.explain.evictions import eviction_cause, running_causes
 from kailab.explain.kai_faults import fault_lines
-from kailab.explain.node_answers import model_lines
+from kailab.explain.model_shortages import shortage_lines, shortages_of_subject
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.step_search import search_steps
 from kailab.explain.subject import PodsAtMoment, SubjectRef
@@ -31,8 +31,13 @@ def pending_causes(state: PodsAtMoment) -> PendingCauses:
     """The answer without steps. See ``questions.ask``."""
     groups = waiting_groups(state)
     verdict, causes = _verdict_and_causes(state, groups)
-    lines = (*model_lines(state), *fault_lines(state)) if causes and state.waiting else ()
+    lines = (*_model_lines(state), *fault_lines(state)) if causes and state.waiting else ()
     return PendingCauses(verdict, causes, groups, lines)
+
+
+def _model_lines(state: PodsAtMoment) -> Iterator[str]:
+    # The lines of a queue have its shortages already.
+    return iter(()) if state.subject.kind == "Queue" else shortage_lines(shortages_of_subject(state))
 
 
 def pending_steps(

@@ -22,6 +22,7 @@ from kailab.engine.snapshot.amounts import number
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
 from kailab.evidence.shares import UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
+from kailab.explain.model_shortages import shortage_data, shortage_lines, shortages_of_queue
 from kailab.lab.answer import Explanation
 from kailab.lab.owners import work_title
 from kailab.lab.picture import Picture
@@ -359,6 +360,7 @@ def _waiting(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> 
     if reasons:
         each = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
         yield f"{count(len(waiting), 'pod group')} of it {'waits' if len(waiting) == 1 else 'wait'}: {each}."
+    yield from shortage_lines(shortages_of_queue(picture, picture.below(queue.name)), of_queue=True)
     yield from _limits(picture, queue.name, queue_ancestry(queue.name, parents))
     if queue.quota == 0 and queue.limit == 0:
         yield (
@@ -410,6 +412,7 @@ def _data(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> dic
     }
     if not picture.scheduler.knows_queues:
         return data
+    data |= shortage_data(shortages_of_queue(picture, picture.below(queue.name)))
     line = queue_ancestry(queue.name, {amounts.name: amounts.parent for amounts in shares.queues.values()})
     others = {
         name: QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.reports_shares, resource=name)

@@ -18,8 +18,8 @@ from kailab.grouping.family import GroupingConfig
 from kailab.grouping.plans import PlanCache
 from kailab.grouping.pod_grouping import owners_of
 from kailab.grouping.records import GroupingError
-from kailab.model.labels import gpu_model
-from kailab.model.objects import is_terminating, labels_of, spec_of
+from kailab.lab.gpu_models import model_of_node
+from kailab.model.objects import is_terminating, spec_of
 from kailab.model.prices import HOURS_OF_A_MONTH, Prices
 from kailab.scheduler.reading.nodes import unavailable
 
@@ -131,10 +131,6 @@ def costs(picture: Picture, prices: Prices) -> Costs:
     )
 
 
-def _model_of(picture: Picture, node: str) -> str:
-    return gpu_model(labels_of(picture.nodes[node]))
-
-
 def _by_model(picture: Picture) -> dict[str, GpuUse]:
     closed = {
         name: unavailable(node.get("spec") or {}, node.get("status") or {}) for name, node in picture.nodes.items()
@@ -153,7 +149,7 @@ def _by_model(picture: Picture) -> dict[str, GpuUse]:
         work, free = min(used, at_work[name]), max(0, offered - used)
         state = "closed" if closed[name] else "scattered" if 0 < free < least else "idle"
         here = GpuUse(work=work, held=used - work, **{state: free})
-        model = _model_of(picture, name)
+        model = model_of_node(node)
         result[model] = result.get(model, GpuUse()).plus(here)
     return result
 
@@ -200,7 +196,7 @@ def _queues(picture: Picture, prices: Prices, mean: float) -> Iterator[QueueCost
     spent: defaultdict[str, float] = defaultdict(float)
     for row in picture.rows:
         if row.holds and row.node in picture.nodes:
-            price = prices.of(_model_of(picture, row.node)).cost(row.milli_gpus / WHOLE)
+            price = prices.of(model_of_node(picture.nodes[row.node])).cost(row.milli_gpus / WHOLE)
             for queue in picture.lines.get(row.queue, ()):
                 spent[queue] += price
     standings: Mapping[str, QueueAmounts] = picture.shares.queues

@@ -5,16 +5,17 @@ A picture computes each part when it is first asked for, from one look at the cl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.engine.decisions import Decisions, ServingPosition
+from kailab.engine.decisions import Decisions, LabelDemand, ServingPosition
 from kailab.evidence.cluster_state import RowCache, pod_row
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.evidence.shares import QueueTreeShares, queue_ancestry
+from kailab.lab.gpu_models import ModelShortage, ModelUse, model_shortages, use_by_model
 from kailab.model.labels import RESERVATION_NAMESPACE
 from kailab.model.objects import full_name, name_of, namespace_of, uid_of
 from kailab.scheduler.reading.accounts import GpuAccounts
@@ -81,6 +82,31 @@ class Picture:
     def used(self) -> dict[str, int]:
         """Node -> milli-GPU in use."""
         return self.accounts.used_by(self.rows)
+
+    @cached_property
+    def models(self) -> dict[str, ModelUse]:
+        """The use of GPUs by model, those with most GPUs first."""
+        return use_by_model(self.nodes, self.used, self.accounts.offered)
+
+    @cached_property
+    def model_demands(self) -> tuple[LabelDemand, ...]:
+        """The models that the work of queues can use; empty where one model is all there is, or the scheduler knows no queues."""
+        if len(self.models) < 2 or not self.scheduler.knows_queues:
+            return ()
+        return self.present.model_demands
+
+    @cached_property
+    def model_shortages(self) -> list[ModelShortage]:
+        """Waiting work that takes only models of which too few GPUs are free, while others are free; the largest first. Without work whose
+        queue does not exist, which waits for that."""
+        return self.shortages_of({name for name, entry in self.pending.items() if entry.queue in self.shares})
+
+    def shortages_of(self, podgroups: Collection[str]) -> list[ModelShortage]:
+        """As ``model_shortages``, of these PodGroups (``namespace/name``) only."""
+        demands = [demand for demand in self.model_demands if demand.podgroup]
+        names = {demand.podgroup: self.present.podgroup(demand.podgroup) for demand in demands}
+        chosen = [demand for demand in demands if names[demand.podgroup] in podgroups]
+        return model_shortages(self.models, chosen, names.__getitem__)
 
     def added(self, rows: Iterable[PodRow]) -> Iterator[int]:
         """What each of these pods, one after the other, adds to the use of its node. A pod that shares a claim with an earlier one adds less

@@ -7,14 +7,15 @@ from typing import Protocol
 
 import msgspec
 
-from kailab.engine.decisions import QueueState, ServingPosition
+from kailab.engine.decisions import LabelDemand, QueueState, ServingPosition
 from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.order_records import EarlierQueue, ReclaimOption
 
 
 class SchedulingStateRecord(msgspec.Struct, kw_only=True):
-    """A ``SchedulingState`` as plain values. ``names``: of the PodGroups in ``order``, by UID. ``before`` and ``returns``: by queue. These
-    two and ``divisions`` are None if they were not saved."""
+    """A ``SchedulingState`` as plain values. ``names``: of the PodGroups in ``order`` and
+    ``model_demands``, by UID. ``before`` and ``returns``: by queue. These
+    two, ``divisions`` and ``model_demands`` are None if they were not saved."""
 
     queues: tuple[QueueState, ...]
     order: tuple[ServingPosition, ...]
@@ -22,6 +23,7 @@ class SchedulingStateRecord(msgspec.Struct, kw_only=True):
     before: dict[str, tuple[EarlierQueue, ...]] | None
     divisions: tuple[Division, ...] | None = None
     returns: dict[str, tuple[ReclaimOption, ...]] | None = None
+    model_demands: tuple[LabelDemand, ...] | None = None
 
 
 class ComputedSchedulingState(Protocol):
@@ -31,6 +33,9 @@ class ComputedSchedulingState(Protocol):
 
     @property
     def divisions(self) -> tuple[Division, ...]: ...
+
+    @property
+    def model_demands(self) -> tuple[LabelDemand, ...]: ...
 
     def returns(self, *names: str) -> dict[str, tuple[ReclaimOption, ...]]: ...
 
@@ -56,6 +61,12 @@ class SavedSchedulingState:
         """See ``SchedulingState``."""
         saved = self._record.divisions
         return saved if saved is not None else self._compute().divisions
+
+    @property
+    def model_demands(self) -> tuple[LabelDemand, ...]:
+        """See ``SchedulingState``."""
+        saved = self._record.model_demands
+        return saved if saved is not None else self._compute().model_demands
 
     def returns(self, *names: str) -> dict[str, tuple[ReclaimOption, ...]]:
         """See ``SchedulingState``."""

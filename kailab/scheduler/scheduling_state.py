@@ -15,14 +15,16 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import QueueState, ServingPosition
+from kailab.engine.decisions import LabelDemand, QueueState, ServingPosition
 from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.order_records import EarlierQueue, ReclaimOption
+from kailab.engine.report.label_demand import label_demands
 from kailab.engine.report.pending import queue_states
 from kailab.engine.report.reclaim_options import ReclaimOptions, divisions
 from kailab.engine.report.serving import queues_before, serving_positions
 from kailab.engine.session import Session
 from kailab.engine.snapshot.snapshot import Snapshot
+from kailab.model.labels import gpu_model
 from kailab.scheduler.mirror import COUNTED_KINDS, Mirror
 from kailab.scheduler.saved_state import SchedulingStateRecord
 from kailab.scheduler.settings.policies import with_policies
@@ -75,6 +77,16 @@ class SchedulingState:
         with self._session() as session:
             return divisions(session)
 
+    @cached_property
+    def model_demands(self) -> tuple[LabelDemand, ...]:
+        """The GPU models that waiting and running work can use, with the GPUs that it wants or holds."""
+        mirror = self._mirror if self._placing is None else self._placing()
+        session = Session(mirror.working, self._config, self._now)
+        try:
+            return label_demands(session, gpu_model)
+        finally:
+            session.close()
+
     def returns(self, *names: str) -> dict[str, tuple[ReclaimOption, ...]]:
         """For each named queue, what other queues could reclaim from it or from an ancestor, and what stops them."""
         with self._session() as session:
@@ -88,14 +100,19 @@ class SchedulingState:
     def to_record(self) -> SchedulingStateRecord:
         with self._session() as session:
             order = serving_positions(session)
+            # Selectors and taints are known only to a mirror with everything that placement depends on.
+            demands = None if self._placing is not None else label_demands(session, gpu_model)
+            uids = [turn.podgroup for turn in order]
+            uids += [demand.podgroup for demand in demands or () if demand.podgroup]
             names = sorted(session.tree.queues) if len(session.tree.queues) <= MOST_SAVED_QUEUES else None
             return SchedulingStateRecord(
                 queues=queue_states(session),
                 order=order,
-                names={turn.podgroup: self.podgroup(turn.podgroup) for turn in order},
+                names={uid: self.podgroup(uid) for uid in uids},
                 before=None if names is None else {name: queues_before(session, order, name) for name in names},
                 divisions=None if names is None else divisions(session),
                 returns=None if names is None else _returns(session, names),
+                model_demands=demands,
             )
 
     def podgroup(self, uid: str) -> str:

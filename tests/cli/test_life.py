@@ -91,6 +91,11 @@ def test_status_sums_up(busy) -> None:
         "Queues     1",
         "Pods       4 Pending, 16 Running",
         "Waiting    1 OverLimit",
+        "",
+        "MODEL   NODES   GPUS   IN-USE   FREE   CLOSED   WAITING-FOR-IT",
+        "A100    2       16     8        8      0        0",
+        "H100    1       8      0        8      0        0",
+        "L40S    2       8      8        0      0        0",
     ]
     data = json.loads(busy("status", "-o", "json").out)
     assert data["gpus_in_use"] == 16

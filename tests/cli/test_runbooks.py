@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kailab.advice.audit import FindingCode
+from kailab.advice.findings import FindingCode
 from kailab.engine.decisions import PendingCode
 from kailab.evidence.metrics import RULES, read_packaged_file
 from kailab.lab.answer import CauseCode

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kailab.advice.audit import FindingCode, audit
+from kailab.advice.audit import audit
+from kailab.advice.findings import FindingCode
 from kailab.explain.questions import ask
 from kailab.lab import Lab
 from kailab.lab.answer import Cause, CauseCode

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.advice.audit import Audit, AuditFinding, FindingCode, Severity, audit
+from kailab.advice.audit import Audit, audit
+from kailab.advice.findings import AuditFinding, FindingCode, Severity
 from kailab.engine.report.unplaceable import unplaceable_groups
 from kailab.lab import Lab
 from kailab.scheduler.scheduling_state import SchedulingStateReader

@@ -1,0 +1,107 @@
+"""Running work whose queue, PodGroup or owner is gone: it holds its GPUs, and no quota, gang or controller answers for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from kailab.advice.findings import AuditFinding, FindingCode, Severity
+from kailab.cluster.protocol import Object
+from kailab.errors import InputError, NotFound
+from kailab.evidence.entries import PodRow
+from kailab.lab.picture import Picture, group_of
+from kailab.lab.wording import count, gpus, some
+from kailab.model.kinds import KINDS, key_of
+from kailab.model.objects import name_of, namespace_of, owner_references, uid_of
+
+
+class _Missing(NamedTuple):
+    """An object that does not exist. ``name``: ``namespace/name``, or the bare name of a queue."""
+
+    kind: str
+    name: str
+
+
+_ADVICE = {
+    "Queue": "Create the queue again, or move the work to a queue that exists (label kai.scheduler/queue of its owner), or delete it.",
+    "PodGroup": "Delete the pods, so that their owner creates new ones that are grouped.",
+    "owner": "Delete the pods if nobody needs them: nothing replaces them, and nothing else ends them.",
+}
+_EFFECT = {
+    "Queue": "no queue counts what it holds, so no quota covers it",
+    "PodGroup": "the scheduler does not know that they belong together",
+    "owner": "no controller replaces or ends them",
+}
+
+
+def orphans(picture: Picture) -> Iterable[AuditFinding]:
+    """One finding for each missing object."""
+    if not picture.scheduler.knows_queues:
+        return
+    rows: dict[_Missing, list[PodRow]] = {}
+    look_up = _owner_lookup(picture)
+    ours = picture.scheduler.scheduler_names(False)
+    for row in picture.rows:
+        if not row.holds or not row.node:
+            continue
+        pod = picture.pods_by_name[row.name]
+        for missing in _missing(picture, row, pod, look_up, (pod["spec"].get("schedulerName") or "") in ours):
+            rows.setdefault(missing, []).append(row)
+    for missing, pods in sorted(rows.items()):
+        yield _finding(missing, pods)
+
+
+def _missing(
+    picture: Picture, row: PodRow, pod: Object, look_up: Callable[[str, str, str], str | None], ours: bool
+) -> Iterator[_Missing]:
+    namespace = row.name.partition("/")[0]
+    group = picture.podgroups.get((namespace, row.podgroup))
+    if row.podgroup and group is None:
+        yield _Missing("PodGroup", group_of(row))
+    queue = str((group or {}).get("spec", {}).get("queue") or "") if group is not None else row.queue
+    if ours and queue and queue not in picture.shares:
+        yield _Missing("Queue", queue)
+    for reference in owner_references(pod):
+        if not reference.get("controller"):
+            continue
+        try:
+            kind = key_of(str(reference.get("apiVersion") or ""), str(reference.get("kind") or ""))
+        except InputError:
+            continue
+        name = str(reference.get("name") or "")
+        # Objects of kinds that kailab does not know may be left out of a snapshot.
+        if kind in KINDS and look_up(kind, name, namespace) not in (None, str(reference.get("uid") or "")):
+            yield _Missing(kind, f"{namespace}/{name}")
+
+
+def _owner_lookup(picture: Picture) -> Callable[[str, str, str], str | None]:
+    """The UID of an object by kind, name and namespace; "" if it does not exist, None if the cluster does not have the kind."""
+    known: dict[str, dict[tuple[str, str], str] | None] = {}
+
+    def uid(kind: str, name: str, namespace: str) -> str | None:
+        if kind not in known:
+            try:
+                known[kind] = {(namespace_of(obj), name_of(obj)): uid_of(obj) for obj in picture.cluster.list(kind)}
+            except (InputError, NotFound):
+                known[kind] = None
+        there = known[kind]
+        return None if there is None else there.get((namespace, name), "")
+
+    return uid
+
+
+def _finding(missing: _Missing, pods: list[PodRow]) -> AuditFinding:
+    held = sum(row.milli_gpus for row in pods)
+    role = missing.kind if missing.kind in _ADVICE else "owner"
+    names = [row.name for row in pods]
+    whose = "its" if len(pods) == 1 else "their"
+    their = f"{whose} {missing.kind}" if role != "owner" else f"{whose} owner {missing.kind}"
+    return AuditFinding(
+        FindingCode.ORPHANED,
+        Severity.WARNING,
+        f"{count(len(pods), 'pod')} ({some(names)}) {'holds' if len(pods) == 1 else 'hold'} {gpus(held)}, and {their} {missing.name} does not "
+        f"exist: {_EFFECT[role]}.",
+        (*(f"pod/{name}" for name in names), f"{missing.kind.lower()}/{missing.name}"),
+        {"pods": len(pods), "gpu": held, "missing": missing.kind, "name": missing.name},
+        _ADVICE[role],
+    )

@@ -1,0 +1,177 @@
+"""GPUs by model: how many there are, are in use and are free, and waiting work whose models are full while others are free.
+
+A model is the value of the node label that ``model.labels.gpu_model`` reads. All tables and sentences by model ask this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kailab.engine.decisions import LabelDemand
+from kailab.lab.wording import count, gpus, some
+from kailab.model.labels import gpu_model
+from kailab.model.objects import Object, labels_of, spec_of, status_of
+from kailab.scheduler.reading.nodes import unavailable
+
+NO_MODEL = "no model named"
+"""In tables: the nodes have no label that names their model."""
+Models = tuple[str, ...]
+
+
+class ModelUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The GPUs of one model ("": the nodes do not name it), in milli-GPU. ``free``: on nodes that take new pods; ``closed``: on others."""
+
+    model: str
+    nodes: int = 0
+    gpus: int = 0
+    used: int = 0
+    free: int = 0
+    closed: int = 0
+
+    @property
+    def title(self) -> str:
+        return self.model or NO_MODEL
+
+    def plus(self, other: ModelUse) -> ModelUse:
+        """The sum, under the model of the first."""
+        sums = {
+            name: getattr(self, name) + getattr(other, name) for name in ("nodes", "gpus", "used", "free", "closed")
+        }
+        return ModelUse(model=self.model, **sums)
+
+    def data(self) -> dict[str, Any]:
+        """For programs, in GPUs."""
+        amounts = {name: getattr(self, name) / 1000 for name in ("gpus", "used", "free", "closed")}
+        return {"model": self.model, "nodes": self.nodes, **amounts}
+
+
+def model_of_node(node: Object) -> str:
+    """The GPU model of a node object, or ""."""
+    return gpu_model(labels_of(node))
+
+
+def use_by_model(
+    nodes: Mapping[str, Object], used: Mapping[str, int], offered: Callable[[Object], int]
+) -> dict[str, ModelUse]:
+    """The use of each model, those with most GPUs first. ``used``: milli-GPU in use by node. ``offered``: milli-GPU of a node."""
+    result: dict[str, ModelUse] = {}
+    for name, node in nodes.items():
+        has, held = offered(node), used.get(name, 0)
+        if not has and not held:
+            continue
+        model, left = model_of_node(node), max(0, has - held)
+        where = "closed" if unavailable(spec_of(node), status_of(node)) else "free"
+        here = ModelUse(model=model, nodes=1, gpus=has, used=held, **{where: left})
+        result[model] = result[model].plus(here) if model in result else here
+    return dict(sorted(result.items(), key=lambda item: (-item[1].gpus, item[0])))
+
+
+class ModelShortage(msgspec.Struct, frozen=True, kw_only=True):
+    """Waiting work that takes only some models, of which too few are free, while GPUs of other models are free.
+
+    ``models``: those it takes. ``own``: their use. ``others``: the models with free GPUs that it does not take. ``podgroups``:
+    ``namespace/name``. ``queues``: of these. ``waiting``: milli-GPU that they want in all; ``next``: what the first of them wants at once.
+    """
+
+    models: Models
+    own: ModelUse
+    others: tuple[ModelUse, ...]
+    podgroups: tuple[str, ...]
+    queues: tuple[str, ...]
+    waiting: int
+    next: int
+
+    @property
+    def other_free(self) -> int:
+        return sum(use.free for use in self.others)
+
+    def sentence(self, who: str = "it") -> str:
+        """``1600 of 1600 H100 GPUs are in use; 223 free GPUs are A100 (192) and L40S (31), which it does not take.`` ``who``: the
+        work, instead of "it"."""
+        own = self.own
+        text = f"{amount(own.used)} of {amount(own.gpus)} {' and '.join(self.models)} {_noun(own.gpus)} in use"
+        if own.free:
+            text += f" and {amount(own.free)} {_are(own.free)} free, too few for the {gpus(self.next)} that {who} wants at once"
+        if own.closed:
+            text += f" ({amount(own.closed)} {_are(own.closed)} on nodes that take no new pods)"
+        free = self.other_free
+        return f"{text}; {amount(free)} free {'GPU is' if free == 1000 else 'GPUs are'} {_listed(self.others)}, which {who} does not take."
+
+    def data(self) -> dict[str, Any]:
+        """For programs, in GPUs."""
+        return {
+            "models": list(self.models),
+            **{key: value for key, value in self.own.data().items() if key not in ("model", "nodes")},
+            "others": {use.model: use.free / 1000 for use in self.others},
+            "waiting": self.waiting / 1000,
+            "wanted_at_once": self.next / 1000,
+            "podgroups": list(self.podgroups),
+            "queues": list(self.queues),
+        }
+
+
+def model_shortages(
+    uses: Mapping[str, ModelUse], demands: Iterable[LabelDemand], name_of: Callable[[str], str]
+) -> list[ModelShortage]:
+    """The shortages of waiting work, those with most waiting GPUs first. ``uses``: of all models. ``demands``: of PodGroups. ``name_of``:
+    the name of a PodGroup by its UID."""
+    alike: dict[Models, list[LabelDemand]] = {}
+    for demand in demands:
+        own = [uses[model] for model in demand.values if model in uses]
+        if demand.podgroup and own and sum(use.free for use in own) < demand.next:
+            alike.setdefault(demand.values, []).append(demand)
+    result = []
+    for models, together in alike.items():
+        others = tuple(use for model, use in uses.items() if model and model not in models and use.free >= 1000)
+        if not others:
+            continue
+        own_use = total_use([uses[model] for model in models if model in uses])
+        result.append(
+            ModelShortage(
+                models=models,
+                own=own_use,
+                others=tuple(sorted(others, key=lambda use: (-use.free, use.model))),
+                podgroups=tuple(sorted(name_of(demand.podgroup) for demand in together)),
+                queues=tuple(sorted({demand.queue for demand in together})),
+                waiting=sum(demand.gpus for demand in together),
+                next=min(demand.next for demand in together),
+            )
+        )
+    return sorted(result, key=lambda shortage: (-shortage.waiting, shortage.models))
+
+
+def total_use(uses: Sequence[ModelUse]) -> ModelUse:
+    """The sum of several models, without a model of its own."""
+    total = ModelUse(model="")
+    for use in uses:
+        total = total.plus(use)
+    return total
+
+
+def describe_shortage(shortage: ModelShortage) -> str:
+    """With the work that is short: ``9 pod groups of team-b and team-c (432 GPUs) take only H100: 1600 of 1600 ...``."""
+    groups = shortage.podgroups
+    who, takes = (groups[0], "takes") if len(groups) == 1 else (count(len(groups), "pod group"), "take")
+    what = f"{who} of {some(shortage.queues)} ({gpus(shortage.waiting)}) {takes} only {' and '.join(shortage.models)}"
+    return f"{what}: {shortage.sentence('this work')}"
+
+
+def amount(milli: int) -> str:
+    """A number of GPUs without the word."""
+    return gpus(milli).partition(" ")[0]
+
+
+def _listed(uses: Sequence[ModelUse]) -> str:
+    each = [f"{use.model} ({amount(use.free)})" for use in uses]
+    return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} and {each[-1]}"
+
+
+def _noun(milli: int) -> str:
+    return "GPU is" if milli == 1000 else "GPUs are"
+
+
+def _are(milli: int) -> str:
+    return "is" if milli == 1000 else "are"
