@@ -56,6 +56,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Questions": {
         "explain": CommandEntry("explain", "explain", "Explain why work is pending and what would let it run."),
         "timeline": CommandEntry("timeline", "timeline", "List what happened to a workload: bound, evicted, for whom."),
+        "events": CommandEntry("events", "events", "List events by workload, the latest first."),
         "whatif": CommandEntry("whatif", "whatif", "Preview a change: who would run, wait, move or be evicted."),
         "simulate": CommandEntry("whatif", "simulate", "Predict whether work would run: now, later or never."),
         "audit": CommandEntry("audit", "audit", "Check all queues: starvation, idle quota, work that can't run."),

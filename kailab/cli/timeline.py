@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kailab.cli import labfile, options, terminal
-from kailab.cli.options import TextOrJson
+from kailab.cli.options import TextOrJson, parse_seconds
 from kailab.errors import InputError
 
 LAB = "lab"
@@ -15,29 +15,52 @@ LAB = "lab"
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[lab|RUN|RUN/TEST] [KIND NAME]", help="The lab or a test, and the subject.")
+@options.text_option("--since", help="Only what happened in this last span of lab time: 30m, 1h, 2d.")
+@click.option(
+    "--evictions",
+    is_flag=True,
+    help="Show who displaced whom: evictions by workload, and the chains that they form. Moves are no evictions.",
+)
 @options.namespace
 @options.output
 @options.state
 @options.evidence
-def timeline(words: tuple[str, ...], namespace: str, output: TextOrJson, state: Path, evidence: Path) -> None:
+def timeline(
+    words: tuple[str, ...],
+    since: str,
+    evictions: bool,
+    namespace: str,
+    output: TextOrJson,
+    state: Path,
+    evidence: Path,
+) -> None:
     """List what happened to a pod, a podgroup, a queue or a workload: created, pending and why, bound, evicted and for whom, ended.
 
     The source is the lab that is up, or the evidence of a test: RUN/TEST, a test of the latest run, or a run with one test. Without
     KIND NAME, the timeline covers all pods.
     """
     from kailab.cli.selection import parse_targets
-    from kailab.evidence.subject_timeline import subject_timeline
+    from kailab.evidence.eviction_chains import EvictionHistory, eviction_history, latest_moment
+    from kailab.evidence.subject_timeline import SubjectTimeline, subject_pods, subject_timeline
 
     source, subject = _split(words)
     targets = parse_targets(subject) if subject else []
     if len(targets) > 1 or any(len(target.names) != 1 for target in targets):
         raise InputError("expected one subject: KIND NAME or KIND/NAME")
-    history = labfile.read_history(state) if source == LAB else labfile.history_in(evidence, source)
-    result = (
-        subject_timeline(history, targets[0].kind, targets[0].names[0], namespace)
-        if targets
-        else subject_timeline(history)
-    )
+    span = parse_seconds("--since", since) if since else None
+    if span is not None and span <= 0:
+        raise InputError(f"--since: expected a span of time above 0, not {since}")
+    if source == LAB:
+        with labfile.read_lab(state) as lab:
+            history, now = labfile.history_of(state, lab), lab.now - lab.opened
+    else:
+        history = labfile.history_in(evidence, source)
+        now = latest_moment(history)
+    start = 0.0 if span is None else max(0.0, now - span)
+    kind, name = (targets[0].kind, targets[0].names[0]) if targets else ("", "")
+    result: EvictionHistory | SubjectTimeline = subject_timeline(history, kind, name, namespace, start)
+    if evictions:
+        result = eviction_history(history, start, subject_pods(history, kind, name, namespace))
     if output is TextOrJson.json:
         terminal.say_json(result.data())
     else:

@@ -20,7 +20,8 @@ FEW = 3
 
 @dataclass(frozen=True)
 class TimelineEvent:
-    """``t``: seconds since the lab opened. ``what``: created, waits, bound, promised, refused, evicted, ended, gone. ``pods``: full names. ``decision``: the first
+    """``t``: seconds since the lab opened. ``what``: created, waits, bound, promised, refused, evicted, moved (it
+    has another place at once), ended, gone. ``pods``: full names. ``decision``: the first
     decision behind it, in the form of evidence."""
 
     t: float
@@ -40,11 +41,12 @@ class SubjectTimeline:
     name: str
     opened: float
     happenings: tuple[TimelineEvent, ...]
+    since: float = 0.0
 
     def lines(self) -> list[str]:
         title = f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}" if self.kind else "All pods"
         return [
-            f"{title}, since {format_rfc3339(self.opened)}:",
+            f"{title}, since {format_rfc3339(self.opened + self.since)}:",
             *(f"{happening.t:>8g} s  {happening.text}" for happening in self.happenings),
         ]
 
@@ -54,6 +56,7 @@ class SubjectTimeline:
             "namespace": self.namespace,
             "name": self.name,
             "opened": format_rfc3339(self.opened),
+            "since": format_rfc3339(self.opened + self.since),
             "happenings": [
                 {**asdict(event), "time": format_rfc3339(self.opened + event.t)} for event in self.happenings
             ],
@@ -61,29 +64,34 @@ class SubjectTimeline:
 
 
 def subject_timeline(
-    history: LabHistory, kind: str = "", name: str = "", namespace: str = "default"
+    history: LabHistory, kind: str = "", name: str = "", namespace: str = "default", since: float = 0.0
 ) -> SubjectTimeline:
-    """The timeline of a pod, PodGroup, queue (with the queues below it) or workload; of all pods without a kind. Raises InputError if the history has no such
-    subject."""
-    belongs = _belonging(history, kind, name, namespace)
+    """The timeline of a pod, PodGroup, queue (with the queues below it) or workload; of all pods without a kind. ``since``: seconds since the lab opened, where it
+    begins. Raises InputError if the history has no such subject."""
+    belongs = subject_pods(history, kind, name, namespace)
     pods = {pod.name: pod for pod in history.pods.values() if belongs(pod)}
     if kind and not pods:
         raise InputError(f"no {kind} {name!r} with pods in this history{_near(history, kind, namespace)}")
     events = [*_pod_lifetimes(pods.values()), *_decided(history, pods)]
     spaced = "" if not kind or kind == "Queue" else namespace
     return SubjectTimeline(
-        kind, spaced, name, history.opened, tuple(sorted(events, key=lambda event: (event.t, _ORDER[event.what])))
-    )
+        kind, spaced, name, history.opened,
+        tuple(sorted((event for event in events if event.t >= since), key=lambda event: (event.t, _ORDER[event.what]))),
+        since,
+    )  # fmt: skip
 
 
 _ORDER = {
     name: place
-    for place, name in enumerate(("created", "evicted", "ended", "gone", "bound", "promised", "refused", "waits"))
+    for place, name in enumerate(
+        ("created", "evicted", "moved", "ended", "gone", "bound", "promised", "refused", "waits")
+    )
 }
 """The order within one moment: events that free capacity come before those that use it."""
 
 
-def _belonging(history: LabHistory, kind: str, name: str, namespace: str) -> Callable[[PodPast], bool]:
+def subject_pods(history: LabHistory, kind: str, name: str, namespace: str) -> Callable[[PodPast], bool]:
+    """The rule by which pods belong to a subject. Raises InputError for a queue that the history does not have."""
     if kind != "Queue":
         return lambda pod: not kind or pod.is_of(kind, name, namespace)
     parents = history.queue_parents
@@ -143,7 +151,7 @@ def _decided(history: LabHistory, pods: dict[str, PodPast]) -> Iterator[Timeline
         else:
             concerned = entry.pod in pods
         if concerned:
-            what = _WHAT[type(entry)]
+            what = "moved" if isinstance(entry, PodEvicted) and entry.is_move else _WHAT[type(entry)]
             together.setdefault((entry.cycle, entry.t, what, _why(history, entry)), []).append(entry)
     for (cycle, t, what, why), entries in together.items():
         names = [name for entry in entries for name in (entry.pods if isinstance(entry, GroupWaits) else (entry.pod,))]
@@ -209,7 +217,9 @@ def _describe(what: str, many: str, nodes: str, why: str) -> str:
         return f"{many} waiting: {why}"
     if what == "refused":
         return f"{many}: {why}"
-    said = {"bound": "bound to", "promised": "promised a place on", "evicted": "evicted from"}[what]
+    said = {"bound": "bound to", "promised": "promised a place on", "evicted": "evicted from", "moved": "moved from"}[
+        what
+    ]
     return f"{many} {said} {nodes} {why}".rstrip()
 
 
