@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kailab.advice.findings import AuditFinding, FindingCode, Severity
-from kailab.lab.gpu_models import describe_shortage, total_use
+from kailab.evidence.model_use import total_use
+from kailab.lab.model_shortages import describe_shortage
 from kailab.lab.picture import Picture
 from kailab.lab.wording import gpus, some
 

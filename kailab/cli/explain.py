@@ -174,6 +174,7 @@ class _GrowingText:
         self._everything = everything
         self._progress = progress
         self._printed = -1
+        self._foretold = False
         self._first = first
 
     def add(self, answer: Answer) -> None:
@@ -182,6 +183,9 @@ class _GrowingText:
         if self._printed < 0:
             self._say([*(() if self._first else ("",)), *answer.cause_lines()])
             self._printed = 0
+        if answer.forecast is not None and not self._foretold:
+            self._say(answer.forecast_lines())
+            self._foretold = True
         self._say(steps[self._printed :])
         self._printed = len(steps)
 

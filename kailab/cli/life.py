@@ -210,7 +210,7 @@ def run(duration: str, state: Path) -> None:
 def status(output: TextOrJson, state: Path) -> None:
     """Summarise the lab: fleet, scheduler, time, pods, reasons of waiting pods, and GPUs by model."""
     from kailab.cli.object_tables import MODEL_HEADERS, model_rows
-    from kailab.lab.gpu_models import describe_shortage
+    from kailab.lab.model_shortages import describe_shortage
 
     with labfile.read_lab(state) as lab:
         picture = lab.picture()

@@ -18,7 +18,7 @@ from kailab.cluster.protocol import Object, VirtualTime
 from kailab.engine.snapshot.records import GPU
 from kailab.errors import escaped
 from kailab.evidence.entries import PodRow
-from kailab.lab import gpu_models
+from kailab.lab import model_shortages
 from kailab.lab.picture import Picture
 from kailab.lab.wording import count, elapsed, gpus
 from kailab.model.objects import name_of, parent_of
@@ -84,7 +84,7 @@ def read_overview(lab: Lab) -> LabOverview:
 def _by_model(picture: Picture) -> str:
     """``: H100 16 of 16, A100 3 of 8`` in a lab with several models."""
     uses = picture.models.values()
-    each = [f"{use.title} {gpu_models.amount(use.used)} of {gpu_models.amount(use.gpus)}" for use in uses]
+    each = [f"{use.title} {model_shortages.amount(use.used)} of {model_shortages.amount(use.gpus)}" for use in uses]
     return f": {', '.join(each)}" if len(each) > 1 else ""
 
 

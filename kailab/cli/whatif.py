@@ -17,6 +17,7 @@ from kailab.cli.table import render_table
 from kailab.errors import InputError
 from kailab.lab.wording import elapsed
 from kailab.model.quantities import format_gpu
+from kailab.model.times import spoken_duration
 
 if TYPE_CHECKING:
     from kailab.evidence.shares import QueueAmounts
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kailab.lab.change import Change
     from kailab.whatif.outcome import Comparison, WorkloadChange, WorkloadState
     from kailab.whatif.simulation import Simulation, WorkloadForecast
-    from kailab.whatif.trial import Alternative, WhatIf
+    from kailab.whatif.trial import Alternative, UntilRuns, WhatIf
 
 
 SEPARATOR = "--or"
@@ -144,17 +145,10 @@ def simulate(
 
 def _simulation_lines(simulation: Simulation, bound: float) -> Iterator[str]:
     """``bound``: seconds of lab time that were asked for."""
-    from kailab.evidence.entries import MOVING
-
     for fate in simulation.fates:
         yield from _fate_lines(fate, simulation)
-    for (workload, queue, action, beneficiary), number in Counter(
-        (eviction.workload, eviction.queue, eviction.action, eviction.beneficiary)
-        for eviction in simulation.comparison.evicted
-    ).items():
-        beneficiary_text = f" for {beneficiary}" if beneficiary else ""
-        outcome = "moved to other nodes" if action == MOVING else "evicted"
-        yield f"{number} pod{'' if number == 1 else 's'} of {workload} ({queue}) {outcome}{beneficiary_text} ({action})"
+    for loss in simulation.losses:
+        yield from loss.lines()
     yield f"Tried on a copy of the lab; {simulation.scheduler} decides."
     if simulation.interrupted:
         yield f"Interrupted: {elapsed(simulation.end - simulation.start)} of {elapsed(bound)} of lab time were simulated."
@@ -166,8 +160,8 @@ def _simulation_lines(simulation: Simulation, bound: float) -> Iterator[str]:
 def _fate_lines(fate: WorkloadForecast, simulation: Simulation) -> Iterator[str]:
     prediction = {
         "now": "runs now",
-        "later": f"runs after {elapsed(fate.seconds or 0)}",
-        "waits": f"does not run within {elapsed(simulation.end - simulation.start)}",
+        "later": f"runs after {spoken_duration(fate.seconds or 0)}",
+        "waits": f"does not run within {spoken_duration(simulation.end - simulation.start)}",
         "unknown": "kailab can't tell whether it would run",
         "never": "never runs, whatever else ends",
     }[fate.when]
@@ -178,7 +172,10 @@ def _fate_lines(fate: WorkloadForecast, simulation: Simulation) -> Iterator[str]
     if answer is not None and answer.cause is not None:
         yield f"  {answer.cause.code}: {answer.cause.sentence}"
     if answer is not None and fate.when in ("waits", "never"):
-        yield from (f"  {line}" for line in answer.step_lines())
+        for line, losses in zip(answer.step_lines(), fate.must_go, strict=False):
+            yield f"  {line}"
+            # The step itself names only the first pods.
+            yield from (f"    {text}" for loss in losses for text in loss.lines())
         if answer.incomplete is not None:
             yield f"  {answer.incomplete.sentence}"
 
@@ -192,6 +189,8 @@ _OWN = {
     "selectors": "--without",
     "config": "--config",
 }
+UNTIL_BOUND = 24 * 3600.0
+"""Seconds that --until-runs looks ahead without --for."""
 MOST_SHOWN = 30
 """Workloads in the table unless ``--all`` is given."""
 
@@ -211,6 +210,12 @@ MOST_SHOWN = 30
     help="Use another scheduler configuration, a file in KAI's format.",
 )
 @options.text_option("--for", "duration", help="Compare after this lab time: 30s, 5m, 1h30m, 2d.")
+@options.text_option(
+    "--until-runs",
+    "until",
+    metavar="JOB",
+    help="Compare when this work runs, and say when that is: the name of a Job, or KIND/NAME. At most --for, else 24h.",
+)
 @options.namespace
 @click.option(
     "--all", "everything", is_flag=True, help="Show every workload and queue, not only those with a different outcome."
@@ -220,27 +225,32 @@ MOST_SHOWN = 30
 def whatif(
     alternatives: list[dict[str, Any]],
     duration: str,
+    until: str,
     namespace: str,
     everything: bool,
     output: TextOrJson,
     state: Path,
 ) -> None:
     """Preview a change: which work would run, wait, move or be evicted. The change is tried on a copy and compared with an unchanged copy after
-    the same time; the lab does not change. `--or` separates alternatives, which are shown side by side. With --for alone, the preview shows
-    the effect of time."""
+    the same time; the lab does not change. `--or` separates alternatives, which are shown side by side. With --for or --until-runs alone, the
+    preview shows the effect of time."""
     from kailab.whatif.trial import compare_with_waiting, what_if
 
-    seconds = parse_seconds("--for", duration) if duration else 0.0
+    seconds = parse_seconds("--for", duration) if duration else UNTIL_BOUND if until else 0.0
     empty = [number for number, options in enumerate(alternatives, start=1) if not any(options.values())]
-    if empty and (len(alternatives) > 1 or not duration):
+    if empty and (len(alternatives) > 1 or not (duration or until)):
         where = f" in alternative {empty[0]}" if len(alternatives) > 1 else ""
-        raise InputError(f"there is no change{where}; expected one of {', '.join(_OWN.values())} (or --for alone)")
+        raise InputError(
+            f"there is no change{where}; expected one of {', '.join(_OWN.values())} (or --for or --until-runs alone)"
+        )
     options.check_stdin(sum(own["files"].count("-") for own in alternatives), "-f -")
     with labfile.read_lab(state) as lab, terminal.spinner("trying it on a copy"):
+        subject = _until_subject(lab, until, namespace) if until else None
         if empty:
-            result = compare_with_waiting(lab, seconds)
+            result = compare_with_waiting(lab, seconds, subject)
         else:
-            result = what_if(lab, [_alternative(lab, options, namespace) for options in alternatives], seconds)
+            tried = [_alternative(lab, options, namespace) for options in alternatives]
+            result = what_if(lab, tried, seconds, subject)
     for warning in result.warnings:
         terminal.warn(warning)
     if output is TextOrJson.json:
@@ -248,6 +258,14 @@ def whatif(
         terminal.say_json({**data, "before": result.before.data()} if everything else data)
     else:
         terminal.say("\n".join(_whatif_lines(result, everything)))
+
+
+def _until_subject(lab: Lab, text: str, namespace: str) -> tuple[str, str, str]:
+    """Kind, name and namespace of ``NAME`` (a Job) or ``KIND/NAME``. Raises InputError."""
+    word, slash, name = text.partition("/")
+    if not (name if slash else word):
+        raise InputError(f"--until-runs: {text!r}: expected the name of a Job or KIND/NAME, as in pytorchjob/train")
+    return lab.kind(word if slash else "Job"), name if slash else word, namespace
 
 
 def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Alternative:
@@ -307,6 +325,8 @@ def _whatif_lines(result: WhatIf, everything: bool) -> Iterator[str]:
     ):
         name = f"  {number}: " if several else "  "
         yield f"{name}{alternative.title}: {comparison.summary()}"
+    if result.until is not None:
+        yield from _until_lines(result.until, [alternative.title for alternative in result.alternatives])
     headers = [f"CHANGED {number}" for number in range(1, len(result.comparisons) + 1)] if several else ["CHANGED"]
     if queues := queue_rows(result.comparisons, everything):
         yield ""
@@ -318,6 +338,18 @@ def _whatif_lines(result: WhatIf, everything: bool) -> Iterator[str]:
         yield render_table(["QUEUE", "WORKLOAD", "UNCHANGED", *headers], visible)
         if len(visible) < len(workloads):
             yield f"... and {len(workloads) - len(visible)} more (--all)"
+
+
+def _until_lines(until: UntilRuns, titles: Sequence[str]) -> Iterator[str]:
+    def when(seconds: float | None) -> str:
+        if seconds is None:
+            return f"does not run within {spoken_duration(until.bound)}"
+        return f"runs after {spoken_duration(seconds)}" if seconds > 0 else "runs at once"
+
+    title = until.subject.title
+    yield f"{title} {when(until.unchanged)}{' without a change' if until.changed else ''}."
+    for number, (name, seconds) in enumerate(zip(titles, until.changed, strict=bool(until.changed)), start=1):
+        yield f"{title} {when(seconds)} with {f'{number}: ' if len(until.changed) > 1 else ''}{name}."
 
 
 def queue_rows(comparisons: Sequence[Comparison], everything: bool) -> list[list[str]]:

@@ -16,7 +16,6 @@ from kailab.evidence.canonical import format_rfc3339
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.history import LabHistory, PodPast
 
-
 TOGETHER = 60.0
 """Evictions of one workload for another count as one if they follow each other within this many seconds."""
 

@@ -101,11 +101,17 @@ class TestEvidence:
 
     def states(self, lab: str) -> dict[str, ClusterState]:
         """The states after steps by file name, in order."""
+        return {file.stem: _decode(file, ClusterState) for file in self._state_files(lab)}
+
+    def last_state(self, lab: str) -> ClusterState | None:
+        """The state after the last step; None if there is none."""
+        files = self._state_files(lab)
+        return _decode(files[-1], ClusterState) if files else None
+
+    def _state_files(self, lab: str) -> list[Path]:
         # By length of the number first, because the hundredth has one digit more.
-        files = sorted(
-            (self.path / lab / "states").glob("*.json"), key=lambda file: (len(file.stem.partition("-")[0]), file.stem)
-        )
-        return {file.stem: _decode(file, ClusterState) for file in files}
+        files = (self.path / lab / "states").glob("*.json")
+        return sorted(files, key=lambda file: (len(file.stem.partition("-")[0]), file.stem))
 
     def objects(self, lab: str, look: Literal["before", "after"], file: str) -> list[Object]:
         """The objects of a kind (``pods``, ``queues`` ...) when the lab opened or closed."""

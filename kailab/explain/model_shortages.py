@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from kailab.explain.subject import PodsAtMoment
-from kailab.lab.gpu_models import ModelShortage
+from kailab.lab.model_shortages import ModelShortage
 from kailab.lab.picture import Picture, group_of
 from kailab.lab.wording import gpus
 

@@ -9,13 +9,14 @@ from typing import NamedTuple
 from kailab.explain.cause_groups import first_causes, waiting_groups
 from kailab.explain.cause_kinds import CAUSE_KINDS, Duration, least_last
 from kailab.explain.evictions import eviction_cause, running_causes
+from kailab.explain.forecast import forecast
 from kailab.explain.kai_faults import fault_lines
 from kailab.explain.model_shortages import shortage_lines, shortages_of_subject
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.step_search import search_steps
 from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.explain.verdict import SettledState, run_without_others, settle_on_fork, verdict_of
-from kailab.lab.answer import Cause, CauseCode, CauseGroup, Step, Verdict
+from kailab.lab.answer import Cause, CauseCode, CauseGroup, Forecast, Step, Verdict
 
 
 class PendingCauses(NamedTuple):
@@ -40,11 +41,21 @@ def _model_lines(state: PodsAtMoment) -> Iterator[str]:
     return iter(()) if state.subject.kind == "Queue" else shortage_lines(shortages_of_subject(state))
 
 
+def pending_forecast(state: PodsAtMoment, pending: PendingCauses, budget: StepBudget) -> Forecast | None:
+    """When it runs if nothing changes; None where the verdict leaves no such time, or nobody in the lab decides it."""
+    return forecast(state, budget) if pending.verdict in (Verdict.LATER, Verdict.GONE) else None
+
+
 def pending_steps(
-    state: PodsAtMoment, pending: PendingCauses, *, everything: bool, budget: StepBudget
+    state: PodsAtMoment,
+    pending: PendingCauses,
+    *,
+    everything: bool,
+    budget: StepBudget,
+    known_forecast: Forecast | None = None,
 ) -> Iterator[Step]:
     """The steps for these causes, one by one as they are found. See ``step_search.search_steps``."""
-    return search_steps(state, pending.causes, pending.verdict is Verdict.NEVER, everything, budget)
+    return search_steps(state, pending.causes, pending.verdict is Verdict.NEVER, everything, budget, known_forecast)
 
 
 def _verdict_and_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tuple[Verdict | None, tuple[Cause, ...]]:

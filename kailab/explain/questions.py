@@ -29,11 +29,21 @@ def ask(
     picture: Picture | None = None,
     budget: StepBudget | float | None = None,
     safe: bool = False,
+    foretold: bool = True,
     on_answer: Callable[[Answer], None] = lambda answer: None,
 ) -> Answer:
     """The whole answer: the last one of ``growing_answer``, which describes the arguments and errors. ``on_answer``: called with each."""
     for answer in growing_answer(
-        lab, kind, name, namespace, tried=tried, everything=everything, picture=picture, budget=budget, safe=safe
+        lab,
+        kind,
+        name,
+        namespace,
+        tried=tried,
+        everything=everything,
+        picture=picture,
+        budget=budget,
+        safe=safe,
+        foretold=foretold,
     ):
         on_answer(answer)
     return answer
@@ -50,16 +60,18 @@ def growing_answer(
     picture: Picture | None = None,
     budget: StepBudget | float | None = None,
     safe: bool = False,
+    foretold: bool = True,
 ) -> Iterator[Answer]:
-    """Why a pod, a PodGroup, a workload or a queue is as it is: first the answer with its cause and without steps, then again each time
-    with one more step, at last the whole.
+    """Why a pod, a PodGroup, a workload or a queue is as it is: first the answer with its cause and without steps, then with the time
+    when it runs, then again each time with one more step, at last the whole.
 
     An answer begins with all steps of the one before it, so a reader may print what is new. The first comes before any step is tried. The
     last says what was not tried (``Answer.incomplete``).
 
     ``kind``: a kind key. ``tried``: with steps, each tried on a fork of the lab. ``everything``: with more than one step in a large lab
     too. ``picture``: of the lab, where the caller has one. ``budget``: of the search for steps, or its seconds; None: only the number of
-    trials is bounded. ``safe``: of a search that gets no budget, see ``StepBudget``. Raises NotFound, and InputError for a kind that can't be explained.
+    trials is bounded. ``safe``: of a search that gets no budget, see ``StepBudget``. ``foretold``: with steps, also when it runs if nothing
+    changes. Raises NotFound, and InputError for a kind that can't be explained.
     """
     state = SubjectRef.of(lab, kind, name, namespace).state(lab, picture)
     if not state.picture.scheduler.knows_queues:
@@ -72,19 +84,25 @@ def growing_answer(
     else:
         if not isinstance(budget, StepBudget):
             budget = StepBudget(budget, safe=safe)
-        yield from _pending_answers(state, tried, everything, budget)
+        yield from _pending_answers(state, tried, everything, budget, foretold)
 
 
-def _pending_answers(state: PodsAtMoment, tried: bool, everything: bool, budget: StepBudget) -> Iterator[Answer]:
+def _pending_answers(
+    state: PodsAtMoment, tried: bool, everything: bool, budget: StepBudget, foretold: bool
+) -> Iterator[Answer]:
     # Imported here because finders, step families and forks add a quarter to the start-up of an answer about work that runs.
-    from kailab.explain.pending_work import pending_causes, pending_steps
+    from kailab.explain.pending_work import pending_causes, pending_forecast, pending_steps
 
     pending = pending_causes(state)
     answer = _compose(state, pending.verdict, pending.causes, pending.groups, pending.lines)
     yield answer
     if not tried:
         return
-    for step in pending_steps(state, pending, everything=everything, budget=budget):
+    ahead = pending_forecast(state, pending, budget) if foretold else None
+    if ahead is not None:
+        answer = replace(answer, forecast=ahead)
+        yield answer
+    for step in pending_steps(state, pending, everything=everything, budget=budget, known_forecast=ahead):
         answer = replace(answer, steps=(*answer.steps, step))
         yield answer
     if budget.incomplete is not None:

@@ -69,13 +69,25 @@ class StepBudget:
             self.stopped = None
         self.left = max(LEAST_TRIALS, min(MOST_TRIALS, AFFORDABLE_PODS // max(1, pods)))
         self._counts_trials = not everything or self.timeout is None
-        if self._end is None and self.timeout is not None:
-            self._end = self._clock() + self.timeout
+        self.start()
 
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C was pressed."""
         return self._interrupted is not None and self._interrupted()
+
+    def start(self) -> None:
+        """Let the time begin, if it has not."""
+        if self._end is None and self.timeout is not None:
+            self._end = self._clock() + self.timeout
+
+    def part(self, share: float) -> StepBudget:
+        """A part of the time, which begins now, for something before the search. Ctrl-C ends it too."""
+        self.start()
+        timeout = None if self.timeout is None else self.timeout * share
+        part = StepBudget(timeout, interrupted=self._interrupted, clock=self._clock)
+        part.start()
+        return part
 
     @property
     def used_up(self) -> bool:

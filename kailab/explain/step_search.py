@@ -30,7 +30,7 @@ from kailab.explain.steps.proposals import Change, Disturbance, Proposal, Propos
 from kailab.explain.steps.question_context import QuestionContext, object_key
 from kailab.explain.subject import PodsAtMoment
 from kailab.explain.verdict import could_run
-from kailab.lab.answer import Cause, Step, StepOutcome
+from kailab.lab.answer import Cause, Forecast, Step, StepOutcome
 from kailab.lab.change import carry_out, read_changes
 from kailab.lab.owners import owners_of
 from kailab.scheduler.reading.nodes import node_record
@@ -379,17 +379,22 @@ def find_steps(
 
 
 def search_steps(
-    state: PodsAtMoment, causes: Sequence[Cause], never: bool, everything: bool, budget: StepBudget
+    state: PodsAtMoment,
+    causes: Sequence[Cause],
+    never: bool,
+    everything: bool,
+    budget: StepBudget,
+    known_forecast: Forecast | None = None,
 ) -> Iterator[Step]:
     """Steps that let the subject run, each tried on a fork, one by one.
 
     Steps that raise a priority or change other work come last, then those that fail workloads, then those that evict; then disturbance decides. A step is held
     back until no proposal that is left could come before it. ``causes``: the first cause first. ``never``: the subject would not run
     without other work, so changes of other work need no trial. ``everything``: also in a large lab more than the first step that works,
-    and pairs of changes. ``budget``: where it ends the search, it says so, and what was found by then is still given. No step if no known
+    and pairs of changes. ``budget``: where it ends the search, it says so, and what was found by then is still given. ``known_forecast``: when it runs if nothing changes, where that is known. No step if no known
     change helps.
     """
-    context = QuestionContext(state, causes, never, budget)
+    context = QuestionContext(state, causes, never, budget, known_forecast)
     trials = StepTrials(context, everything)
     agenda = _Agenda()
     number, enough = 0, _enough(trials, everything)

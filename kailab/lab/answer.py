@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from kailab.lab.wording import count, elapsed, some
 from kailab.model import markup
+from kailab.model.times import spoken_duration
 
 
 class CauseCode(StrEnum):
@@ -197,6 +198,53 @@ class Step:
         return list(names)
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """When the subject runs if nobody changes anything, from a copy of the lab that ran forward. ``seconds``: until it runs; None: not within
+    ``looked``, the seconds that the copy ran. ``bound``: the seconds that it was to run. ``known`` and ``running``: how many running pods end
+    at a known time, and how many there are. ``schedules``: CronJobs that make Jobs. ``of_queue``: it is about all
+    work of a queue."""
+
+    seconds: float | None
+    looked: float
+    bound: float
+    known: int
+    running: int
+    schedules: int = 0
+    of_queue: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """In words, with what it is based on."""
+        basis = (
+            f"{self.known} of {count(self.running, 'running pod')} {'ends' if self.known == 1 else 'end'} at a known time "
+            "(kailab.dev/run-seconds, activeDeadlineSeconds)"
+            if self.known
+            else "no running pod ends at a known time (kailab.dev/run-seconds, activeDeadlineSeconds)"
+        )
+        if self.schedules:
+            basis += f" and {count(self.schedules, 'CronJob')} {'follows its' if self.schedules == 1 else 'follow their'} schedule"
+        if self.seconds is not None:
+            when = spoken_duration(self.seconds)
+            waits = f"all of its work runs after {when}" if self.of_queue else f"it waits for another {when}"
+            return f"If nothing changes, {waits}: the lab was run forward on a copy, where {basis}."
+        who = "Not all of its work runs" if self.of_queue else "It does not run"
+        within = f"{who} within {spoken_duration(self.looked)} if nothing changes"
+        if self.looked < self.bound:
+            return f"{within}; the copy of the lab was run no further ahead (a longer --timeout looks further). There, {basis}."
+        return f"{within}: the lab was run forward on a copy, where {basis}."
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "seconds": self.seconds,
+            "looked_ahead": self.looked,
+            "complete": self.seconds is not None or self.looked >= self.bound,
+            "pods_with_known_end": self.known,
+            "running_pods": self.running,
+            "schedules": self.schedules,
+        }
+
+
 class IncompleteReason(StrEnum):
     """Why not all proposals were tried. ``trials``: the number of trials for one answer is used up."""
 
@@ -255,7 +303,8 @@ class Answer:
     ``incomplete``: what was not tried; None if the search for steps came to its end, or none was needed. ``verdict``: None if nobody in the lab can decide it. ``cause``: the first; None if nothing keeps the subject from running. ``more``:
     the other causes. ``groups``: its waiting pods, by cause. ``running`` and ``wanted``: numbers of pods. ``head``: its state in one line.
     ``said``: the scheduler's reason. ``told``: further lines, such as evictions and who could reclaim its quota. ``details``: lines of the
-    full text only. ``facts``: further data for programs.
+    full text only. ``facts``: further data for programs. ``forecast``: when it runs if nothing changes; None if that was
+    not asked for or can't be.
     """
 
     kind: str
@@ -274,14 +323,24 @@ class Answer:
     details: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     incomplete: IncompleteSteps | None = None
+    forecast: Forecast | None = None
 
     def lines(self, everything: bool = False) -> list[str]:
         """For people. ``everything``: all causes, steps and details, not only the first."""
-        return [*self.cause_lines(), *self.step_lines(everything), *self.closing_lines(everything)]
+        return [
+            *self.cause_lines(),
+            *self.forecast_lines(),
+            *self.step_lines(everything),
+            *self.closing_lines(everything),
+        ]
 
     def cause_lines(self) -> list[str]:
         """The lines before the steps: all that is known before one is tried."""
         return list(_cause_lines(self))
+
+    def forecast_lines(self) -> list[str]:
+        """When it runs, if the lab was run forward."""
+        return [] if self.forecast is None else [self.forecast.sentence]
 
     def step_lines(self, everything: bool = False) -> list[str]:
         """A line for each step. ``everything``: not only the first steps."""
@@ -307,6 +366,7 @@ class Answer:
             "cause": self.cause.data() if self.cause else None,
             "steps": [step.data() for step in self.steps],
             "steps_incomplete": None if self.incomplete is None else self.incomplete.data(),
+            "forecast": None if self.forecast is None else self.forecast.data(),
             "more": [cause.data() for cause in self.more],
             "running": self.running,
             "wanted": self.wanted,

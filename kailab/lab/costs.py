@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kailab.engine.snapshot.records import NOT_READY
+from kailab.evidence.model_use import model_of_node
 from kailab.evidence.shares import QueueAmounts
 from kailab.grouping.cluster_reader import ClusterReader
 from kailab.grouping.family import GroupingConfig
 from kailab.grouping.plans import PlanCache
 from kailab.grouping.pod_grouping import owners_of
 from kailab.grouping.records import GroupingError
-from kailab.lab.gpu_models import model_of_node
 from kailab.model.objects import is_terminating, spec_of
 from kailab.model.prices import HOURS_OF_A_MONTH, Prices
 from kailab.scheduler.reading.nodes import unavailable

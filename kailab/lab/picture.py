@@ -14,8 +14,9 @@ from kailab.engine.decisions import Decisions, LabelDemand, ServingPosition
 from kailab.evidence.cluster_state import RowCache, pod_row
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PendingReason, PodRow
+from kailab.evidence.model_use import ModelUse, use_by_model
 from kailab.evidence.shares import QueueTreeShares, queue_ancestry
-from kailab.lab.gpu_models import ModelShortage, ModelUse, model_shortages, use_by_model
+from kailab.lab.model_shortages import ModelShortage, model_shortages
 from kailab.model.labels import RESERVATION_NAMESPACE
 from kailab.model.objects import full_name, name_of, namespace_of, uid_of
 from kailab.scheduler.reading.accounts import GpuAccounts

@@ -71,14 +71,15 @@ def format_duration(seconds: float) -> str:
 def spoken_duration(seconds: float) -> str:
     """A duration in its two largest units, for people.
 
-    >>> [spoken_duration(seconds) for seconds in (0.2, 45, 90, 720, 15120, 183600)]
-    ['0.2 s', '45 s', '1 min 30 s', '12 min', '4 h 12 min', '2 d 3 h']
+    >>> [spoken_duration(seconds) for seconds in (0.2, 45, 90, 720, 15120, 86400, 183600)]
+    ['0.2 s', '45 s', '1 min 30 s', '12 min', '4 h 12 min', '24 h', '2 d 3 h']
     """
     if seconds < 10:
         return f"{round(seconds, 1):g} s"
     units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
     whole = round(seconds) if seconds < 3600 else round(seconds / 60) * 60
-    place = next(place for place, (_, size) in enumerate(units) if whole >= size)
+    # Up to two days, hours are the usual unit.
+    place = next(place for place, (unit, size) in enumerate(units) if whole >= (2 * size if unit == "d" else size))
     unit, size = units[place]
     first, rest = divmod(whole, size)
     if place + 1 < len(units):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import InputError
+from kailab.evidence.model_use import model_of_node
 from kailab.lab import Lab
 from kailab.model import labels
 from kailab.model.objects import annotations_of, labels_of, name_of, uid_of
@@ -95,7 +96,7 @@ class PodFollower:
         self._cluster = cluster
         self._accounts = accounts
         self._watch = cluster.watch(("Pod",))
-        self._models = {name_of(node): labels_of(node).get(labels.GPU_PRODUCT, "") for node in cluster.list("Node")}
+        self._models = {name_of(node): model_of_node(node) for node in cluster.list("Node")}
 
     def look(self) -> None:
         """Process all events up to the current time."""

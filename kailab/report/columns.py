@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kailab.engine.decisions import QueueState
 from kailab.report.page_data import NONE, STATES, GroupForm, NodeForm, PodForm, QueueForm
+from kailab.report.racks import NodePlace
 
 _ABSENT: Any = object()
 
@@ -127,22 +128,27 @@ class NodeColumns:
         self._holds = holds
         self._places: dict[str, int] = {}
         self._racks: dict[str, int] = {}
+        self._models: dict[str, int] = {}
 
     def place(self, name: str) -> int:
         return self._places.get(name, NONE)
 
-    def put(self, moment: int, name: str, rack: str, milli: int, unavailable: str, ref: int) -> int:
-        """Record a node and return its index."""
+    def put(self, moment: int, name: str, place: NodePlace, milli: int, unavailable: str, ref: int) -> int:
+        """Record a node and return its index. ``place``: counts when the node is new."""
         index = self._places.get(name)
         if index is None:
             index = len(self.form.name)
             self._holds.put(self._places, name, index)
             self._holds.append(self.form.name, name)
             self._holds.append(self.form.changes, [])
-            if rack not in self._racks:
-                self._holds.put(self._racks, rack, len(self.form.racks))
-                self._holds.append(self.form.racks, rack)
-            self._holds.append(self.form.rack, self._racks[rack])
+            for names, places, column, value in (
+                (self.form.racks, self._racks, self.form.rack, place.rack),
+                (self.form.models, self._models, self.form.model, place.model),
+            ):
+                if value not in places:
+                    self._holds.put(places, value, len(names))
+                    self._holds.append(names, value)
+                self._holds.append(column, places[value])
         changes = self.form.changes[index]
         if not changes or changes[-1][1:3] != (milli, unavailable):
             self._holds.append(changes, (moment, milli, unavailable, ref))

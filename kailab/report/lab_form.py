@@ -124,7 +124,7 @@ def make_increment(
     return page_data.Increment(
         moments=picked(form.moments, moments),
         steps=form.steps[before.steps :],
-        nodes=changed(form.nodes, nodes, "racks", "by"),
+        nodes=changed(form.nodes, nodes, "racks", "models", "by"),
         queues=changed(form.queues, queues),
         groups=changed(form.groups, groups),
         pods=page_data.ChangedPlaces(count=0, places=[], values=page_data.PodForm()),

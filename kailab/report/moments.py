@@ -20,7 +20,7 @@ from kailab.evidence.cycles import RecordedCycle
 from kailab.evidence.sanitizing import Scrubber
 from kailab.report.columns import GroupColumns, NodeColumns, PodColumns, PodState, QueueColumns, UndoLog
 from kailab.report.page_data import NONE, STATE_OF_STATUS, DecisionForm, EvictionForm, MomentForm, WaitForm
-from kailab.report.racks import RackMap
+from kailab.report.racks import NodePlace, RackMap
 from kailab.report.raw import CycleReferences, EntryReferences
 
 
@@ -87,8 +87,8 @@ class CycleMoments:
             self._nodes.gone(moment, name)
         for place, node in enumerate(cycle.changes.set.nodes):
             self._records[node.name] = node
-            rack = racks.of(node.name, node.labels)
-            self._nodes.put(moment, node.name, rack, node.offered_gpus, node.unavailable, first + place)
+            where = racks.place(node.name, node.labels)
+            self._nodes.put(moment, node.name, where, node.offered_gpus, node.unavailable, first + place)
         if cycle.changes.set.nodes:
             self._smallest = smallest_device([node.gpu_memory_mib for node in self._records.values()])
 
@@ -241,8 +241,8 @@ class StateMoments:
             column = self._nodes.place(node.name) if self._by_place else place
             if column == NONE:
                 column = len(self._nodes.form.name)
-            rack = racks.of(node.name) if self._nodes.place(node.name) == NONE else ""
-            self._nodes.put(moment, node.name, rack, node.gpus * GPU, node.unavailable, first + column)
+            where = racks.place(node.name) if self._nodes.place(node.name) == NONE else NodePlace("")
+            self._nodes.put(moment, node.name, where, node.gpus * GPU, node.unavailable, first + column)
         self._nodes.keep_only(moment, {node.name for node in state.nodes})
 
     def _take_group(self, group: entries.PodGroupRow, first: int, place: int) -> None:

@@ -107,13 +107,15 @@ class StepForm(_Part):
 
 
 class NodeForm(_Part):
-    """``rack``: index in ``racks``. ``changes``: for each node [moment, milli-GPU (-1: gone), why it accepts nothing
+    """``rack``: index in ``racks``; ``model``: index in ``models``, the GPU models ("": the node does not name it). ``changes``: for each node [moment, milli-GPU (-1: gone), why it accepts nothing
     new, reference]."""
 
     name: list[str] = []
     rack: list[int] = []
     changes: list[list[tuple[int, int, str, int]]] = []
     racks: list[str] = []
+    model: list[int] = []
+    models: list[str] = []
     by: str = ""
 
 

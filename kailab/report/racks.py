@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
@@ -17,6 +17,13 @@ RACK = "/rack"
 REST = "other nodes"
 ObjectsByKind: TypeAlias = Mapping[str, Sequence[Object]]
 """Objects of each kind."""
+
+
+class NodePlace(NamedTuple):
+    """Where a node stands on the page, and its GPU model ("": it does not name it)."""
+
+    rack: str
+    model: str = ""
 
 
 class RackMap:
@@ -60,6 +67,11 @@ class RackMap:
         if self._key:
             return merged.get(self._key) or REST
         return self._pools.get(node) or gpu_model(merged) or REST
+
+    def place(self, node: str, labels: Iterable[tuple[str, str]] = ()) -> NodePlace:
+        """The rack and the GPU model of a node. ``labels``: from the engine's record of the node."""
+        labels = tuple(labels)
+        return NodePlace(self.of(node, labels), gpu_model({**self._labels.get(node, {}), **dict(labels)}))
 
     def _chosen(self, topologies: Iterable[Object]) -> str:
         for topology in topologies:

@@ -8,11 +8,14 @@ from typing import Any
 
 import jinja2
 
+from kailab.engine.snapshot.records import GPU
 from kailab.errors import InputError
 from kailab.evidence import store
 from kailab.evidence.entries import PendingReason
+from kailab.evidence.model_use import use_by_model
 from kailab.evidence.store import TestEvidence
 from kailab.model.markup import Markup, bold, code, fenced, plain
+from kailab.model.objects import name_of
 
 FORMATS = {"text": "run.txt.j2", "markdown": "run.md.j2"}
 
@@ -64,6 +67,7 @@ def _test_data(test: TestEvidence) -> dict[str, Any]:
             "facts": facts,
             "expectations": expectations_by_lab[lab],
             "pending": _by_reason(test.pending(lab)),
+            "models": _by_model(test, lab),
         }
         for lab, facts in test.labs.items()
     ]
@@ -99,3 +103,16 @@ def _by_reason(pending: list[PendingReason]) -> list[dict[str, Any]]:
         )
         row["count"] += 1
     return list(rows.values())
+
+
+def _by_model(test: TestEvidence, lab: str) -> list[dict[str, Any]]:
+    """GPUs in use by model at the end of a lab; empty if there is one model, or the evidence has no state."""
+    state = test.last_state(lab)
+    if state is None:
+        return []
+    nodes = {name_of(node): node for node in test.objects(lab, "after", "nodes")}
+    rows = {row.name: row for row in state.nodes}
+    known = {name: node for name, node in nodes.items() if name in rows}
+    used = {name: rows[name].milli_gpus_used for name in known}
+    uses = use_by_model(known, used, lambda node: rows[name_of(node)].gpus * GPU)
+    return [use.data() | {"title": use.title} for use in uses.values()] if len(uses) > 1 else []

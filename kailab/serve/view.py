@@ -140,13 +140,14 @@ def read_present_state(lab: Lab) -> PresentState:
 
 
 def _facts(lab: Lab, state: ClusterState) -> dict[str, Any]:
-    nodes = state.nodes
+    nodes, picture = state.nodes, lab.picture()
     return {
         "fleet": lab.fleet,
         "scheduler": lab.scheduler,
         "backend": lab.backend,
         "nodes": len(nodes),
         "gpus": sum(node.gpus for node in nodes),
+        "models": [use.data() for use in picture.models.values()],
         "time": format_time(lab.now),
         "age": round(lab.now - lab.opened, 3),
     }

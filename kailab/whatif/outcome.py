@@ -63,7 +63,7 @@ class WorkloadState:
 
 @dataclass(frozen=True)
 class Eviction:
-    """An evicted pod. ``beneficiary``: the workload that it was evicted for, if any."""
+    """An evicted pod. ``beneficiary``: the workload that it was evicted for, if any. ``gpus``: milli-GPU that it held."""
 
     pod: str
     workload: Workload
@@ -71,11 +71,13 @@ class Eviction:
     node: str
     action: str
     beneficiary: Workload | None
+    gpus: int = 0
 
     def data(self) -> dict[str, Any]:
         return {
             "pod": self.pod,
             "node": self.node,
+            "gpus": self.gpus / 1000,
             "queue": self.queue,
             "action": self.action,
             "beneficiary": self.beneficiary.data() if self.beneficiary else None,
@@ -95,7 +97,7 @@ class Outcome:
     def of(cls, lab: Lab, since: int = 0) -> Outcome:
         """The present outcome of a lab. ``since``: how many of its first evictions to leave out."""
         picture = lab.picture()
-        owners = _Owners(lab)
+        owners = WorkloadOwners(lab)
         counts: dict[Workload, _PodCounts] = {}
         groups: dict[str, Workload] = {}
         for row in picture.rows:
@@ -161,7 +163,7 @@ class _PodCounts:
         return WorkloadState(self._queue, running, self._waiting, self._done, dict(sorted(self._nodes.items())))
 
 
-class _Owners:
+class WorkloadOwners:
     """The workloads of pods; each owner is looked up once. A deleted owner counts as the workload."""
 
     def __init__(self, lab: Lab) -> None:
@@ -187,13 +189,14 @@ class _Owners:
         return Workload(namespace, kind_key(top), name_of(top))
 
 
-def _eviction(entry: PodEvicted, owners: _Owners, groups: Mapping[str, Workload]) -> Eviction:
+def _eviction(entry: PodEvicted, owners: WorkloadOwners, groups: Mapping[str, Workload]) -> Eviction:
     beneficiary = None
     if entry.beneficiary:
         namespace, _, name = entry.beneficiary.partition("/")
         beneficiary = groups.get(entry.beneficiary) or Workload(namespace, "PodGroup", name)
     workload = owners.of(entry.pod, entry.owner)
-    return Eviction(entry.pod, workload, entry.queue, entry.node, entry.action, beneficiary)
+    held = entry.amounts.gpu if entry.amounts is not None else 0
+    return Eviction(entry.pod, workload, entry.queue, entry.node, entry.action, beneficiary, held)
 
 
 def _gpus(milli: float) -> float | int:

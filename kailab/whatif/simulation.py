@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kailab.errors import InputError
+from kailab.explain.forecast import binding_moments
 from kailab.explain.questions import ask
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import SubjectRef
@@ -16,11 +17,13 @@ from kailab.lab.answer import Answer, Verdict
 from kailab.lab.wording import elapsed
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
+from kailab.whatif.losses import Loss, group_losses, losses_of_step
 from kailab.whatif.outcome import Comparison, Outcome, Workload
 
 if TYPE_CHECKING:
     from kailab.lab.intake import Applied, Source
     from kailab.lab.lab import Lab
+    from kailab.lab.picture import Picture
 
 DAY = 86_400.0
 
@@ -40,7 +43,7 @@ class When(StrEnum):
 @dataclass(frozen=True)
 class WorkloadForecast:
     """What happens to one workload. ``seconds``: until all of it ran, None if it did not. ``places``: pod -> node at that moment, else at
-    the end. ``answer``: why it did not run at once."""
+    the end. ``answer``: why it did not run at once. ``must_go``: for each step of the answer, what it would evict."""
 
     workload: Workload
     when: When
@@ -48,6 +51,7 @@ class WorkloadForecast:
     wanted: int
     places: tuple[tuple[str, str], ...]
     answer: Answer | None = None
+    must_go: tuple[tuple[Loss, ...], ...] = ()
 
     @property
     def nodes(self) -> dict[str, int]:
@@ -66,7 +70,10 @@ class WorkloadForecast:
             "wanted": self.wanted,
             "pods": [{"pod": pod, "node": node} for pod, node in self.places],
             "cause": answer.get("cause"),
-            "steps": answer.get("steps", []),
+            "steps": [
+                {**step, "must_go": [loss.data() for loss in losses]}
+                for step, losses in zip(answer.get("steps", []), self.must_go, strict=True)
+            ],
             "steps_incomplete": answer.get("steps_incomplete"),
         }
 
@@ -90,6 +97,11 @@ class Simulation:
         order = list(When)
         return max((fate.when for fate in self.fates), key=order.index)
 
+    @property
+    def losses(self) -> tuple[Loss, ...]:
+        """All that goes, or moves, for the new work."""
+        return group_losses(self.comparison.evicted)
+
     def within(self, seconds: float) -> bool:
         """Whether all of it runs by then."""
         ran = [fate.seconds for fate in self.fates]
@@ -104,6 +116,7 @@ class Simulation:
             "interrupted": self.interrupted,
             "scheduler": self.scheduler,
             "workloads": [fate.data() for fate in self.fates],
+            "must_go": [loss.data() for loss in self.losses],
             "evicted": [{**eviction.workload.data(), **eviction.data()} for eviction in self.comparison.evicted],
             "queues": [change.data() for change in self.comparison.queues],
             "warnings": list(self.warnings),
@@ -165,6 +178,17 @@ def _subjects(lab: Lab, applied: Applied) -> list[SubjectRef]:
     return result
 
 
+class _Asked(NamedTuple):
+    """``must_go``: for each step of the answer."""
+
+    answer: Answer
+    must_go: tuple[tuple[Loss, ...], ...]
+
+
+class _Interrupted(Exception):
+    """Ctrl-C ends the passing of time."""
+
+
 class _Run:
     """Time that passes in a settled lab until the last workload runs. ``start``: seconds since the epoch."""
 
@@ -180,50 +204,53 @@ class _Run:
         lab, start = self._lab, self._start
         picture = lab.picture()
         forecasts: dict[SubjectRef, WorkloadForecast] = {}
-        answers: dict[SubjectRef, Answer] = {}
+        answers: dict[SubjectRef, _Asked] = {}
         for subject in subjects:
             if subject.state(lab, picture).runs:
                 forecasts[subject] = _fate(lab, subject, When.NOW, lab.now - start)
             else:
-                answers[subject] = ask(
-                    lab,
-                    subject.kind,
-                    subject.name,
-                    subject.namespace,
-                    tried=tried,
-                    picture=picture,
-                    budget=self._budget,
-                )
-        open_ones = [subject for subject, answer in answers.items() if answer.verdict is not Verdict.NEVER]
+                answers[subject] = self._ask(subject, picture, tried)
+        open_ones = [subject for subject, asked in answers.items() if asked.answer.verdict is not Verdict.NEVER]
         left = start + bound - lab.now
-        if open_ones and left > 0:
-            for _ in self._moments_of_binding(left):
-                picture = lab.picture()
-                for subject in [subject for subject in open_ones if subject.state(lab, picture).runs]:
-                    forecasts[subject] = _fate(lab, subject, When.LATER, lab.now - start, answers[subject])
-                    open_ones.remove(subject)
-                if not open_ones:
-                    break
-        for subject, answer in answers.items():
+        try:
+            if open_ones and left > 0:
+                self._check(left)
+                end = lab.now + left
+                for _ in binding_moments(lab, left, lambda: self._check(end - lab.now)):
+                    picture = lab.picture()
+                    for subject in [subject for subject in open_ones if subject.state(lab, picture).runs]:
+                        forecasts[subject] = _fate(lab, subject, When.LATER, lab.now - start, answers[subject])
+                        open_ones.remove(subject)
+                    if not open_ones:
+                        break
+        except _Interrupted:
+            self.interrupted = True
+        for subject, asked in answers.items():
             if subject not in forecasts:
-                forecasts[subject] = _fate(lab, subject, _without_running(answer), None, answer)
+                forecasts[subject] = _fate(lab, subject, _without_running(asked.answer), None, asked)
         return tuple(forecasts[subject] for subject in subjects)
 
-    def _moments_of_binding(self, seconds: float) -> Iterator[None]:
-        """The moments after pods were bound; all moments if the scheduler does not report decisions."""
-        lab = self._lab
-        seen = lab.log.cycle
-        for _ in self._until_interrupted(lab.moments(seconds), lab.now + seconds):
-            last = lab.log.last
-            if last is None or (lab.log.cycle != seen and last.binds):
-                yield
-            seen = lab.log.cycle
+    def _ask(self, subject: SubjectRef, picture: Picture, tried: bool) -> _Asked:
+        # Time passes afterwards, so that nothing has to be foretold here.
+        answer = ask(
+            self._lab,
+            subject.kind,
+            subject.name,
+            subject.namespace,
+            tried=tried,
+            picture=picture,
+            budget=self._budget,
+            foretold=False,
+        )
+        # What a step would evict holds its places now, and perhaps no more once time has passed.
+        return _Asked(answer, tuple(losses_of_step(self._lab, step) for step in answer.steps))
 
-    def _until_interrupted(self, moments: Iterator[bool], end: float) -> Iterator[None]:
-        while not (interrupted := self._budget.interrupted) and next(moments, None) is not None:
-            self._on_progress(f"{elapsed(self._lab.now - self._start)} of {elapsed(end - self._start)} of lab time")
-            yield
-        self.interrupted = self.interrupted or interrupted
+    def _check(self, left: float) -> None:
+        """``left``: seconds of lab time."""
+        if self._budget.interrupted:
+            raise _Interrupted
+        passed = self._lab.now - self._start
+        self._on_progress(f"{elapsed(passed)} of {elapsed(passed + left)} of lab time")
 
 
 def _without_running(answer: Answer) -> When:
@@ -235,9 +262,10 @@ def _without_running(answer: Answer) -> When:
 
 
 def _fate(
-    lab: Lab, subject: SubjectRef, when: When, seconds: float | None, answer: Answer | None = None
+    lab: Lab, subject: SubjectRef, when: When, seconds: float | None, asked: _Asked | None = None
 ) -> WorkloadForecast:
     state = subject.state(lab)
     places = tuple(sorted((row.name, row.node) for row in state.running))
     workload = Workload(subject.namespace, subject.kind, subject.name)
-    return WorkloadForecast(workload, when, seconds, state.wanted, places, answer)
+    answer, must_go = asked or (None, ())
+    return WorkloadForecast(workload, when, seconds, state.wanted, places, answer, must_go)

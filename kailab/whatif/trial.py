@@ -7,6 +7,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kailab.errors import NotFound
+from kailab.explain.forecast import runs_within
+from kailab.explain.subject import SubjectRef
 from kailab.lab.change import Advance, Change
 from kailab.lab.redacted_changes import redacted_data
 from kailab.model.times import format_time
@@ -32,6 +35,32 @@ class Alternative:
 
 
 @dataclass(frozen=True)
+class UntilRuns:
+    """When a subject runs. ``bound``: seconds that were looked ahead. ``unchanged`` and ``changed`` (one for each alternative): seconds until
+    it runs, None: not within the bound, or it does not exist there."""
+
+    subject: SubjectRef
+    bound: float
+    unchanged: float | None
+    changed: tuple[float | None, ...]
+
+    def data(self) -> dict[str, Any]:
+        subject = self.subject
+        return {
+            "kind": subject.kind,
+            "namespace": subject.namespace,
+            "name": subject.name,
+            "bound": self.bound,
+            "unchanged": _rounded(self.unchanged),
+            "changed": [_rounded(seconds) for seconds in self.changed],
+        }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
+
+
+@dataclass(frozen=True)
 class WhatIf:
     """``start``: when the changes were made; ``end``: the time of the outcomes, in seconds since the epoch. ``comparisons``: one for each
     alternative, all with the same ``before``. ``scheduler``: the one that decided."""
@@ -44,6 +73,8 @@ class WhatIf:
     comparisons: tuple[Comparison, ...]
     warnings: tuple[str, ...] = ()
     """Warnings about the changes, each once."""
+    until: UntilRuns | None = None
+    """When the subject runs that was asked for."""
 
     def _repr_html_(self) -> str:
         pairs = zip(self.alternatives, self.comparisons, strict=True)
@@ -61,13 +92,18 @@ class WhatIf:
                 for alternative, comparison in zip(self.alternatives, self.comparisons, strict=True)
             ],
             "warnings": list(self.warnings),
+            **({} if self.until is None else {"until_runs": self.until.data()}),
         }
 
 
-def what_if(lab: Lab, alternatives: Sequence[Alternative], seconds: float = 0.0) -> WhatIf:
+def what_if(
+    lab: Lab, alternatives: Sequence[Alternative], seconds: float = 0.0, until: tuple[str, str, str] | None = None
+) -> WhatIf:
     """Try each alternative on a fork of the lab that settles after its changes. Then all forks, and one that is left alone, advance to the
-    same moment: ``seconds`` from now, or when the last of them settled. Raises InputError for a change that the lab refuses, and
-    NotSettled."""
+    same moment: ``seconds`` from now, or when the last of them settled.
+
+    ``until``: kind, name and namespace of a subject. All forks then advance until it runs in each of them, at most ``seconds``. Raises
+    InputError for a change that the lab refuses, NotFound if no fork has the subject, and NotSettled."""
     since = len(lab.log.evictions)
     with ExitStack() as forks:
         # Fork the others from one untouched fork, so that a saved lab is unpacked once and a real server is read once.
@@ -79,27 +115,48 @@ def what_if(lab: Lab, alternatives: Sequence[Alternative], seconds: float = 0.0)
             for change in alternative.changes:
                 warnings += change.do(trial)
             trial.settle()
-        end = max(lab.now + seconds, *(fork.now for fork in (untouched, *changed)))
+        ran = None if until is None else _run_until((untouched, *changed), until, lab.now, seconds)
+        # With a subject to wait for, nothing later than its start is of interest.
+        least = lab.now + (seconds if ran is None else 0.0)
+        end = max(least, *(fork.now for fork in (untouched, *changed)))
         for fork in (untouched, *changed):
             fork.advance(end - fork.now)
         before = Outcome.of(untouched, since)
         comparisons = tuple(Comparison(before, Outcome.of(fork, since)) for fork in changed)
         unique_warnings = tuple(dict.fromkeys(warnings))
-        return WhatIf(lab.now, end, untouched.scheduler, before, tuple(alternatives), comparisons, unique_warnings)
+        return WhatIf(lab.now, end, untouched.scheduler, before, tuple(alternatives), comparisons, unique_warnings, ran)
 
 
-def compare_with_waiting(lab: Lab, seconds: float) -> WhatIf:
-    """The effect of time: the lab as it is, compared with a fork that is left alone for ``seconds``. Raises NotSettled."""
+def _run_until(forks: Sequence[Lab], until: tuple[str, str, str], start: float, bound: float) -> UntilRuns:
+    subject: SubjectRef | None = None
+    seconds: list[float | None] = []
+    missing: NotFound | None = None
+    for fork in forks:
+        try:
+            subject = SubjectRef.of(fork, *until)
+            ran = runs_within(fork, subject, max(0.0, start + bound - fork.now))
+        except NotFound as error:
+            missing, ran = error, None
+        seconds.append(None if ran is None else fork.now - start)
+    if subject is None:
+        assert missing is not None
+        raise missing
+    return UntilRuns(subject, bound, seconds[0], tuple(seconds[1:]))
+
+
+def compare_with_waiting(lab: Lab, seconds: float, until: tuple[str, str, str] | None = None) -> WhatIf:
+    """The effect of time: the lab as it is, compared with a fork that is left alone for ``seconds``, or with ``until`` (see ``what_if``) until
+    that runs. Raises NotFound and NotSettled."""
     since = len(lab.log.evictions)
     before = Outcome.of(lab, since)
     with lab.fork() as alone:
         alone.settle()
-        end = max(lab.now + seconds, alone.now)
+        ran = None if until is None else _run_until((alone,), until, lab.now, seconds)
+        end = max(lab.now + (seconds if ran is None else 0.0), alone.now)
         alone.advance(end - alone.now)
-        waiting = Alternative("time passes", (Advance(seconds),))
-        return WhatIf(
-            lab.now, end, alone.scheduler, before, (waiting,), (Comparison(before, Outcome.of(alone, since)),)
-        )
+        waiting = Alternative("time passes", (Advance(end - lab.now),))
+        comparison = Comparison(before, Outcome.of(alone, since))
+        return WhatIf(lab.now, end, alone.scheduler, before, (waiting,), (comparison,), until=ran)
 
 
 def differences(predicted: Outcome, seen: Outcome) -> Mapping[str, tuple[Any, Any]]:

@@ -66,7 +66,7 @@ def test_what_a_look_does_without_is_there_by_that_name(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "offered"),
-    [("kailab ge", ["get"]), ("kailab e", ["explain", "evidence"]), ("kailab get --no-", ["--no-headers"])],
+    [("kailab ge", ["get"]), ("kailab ex", ["explain"]), ("kailab get --no-", ["--no-headers"])],
 )
 def test_the_shell_completes(home, words: str, offered: list[str]) -> None:
     line = words.split()

@@ -48,8 +48,8 @@ def test_a_queue_without_bounds_reads_as_such(started) -> None:
 
 def test_podgroups(busy) -> None:
     header, row = busy("get", "podgroups").out.splitlines()
-    assert header.split() == ["NAME", "PHASE", "QUEUE", "MIN", "RUNNING", "REASON", "AGE"]
-    assert row.split()[1:] == ["Running", "team-a", "1", "16/20", "OverLimit", "1s"]
+    assert header.split() == ["NAME", "PHASE", "QUEUE", "MIN", "RUNNING", "REASON", "PLACE", "AGE"]
+    assert row.split()[1:] == ["Running", "team-a", "1", "16/20", "OverLimit", "1", "1s"]
 
 
 @pytest.mark.parametrize(

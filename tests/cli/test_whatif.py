@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -179,3 +180,19 @@ def test_bad_input_of_simulate(busy, home, words, told) -> None:
     done = busy("simulate", *words)
     assert (done.code, done.out) == (2, "")
     assert told in done.err
+
+
+def test_until_a_job_runs(busy, state) -> None:
+    saved = state.read_bytes()
+    done = busy("whatif", "--set", "queue/team-a.gpu.limit=20", "--until-runs", "train", "--for", "2h")
+    assert done.code == 0
+    assert "Job default/train does not run within 2 h without a change." in done.out
+    assert re.search(
+        r"^Job default/train runs after \d s with --set queue/team-a.gpu.limit=20\.$", done.out, re.MULTILINE
+    )
+    alone = json.loads(busy("whatif", "--until-runs", "job/train", "-o", "json").out)
+    assert (alone["until_runs"]["unchanged"], alone["until_runs"]["bound"], alone["seconds"]) == (None, 86400, 86400)
+    for wrong in ("job/", "ghost", "nokind/x"):
+        refused = busy("whatif", "--until-runs", wrong)
+        assert (refused.code != 0, refused.err.startswith("error: ")) == (True, True), wrong
+    assert state.read_bytes() == saved

@@ -112,6 +112,14 @@ def test_a_pod_past_its_deadline_has_failed(cluster, running, policy):
     assert cluster.get("Pod", "p", "default")["status"]["reason"] == "DeadlineExceeded"
 
 
+def test_a_deadline_counts_from_the_start_of_a_pod_that_nothing_changes(cluster, running):
+    running(spec={"restartPolicy": "Never", "activeDeadlineSeconds": 30})
+    cluster.advance(20)
+    assert phase(cluster) == "Running"
+    cluster.advance(20)
+    assert phase(cluster) == "Failed"
+
+
 def test_a_pod_that_waits_to_be_started_again_comes_to_its_deadline(cluster, running):
     running(spec={"restartPolicy": "Always", "activeDeadlineSeconds": 30}, annotations={"kailab.dev/fail": "25"})
     cluster.advance(1000)

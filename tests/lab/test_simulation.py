@@ -146,3 +146,40 @@ def test_an_interrupt_keeps_what_is_known_by_then(lab, job):
     assert found.fates[0].answer.cause is not None
     assert found.end - found.start < 3600
     assert not simulate(lab, [job("new", "a", 16, gang=True)], bound=7200).interrupted
+def test_all_that_must_go_is_named_with_what_it_frees(queue, job):
+    """A borrower of all GPUs loses those of the quota of the work that comes."""
+    with Lab.open("lesson") as lab:
+        lab.apply([queue("a", 16), queue("b", 16), job("borrower", "b", 32)])
+        lab.settle()
+        found = simulate(lab, [job("new", "a", 12, gang=True)])
+        [loss] = found.losses
+        assert (loss.workload.name, loss.queue, loss.action, loss.beneficiary.name) == (
+            "borrower",
+            "b",
+            "reclaim",
+            "new",
+        )
+        assert (len(loss.pods), loss.gpus, sum(loss.nodes.values())) == (12, 12_000, 12_000)
+        first, names = loss.lines()
+        assert first.startswith("12 pods of Job/borrower (b) evicted for Job/new (reclaim); frees 12 GPUs on ")
+        assert names.count("borrower-") == 12
+        assert found.data()["must_go"][0]["frees_gpus"] == 12
+
+
+def test_a_step_names_all_that_would_go_by_it(lab, job):
+    """The step deletes work that holds places; each workload is named with what it frees."""
+    found = simulate(lab, [job("new", "a", 16, gang=True)], bound=600)
+    [fate] = found.fates
+    assert len(fate.must_go) == len(fate.answer.steps)
+    removed = {}
+    for step, losses in zip(fate.answer.steps, fate.must_go, strict=True):
+        removed |= {(loss.workload.name, loss.action): loss for loss in losses}
+        deleted = {change["delete"]["name"] for change in step.changes if "delete" in change}
+        # A Job with another spec is deleted and made anew.
+        assert deleted - {"new"} <= {loss.workload.name for loss in losses}
+        assert set(step.outcome.evicted) <= {pod for loss in losses for pod in loss.pods}
+    assert removed
+    for loss in removed.values():
+        assert loss.gpus == 1000 * len(loss.pods) == sum(loss.nodes.values())
+    steps = fate.data()["steps"]
+    assert [len(step["must_go"]) for step in steps] == [len(losses) for losses in fate.must_go]

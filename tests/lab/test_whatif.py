@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.errors import InputError
+from kailab.errors import InputError, NotFound
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Delete, Patch, read_changes
 from kailab.lab.node_changes import drain_node, nodes_to_add
@@ -200,3 +200,29 @@ def test_what_is_worth_saying_about_a_change_is_told(lab) -> None:
     (said,) = found.warnings
     assert "nothing in an embedded lab acts on a ResourceQuota" in said
     assert found.data()["warnings"] == [said]
+
+
+def test_until_work_runs_with_and_without_a_change(queue, job):
+    """What waits for the end of an hour runs at once with a node more."""
+    short = job("have", "a", 32)
+    short["spec"]["template"]["metadata"]["annotations"] = {"kailab.dev/run-seconds": "3600"}
+    with Lab.open("lesson") as lab:
+        lab.apply([queue("a", 32), short])
+        lab.settle()
+        lab.apply([job("want", "a", 8, gang=True)])
+        lab.settle()
+        more = Alternative("--add-nodes", (nodes_to_add(lab, "a100:1"),))
+        nothing = Alternative("--limit", (patch_of(lab, "queue/a.gpu.limit=32"),))
+        found = what_if(lab, [more, nothing], 7200, ("Job", "want", "default"))
+        until = found.until
+        assert 3500 < until.unchanged < 3700
+        assert until.changed[0] < 60
+        assert until.changed[1] == until.unchanged
+        # All are compared when the last of them runs it.
+        assert abs(found.end - found.start - until.unchanged) < 60
+        assert found.data()["until_runs"]["changed"] == [round(seconds, 3) for seconds in until.changed]
+        alone = compare_with_waiting(lab, 7200, ("Job", "want", "default")).until
+        assert (alone.unchanged, alone.changed) == (until.unchanged, ())
+        assert compare_with_waiting(lab, 600, ("Job", "want", "default")).until.unchanged is None
+        with pytest.raises(NotFound):
+            what_if(lab, [more], 600, ("Job", "ghost", "default"))

@@ -12,6 +12,7 @@ from kailab.engine.snapshot.records import GPU
 from kailab.report import page as pages
 from kailab.report.columns import GroupColumns, NodeColumns, PodColumns, PodState, QueueColumns, UndoLog
 from kailab.report.page_data import FORMAT, NONE, LabForm, LabRef, MomentForm, Page, RunForm, TestForm
+from kailab.report.racks import NodePlace
 from kailab.report.raw import RawTextFiles
 
 QUEUES = 20
@@ -27,7 +28,7 @@ def lab_form(folder: Path, nodes: int, pods: int) -> tuple[LabForm, dict[str, by
     told = PodColumns(GroupColumns(queues, holds), racks, holds)
     ref = raw.add("cycles.jsonl", "", [b'{"made": "up"}'])
     for number in range(nodes):
-        racks.put(0, f"node-{number:05}", f"rack-{number // 40:03}", GPUS_OF_A_NODE * GPU, "", ref)
+        racks.put(0, f"node-{number:05}", NodePlace(f"rack-{number // 40:03}", "H100"), GPUS_OF_A_NODE * GPU, "", ref)
     held = [0] * QUEUES
     nothing = _share(0, 0)
     for moment in range(MOMENTS):

@@ -18,6 +18,7 @@ from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.lab import Lab
 from kailab.report import page
+from kailab.report.summary import render
 from tests.report.conftest import MANIFESTS
 
 _CHUNK = re.compile(r'<script type="application/gzip" id="(\w[\w.]*)">([A-Za-z0-9+/=]*)</script>')
@@ -111,6 +112,20 @@ def test_pods_hold_what_their_queues_are_said_to_hold(chunks: Chunks) -> None:
             changes = lab["queues"]["changes"][lab["queues"]["name"].index(queue)]
             told = [change for change in changes if change[0] <= moment][-1][1]
             assert _held(lab, moment, queue) == told["gpu"]["allocated"], (moment, queue)
+
+
+@pytest.mark.parametrize("test", ["fair/test_reclaim", "fair/test_default"])
+def test_each_node_has_its_model(chunks: Chunks, test: str) -> None:
+    nodes = lab_of(chunks, test)["nodes"]
+    models = {name: nodes["models"][model] for name, model in zip(nodes["name"], nodes["model"], strict=True)}
+    assert {name.partition("-")[0].upper() for name in models} == {"A100", "H100", "L40S"}
+    assert all(model == name.partition("-")[0].upper() for name, model in models.items())
+
+
+def test_the_text_has_the_gpus_in_use_by_model(run: Path) -> None:
+    text = render(run)
+    assert text.count("      GPUs in use at the end: A100 16 of 16, H100 8 of 8, L40S 8 of 8\n") == 2
+    assert "GPUs in use at the end: A100 16 of 16, H100 8 of 8, L40S 8 of 8." in render(run, "markdown")
 
 
 def test_each_eviction_and_each_reason_to_wait_leads_to_its_entry(run: Path, chunks: Chunks) -> None:

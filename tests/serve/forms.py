@@ -79,7 +79,7 @@ def taken_in(form: Any, new: Any) -> None:
     for part in ("nodes", "queues", "groups"):
         some = new[part]
         for column, values in some["values"].items():
-            if column in ("racks", "by"):
+            if column in ("racks", "models", "by"):
                 form[part][column] = values
             else:
                 _put(form[part][column], some, values)

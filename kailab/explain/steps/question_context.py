@@ -12,7 +12,7 @@ from kailab.evidence.entries import PodRow
 from kailab.evidence.shares import queue_ancestry
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import PodsAtMoment, SubjectRef
-from kailab.lab.answer import Cause
+from kailab.lab.answer import Cause, Forecast
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.model.objects import parent_of
@@ -25,15 +25,21 @@ if TYPE_CHECKING:
 
 class QuestionContext:
     """The context of one question at one moment. ``causes``: the first cause first. ``never``: the subject would not run without other work.
-    ``budget``: of the search for steps."""
+    ``budget``: of the search for steps. ``forecast``: when the subject runs if nothing changes, if that is known already."""
 
     def __init__(
-        self, state: PodsAtMoment, causes: Sequence[Cause], never: bool = False, budget: StepBudget | None = None
+        self,
+        state: PodsAtMoment,
+        causes: Sequence[Cause],
+        never: bool = False,
+        budget: StepBudget | None = None,
+        forecast: Forecast | None = None,
     ) -> None:
         self.state = state
         self.causes = tuple(causes)
         self.never = never
         self.budget = budget or StepBudget()
+        self.forecast = forecast
 
     @property
     def lab(self) -> Lab:

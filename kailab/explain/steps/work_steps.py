@@ -1,22 +1,15 @@
-"""Proposals about work: scale down, suspend or delete other work; resume the subject and create what it names; or wait.
-
-How long to wait is found by letting time pass on a fork.
-"""
+"""Proposals about work: scale down, suspend or delete other work; resume the subject and create what it names; or wait."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from itertools import islice
 from typing import Any
 
-from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import Relaxation, WaitingWithdrawn
-from kailab.errors import KailabError
 from kailab.evidence.entries import PodRow
 from kailab.explain.causes.queue_order import IN_FRONT
+from kailab.explain.forecast import forecast
 from kailab.explain.steps.node_steps import node_subsets
 from kailab.explain.steps.proposals import (
     Change,
@@ -343,40 +336,9 @@ def leave_node_pool(context: QuestionContext) -> Iterator[ProposalFamily]:
     )
 
 
-HORIZON = 25 * 3600.0
-"""Seconds that are looked ahead: a little more than a day, for daily schedules."""
-MOST_MOMENTS = 60
-"""Moments of change that are looked at, in a small lab."""
-AFFORDABLE_PODS = 12_000
-"""The product of moments and pods is kept below this."""
-
-
 def wait(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Wait until the subject runs, if that happens within ``HORIZON``: delays, minimum runtimes, run times and schedules end."""
-    if not _anything_due(context):
-        return
-    moments = max(3, min(MOST_MOMENTS, AFFORDABLE_PODS // max(1, len(context.picture.pods))))
-    with closing(context.lab.fork()) as copy:
-        start = copy.now
-        seconds: float | None = None
-        try:
-            copy.settle_if_changed(context.budget.check)
-            for _ in islice(copy.moments(HORIZON), moments):
-                context.budget.check()
-                if context.subject.runs(copy):
-                    seconds = math.ceil(copy.now - start)
-                    break
-        except KailabError:
-            return
-    if seconds:
-        changes = ({"advance": seconds},)
-        yield ProposalFamily((Proposal(f"Wait {elapsed(seconds)}", changes, Disturbance.WAITING),))
-
-
-def _anything_due(context: QuestionContext) -> bool:
-    """Whether time alone changes something: a timer of the cluster is set, or the next cycle would decide differently later."""
-    cluster = context.lab.cluster
-    if not isinstance(cluster, EmbeddedCluster) or cluster.next_timer() is not None:
-        return True
-    uids = [uid for group in context.podgroups if (uid := group["metadata"]["uid"]) in context.state.records]
-    return context.state.trials.about(*uids)().decisions.wake_at is not None
+    """Wait until the subject runs, if time alone lets it: delays, minimum runtimes, run times and schedules end."""
+    ahead = context.forecast or forecast(context.state, context.budget)
+    if ahead is not None and ahead.seconds:
+        changes = ({"advance": ahead.seconds},)
+        yield ProposalFamily((Proposal(f"Wait {elapsed(ahead.seconds)}", changes, Disturbance.WAITING),))

@@ -65,6 +65,7 @@ export class Facts {
     const name = lab.nodes.name[node];
     const facts = [
       ["rack", lab.nodes.racks[lab.nodes.rack[node]]],
+      ["model", lab.nodes.models[lab.nodes.model[node]] || "not named"],
       ["GPUs", now ? gpus(now.milli) : "the node is gone"],
     ];
     if (now?.unavailable) facts.push(["takes nothing new", now.unavailable]);

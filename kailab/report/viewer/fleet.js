@@ -330,6 +330,20 @@ export class Fleet {
     return [...sums].map(([queue, milli]) => `${this.lab.queues.name[queue] ?? "no queue"} ${gpus(milli)}`).join(", ");
   }
 
+  // The GPUs in use of each model, in a fleet with several.
+  #byModel(nodes) {
+    const sums = new Map();
+    for (const { node, now } of nodes) {
+      const model = this.lab.nodes.models[this.lab.nodes.model[node]] || "no model named";
+      const sum = sums.get(model) ?? { used: 0, milli: 0 };
+      for (const { segment } of this.placed.found.get(node) ?? []) sum.used += this.lab.pods.milli[segment];
+      sum.milli += now.milli;
+      sums.set(model, sum);
+    }
+    const order = [...sums].filter(([, sum]) => sum.milli || sum.used).sort(([one, a], [other, b]) => b.milli - a.milli || (one < other ? -1 : 1));
+    return order.length < 2 ? "" : ` GPUs in use: ${order.map(([model, sum]) => `${model} ${gpus(sum.used)} of ${gpus(sum.milli)}`).join(", ")}.`;
+  }
+
   // What the picture shows of a node in addition to its pods: crosses, strokes and outlines.
   #changing(node) {
     const held = (this.placed.found.get(node) ?? []).map(({ pod, segment, state }) => ({ pod, state, milli: this.lab.pods.milli[segment] }));
@@ -347,7 +361,7 @@ export class Fleet {
     const { found, promised } = this.placed, pods = found.pods.length;
     const racks = this.there.filter((list) => list.length).length;
     const total = nodes.reduce((sum, one) => sum + one.now.milli, 0);
-    this.note.textContent = `${plural(nodes.length, "node")} with ${ofGpus(total)} in ${plural(racks, "group")} by ${lab.nodes.by}; ${plural(pods, "pod")} placed.`;
+    this.note.textContent = `${plural(nodes.length, "node")} with ${ofGpus(total)} in ${plural(racks, "group")} by ${lab.nodes.by}; ${plural(pods, "pod")} placed.${this.#byModel(nodes)}`;
     this.canvas.setAttribute("aria-label", this.whole ? `${this.note.textContent} The table below has each node.` : `${this.note.textContent} The list below has each pod that stands otherwise.`);
     if (!this.whole) return;
     const queues = new Set();

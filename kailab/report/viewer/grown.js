@@ -2,7 +2,7 @@
 
 const SEGMENTS = { moment: Int32Array, state: Uint8Array, node: Int32Array, milli: Int32Array, shared: Int32Array, ref: Int32Array };
 const OF_POD = ["name", "group", "before", "after"];
-const WHOLE = ["racks", "by"];
+const WHOLE = ["racks", "models", "by"];
 
 // Columns of pods in the most compact form.
 export function packed(pods) {

@@ -257,7 +257,8 @@ class Kubelet:
         node = self._store.find("Node", ("", pod["spec"]["nodeName"]))
         assert node is not None
         new = self._write(key, pod, pod_status.started_pod(pod, node, self._now()))
-        if new["metadata"].get("annotations"):
+        # Most pods run for ever, and have neither.
+        if new["metadata"].get("annotations") or new["spec"].get("activeDeadlineSeconds") is not None:
             self._plan_end(key, new)
 
     def _complete(self, key: Key, pod: Object) -> None:
