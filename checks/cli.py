@@ -146,6 +146,53 @@ def cases(
 
 
 @app.command()
+@_paths
+@_expression
+@click.option("--backend", default="controlplane", help="The backend to compare the embedded lab with.")
+@click.option("--drawn", type=click.IntRange(min=0), default=0, help="Also offer this many drawn objects to both.")
+@_seed
+@options.kubeconfig
+@options.context
+@options.components
+@options.kubernetes
+@_verbose
+@options.output
+def manifests(
+    paths: tuple[Path, ...],
+    expression: str,
+    backend: str,
+    drawn: int,
+    seed: int,
+    verbose: bool,
+    output: TextOrJson,
+    **place: Any,
+) -> None:
+    """Apply manifests to an embedded lab and to a real API server, and compare what comes of them.
+
+    A file or a folder is a case. Compared are which objects are accepted, the pods by phase, the nodes of pods that choose one, what admission
+    writes, the objects that controllers make, and the status of quotas and queues. A difference passes if `apply` names it in the embedded
+    lab, or if it is in the list of accepted ones.
+    """
+    from checks.manifests.judge import judge_cases, judge_drawn
+    from checks.manifests.manifest_case import read_cases
+    from checks.recorded.selection import matching
+    from checks.recorded_files import shared_folder
+    from checks.report import Report
+
+    where = {option: value for option, value in place.items() if value is not None}
+    matches = matching(expression)
+    report = Report("manifests")
+    with terminal.progress_bars() as tell:
+        if paths or not drawn:
+            chosen = [case for case in read_cases(paths or [shared_folder() / "real"]) if matches(case.id)]
+            _require_any(chosen)
+            report.results += judge_cases(chosen, backend, where, tell, terminal.notice).results
+        if drawn:
+            report.results += judge_drawn(range(seed, seed + drawn), backend, where, tell, terminal.notice).results
+    _finish(report, output, report.text(verbose))
+
+
+@app.command()
 @_file
 @_verbose
 @options.output

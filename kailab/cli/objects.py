@@ -24,6 +24,7 @@ from kailab.model.objects import Object, metadata_of, name_of, namespace_of
 if TYPE_CHECKING:
     from kailab.lab import Lab
     from kailab.lab.intake import NamedText
+    from kailab.lab.unknown_fields import Validation
 
 
 def settle_lab(lab: Lab, before: LabChanges, settle: bool) -> str:
@@ -74,6 +75,11 @@ def _kustomize_program() -> list[str]:
         ) from None
 
 
+_VALIDATE: Mapping[str, Validation] = {
+    "strict": "strict", "true": "strict", "warn": "warn", "ignore": "ignore", "false": "ignore",
+}  # fmt: skip
+
+
 @click.command()
 @click.argument("bare", nargs=-1)
 @options.files
@@ -91,6 +97,15 @@ def _kustomize_program() -> list[str]:
     help="Check the manifests and report the changes without making them. client and server are the same here.",
 )
 @click.option("--force", is_flag=True, help="Accept everything that KAI accepts, even a gang that can never start.")
+@click.option(
+    "--validate",
+    type=click.Choice(["strict", "warn", "ignore", "true", "false"]),
+    is_flag=False,
+    flag_value="strict",
+    default="strict",
+    show_default=True,
+    help="Unknown fields: strict (or true) refuses the manifests, warn reports the fields, ignore (or false) does neither.",
+)
 @options.state
 def apply(
     bare: tuple[str, ...],
@@ -101,6 +116,7 @@ def apply(
     settle: bool,
     dry_run: str,
     force: bool,
+    validate: str,
     state: Path,
 ) -> None:
     """Apply manifests, then run the lab until nothing changes any more. If any manifest is invalid, none is applied."""
@@ -115,7 +131,7 @@ def apply(
         before = LabChanges(lab)
         if dry:
             lab.dry_run()
-        applied = lab.apply(*sources, namespace=namespace, strict=not force)
+        applied = lab.apply(*sources, namespace=namespace, strict=not force, validate=_VALIDATE[validate])
         if not applied.changes:
             raise InputError(f"no objects in {', '.join((*files, *([str(kustomization)] if kustomization else [])))}")
         report = "" if dry else settle_lab(lab, before, settle)

@@ -25,6 +25,29 @@ def _priority_class_defaults(obj: Object) -> Object:
     return {**obj, **missing} if missing else obj
 
 
+def _limit_range_defaults(obj: Object) -> Object:
+    """The defaults of a LimitRange: for containers a missing default is the maximum, and a missing default request is the default, then the
+    minimum. Source: Kubernetes SetDefaults_LimitRangeItem."""
+    spec = obj.get("spec")
+    limits = spec.get("limits") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(limits, list):
+        return obj
+    filled = [_item_defaults(item) for item in limits]
+    return obj if filled == limits else {**obj, "spec": {**spec, "limits": filled}}
+
+
+def _item_defaults(item: Any) -> Any:
+    if not isinstance(item, dict) or item.get("type") != "Container":
+        return item
+    amounts = {field: item.get(field) or {} for field in ("max", "min", "default", "defaultRequest")}
+    if not all(isinstance(value, dict) for value in amounts.values()):
+        return item
+    default = {**amounts["max"], **amounts["default"]}
+    request = {**amounts["min"], **default, **amounts["defaultRequest"]}
+    wanted = {**({"default": default} if default else {}), **({"defaultRequest": request} if request else {})}
+    return item if all(item.get(field) == value for field, value in wanted.items()) else {**item, **wanted}
+
+
 def unread_of_claims(*above: str) -> tuple[Unread, ...]:
     """The unread fields of a PersistentVolumeClaim's spec. ``above``: the path to the spec. kailab only checks that claims exist;
     ``lab.references`` reports a missing StorageClass, and ``lab.inert_kinds`` that nothing acts on one."""
@@ -115,14 +138,17 @@ KINDS = (
         "resourcequotas",
         "quota",
         schema="V1ResourceQuota",
-        in_cluster="the API server refuses pods beyond its amounts",
+        check="kailab.model.validation.budgets:check_resource_quota",
+        acts=True,
     ),
     _core(
         "LimitRange",
         "limitranges",
         "limits",
         schema="V1LimitRange",
-        in_cluster="the API server fills in requests and limits by it, and refuses pods outside its bounds",
+        defaults=_limit_range_defaults,
+        check="kailab.model.validation.budgets:check_limit_range",
+        acts=True,
     ),
     _core("Endpoints", "endpoints", "ep", schedules_nothing=True),
     _of(

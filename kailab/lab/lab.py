@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from kailab.lab.node_changes import FailedReadyStatus
     from kailab.lab.parts import Parts
     from kailab.lab.settle import Settling
+    from kailab.lab.unknown_fields import Validation
     from kailab.scheduler import SchedulerSettings, UsageParams
     from kailab.scheduler.scheduling_state import SchedulingState
 
@@ -307,14 +308,17 @@ class Lab:
             return None
         return namespace
 
-    def apply(self, *sources: Source, namespace: str = "default", strict: bool = False) -> Applied:
+    def apply(
+        self, *sources: Source, namespace: str = "default", strict: bool = False, validate: Validation = "strict"
+    ) -> Applied:
         """Apply manifests: paths (files, folders, ``-``), YAML text, objects or lists of them.
 
         All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
-        also refuses what KAI would take and never run (a gang larger than its Job). Raises InputError or InputErrors."""
+        also refuses what KAI would take and never run (a gang larger than its Job). ``validate``: "strict" refuses fields that an API
+        server does not know, "warn" reports them, "ignore" does neither. Raises InputError or InputErrors."""
         from kailab.lab import operations
 
-        return operations.apply(self, self._activity, sources, namespace, strict)
+        return operations.apply(self, self._activity, sources, namespace, strict, validate)
 
     def dry_run(self) -> None:
         """From now on a real API server only answers what it would do. A lab in this process changes as usual, until it is saved nobody

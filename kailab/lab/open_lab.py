@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kailab.lab.picture import Picture
     from kailab.lab.seen_names import SeenNames
     from kailab.lab.spec import LabSpec
+    from kailab.lab.unknown_fields import Validation
     from kailab.lab.venues.contract import LabCluster, Venue
     from kailab.undertest.contract import SchedulerUnderTest
 
@@ -49,7 +50,9 @@ class OpenLab(Protocol):
 
     def space_of(self, kind: str, name: str, namespace: str | None) -> str | None: ...
 
-    def apply(self, *sources: Source, namespace: str = "default", strict: bool = False) -> Applied: ...
+    def apply(
+        self, *sources: Source, namespace: str = "default", strict: bool = False, validate: Validation = "strict"
+    ) -> Applied: ...
 
     def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied: ...
 

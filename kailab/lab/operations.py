@@ -19,17 +19,26 @@ if TYPE_CHECKING:
     from kailab.lab.open_lab import OpenLab
 
 
-def apply(lab: OpenLab, activity: LabActivity, sources: tuple[Source, ...], namespace: str, strict: bool) -> Applied:
+def apply(
+    lab: OpenLab,
+    activity: LabActivity,
+    sources: tuple[Source, ...],
+    namespace: str,
+    strict: bool,
+    validate: unknown_fields.Validation,
+) -> Applied:
     """See ``Lab.apply``."""
     seen: list[str | Object] = []
     try:
         # Large manifests become very many objects at once.
         with collector_off():
             read = intake.read(sources, lab.base, namespace, seen)
-            impossible = intake.impossible_gangs(read.manifests) if strict else []
-            if impossible:
-                raise InputErrors.of(impossible)
-            warnings = _warnings(lab, read, namespace)
+            refused = intake.impossible_gangs(read.manifests) if strict else []
+            if validate == "strict":
+                refused += unknown_fields.refused_fields(read.manifests)
+            if refused:
+                raise InputErrors.of(refused)
+            warnings = _warnings(lab, read, namespace, validate)
             manifests = intake.translate_manifests(read.manifests, lab.under_test, lab.cluster)
             applied = Applied(intake.apply_all(lab.cluster, manifests, lab.under_test, namespace), warnings)
     except InputError:
@@ -47,11 +56,11 @@ def apply(lab: OpenLab, activity: LabActivity, sources: tuple[Source, ...], name
     return applied
 
 
-def _warnings(lab: OpenLab, read: SourceContents, namespace: str) -> list[str]:
+def _warnings(lab: OpenLab, read: SourceContents, namespace: str, validate: unknown_fields.Validation) -> list[str]:
     """Raises InputError or InputErrors."""
     manifests, cluster = read.manifests, lab.cluster
     warnings = intake.check(cluster, manifests, namespace)
-    notices = [*unknown_fields.warn_unknown_fields(manifests)]
+    notices = [] if validate == "ignore" else [*unknown_fields.warn_unknown_fields(manifests)]
     if lab.venue.exclusive:
         notices += inert_kinds.warn_inert_kinds(manifests)
         notices += unknown_fields.warn_unread_fields(manifests)

@@ -13,9 +13,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from kailab.cluster.install.definitions import schema
+from kailab.errors import InputError
 from kailab.model.kind import Unread
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import Manifest, Notice
@@ -41,6 +42,28 @@ def warn_unknown_fields(manifests: Iterable[Manifest]) -> list[Notice]:
             if (manifest.kind, path) not in notices:
                 notices[manifest.kind, path] = Notice(text, manifest.where(path), "not-meant")
     return list(notices.values())
+
+
+Validation: TypeAlias = Literal["strict", "warn", "ignore"]
+"""What ``apply`` does with unknown fields, as kubectl's ``--validate``."""
+
+
+def refused_fields(manifests: Iterable[Manifest]) -> list[InputError]:
+    """An error for each field that an API server does not know, in Kubernetes' and KAI's kinds. Definitions of operators differ from version
+    to version, so that a field that the pinned one lacks is only reported."""
+    errors: dict[tuple[str, str], InputError] = {}
+    for manifest in manifests:
+        if core.operator_definition(manifest.object["apiVersion"], manifest.object["kind"]) is not None:
+            continue
+        known = KINDS.get(manifest.kind)
+        if known is None or not (known.schema or schema(known.group, known.kind, _version(manifest.object))):
+            continue
+        for path, name, there in _found(manifest.object, manifest.kind, None):
+            if f"{path}{name}" in known.fields_of_other_versions:
+                continue
+            text = f"unknown field; {_meant(name, there)} (--validate=warn takes the object without it)"
+            errors.setdefault((manifest.kind, f"{path}{name}"), InputError(text, manifest.where(f"{path}{name}")))
+    return list(errors.values())
 
 
 def unknown_fields(obj: Object, kind: str) -> Iterator[tuple[str, str]]:

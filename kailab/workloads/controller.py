@@ -79,7 +79,7 @@ class Workbench:
         self.stuck: dict[Reference, None] = {}
         self.made: set[str] = set()  # uids of pods just created here, whose ADDED event says nothing new
         self._wake = wake
-        self._specs: dict[int, tuple[Object, Object]] = {}
+        self._specs: dict[tuple[int, str], tuple[Object, Object]] = {}
 
     @property
     def now(self) -> float:
@@ -203,21 +203,24 @@ class Workbench:
         return pod
 
     def _admitted(self, spec: Object, owner: Object, changes: Mapping[str, Any] | None) -> Object:
-        remembered = self._specs.get(id(spec))
+        namespace = namespace_of(owner)
         # Objects are immutable, so a spec's identity stands for its content. A kept reference prevents reuse of its id.
+        # LimitRanges differ between namespaces.
+        key = id(spec), namespace
+        remembered = self._specs.get(key)
         if remembered is not None and remembered[0] is spec:
             admitted = remembered[1]
         else:
             known = KINDS.get(kind_key(owner))
             checked = known is not None and known.checked_templates
-            admitted = self.cluster.admit_pod_spec(spec, name_of(owner), checked)
+            admitted = self.cluster.admit_pod_spec(spec, name_of(owner), namespace, checked)
             if len(self._specs) >= _REMEMBERED_SPECS:
                 self._specs.clear()
-            self._specs[id(spec)] = (spec, admitted)
+            self._specs[key] = (spec, admitted)
         return {**admitted, **changes} if changes else admitted
 
     def forget_specs(self) -> None:
-        """Forget admitted templates after a change of a priority or runtime class."""
+        """Forget admitted templates after a change of an object that admission reads."""
         self._specs.clear()
 
     def refused(self, owner: Object, kind: str, error: ApiError) -> None:

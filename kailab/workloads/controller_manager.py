@@ -27,8 +27,10 @@ from kailab.workloads.controller import Controller, Reference, Workbench
 
 _Seen = tuple[str, bool, bool, int]
 
-_ADDED_TO_SPECS = ("PriorityClass", "RuntimeClass")
+_ADDED_TO_SPECS = ("PriorityClass", "RuntimeClass", "LimitRange")
 """Kinds that admission reads to complete pods."""
+_REFUSING = ("ResourceQuota",)
+"""Further kinds by which admission refuses pods: a change may let a refused pod be made."""
 
 
 class WorkloadControllers:
@@ -51,7 +53,7 @@ class WorkloadControllers:
         self._generation = kinds_generation()
         self._controlled = {key: kind.watches for key, kind in KINDS.items() if kind.controller is not None}
         others = [kind for watched in self._controlled.values() for kind in watched]
-        wanted = dict.fromkeys((*self._controlled, *others, *_ADDED_TO_SPECS, "Pod"))
+        wanted = dict.fromkeys((*self._controlled, *others, *_ADDED_TO_SPECS, *_REFUSING, "Pod"))
         new = [kind for kind in wanted if kind not in self._watched]
         if new:
             self._watched.update(new)
@@ -122,6 +124,8 @@ class WorkloadControllers:
             self._mark_controller(obj)
         elif event.kind in _ADDED_TO_SPECS:
             self._bench.forget_specs()
+            self._retry()
+        elif event.kind in _REFUSING:
             self._retry()
         for kind, controller in self._made.items():  # one that is not made yet has no owners that this could concern
             if event.kind in self._controlled[kind]:

@@ -20,7 +20,6 @@ def _object(kind: str, **parts: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "parts"),
     [
-        ("ResourceQuota", {"spec": {"hard": {"pods": "1"}}}),
         ("PersistentVolume", {"spec": {"capacity": {"storage": "1Gi"}}}),
         (
             "HorizontalPodAutoscaler",

@@ -99,7 +99,7 @@ def test_a_lab_says_so(queue) -> None:
     with Lab.open() as lab:
         mistyped = {**queue("team", 4)}
         mistyped["spec"] = {**mistyped["spec"], "parentqueue": "org"}
-        warnings = lab.apply(mistyped).warnings
+        warnings = lab.apply(mistyped, validate="warn").warnings
     assert [one for one in warnings if "did you mean parentQueue?" in one]
 
 

@@ -1,5 +1,5 @@
-"""Admission of objects, as an API server does it: defaults, validation, namespaces, generated names, and
-RuntimeClasses.
+"""Admission of objects, as an API server does it: defaults, validation, namespaces, generated names, and the admission
+plugins Priority, RuntimeClass, LimitRanger and ResourceQuota.
 
 A RuntimeClass adds its overhead and its node selector to the pods that name it. Kubernetes' admission plugin refuses a
 pod whose class does not exist. Here such a pod is admitted, because work is often tried without the classes of its
@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kailab.cluster.embedded.limits import LimitRanges
 from kailab.cluster.embedded.merge import same
+from kailab.cluster.embedded.quotas import ResourceQuotas
 from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.protocol import Object
 from kailab.errors import Forbidden, Invalid, NotFound
@@ -96,6 +98,8 @@ class Admission:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
+        self._limits = LimitRanges(store)
+        self.quotas = ResourceQuotas(store)
         self._admitted: dict[bytes, Object] = {}  # without metadata, by the content they were submitted with
 
     def identify(self, obj: Any) -> tuple[str, str, str]:
@@ -139,8 +143,12 @@ class Admission:
         if content is not None and (alike := self._as_before(kind, obj, content)) is not None:
             return alike
         admitted = self._checked(kind, obj, name)
-        if kind == "Pod" and (spec := with_runtime_class(self._store, admitted["spec"], name)) is not admitted["spec"]:
-            admitted = {**admitted, "spec": spec}
+        if kind == "Pod":
+            spec = self._completed_pod_spec(admitted["spec"], name, namespace_of(obj))
+            if spec is not admitted["spec"]:
+                admitted = {**admitted, "spec": spec}
+        elif kind == "PersistentVolumeClaim":
+            self._refuse_beyond_limits(kind, admitted, name)
         if content is not None:
             if len(self._admitted) >= _MOST:
                 self._admitted.clear()
@@ -201,9 +209,29 @@ class Admission:
                     "class can be"
                 )
 
-    def complete_pod_spec(self, spec: Object, name: str) -> Object:
-        """A validated pod spec with defaults, plus what admission adds for a new pod."""
-        return with_runtime_class(self._store, self.with_priority(spec, name), name)
+    def complete_pod_spec(self, spec: Object, name: str, namespace: str) -> Object:
+        """A validated pod spec with defaults, plus what admission adds for a new pod in a namespace."""
+        return self._completed_pod_spec(self.with_priority(spec, name), name, namespace)
+
+    def _completed_pod_spec(self, spec: Object, name: str, namespace: str) -> Object:
+        """A validated pod spec with its priority, plus what its RuntimeClass and the LimitRanges of its namespace add. Raises Forbidden."""
+        spec = with_runtime_class(self._store, spec, name)
+        limited = self._limits.with_defaults(spec, namespace)
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name or "pod", "namespace": namespace},
+            "spec": limited,
+        }
+        # A default may contradict what the pod itself says, such as a request beyond a default limit.
+        if limited is not spec and (faults := validate(pod, "Pod")):
+            raise Invalid(f"Pod {name!r} is invalid: {'; '.join(f'{at}: {text}' for at, text in faults)}", faults[0][0])
+        self._refuse_beyond_limits("Pod", pod, name)
+        return limited
+
+    def _refuse_beyond_limits(self, kind: str, obj: Object, name: str) -> None:
+        if faults := self._limits.faults(kind, obj):
+            raise Forbidden(f"{kind} {name!r} is forbidden: {'; '.join(faults)}")
 
     def with_priority(self, spec: Object, name: str) -> Object:
         """The pod spec with the number of its priority class, as the Priority admission plugin sets it."""

@@ -158,6 +158,8 @@ class EmbeddedCluster:
             # The API server sets this label itself: selectors of namespaces rely on it.
             labels = labels_of(admitted)
             admitted["metadata"]["labels"] = {**labels, "kubernetes.io/metadata.name": name}
+        # Last, as in an API server: nothing is counted that another rule refuses.
+        self._admission.quotas.check(kind, admitted, name)
         return self.store.insert(kind, (namespace, name), admitted, self._stamp())
 
     def create_admitted(self, kind: str, obj: Object) -> Object:
@@ -176,16 +178,18 @@ class EmbeddedCluster:
             name = meta["name"] = self.store.generate_name(kind, namespace, meta["generateName"])
         elif self.store.find(kind, (namespace, name)) is not None:
             raise AlreadyExists(f"{kind} {name!r} already exists in namespace {namespace}")
+        self._admission.quotas.check(kind, obj, name)
         return self.store.insert(kind, (namespace, name), obj, self._stamp())
 
-    def admit_pod_spec(self, spec: Object, name: str, trusted: bool = False) -> Object:
-        """A pod spec with everything that admission adds, for ``create_admitted``. Raises as ``create`` would.
+    def admit_pod_spec(self, spec: Object, name: str, namespace: str, trusted: bool = False) -> Object:
+        """A pod spec with everything that admission adds in a namespace, for ``create_admitted``. Raises as ``create``
+        would.
 
         ``trusted``: the spec is from a validated template with defaults, so only what its classes add is missing.
         """
         if trusted:
-            return self._admission.complete_pod_spec(with_host_ports(spec), name)
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+            return self._admission.complete_pod_spec(with_host_ports(spec), name, namespace)
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
         admitted: Object = self._admission.new("Pod", pod, name)["spec"]
         return admitted
 
@@ -338,5 +342,6 @@ class EmbeddedCluster:
     def _take_up(self) -> None:
         """Rebuild from the objects what is not saved."""
         self._deletion.restore()
+        self._admission.quotas.restore()
         self.kubelet.restore()
         self._nodes.restore()

@@ -48,8 +48,12 @@ def shape(type: str) -> Check:
         return shapes.one_of(*type[1:].split("|"))
     if type[0] == "{":
         return shapes.table(shape(type[1:-1]))
-    required = tuple(name[:-1] for name in _table()[type] if name.endswith("!"))
-    return shapes.record(fields_of(type), required)
+    return shapes.record(fields_of(type), required_fields(type))
+
+
+def required_fields(type: str) -> tuple[str, ...]:
+    """The fields that a type must have."""
+    return tuple(name[:-1] for name in _table()[type] if name.endswith("!"))
 
 
 def types() -> Iterable[str]:

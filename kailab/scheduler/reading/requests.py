@@ -1,8 +1,6 @@
-"""The resource requests of a pod, summed over its containers.
+"""The resource requests of a pod in the scheduler's units, summed over its containers by ``kailab.model.pod_resources``.
 
-Containers add up. Init containers run one after another, so their peak counts; sidecars (``restartPolicy: Always``) add to everything that
-starts after them. The overhead of the runtime class is added. A limit without a request counts as the request, as in the API server.
-Source: KAI pod_info.getPodResourceRequest, which follows the kubelet.
+A limit without a request counts as the request, as in the API server. Source: KAI pod_info.getPodResourceRequest.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kailab.errors import InputError
+from kailab.model.pod_resources import add_amounts, sum_over_pod
 from kailab.model.quantities import cpu_millis, mem_bytes
 
 Totals = dict[str, int]
@@ -36,11 +35,6 @@ def container_amounts(container: Mapping[str, Any]) -> Totals:
     return {name: parse_amount(name, quantity) for name, quantity in merged.items()}
 
 
-def add_amounts(into: Totals, other: Mapping[str, int]) -> None:
-    for name, value in other.items():
-        into[name] = into.get(name, 0) + value
-
-
 def sum_of_containers(containers: Iterable[Mapping[str, Any]]) -> Totals:
     """The plain sum over containers, as KAI's podgroupcontroller counts."""
     total: Totals = {}
@@ -51,28 +45,11 @@ def sum_of_containers(containers: Iterable[Mapping[str, Any]]) -> Totals:
 
 def pod_amounts(spec: Mapping[str, Any]) -> Totals:
     """The requests of the whole pod on its node."""
-    total = sum_of_containers(spec.get("containers") or ())
-    init = spec.get("initContainers")
-    if init:
-        sidecars: Totals = {}
-        peak: Totals = {}
-        for container in init:
-            amounts = container_amounts(container)
-            if container.get("restartPolicy") == "Always":
-                add_amounts(sidecars, amounts)
-                continue
-            # Sidecars started earlier run beside this init container.
-            add_amounts(amounts, sidecars)
-            for name, value in amounts.items():
-                peak[name] = max(value, peak.get(name, 0))
-        add_amounts(total, sidecars)
-        # Init containers end before the containers start: the larger amount counts for each resource.
-        for name, value in peak.items():
-            total[name] = max(value, total.get(name, 0))
-    overhead = spec.get("overhead")
-    if overhead:
-        add_amounts(total, {name: parse_amount(name, quantity) for name, quantity in overhead.items()})
-    return total
+    return sum_over_pod(spec, container_amounts, _overhead)
+
+
+def _overhead(overhead: Mapping[str, Any]) -> Totals:
+    return {name: parse_amount(name, quantity) for name, quantity in overhead.items()}
 
 
 def is_guaranteed(spec: Mapping[str, Any]) -> bool:

@@ -1,0 +1,124 @@
+"""What differs between the embedded lab and a control plane, in sentences, and which of it ``apply`` has told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from checks.manifests.accepted import reason_for
+from checks.manifests.observation import Answer, Observation, known_kind, without_names
+
+
+@dataclass(frozen=True)
+class Difference:
+    """``about``: the object or subject; ``told``: what the embedded lab said about it at apply; ``reason``: why the difference is accepted."""
+
+    about: str
+    text: str
+    told: str = ""
+    reason: str = ""
+
+    @property
+    def explained(self) -> bool:
+        return bool(self.told or self.reason)
+
+    def __str__(self) -> str:
+        why = f" (told: {self.told:.160})" if self.told else f" (accepted: {self.reason})" if self.reason else ""
+        return f"{self.about}: {self.text}{why}"
+
+
+def compare(embedded: Observation, real: Observation) -> list[Difference]:
+    """The differences, those that nobody explains first."""
+    found = [*_stopped(embedded, real), *_answers(embedded, real)]
+    # What follows from another answer is no difference of its own.
+    refused_by_one = {about for about, _ in found}
+    found += [pair for pair in _outcome(embedded, real) if pair[0] not in refused_by_one]
+    warnings = [warning for answer in embedded.answers for warning in answer.warnings]
+    differences = [Difference(about, text, _told(about, warnings), reason_for(about, text)) for about, text in found]
+    return sorted(differences, key=lambda difference: difference.explained)
+
+
+def _told(about: str, warnings: list[str]) -> str:
+    """A warning of ``apply`` about an object or its kind."""
+    kind, _, rest = about.partition("/")
+    name = rest.rpartition("/")[2]
+    for warning in warnings:
+        if f"{kind}/" in warning and name in warning:
+            return warning
+    return ""
+
+
+def _stopped(embedded: Observation, real: Observation) -> Iterator[tuple[str, str]]:
+    for where, seen in (("the embedded lab", embedded), ("the control plane", real)):
+        if seen.stopped:
+            yield where, f"stopped: {seen.stopped}"
+
+
+def _answers(embedded: Observation, real: Observation) -> Iterator[tuple[str, str]]:
+    for mine, theirs in zip(embedded.answers, real.answers, strict=False):
+        if bool(mine.refused) == bool(theirs.refused):
+            continue
+        # A server without the operator's definitions knows nothing of its kinds.
+        if theirs.refused and not_served(theirs):
+            continue
+        if mine.refused:
+            yield mine.object, f"the embedded lab refuses it ({mine.refused:.300}), and the API server takes it"
+        else:
+            yield (
+                mine.object,
+                f"the API server refuses it ({without_names(theirs.refused):.300}), and the embedded lab takes it",
+            )
+
+
+def not_served(answer: Answer) -> bool:
+    """Whether the server refused an object because it does not have its kind."""
+    text = answer.refused.lower()
+    return (
+        "no matches for kind" in text
+        or "does not have" in text
+        or "is not served" in text
+        or "could not find the requested resource" in text
+    )
+
+
+def unserved(seen: Observation) -> list[str]:
+    """Objects whose kinds the server does not have, so that they can't be compared."""
+    return [answer.object for answer in seen.answers if not_served(answer)]
+
+
+def silent(embedded: Observation, real: Observation) -> list[str]:
+    """Objects of unknown kinds that the embedded lab takes without a word."""
+    return [
+        mine.object
+        for mine, theirs in zip(embedded.answers, real.answers, strict=False)
+        if not mine.refused and not mine.warnings and not_served(theirs) and not known_kind(mine.object)
+    ]
+
+
+def _outcome(embedded: Observation, real: Observation) -> Iterator[tuple[str, str]]:
+    foreign = set(unserved(real))
+    for root in sorted({*embedded.pods, *real.pods}):
+        if root in foreign:
+            continue
+        mine, theirs = embedded.pods.get(root, Counter()), real.pods.get(root, Counter())
+        if mine != theirs:
+            yield root, f"pods here: {_counts(mine)}; on the control plane: {_counts(theirs)}"
+        elif embedded.specs[root] != real.specs[root]:
+            yield root, f"admission differs: {_parts(embedded.specs[root], real.specs[root])}"
+    for subject, ours, there in (("quota", embedded.quotas, real.quotas), ("queue", embedded.queues, real.queues)):
+        for name in sorted({*ours, *there}):
+            if ours.get(name) != there.get(name) and not foreign:
+                yield f"{subject} {name}", f"status here: {ours.get(name)}; on the control plane: {there.get(name)}"
+    for what in sorted({*embedded.made, *real.made}):
+        if embedded.made[what] != real.made[what] and not foreign:
+            yield what, f"objects here: {embedded.made[what]}; on the control plane: {real.made[what]}"
+
+
+def _counts(pods: Counter[str]) -> str:
+    return ", ".join(f"{number} {phase}" for phase, number in sorted(pods.items())) or "none"
+
+
+def _parts(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
+    return "; ".join(f"{field} {mine[field]} and {theirs[field]}" for field in mine if mine[field] != theirs[field])

@@ -1,0 +1,180 @@
+"""Apply a case to a lab, object by object, and look at what came of it.
+
+An embedded lab gets each object as a user's ``apply`` does. A real API server gets it as it is, without kailab's own checks before, so that the
+answer is the server's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from checks.manifests.manifest_case import ManifestCase
+from kailab.errors import ApiError, InputError, KailabError
+from kailab.fleet.reading import read_fleet
+from kailab.lab import Lab
+from kailab.lab.venues import Venue
+from kailab.model.kinds import KINDS, is_namespaced, kind_key
+from kailab.model.objects import (
+    Object,
+    annotations_of,
+    controller_of,
+    metadata_of,
+    name_of,
+    namespace_of,
+    spec_of,
+    status_of,
+)
+from kailab.model.quantities import parse
+
+COUNTED = ("ReplicaSet", "Job", "PodGroup", "PersistentVolumeClaim", "ResourceClaim")
+"""Kinds whose objects controllers make; pods are compared one by one."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What ``apply`` said of one object. ``refused``: the reason, "" if the object was taken."""
+
+    object: str
+    refused: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass
+class Observation:
+    answers: list[Answer] = field(default_factory=list)
+    made: Counter[str] = field(default_factory=Counter)
+    """Objects of the kinds of ``COUNTED``, by kind and namespace."""
+    pods: dict[str, Counter[str]] = field(default_factory=dict)
+    """Owner of pods -> how many have each phase, with the node if the pod chooses one."""
+    specs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Owner of pods -> what admission wrote into their specs."""
+    quotas: dict[str, dict[str, str]] = field(default_factory=dict)
+    queues: dict[str, dict[str, str]] = field(default_factory=dict)
+    stopped: str = ""
+
+
+def observe(case: ManifestCase, backend: str, venue: Venue | None = None) -> Observation:
+    """Run a case in a lab of its own. What ends it early is in ``stopped``."""
+    seen = Observation()
+    try:
+        named = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "metadata": {"name": "case"}, **case.fleet}
+        fleet = read_fleet(json.dumps(named))
+        with Lab.open(fleet, backend, venue=venue) as lab:
+            for step in case.steps:
+                for obj in step:
+                    seen.answers.append(offer(lab, obj, backend))
+                lab.settle()
+            _look(lab, seen)
+    except KailabError as error:
+        seen.stopped = f"{type(error).__name__}: {error}"
+    return seen
+
+
+def offer(lab: Lab, obj: Object, backend: str) -> Answer:
+    """Apply one object, and give the answer."""
+    title = object_title(obj)
+    try:
+        if backend == "embedded":
+            return Answer(title, warnings=tuple(lab.apply([obj]).warnings))
+        kind = kind_key(obj)
+        metadata = metadata_of(obj)
+        if is_namespaced(kind, obj) and not metadata.get("namespace"):
+            obj = {**obj, "metadata": {**metadata, "namespace": "default"}}
+        if metadata.get("name"):
+            lab.cluster.apply(obj)
+        else:
+            lab.cluster.create(obj)
+    except (ApiError, InputError) as error:
+        return Answer(title, refused=str(error) or type(error).__name__)
+    return Answer(title)
+
+
+def object_title(obj: Object) -> str:
+    metadata = metadata_of(obj)
+    name = metadata.get("name") or metadata.get("generateName", "")
+    return f"{obj['kind']}/{metadata.get('namespace') or 'default'}/{name}"
+
+
+def _look(lab: Lab, seen: Observation) -> None:
+    for kind in COUNTED:
+        for obj in lab.get(kind, namespace=None):
+            seen.made[f"{kind} in {namespace_of(obj)}"] += 1
+    for pod in lab.get("Pod", namespace=None):
+        if namespace_of(pod) in ("kube-system", "kai-resource-reservation"):
+            continue
+        root = _root(lab, pod)
+        node = spec_of(pod).get("nodeName", "")
+        phase = status_of(pod).get("phase", "Pending")
+        if metadata_of(pod).get("deletionTimestamp"):
+            phase = "Terminating"
+        elif phase == "Pending" and node:
+            phase = "Running"  # its kubelet is about to start it
+        where = f" on {node}" if node and _chooses(pod) else ""
+        seen.pods.setdefault(root, Counter())[f"{phase}{where}"] += 1
+        seen.specs[root] = _admitted(spec_of(pod))
+    for quota in lab.get("ResourceQuota", namespace=None):
+        used = status_of(quota).get("used") or {}
+        seen.quotas[f"{namespace_of(quota)}/{name_of(quota)}"] = {key: str(parse(value)) for key, value in used.items()}
+    for queue in lab.get("Queue"):
+        allocated = status_of(queue).get("allocated") or {}
+        seen.queues[name_of(queue)] = {key: str(parse(value)) for key, value in allocated.items() if parse(value)}
+
+
+def _root(lab: Lab, obj: Object) -> str:
+    """The object that a user made, for whose sake this one exists."""
+    for _ in range(5):
+        owner = controller_of(obj)
+        if owner is None:
+            break
+        kind = kind_key({"apiVersion": owner["apiVersion"], "kind": owner["kind"]})
+        try:
+            obj = lab.get(kind, owner["name"], namespace_of(obj))
+        except KailabError:
+            return f"{owner['kind']}/{namespace_of(obj)}/{owner['name']}"
+    return object_title(obj)
+
+
+def _chooses(pod: Object) -> bool:
+    spec = spec_of(pod)
+    return bool(
+        spec.get("nodeSelector") or (spec.get("affinity") or {}).get("nodeAffinity") or annotations_of(pod).get("node")
+    )
+
+
+def _admitted(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a pod's spec that admission may write."""
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    return {
+        "resources": [_amounts(container.get("resources") or {}) for container in containers],
+        "hostPorts": sorted(
+            (port.get("hostPort", 0), port.get("protocol") or "TCP")
+            for container in containers
+            for port in container.get("ports") or ()
+            if port.get("hostPort")
+        ),
+        "priority": spec.get("priority", 0),
+        "priorityClassName": spec.get("priorityClassName", ""),
+        "overhead": {name: str(parse(amount)) for name, amount in (spec.get("overhead") or {}).items()},
+        "nodeSelector": dict(spec.get("nodeSelector") or {}),
+    }
+
+
+def _amounts(resources: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    return {
+        field: {name: str(parse(amount)) for name, amount in sorted((resources.get(field) or {}).items())}
+        for field in ("requests", "limits")
+    }
+
+
+def known_kind(title: str) -> bool:
+    return title.partition("/")[0] in {kind.kind for kind in KINDS.values()}
+
+
+def without_names(text: str) -> str:
+    """A reason without what differs from run to run."""
+    return re.sub(r"-[bcdfghjklmnpqrstvwxz2456789]{5,10}\b", "-#", text)

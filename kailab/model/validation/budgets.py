@@ -1,0 +1,106 @@
+"""Check LimitRanges and ResourceQuotas. Source: Kubernetes ValidateLimitRange, ValidateResourceQuotaSpec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.errors import InputError
+from kailab.model import quantities
+from kailab.model.pod_resources import Amounts, format_amount
+from kailab.model.validation.fields import Faults
+
+SCOPES = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_OPPOSITE = (("Terminating", "NotTerminating"), ("BestEffort", "NotBestEffort"))
+OF_PODS = ("cpu", "memory", "ephemeral-storage")
+"""Resources that a quota may name without a prefix: they are what pods request."""
+
+
+def check_limit_range(faults: Faults, obj: dict[str, Any]) -> None:
+    """The rules of a LimitRange by itself. Source: Kubernetes ValidateLimitRange."""
+    spec = faults.mapping(obj, "spec", "spec") or {}
+    seen: set[str] = set()
+    for path, item in faults.mappings(spec, "limits", "spec.limits"):
+        type = faults.text(item, "type", f"{path}.type", required=True)
+        if type in seen:
+            faults.add(f"{path}.type", f"{type} is given twice")
+        seen.add(type or "")
+        amounts: dict[str, Amounts] = {}
+        for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
+            found = faults.quantities(item, field, f"{path}.{field}")
+            if found is None and item.get(field) is not None:
+                return
+            amounts[field] = found or {}
+        if type == "Pod":
+            for field in ("default", "defaultRequest"):
+                if amounts[field]:
+                    faults.add(f"{path}.{field}", "may not be given where the type is Pod")
+        if type == "PersistentVolumeClaim" and "storage" not in {**amounts["min"], **amounts["max"]}:
+            faults.add(f"{path}.{'max' if amounts['max'] else 'min'}", "needs a minimum or a maximum of storage")
+        for low, high in (
+            ("min", "defaultRequest"),
+            ("min", "default"),
+            ("min", "max"),
+            ("defaultRequest", "default"),
+            ("defaultRequest", "max"),
+            ("default", "max"),
+        ):
+            for name, amount in amounts[low].items():
+                if name in amounts[high] and amount > amounts[high][name]:
+                    faults.add(
+                        f"{path}.{low}[{name}]", f"is more than {high}, {format_amount(name, amounts[high][name])}"
+                    )
+        for name, ratio in amounts["maxLimitRequestRatio"].items():
+            if ratio < 1:
+                faults.add(f"{path}.maxLimitRequestRatio[{name}]", "is less than 1")
+
+
+def check_resource_quota(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec") or {}
+    for name, amount in (faults.mapping(spec, "hard", "spec.hard") or {}).items():
+        try:
+            exact = quantities.parse(amount)
+        except InputError as error:
+            faults.add(f"spec.hard[{name:.80}]", error.message)
+            continue
+        if not _is_counted(name):
+            faults.add(
+                f"spec.hard[{name:.80}]",
+                "is not a resource that a quota can bound; expected cpu, requests.NAME, limits.NAME, pods, count/PLURAL or "
+                "count/PLURAL.GROUP",
+            )
+        elif exact.denominator != 1 and not name.rpartition(".")[2].endswith(("cpu", "memory", "storage")):
+            faults.wrong(f"spec.hard[{name:.80}]", amount, "a whole number")
+    scopes = [scope for scope in faults.items(spec, "scopes", "spec.scopes") or () if isinstance(scope, str)]
+    selector = faults.mapping(spec, "scopeSelector", "spec.scopeSelector") or {}
+    for index, scope in enumerate(scopes):
+        if scope not in SCOPES:
+            faults.wrong(f"spec.scopes[{index}]", scope, " or ".join(SCOPES))
+    at = "spec.scopeSelector.matchExpressions"
+    for path, term in faults.mappings(selector, "matchExpressions", at):
+        name_of_scope = faults.one_of(term, "scopeName", f"{path}.scopeName", SCOPES)
+        operator = faults.one_of(term, "operator", f"{path}.operator", OPERATORS)
+        values = faults.items(term, "values", f"{path}.values") or []
+        if name_of_scope and name_of_scope != "PriorityClass" and operator not in (None, "Exists"):
+            faults.wrong(f"{path}.operator", operator, f"Exists for the scope {name_of_scope}")
+        if operator in ("In", "NotIn") and not values:
+            faults.add(f"{path}.values", f"must not be empty for {operator}")
+        if operator in ("Exists", "DoesNotExist") and values:
+            faults.add(f"{path}.values", f"must be empty for {operator}")
+    named = {
+        *scopes,
+        *(term.get("scopeName") for term in selector.get("matchExpressions") or () if isinstance(term, dict)),
+    }
+    for one, other in _OPPOSITE:
+        if one in named and other in named:
+            faults.add("spec.scopes", f"{one} and {other} can't be given together")
+
+
+def _is_counted(name: str) -> bool:
+    """Whether Kubernetes takes the name in a quota: an unknown bare name is refused, a name with a domain is counted for nothing."""
+    if "/" in name or name in OF_PODS or name.startswith(("requests.", "limits.", "hugepages-")):
+        return True
+    return name in (
+        "pods", "services", "services.loadbalancers", "services.nodeports", "replicationcontrollers", "resourcequotas", "secrets",
+        "configmaps", "persistentvolumeclaims",
+    )  # fmt: skip

@@ -1,0 +1,246 @@
+"""ResourceQuotas and LimitRanges of an embedded lab refuse, fill in and count as those of an API server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.errors import Forbidden, InputError, Invalid
+from kailab.lab import Lab
+from kailab.model.objects import spec_of, status_of
+
+QUEUE = """
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: org}
+spec: {resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: team}
+spec: {parentQueue: org, resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
+"""
+
+
+def pod(name: str, requests: Any = None, limits: Any = None, **spec: Any) -> dict[str, Any]:
+    resources = {"requests": requests or {}, "limits": limits or {}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [{"name": "main", "image": "x", "resources": resources}], **spec},
+    }
+
+
+def quota(hard: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    metadata = {"name": "q", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": hard, **spec}}
+
+
+def limits(*items: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": "l", "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": list(items)}}
+
+
+def deployment(replicas: int) -> dict[str, Any]:
+    labels = {"app": "d", "kai.scheduler/queue": "team"}
+    container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    template = {"metadata": {"labels": labels}, "spec": {"schedulerName": "kai-scheduler", "containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "d"}}, "template": template}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "default"},
+        "spec": spec,
+    }
+
+
+@pytest.fixture
+def cluster() -> EmbeddedCluster:
+    return EmbeddedCluster()
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with Lab.open("lesson") as opened:
+        opened.apply(QUEUE)
+        yield opened
+
+
+def used(cluster: EmbeddedCluster) -> dict[str, str]:
+    return dict(status_of(cluster.get("ResourceQuota", "q", "default"))["used"])
+
+
+def test_a_pod_beyond_the_quota_is_refused_and_the_message_says_by_how_much(cluster: EmbeddedCluster) -> None:
+    cluster.create(quota({"requests.cpu": "1", "pods": 5}))
+    cluster.create(pod("one", {"cpu": "600m"}))
+    with pytest.raises(
+        Forbidden,
+        match=r"exceeded quota: q, requested: requests.cpu=600m, used: requests.cpu=600m, limited: requests.cpu=1",
+    ):
+        cluster.create(pod("two", {"cpu": "600m"}))
+    assert used(cluster) == {"requests.cpu": "600m", "pods": "1"}
+
+
+def test_a_quota_of_cpu_asks_every_container_to_name_it(cluster: EmbeddedCluster) -> None:
+    cluster.create(quota({"limits.memory": "1Gi"}))
+    with pytest.raises(Forbidden, match=r"failed quota: q: must specify limits.memory for: main"):
+        cluster.create(pod("none", {"memory": "1Mi"}))
+
+
+def test_a_pod_that_has_ended_no_longer_counts_but_for_the_number_of_objects(cluster: EmbeddedCluster) -> None:
+    cluster.create(quota({"requests.nvidia.com/gpu": 2, "pods": 3, "count/pods": 3}))
+    cluster.create(pod("one", limits={"nvidia.com/gpu": 2}))
+    assert used(cluster)["requests.nvidia.com/gpu"] == "2"
+    cluster.patch("Pod", "one", "default", {"status": {"phase": "Succeeded"}}, "status")
+    assert used(cluster) == {"requests.nvidia.com/gpu": "0", "pods": "0", "count/pods": "1"}
+    cluster.delete("Pod", "one", "default", 0)
+    assert used(cluster)["count/pods"] == "0"
+
+
+def test_objects_of_any_kind_are_counted(cluster: EmbeddedCluster) -> None:
+    cluster.create(
+        quota({"count/jobs.batch": 1, "configmaps": 1, "gold.storageclass.storage.k8s.io/requests.storage": "1Gi"})
+    )
+    maps = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+    cluster.create(maps)
+    with pytest.raises(Forbidden, match="configmaps=1"):
+        cluster.create({**maps, "metadata": {"name": "b", "namespace": "default"}})
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {
+            "storageClassName": "gold",
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "2Gi"}},
+        },
+    }
+    with pytest.raises(Forbidden, match=r"requests\.storage=2Gi"):
+        cluster.create(claim)
+    cluster.create({**claim, "spec": {**claim["spec"], "storageClassName": "lead"}})
+
+
+@pytest.mark.parametrize(
+    ("scope", "inside", "outside"),
+    [
+        ({"scopes": ["BestEffort"]}, pod("in"), pod("out", {"cpu": 1})),
+        ({"scopes": ["NotBestEffort"]}, pod("in", {"cpu": 1}), pod("out")),
+        ({"scopes": ["Terminating"]}, pod("in", activeDeadlineSeconds=5), pod("out")),
+        (
+            {
+                "scopeSelector": {
+                    "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["train"]}]
+                }
+            },
+            pod("in", priorityClassName="train"),
+            pod("out", priorityClassName="build"),
+        ),
+    ],
+)
+def test_a_scope_limits_a_quota_to_some_pods(cluster: EmbeddedCluster, scope: Any, inside: Any, outside: Any) -> None:
+    cluster.create(quota({"pods": 0}, **scope))
+    cluster.create(outside)
+    with pytest.raises(Forbidden):
+        cluster.create(inside)
+
+
+def test_a_deployment_gets_the_pods_that_its_quota_allows_and_more_when_it_grows(lab: Lab) -> None:
+    lab.apply([quota({"requests.nvidia.com/gpu": 2}), deployment(5)])
+    lab.settle()
+    assert len(lab.get("Pod")) == 2
+    assert any("exceeded quota: q" in event["message"] for event in lab.get("Event"))
+    lab.apply([quota({"requests.nvidia.com/gpu": 4})])
+    lab.settle()
+    assert len(lab.get("Pod")) == 4
+    lab.delete("ResourceQuota", "q")
+    lab.settle()
+    assert len(lab.get("Pod")) == 5
+
+
+def test_a_fork_and_a_resumed_cluster_count_on(cluster: EmbeddedCluster) -> None:
+    cluster.create(quota({"pods": 2}))
+    cluster.create(pod("one"))
+    for copy in (cluster.fork(), EmbeddedCluster.restore(cluster.dump())):
+        copy.create(pod("two"))
+        assert used(copy) == {"pods": "2"}
+        with pytest.raises(Forbidden):
+            copy.create(pod("three"))
+    assert used(cluster) == {"pods": "1"}
+
+
+def test_a_limit_range_gives_containers_what_they_do_not_say(cluster: EmbeddedCluster) -> None:
+    cluster.create(limits({"type": "Container", "defaultRequest": {"cpu": "1"}, "max": {"memory": "1Gi"}}))
+    created = cluster.create(pod("one", {"memory": "1Mi"}))
+    assert spec_of(created)["containers"][0]["resources"] == {
+        "requests": {"cpu": "1", "memory": "1Mi"},
+        "limits": {"memory": "1Gi"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("item", "resources", "says"),
+    [
+        ({"max": {"cpu": 1}}, ({"cpu": 2}, {"cpu": 2}), "maximum cpu usage per Container is 1, but the limit is 2"),
+        ({"min": {"cpu": 1}}, ({"cpu": "500m"}, {}), "minimum cpu usage per Container is 1, but the request is 500m"),
+        ({"maxLimitRequestRatio": {"cpu": 2}}, ({"cpu": 1}, {"cpu": 3}), "the ratio is 3.0"),
+        ({"maxLimitRequestRatio": {"cpu": 2}}, ({"cpu": 1}, {}), "no limit is specified"),
+    ],
+)
+def test_a_pod_outside_of_the_bounds_of_a_limit_range_is_refused(
+    cluster: EmbeddedCluster, item: Any, resources: Any, says: str
+) -> None:
+    cluster.create(limits({"type": "Container", **item}))
+    with pytest.raises(Forbidden, match=says):
+        cluster.create(pod("one", *resources))
+
+
+def test_the_bounds_of_whole_pods_add_up_their_containers(cluster: EmbeddedCluster) -> None:
+    cluster.create(limits({"type": "Pod", "max": {"cpu": 3}}))
+    two = pod("two", {"cpu": 2}, {"cpu": 2})
+    two["spec"]["containers"].append({**two["spec"]["containers"][0], "name": "second"})
+    with pytest.raises(Forbidden, match="maximum cpu usage per Pod is 3, but the limit is 4"):
+        cluster.create(two)
+
+
+def test_pods_of_controllers_get_the_defaults_of_their_own_namespace(lab: Lab) -> None:
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
+    elsewhere = deployment(1)
+    elsewhere["metadata"] = {"name": "d", "namespace": "other"}
+    lab.apply([space, limits({"type": "Container", "defaultRequest": {"cpu": "3"}}), deployment(1), elsewhere])
+    lab.settle()
+    asked = {
+        obj["metadata"]["namespace"]: obj["spec"]["containers"][0]["resources"]["requests"].get("cpu")
+        for obj in lab.get("Pod", namespace=None)
+    }
+    assert asked == {"default": "3", "other": None}
+
+
+@pytest.mark.parametrize(
+    ("obj", "field"),
+    [
+        (quota({"gpus": 1}), "spec.hard"),
+        (quota({"pods": "-1"}), "spec.hard"),
+        (quota({"pods": 1}, scopes=["Nope"]), "spec.scopes"),
+        (quota({"pods": 1}, scopes=["BestEffort", "NotBestEffort"]), "spec.scopes"),
+        (limits({"type": "Container", "min": {"cpu": 2}, "max": {"cpu": 1}}), "spec.limits"),
+        (limits({"type": "Pod", "default": {"cpu": 2}}), "spec.limits"),
+        (limits({"type": "Container", "maxLimitRequestRatio": {"cpu": "500m"}}), "spec.limits"),
+    ],
+)
+def test_a_contradictory_quota_or_limit_range_is_refused(cluster: EmbeddedCluster, obj: Any, field: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        cluster.create(obj)
+    assert refused.value.field.startswith(field)
+
+
+def test_an_unknown_field_is_refused_unless_the_user_says_otherwise(lab: Lab) -> None:
+    work = deployment(1)
+    work["spec"]["replica"] = 2
+    with pytest.raises(InputError, match=r"spec.replica: unknown field; did you mean replicas\?"):
+        lab.apply([work])
+    assert any("spec.replica" in text for text in lab.apply([work], validate="warn").warnings)
+    assert not [text for text in lab.apply([work], validate="ignore").warnings if "spec.replica" in text]
