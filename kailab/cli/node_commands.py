@@ -11,7 +11,8 @@ import click
 from kailab.cli import completion, labfile, options, terminal
 from kailab.errors import InputError, InputErrors
 from kailab.lab.lab_changes import LabChanges
-from kailab.model.objects import Object, condition_of, name_of
+from kailab.model.objects import Object, condition_of, name_of, namespace_of, uid_of
+from kailab.model.objects import full_name as pod_name
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -50,6 +51,7 @@ def uncordon(names: tuple[str, ...], selector: str, settle: bool, state: Path) -
 @click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets on the nodes.")
 @click.option("--force", is_flag=True, help="Also delete pods that no controller recreates.")
 @click.option("--delete-emptydir-data", is_flag=True, help="Also delete pods with data in an emptyDir.")
+@click.option("--disable-eviction", is_flag=True, help="Delete the pods at once, whatever disruption budgets ask for.")
 @options.settle
 @options.state
 def drain(
@@ -58,15 +60,41 @@ def drain(
     ignore_daemonsets: bool,
     force: bool,
     delete_emptydir_data: bool,
+    disable_eviction: bool,
     settle: bool,
     state: Path,
 ) -> None:
-    """Cordon nodes and delete their pods, then run the lab until nothing changes any more. Violated disruption budgets are reported."""
-    from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain, violated_budgets
+    """Cordon nodes and evict their pods, then run the lab until nothing changes any more.
 
-    def drain_one(lab: Lab, node: Object) -> str:
+    Disruption budgets are kept: the lab runs between evictions, so that other pods take the place of those that went. Exit code 1 if budgets
+    allow no further eviction and pods remain.
+    """
+    from kailab.lab.disruption import evictions, violated_budgets
+    from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain
+
+    remaining: list[str] = []
+
+    def delete_all(lab: Lab, node: Object) -> str:
         for change in drain_node(lab, name_of(node)):
             change.do(lab)
+        return "drained"
+
+    def evict(lab: Lab, node: Object) -> str:
+        name = name_of(node)
+        _set_schedulable(lab, node, False)
+        # Pods that come back to the node later are not waited for, as by kubectl.
+        wanted = {uid_of(lab.get("Pod", pod, namespace)) for namespace, pod in pods_to_drain(lab, name)}
+        while True:
+            pods = [lab.get("Pod", pod, namespace) for namespace, pod in pods_to_drain(lab, name)]
+            found = evictions(lab.cluster, [pod for pod in pods if uid_of(pod) in wanted])
+            for pod in found.allowed:
+                lab.delete("Pod", name_of(pod), namespace_of(pod))
+            if not found.blocked:
+                break
+            if not found.allowed or not settle:
+                remaining.extend(f"node/{name}: pod {pod_name(pod)} remains: {why}" for pod, why in found.blocked)
+                return "cordoned"
+            lab.settle()
         return "drained"
 
     def check(lab: Lab, nodes: Sequence[Object]) -> None:
@@ -83,10 +111,16 @@ def drain(
         ]
         if errors:
             raise InputErrors.of(errors)
-        for warning in violated_budgets(lab, {pod for node in nodes for pod in pods_to_drain(lab, name_of(node))}):
-            terminal.warn(warning)
+        if disable_eviction:
+            leaving = {pod for node in nodes for pod in pods_to_drain(lab, name_of(node))}
+            for warning in violated_budgets(lab.cluster, leaving):
+                terminal.warn(warning)
 
-    _change(names, selector, settle, state, drain_one, check)
+    _change(names, selector, settle, state, delete_all if disable_eviction else evict, check)
+    for text in remaining:
+        terminal.warn(text)
+    if remaining:
+        raise click.exceptions.Exit(1)
 
 
 @click.command()

@@ -272,7 +272,8 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
     """Build the alternative of one group of options. Raises InputError that names the wrong option."""
     from kailab.lab import intake
     from kailab.lab.change import Apply
-    from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain, violated_budgets
+    from kailab.lab.disruption import violated_budgets
+    from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
     from kailab.whatif.fields import deletion_of, deletions_by_label, patch_of
     from kailab.whatif.trial import Alternative
 
@@ -296,7 +297,7 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
         for text in options[name]:
             changes += [change for change in _read_change(_OWN[name], make, text) if change not in changes]
     drained_pods = {pod for node in options["drains"] for pod in pods_to_drain(lab, node)}
-    for warning in violated_budgets(lab, drained_pods) if drained_pods else ():
+    for warning in violated_budgets(lab.cluster, drained_pods) if drained_pods else ():
         terminal.warn(warning)
     settings = None if options["config"] is None else configurations.read_settings(options["config"])
     title = " ".join(f"{_OWN[name]} {text}" for name in _OWN for text in _texts(options[name]))

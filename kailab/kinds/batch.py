@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kailab.kinds.kubernetes import spec_check
 from kailab.model.defaults import spec_defaults
-from kailab.model.kind import Kind
+from kailab.model.kind import Kind, Unread
 from kailab.model.objects import DIRECTIVES, Object, status_of, without_scheduling_directives
 from kailab.model.validation.fields import LARGEST_INT64, Faults
 from kailab.model.validation.pods import check_template
@@ -94,6 +94,12 @@ KINDS = (
         spec_alone=True,
         controller="kailab.workloads.jobs:JobController",
         wanted_pods="kailab.workloads.wanted_pods:job",
+        unread=(
+            Unread(
+                ("spec", "successPolicy"), "the Job succeeds, and its other pods go, once these indexes have succeeded"
+            ),
+            Unread(("spec", "scheduling"), "kube-scheduler starts its pods as a group by this policy"),
+        ),
         replaces_failed_pods=True,
         suspended_by="suspend",
         checked_templates=True,

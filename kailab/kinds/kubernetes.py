@@ -169,7 +169,8 @@ KINDS = (
         "poddisruptionbudgets",
         "pdb",
         schema="V1PodDisruptionBudget",
-        in_cluster="the eviction API (kubectl drain) keeps to it; KAI's own evictions do not",
+        check="kailab.model.validation.budgets:check_disruption_budget",
+        acts=True,
     ),
     _of("coordination.k8s.io", "Lease", "leases", schedules_nothing=True),
     _of(

@@ -85,6 +85,10 @@ def _references(manifest: Manifest, space: str) -> Iterator[_Reference]:
         if name := pod["spec"].get("nodeName"):
             text = f"there is no node {shown(name)}: the pod holds what it asks for in its queue, runs nowhere, and is deleted after 40 s"
             yield _Reference("Node", "", name, "", f"{path}spec.nodeName", text)
+        # The account "default" is made with each namespace.
+        if (name := pod["spec"].get("serviceAccountName")) and name != "default":
+            text = f"there is no ServiceAccount {shown(name)}: a cluster refuses the pods until there is one; here they are taken"
+            yield _Reference("ServiceAccount", space, name, "", f"{path}spec.serviceAccountName", text)
         if name := pod["spec"].get("runtimeClassName"):
             text = f"there is no RuntimeClass {shown(name)}: a cluster refuses the pods until there is one; here they are taken without it"
             yield _Reference("RuntimeClass", "", name, "", f"{path}spec.runtimeClassName", text)

@@ -167,6 +167,16 @@ OF_PODS = (
         ("spec", "resources"),
         "kube-scheduler takes it for what the pod asks for, and KAI adds up what its containers ask for",
     ),
+    Unread(("spec", "readinessGates"), "the pod is not ready before somebody sets these conditions"),
+    Unread(("spec", "schedulingGroup"), "kube-scheduler starts the pod together with the others of its group"),
+    Unread(
+        ("spec", "containers", "*", "restartPolicyRules"),
+        "the kubelet decides by its rules and the exit code whether the container starts again",
+    ),
+    Unread(
+        ("spec", "initContainers", "*", "restartPolicyRules"),
+        "the kubelet decides by its rules and the exit code whether the container starts again",
+    ),
     Unread(
         ("spec", "volumes", "*", "ephemeral"),
         "a claim is made for it, and the pod waits until that is bound, and runs where its volume can be reached",

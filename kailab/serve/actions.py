@@ -10,9 +10,10 @@ import msgspec
 from kailab.errors import InputError
 from kailab.lab import intake
 from kailab.lab.change import Apply, Change
+from kailab.lab.disruption import violated_budgets
 from kailab.lab.intake import NamedText
 from kailab.lab.lab import Lab
-from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain, violated_budgets
+from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
 from kailab.lab.wording import some
 from kailab.model.objects import name_of
 from kailab.whatif.fields import deletion_of, patch_of
@@ -91,7 +92,7 @@ def plan_action(lab: Lab, action: Action) -> PlannedAction:
         case DeleteObject():
             return PlannedAction(f"Delete {action.what}", (deletion_of(lab, action.what, action.namespace),))
         case DrainNode():
-            notes = tuple(violated_budgets(lab, pods_to_drain(lab, action.node)))
+            notes = tuple(violated_budgets(lab.cluster, pods_to_drain(lab, action.node)))
             return PlannedAction(f"Drain {action.node}", tuple(drain_node(lab, action.node)), notes)
         case AddNodes():
             change = nodes_to_add(lab, action.nodes)

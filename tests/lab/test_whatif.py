@@ -195,10 +195,16 @@ def test_workloads_go_by_the_labels_of_their_pods(lab, job):
 
 
 def test_what_is_worth_saying_about_a_change_is_told(lab) -> None:
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "rq"}, "spec": {"hard": {"pods": "1"}}}
-    found = what_if(lab, [Alternative("quota", (Apply((quota,)),)), Alternative("again", (Apply((quota,)),))])
+    spec = {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "x"}}
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "s"},
+        "spec": spec,
+    }
+    found = what_if(lab, [Alternative("scaler", (Apply((scaler,)),)), Alternative("again", (Apply((scaler,)),))])
     (said,) = found.warnings
-    assert "nothing in an embedded lab acts on a ResourceQuota" in said
+    assert "nothing in an embedded lab acts on a HorizontalPodAutoscaler" in said
     assert found.data()["warnings"] == [said]
 
 

@@ -1,4 +1,5 @@
-"""Check LimitRanges and ResourceQuotas. Source: Kubernetes ValidateLimitRange, ValidateResourceQuotaSpec."""
+"""Check LimitRanges, ResourceQuotas and PodDisruptionBudgets. Source: Kubernetes ValidateLimitRange, ValidateResourceQuotaSpec,
+ValidatePodDisruptionBudgetSpec."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from kailab.errors import InputError
 from kailab.model import quantities
 from kailab.model.pod_resources import Amounts, format_amount
 from kailab.model.validation.fields import Faults
+from kailab.model.validation.pods import check_selector
 
 SCOPES = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -104,3 +106,17 @@ def _is_counted(name: str) -> bool:
         "pods", "services", "services.loadbalancers", "services.nodeports", "replicationcontrollers", "resourcequotas", "secrets",
         "configmaps", "persistentvolumeclaims",
     )  # fmt: skip
+
+
+def check_disruption_budget(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec") or {}
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        faults.add("spec.maxUnavailable", "can't be given together with minAvailable")
+    for field in ("minAvailable", "maxUnavailable"):
+        text = spec.get(field)
+        if isinstance(text, str) and text.endswith("%") and text[:-1].isdecimal() and int(text[:-1]) > 100:
+            faults.wrong(f"spec.{field}", text, "100% at most")
+    policies = ("IfHealthyBudget", "AlwaysAllow")
+    faults.one_of(spec, "unhealthyPodEvictionPolicy", "spec.unhealthyPodEvictionPolicy", policies)
+    if selector := faults.mapping(spec, "selector", "spec.selector"):
+        check_selector(faults, selector, "spec.selector")
