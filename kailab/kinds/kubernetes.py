@@ -49,15 +49,9 @@ def _item_defaults(item: Any) -> Any:
 
 
 def unread_of_claims(*above: str) -> tuple[Unread, ...]:
-    """The unread fields of a PersistentVolumeClaim's spec. ``above``: the path to the spec. kailab only checks that claims exist;
-    ``lab.references`` reports a missing StorageClass, and ``lab.inert_kinds`` that nothing acts on one."""
-    return tuple(
-        Unread(
-            (*above, field),
-            "pods wait until their claim is bound, and run where its volume can be reached",
-        )
-        for field in ("volumeName", "selector")
-    )
+    """The unread fields of a PersistentVolumeClaim's spec. ``above``: the path to the spec."""
+    effect = "one pod alone may use such a claim, and others wait until it is gone"
+    return (Unread((*above, "accessModes", "*"), effect, only=("ReadWriteOncePod",)),)
 
 
 def spec_check(check: SpecCheck) -> Callable[[Faults, Object], None]:
@@ -123,6 +117,7 @@ KINDS = (
         "persistentvolumeclaims",
         "pvc",
         schema="V1PersistentVolumeClaim",
+        acts=True,
         unread=unread_of_claims("spec"),
     ),
     _core(
@@ -131,7 +126,8 @@ KINDS = (
         "pv",
         namespaced=False,
         schema="V1PersistentVolume",
-        in_cluster="claims are bound to it, and pods that use them run where its node affinity allows",
+        keeps_status=True,
+        acts=True,
     ),
     _core(
         "ResourceQuota",
@@ -180,7 +176,7 @@ KINDS = (
         "sc",
         namespaced=False,
         schema="V1StorageClass",
-        in_cluster="claims wait for a volume of it, and its topology decides where their pods run",
+        acts=True,
     ),
     _of(
         "storage.k8s.io",

@@ -66,7 +66,7 @@ _VOLUMES_ACT = {
     "configMap": "must exist, if a container mounts it",
     "emptyDir": "drain asks for --delete-emptydir-data",
     "name": "",
-    "persistentVolumeClaim": "the claim must exist",
+    "persistentVolumeClaim": "the claim must exist, and its volume decides about nodes",
     "projected": "its ConfigMaps must exist",
 }
 _JOB_ACTS = {

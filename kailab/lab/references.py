@@ -99,7 +99,11 @@ def _references(manifest: Manifest, space: str) -> Iterator[_Reference]:
 
 def _storage(spec: Any, path: str) -> Iterator[_Reference]:
     """The reference of a volume claim. A claim that names its volume needs no class; one with an empty class needs an existing volume."""
-    if not isinstance(spec, dict) or spec.get("volumeName"):
+    if not isinstance(spec, dict):
+        return
+    if volume := spec.get("volumeName"):
+        text = f"there is no PersistentVolume {shown(volume)}: on a cluster pods that use the claim wait for ever; here they run without it"
+        yield _Reference("PersistentVolume", "", volume, "", f"{path}.volumeName", text)
         return
     name = spec.get("storageClassName")
     kind, lacking = (
@@ -110,7 +114,7 @@ def _storage(spec: Any, path: str) -> Iterator[_Reference]:
         kind, lacking = "PersistentVolume", "PersistentVolume, and the claim wants none made"
     text = (
         f"there is no {lacking}: on a cluster the claim gets no volume, and pods that use it wait for ever; "
-        "here no volume is looked at, so they run"
+        "here they run without a volume"
     )
     yield _Reference(kind, "", name or "", "", f"{path}.storageClassName", text)
 

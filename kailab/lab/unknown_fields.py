@@ -202,7 +202,7 @@ def unread_fields(obj: dict[str, Any], kind: str) -> Iterator[tuple[str, Unread]
     known = KINDS.get(kind)
     for field in known.unread if known is not None else ():
         for path, value in _values_at(obj, field.steps, ""):
-            if value and value not in field.as_left_out:
+            if value and value not in field.as_left_out and (not field.only or value in field.only):
                 yield path, field
     for above, pod in pod_templates(obj):
         for field in OF_PODS:

@@ -45,11 +45,12 @@ AGE = Column("AGE", "metadata.creationTimestamp", date=True)
 class Unread(NamedTuple):
     """A field that in a cluster decides where, when or how many pods run, and that an embedded lab ignores. ``steps``: its path; each step is a
     name or a file name pattern, with ``*`` for the items of a list or mapping. ``in_cluster``: its effect in a cluster. ``as_left_out``: values
-    with the same effect as a missing field, besides empty ones, false and 0."""
+    with the same effect as a missing field, besides empty ones, false and 0. ``only``: the values that matter; none: all."""
 
     steps: tuple[str, ...]
     in_cluster: str
     as_left_out: tuple[object, ...] = ()
+    only: tuple[object, ...] = ()
 
 
 class Kind(msgspec.Struct, frozen=True, kw_only=True):

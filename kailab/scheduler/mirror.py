@@ -20,6 +20,7 @@ one, so the shape of the spec is made once and shared by many pods.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -47,6 +48,7 @@ from kailab.scheduler.reading.podgroups import (
 from kailab.scheduler.reading.queues import queue_record
 from kailab.scheduler.reading.shapes import ShapeCache
 from kailab.scheduler.reading.tasks import gpu_groups, stuck_at, task_record
+from kailab.scheduler.reading.volumes import NO_LIMITS, VOLUME_KINDS, VolumeIndex, both
 
 
 class PodShapes:
@@ -59,6 +61,7 @@ class PodShapes:
         self._overlays: dict[tuple[Any, ...], Shape] = {}
         self._claiming: dict[str, None] = {}  # pods with resource claims
         self._existing: set[references.ObjectReference] = set()
+        self._volumes = VolumeIndex()
         self._referring: dict[str, tuple[references.ObjectReference, ...]] = {}
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._namespace_selectors = False
@@ -77,14 +80,17 @@ class PodShapes:
         return self._namespace_selectors and before != self._namespaces.get(name)
 
     def take_reference(self, event: WatchEvent) -> bool:
-        """Take in an object that pods may reference. Returns whether it was added or deleted."""
+        """Take in an object that pods may reference, directly or by a claim. Returns whether shapes of pods may have changed."""
+        limits_changed = self._volumes.take(event.kind, event.object, event.type == "DELETED")
+        if event.kind not in references.REFERENCED_KINDS:
+            return limits_changed
         reference = references.ObjectReference(event.kind, namespace_of(event.object), name_of(event.object))
         known = reference in self._existing
         if event.type == "DELETED":
             self._existing.discard(reference)
         else:
             self._existing.add(reference)
-        return known != (reference in self._existing)
+        return limits_changed or known != (reference in self._existing)
 
     def take_pod(self, uid: str, pod: Object) -> None:
         """Note whether the pod has claims or references."""
@@ -136,15 +142,19 @@ class PodShapes:
         dra, claims, blocked = self._claims.of_pod(pod) if uid in self._claiming else ((), (), ())
         missing = [ref for ref in self._referring.get(uid, ()) if ref not in self._existing]
         blocked += tuple(references.missing_message(ref) for ref in missing)
+        mounted = [ref for ref in self._referring.get(uid, ()) if ref.kind == "PersistentVolumeClaim"]
+        volumes = self._volumes.limits(mounted[0].namespace, [ref.name for ref in mounted]) if mounted else NO_LIMITS
+        blocked += volumes.blocked
         if held_back is not None:
             blocked += (held_back,)
-        key = (id(shape), labels, namespace, dra, claims, blocked)  # shapes are interned and never freed
+        key = (id(shape), labels, namespace, dra, claims, blocked, volumes.terms)  # shapes are interned and never freed
         overlaid = self._overlays.get(key)
         if overlaid is None:
             gpu = shape.gpu.with_claims(dra) if dra else shape.gpu
+            terms = reduce(both, volumes.terms, shape.terms)
             overlaid = self._overlays[key] = self._cache.intern(
                 msgspec.structs.replace(
-                    shape, gpu=gpu, labels=labels, namespace=namespace, claims=claims, blocked=blocked
+                    shape, gpu=gpu, labels=labels, namespace=namespace, claims=claims, blocked=blocked, terms=terms
                 )
             )
         return overlaid
@@ -248,7 +258,7 @@ def _note(
 
 CLAIM_KINDS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 KINDS = (
-    "Namespace", "PriorityClass", "Topology", *CLAIM_KINDS, *references.REFERENCED_KINDS, "NodeResourceTopology", "Node", "Queue",
+    "Namespace", "PriorityClass", "Topology", *CLAIM_KINDS, *references.REFERENCED_KINDS, *VOLUME_KINDS, "NodeResourceTopology", "Node", "Queue",
     "PodGroup", "Pod",
 )  # fmt: skip
 """The watched kinds, in the order in which their events are taken in."""
@@ -501,7 +511,7 @@ class Mirror:
         for event in latest["NodeResourceTopology"].values():
             self._take_one(self._nodes.take_zones, event)
             nodes[name_of(event.object)] = None
-        for kind in references.REFERENCED_KINDS:
+        for kind in (*references.REFERENCED_KINDS, *VOLUME_KINDS):
             for event in latest[kind].values():
                 pods_stale |= self._shapes.take_reference(event)
         for event in latest["Node"].values():

@@ -20,7 +20,6 @@ def _object(kind: str, **parts: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "parts"),
     [
-        ("PersistentVolume", {"spec": {"capacity": {"storage": "1Gi"}}}),
         (
             "HorizontalPodAutoscaler",
             {"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "x"}}},

@@ -52,7 +52,7 @@ def warnings(*objects: dict[str, Any]) -> list[str]:
 def test_a_storage_class_that_is_not_there_is_told_once(obj, field):
     again = claim("again")
     (told,) = [text for text in warnings(obj, again) if f"{field}: {TOLD}" in text]
-    assert "here no volume is looked at" in told
+    assert "here they run without a volume" in told
     assert len(warnings(obj, again)) == 1
 
 
@@ -98,7 +98,7 @@ def test_a_claim_that_names_no_class_is_told_where_nothing_would_give_it_a_volum
     beside = [{**made, "metadata": {"name": "usual", "annotations": notes}}, {**volume, "metadata": {"name": "v"}}]
     with Lab.open("lesson") as lab:
         (told,) = [text for text in lab.apply(obj).warnings if lacking in text]
-        assert "here no volume is looked at" in told
+        assert "here they run without a volume" in told
         assert not [text for text in lab.apply(obj, *beside).warnings if lacking in text]
         assert not [text for text in lab.apply(obj).warnings if lacking in text]
 

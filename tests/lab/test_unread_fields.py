@@ -42,10 +42,10 @@ def test_a_patch_of_a_runtime_is_said_not_to_be_read(lab) -> None:
         ("ray.io/v1", "RayCluster", "{enableInTreeAutoscaling: true}", "spec.enableInTreeAutoscaling"),
         ("ray.io/v1", "RayJob", "{clusterSelector: {a: b}}", "spec.clusterSelector"),
         ("kubeflow.org/v1", "PyTorchJob", "{runPolicy: {managedBy: kueue.x-k8s.io/multikueue}}", "spec.runPolicy.managedBy"),
-        ("v1", "PersistentVolumeClaim", "{volumeName: v}", "spec.volumeName"),
+        ("v1", "PersistentVolumeClaim", "{accessModes: [ReadWriteOncePod]}", "spec.accessModes[0]"),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{sparkConf: {spark.executor.instances: 9}}", "spec.sparkConf[spark.executor.instances]"),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{executor: {sidecars: [{name: log}]}}", "spec.executor.sidecars"),
-        ("apps/v1", "StatefulSet", "{volumeClaimTemplates: [{spec: {selector: {matchLabels: {a: b}}}}]}", "spec.volumeClaimTemplates[0].spec.selector"),
+        ("apps/v1", "StatefulSet", "{volumeClaimTemplates: [{spec: {accessModes: [ReadWriteOncePod]}}]}", "spec.volumeClaimTemplates[0].spec.accessModes[0]"),
         ("v1", "Pod", "{resources: {requests: {cpu: 4}}, containers: [{name: a, image: x}]}", "spec.resources"),
         ("batch/v1", "Job", "{template: {spec: {volumes: [{name: v, ephemeral: {a: b}}], containers: [{name: a, image: x}]}}}", "spec.template.spec.volumes[0].ephemeral"),
     ],
@@ -74,7 +74,7 @@ def test_what_is_ordinary_or_says_nothing_is_no_notice(api_version: str, kind: s
 
 def test_what_fields_of_a_kind_would_do_is_told_once_for_all_its_objects() -> None:
     text = "\n---\n".join(
-        f"{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: c{number}}}, spec: {{volumeName: v, selector: {{a: b}}}}}}"
+        f"{{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {{name: c{number}}}, spec: {{accessModes: [ReadWriteOncePod]}}}}"
         for number in range(3)
     )
     assert len(_said(text)) == 1
@@ -106,5 +106,6 @@ def test_each_field_that_is_said_not_to_be_read_is_one_that_its_kind_has() -> No
         there = _fields(key) if kind.unread else set()
         for field in kind.unread:
             path = ".".join(re.sub(r".*[./].*", "KEY", step) for step in field.steps).partition(".KEY")[0]
+            path = path.removesuffix(".*")
             if path not in other_versions:
                 assert path in there, (key, path)

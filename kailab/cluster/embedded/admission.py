@@ -22,7 +22,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import Forbidden, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls
 from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
-from kailab.model.objects import content_key, labels_of, name_of, namespace_of, owner_references
+from kailab.model.objects import annotations_of, content_key, labels_of, name_of, namespace_of, owner_references
 from kailab.model.quantities import parse
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
@@ -148,6 +148,7 @@ class Admission:
             if spec is not admitted["spec"]:
                 admitted = {**admitted, "spec": spec}
         elif kind == "PersistentVolumeClaim":
+            admitted = self._with_default_class(admitted)
             self._refuse_beyond_limits(kind, admitted, name)
         if content is not None:
             if len(self._admitted) >= _MOST:
@@ -228,6 +229,20 @@ class Admission:
             raise Invalid(f"Pod {name!r} is invalid: {'; '.join(f'{at}: {text}' for at, text in faults)}", faults[0][0])
         self._refuse_beyond_limits("Pod", pod, name)
         return limited
+
+    def _with_default_class(self, claim: Object) -> Object:
+        """The claim with the default class if it names none, as by the DefaultStorageClass plugin; of several, the newest."""
+        if "storageClassName" in claim["spec"]:
+            return claim
+        defaults = [
+            storage_class
+            for storage_class in self._store.table("StorageClass").objects.values()
+            if annotations_of(storage_class).get("storageclass.kubernetes.io/is-default-class") == "true"
+        ]
+        if not defaults:
+            return claim
+        newest = max(defaults, key=lambda each: (each["metadata"].get("creationTimestamp", ""), name_of(each)))
+        return {**claim, "spec": {**claim["spec"], "storageClassName": name_of(newest)}}
 
     def _refuse_beyond_limits(self, kind: str, obj: Object, name: str) -> None:
         if faults := self._limits.faults(kind, obj):

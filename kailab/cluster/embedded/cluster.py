@@ -16,6 +16,7 @@ from kailab.cluster.embedded.nodes.node_lifecycle import NodeLifecycle
 from kailab.cluster.embedded.storage.state_file import collection_paused, read_state, write_state
 from kailab.cluster.embedded.storage.store import ObjectStore, Reference, key_of
 from kailab.cluster.embedded.updates import SERVERS, Updates
+from kailab.cluster.embedded.volumes import VolumeBinder
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, Severity, WatchEvent, write_sequentially
 from kailab.cluster.selectors import matches, selector_of
@@ -53,6 +54,7 @@ class EmbeddedCluster:
         self._deletion = Deletion(self.store, self.clock)
         self._updates = Updates(self.store, self._admission, self._deletion, self.create)
         self.kubelet = Kubelet(self.store, self.clock, self._deletion, self.event)
+        self._volumes = VolumeBinder(store, self.create)
         self._nodes = NodeLifecycle(self.store, self.clock, self._deletion, self.kubelet)
 
     @property

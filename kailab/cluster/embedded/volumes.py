@@ -1,0 +1,191 @@
+"""Volumes of claims, as the persistent volume controller and a provisioner make and bind them.
+
+A claim is bound to a volume that was made for it by hand, or gets one from the provisioner of its StorageClass. With the binding mode
+WaitForFirstConsumer that happens when the first pod that uses the claim is bound to a node, and the volume has to reach that node. A claim
+whose class does not exist stays unbound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kailab.cluster.embedded.storage.store import ObjectStore
+from kailab.cluster.embedded.storage.table import Key
+from kailab.cluster.protocol import EventType, Object
+from kailab.cluster.selectors import from_label_selector, matches
+from kailab.cluster.volumes import NO_PROVISIONER, asked_size, is_meant_for, node_terms, serves, size_of, topology_terms
+from kailab.model.objects import annotations_of, is_terminating, labels_of, name_of, spec_of, status_of, uid_of
+
+_BOUND = "pv.kubernetes.io/bind-completed"
+_PROVISIONED = "pv.kubernetes.io/provisioned-by"
+
+
+class VolumeBinder:
+    """Binds the claims of a store. It has no state of its own."""
+
+    def __init__(self, store: ObjectStore, create: Callable[[Object], Object]) -> None:
+        self._store = store
+        self._create = create
+        store.hook("PersistentVolumeClaim", self._claim_changed)
+        store.hook("PersistentVolume", self._volume_changed)
+        store.hook("StorageClass", self._class_changed)
+        store.hook("Pod", self._pod_changed)
+
+    def _claim_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+        if type == "DELETED":
+            self._release(old)
+        elif new is not None and (old is None or old.get("spec") is not new.get("spec")):
+            self._bind(key, None)
+
+    def _volume_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+        if type == "DELETED":
+            for claim_key, claim in list(self._store.table("PersistentVolumeClaim").objects.items()):
+                if spec_of(claim).get("volumeName") == key[1] and status_of(claim).get("phase") == "Bound":
+                    self._replace(
+                        "PersistentVolumeClaim", claim_key, claim, status={**status_of(claim), "phase": "Lost"}
+                    )
+        elif old is None or old.get("spec") is not (new or {}).get("spec"):
+            if old is None and new is not None and not status_of(new).get("phase"):
+                self._replace("PersistentVolume", key, new, status={"phase": "Available"})
+            self._bind_all()
+
+    def _class_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+        if type == "ADDED":
+            self._bind_all()
+
+    def _pod_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+        if type == "DELETED" or new is None or (old is not None and old["spec"] is new["spec"]):
+            return
+        node, volumes = new["spec"].get("nodeName"), new["spec"].get("volumes")
+        if node and volumes:
+            for volume in volumes:
+                if name := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
+                    self._bind((key[0], name), node)
+
+    def _bind_all(self) -> None:
+        for key in list(self._store.table("PersistentVolumeClaim").objects):
+            self._bind(key, None)
+
+    def _bind(self, key: Key, node: str | None) -> None:
+        """Bind a claim if it can be bound now. ``node``: the node of the first pod that uses it."""
+        claim = self._store.find("PersistentVolumeClaim", key)
+        if claim is None or is_terminating(claim) or status_of(claim).get("phase") in ("Bound", "Lost"):
+            return
+        if not status_of(claim).get("phase"):
+            self._replace("PersistentVolumeClaim", key, claim, status={"phase": "Pending"})
+            claim = self._store.get("PersistentVolumeClaim", key)
+        storage_class = self._store.find("StorageClass", ("", spec_of(claim).get("storageClassName") or ""))
+        waits = (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
+        volumes = [each for each in self._store.table("PersistentVolume").objects.values() if serves(each, claim)]
+        if waits and node is None and not any(is_meant_for(volume, claim) for volume in volumes):
+            return
+        found = self._store.find("Node", ("", node)) if node else None
+        if found is not None:
+            volumes = [volume for volume in volumes if reaches(volume, found)]
+        if volumes:
+            # Those that were made for the claim come first, then the smallest.
+            volume = min(volumes, key=lambda each: (not is_meant_for(each, claim), size_of(each), name_of(each)))
+        elif (
+            storage_class is None
+            or storage_class.get("provisioner") == NO_PROVISIONER
+            or spec_of(claim).get("volumeName")
+        ):
+            return
+        else:
+            volume = self._provision(claim, storage_class)
+        self._join(key, volume)
+
+    def _provision(self, claim: Object, storage_class: Object) -> Object:
+        spec = spec_of(claim)
+        made: Object = {
+            "capacity": {"storage": asked_size(claim)},
+            "accessModes": spec.get("accessModes") or ["ReadWriteOnce"],
+            "storageClassName": name_of(storage_class),
+            "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy") or "Delete",
+            "volumeMode": spec.get("volumeMode") or "Filesystem",
+            "claimRef": _reference(claim),
+            "csi": {"driver": storage_class.get("provisioner") or "unknown", "volumeHandle": uid_of(claim)},
+        }
+        if terms := topology_terms(storage_class):
+            made["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
+        metadata = {
+            "name": f"pvc-{uid_of(claim)}",
+            "annotations": {_PROVISIONED: str(storage_class.get("provisioner"))},
+        }
+        return self._create({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": made})
+
+    def _join(self, key: Key, volume: Object) -> None:
+        claim = self._store.get("PersistentVolumeClaim", key)
+        if status_of(claim).get("phase") == "Bound":
+            return  # the new volume has been bound on its arrival
+        current = self._store.get("PersistentVolume", ("", name_of(volume)))
+        # The claim first: a changed volume makes unbound claims look again.
+        spec = {**spec_of(claim), "volumeName": name_of(volume)}
+        status = {
+            "phase": "Bound",
+            "accessModes": spec_of(current).get("accessModes"),
+            "capacity": spec_of(current).get("capacity"),
+        }
+        annotations = {**annotations_of(claim), _BOUND: "yes"}
+        self._replace("PersistentVolumeClaim", key, claim, spec=spec, status=status, annotations=annotations)
+        self._replace(
+            "PersistentVolume",
+            ("", name_of(volume)),
+            self._store.get("PersistentVolume", ("", name_of(volume))),
+            spec={**spec_of(current), "claimRef": _reference(claim)},
+            status={"phase": "Bound"},
+        )
+
+    def _release(self, claim: Object | None) -> None:
+        name = spec_of(claim or {}).get("volumeName")
+        volume = self._store.find("PersistentVolume", ("", name)) if name else None
+        if claim is None or volume is None or (spec_of(volume).get("claimRef") or {}).get("uid") != uid_of(claim):
+            return
+        if spec_of(volume).get("persistentVolumeReclaimPolicy") == "Delete" and _PROVISIONED in annotations_of(volume):
+            self._store.remove("PersistentVolume", ("", str(name)))
+        else:
+            self._replace("PersistentVolume", ("", str(name)), volume, status={"phase": "Released"})
+
+    def _replace(
+        self,
+        kind: str,
+        key: Key,
+        old: Object,
+        *,
+        spec: Object | None = None,
+        status: Object | None = None,
+        annotations: Object | None = None,
+    ) -> None:
+        new = {**old}
+        if spec is not None:
+            new["spec"] = spec
+        if status is not None:
+            new["status"] = status
+        if annotations is not None:
+            new["metadata"] = {**old["metadata"], "annotations": annotations}
+        self._store.replace(kind, key, old, new)
+
+
+def reaches(volume: Object, node: Object) -> bool:
+    """Whether the volume can be used on the node."""
+    terms = node_terms(volume)
+    return not terms or any(_holds(term, node) for term in terms)
+
+
+def _holds(term: Mapping[str, Any], node: Object) -> bool:
+    selector = from_label_selector({"matchExpressions": term.get("matchExpressions") or []})
+    fields = {expression.get("key"): expression.get("values") for expression in term.get("matchFields") or ()}
+    named = fields.get("metadata.name")
+    return (named is None or name_of(node) in named) and matches(selector or (), labels_of(node))
+
+
+def _reference(claim: Object) -> Object:
+    metadata = claim["metadata"]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": metadata.get("namespace", ""),
+        "name": metadata["name"],
+        "uid": metadata.get("uid", ""),
+    }

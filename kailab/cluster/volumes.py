@@ -1,0 +1,71 @@
+"""Volumes and claims: which volume a claim may have, and the nodes on which a volume can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.cluster.selectors import from_label_selector, matches
+from kailab.model.objects import is_terminating, labels_of, name_of, spec_of, status_of
+from kailab.model.quantities import parse
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+"""The provisioner of classes whose volumes are made by hand."""
+
+
+def serves(volume: Object, claim: Object) -> bool:
+    """Whether a claim may be bound to a volume: by class, size, access modes, selector, and who holds the volume. Source: Kubernetes
+    volume.FindMatchingVolume."""
+    has, wants = spec_of(volume), spec_of(claim)
+    held = has.get("claimRef")
+    if held and not is_meant_for(volume, claim):
+        return False
+    if wants.get("volumeName"):
+        return bool(wants["volumeName"] == name_of(volume))
+    if status_of(volume).get("phase") in ("Released", "Failed") or is_terminating(volume):
+        return False
+    return (
+        (has.get("storageClassName") or "") == (wants.get("storageClassName") or "")
+        and (has.get("volumeMode") or "Filesystem") == (wants.get("volumeMode") or "Filesystem")
+        and set(wants.get("accessModes") or ()) <= set(has.get("accessModes") or ())
+        and size_of(volume) >= parse(asked_size(claim))
+        and (wants.get("selector") is None or matches(from_label_selector(wants["selector"]) or (), labels_of(volume)))
+    )
+
+
+def is_meant_for(volume: Object, claim: Object) -> bool:
+    """Whether the volume names the claim, or the claim the volume."""
+    held = spec_of(volume).get("claimRef") or {}
+    metadata = claim["metadata"]
+    named = held.get("name") == metadata["name"] and (held.get("namespace") or "default") == metadata.get("namespace")
+    # The uid of an earlier claim of this name, unless the volume comes with its claim from elsewhere.
+    return named or (not held and spec_of(claim).get("volumeName") == name_of(volume))
+
+
+def node_terms(volume: Object) -> list[Mapping[str, Any]]:
+    """The terms of the volume's node affinity, of which one suffices; empty: it can be used everywhere."""
+    required = (spec_of(volume).get("nodeAffinity") or {}).get("required") or {}
+    return list(required.get("nodeSelectorTerms") or ())
+
+
+def topology_terms(storage_class: Object) -> list[dict[str, Any]]:
+    """The topologies in which volumes of a class are made, in the form of node selector terms."""
+    return [
+        {
+            "matchExpressions": [
+                {"key": each.get("key", ""), "operator": "In", "values": list(each.get("values") or ())}
+                for each in term.get("matchLabelExpressions") or ()
+            ]
+        }
+        for term in storage_class.get("allowedTopologies") or ()
+    ]
+
+
+def size_of(volume: Object) -> Fraction:
+    return parse((spec_of(volume).get("capacity") or {}).get("storage", 0))
+
+
+def asked_size(claim: Object) -> Any:
+    return ((spec_of(claim).get("resources") or {}).get("requests") or {}).get("storage", 0)
