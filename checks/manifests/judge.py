@@ -73,28 +73,29 @@ def judge_drawn(
     report = Report("drawn manifests")
     venue = open_venue(backend, scheduler="kailab", get=True, tell=notice, **where)
     try:
-        with Lab.open("lesson", backend, venue=venue) as there, Lab.open("lesson") as here:
-            assert isinstance(there.cluster, KubernetesCluster)
-            there.dry_run()
+        there = venue.cluster
+        assert isinstance(there, KubernetesCluster)
+        there.dry_run()
+        with Lab.open("lesson") as here:
             for number, seed in enumerate(wanted, 1):
                 tell(f"object {seed}", number, len(wanted))
-                report.results.append(_drawn(here, there, seed, backend))
+                report.results.append(_drawn(here, there, seed))
     finally:
         venue.close()
     return report
 
 
-def _drawn(here: Lab, there: Lab, seed: int, backend: str) -> Result:
+def _drawn(here: Lab, there: KubernetesCluster, seed: int) -> Result:
     obj = draw(seed)
     mine, theirs = Observation(), Observation()
     try:
-        mine.answers.append(offer(here, obj, "embedded"))
+        mine.answers.append(offer(obj, here, here.cluster))
     except Exception as error:
         return Result(f"drawn-{seed}", obj["kind"], (f"internal error {type(error).__name__}: {error}: {obj}",))
     # A dry run stores nothing either, and a quota or a class would decide about the next objects.
     if not mine.answers[0].refused:
         here.cluster.delete(kind_key(obj), obj["metadata"]["name"], "default")
-    theirs.answers.append(offer(there, obj, backend))
+    theirs.answers.append(offer(obj, None, there))
     found: list[Difference] = compare(mine, theirs)
     return Result(
         f"drawn-{seed}",

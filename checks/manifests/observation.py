@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checks.manifests.manifest_case import ManifestCase
+from kailab.cluster.protocol import Cluster
 from kailab.errors import ApiError, InputError, KailabError
 from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab
@@ -67,7 +68,7 @@ def observe(case: ManifestCase, backend: str, venue: Venue | None = None) -> Obs
         with Lab.open(fleet, backend, venue=venue) as lab:
             for step in case.steps:
                 for obj in step:
-                    seen.answers.append(offer(lab, obj, backend))
+                    seen.answers.append(offer(obj, lab if backend == "embedded" else None, lab.cluster))
                 lab.settle()
             _look(lab, seen)
     except KailabError as error:
@@ -75,20 +76,20 @@ def observe(case: ManifestCase, backend: str, venue: Venue | None = None) -> Obs
     return seen
 
 
-def offer(lab: Lab, obj: Object, backend: str) -> Answer:
-    """Apply one object, and give the answer."""
+def offer(obj: Object, lab: Lab | None, cluster: Cluster) -> Answer:
+    """Apply one object, and give the answer. ``lab``: an embedded lab, whose ``apply`` is asked; None: the server of ``cluster`` is."""
     title = object_title(obj)
     try:
-        if backend == "embedded":
+        if lab is not None:
             return Answer(title, warnings=tuple(lab.apply([obj]).warnings))
         kind = kind_key(obj)
         metadata = metadata_of(obj)
         if is_namespaced(kind, obj) and not metadata.get("namespace"):
             obj = {**obj, "metadata": {**metadata, "namespace": "default"}}
         if metadata.get("name"):
-            lab.cluster.apply(obj)
+            cluster.apply(obj)
         else:
-            lab.cluster.create(obj)
+            cluster.create(obj)
     except (ApiError, InputError) as error:
         return Answer(title, refused=str(error) or type(error).__name__)
     return Answer(title)

@@ -117,6 +117,7 @@ KINDS = (
         "persistentvolumeclaims",
         "pvc",
         schema="V1PersistentVolumeClaim",
+        check="kailab.model.validation.budgets:check_volume_claim",
         acts=True,
         unread=unread_of_claims("spec"),
     ),
@@ -190,6 +191,8 @@ KINDS = (
         "runtimeclasses",
         namespaced=False,
         schema="V1RuntimeClass",
+        check="kailab.model.validation.scheduling:check_runtime_class",
+        immutable=("handler",),
         acts=True,
     ),
     _of(

@@ -244,3 +244,33 @@ def test_an_unknown_field_is_refused_unless_the_user_says_otherwise(lab: Lab) ->
         lab.apply([work])
     assert any("spec.replica" in text for text in lab.apply([work], validate="warn").warnings)
     assert not [text for text in lab.apply([work], validate="ignore").warnings if "spec.replica" in text]
+
+
+@pytest.mark.parametrize(
+    ("kind", "api_version", "parts", "field"),
+    [
+        ("RuntimeClass", "node.k8s.io/v1", {"handler": "Bad Name"}, "handler"),
+        (
+            "RuntimeClass",
+            "node.k8s.io/v1",
+            {"handler": "a", "scheduling": {"nodeSelector": {"a": "x y"}}},
+            "scheduling.nodeSelector",
+        ),
+        ("PersistentVolumeClaim", "v1", {"spec": {"accessModes": ["Nope"]}}, "spec.accessModes"),
+        (
+            "PersistentVolumeClaim",
+            "v1",
+            {"spec": {"accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]}},
+            "spec.accessModes",
+        ),
+        ("PodDisruptionBudget", "policy/v1", {"spec": {"minAvailable": 1, "maxUnavailable": 1}}, "spec.maxUnavailable"),
+        ("PodDisruptionBudget", "policy/v1", {"spec": {"minAvailable": "101%"}}, "spec.minAvailable"),
+    ],
+)
+def test_values_that_an_api_server_refuses_are_refused(
+    cluster: EmbeddedCluster, kind: str, api_version: str, parts: Any, field: str
+) -> None:
+    metadata = {"name": "x"} if kind == "RuntimeClass" else {"name": "x", "namespace": "default"}
+    with pytest.raises(Invalid) as refused:
+        cluster.create({"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts})
+    assert refused.value.field.startswith(field)

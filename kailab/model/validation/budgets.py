@@ -1,4 +1,4 @@
-"""Check LimitRanges, ResourceQuotas and PodDisruptionBudgets. Source: Kubernetes ValidateLimitRange, ValidateResourceQuotaSpec,
+"""Check LimitRanges, ResourceQuotas, PodDisruptionBudgets and PersistentVolumeClaims. Source: Kubernetes ValidateLimitRange, ValidateResourceQuotaSpec,
 ValidatePodDisruptionBudgetSpec."""
 
 from __future__ import annotations
@@ -118,5 +118,22 @@ def check_disruption_budget(faults: Faults, obj: dict[str, Any]) -> None:
             faults.wrong(f"spec.{field}", text, "100% at most")
     policies = ("IfHealthyBudget", "AlwaysAllow")
     faults.one_of(spec, "unhealthyPodEvictionPolicy", "spec.unhealthyPodEvictionPolicy", policies)
+    if selector := faults.mapping(spec, "selector", "spec.selector"):
+        check_selector(faults, selector, "spec.selector")
+
+
+ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
+
+
+def check_volume_claim(faults: Faults, obj: dict[str, Any]) -> None:
+    """The values of a claim. Fields that an API server requires may be missing: a claim that only has to exist needs none."""
+    spec = faults.mapping(obj, "spec", "spec") or {}
+    modes = faults.items(spec, "accessModes", "spec.accessModes") or []
+    for index, mode in enumerate(modes):
+        if mode not in ACCESS_MODES:
+            faults.wrong(f"spec.accessModes[{index}]", mode, " or ".join(ACCESS_MODES))
+    if "ReadWriteOncePod" in modes and len(modes) > 1:
+        faults.add("spec.accessModes", "ReadWriteOncePod can't be given together with other modes")
+    faults.one_of(spec, "volumeMode", "spec.volumeMode", ("Filesystem", "Block"))
     if selector := faults.mapping(spec, "selector", "spec.selector"):
         check_selector(faults, selector, "spec.selector")

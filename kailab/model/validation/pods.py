@@ -100,7 +100,7 @@ def check_pod_spec(
     if isinstance(spec.get("resources"), dict):
         check_resources(faults, spec, path)
     for at, toleration in faults.mappings(spec, "tolerations", f"{path}.tolerations"):
-        _check_toleration(faults, toleration, at)
+        check_toleration(faults, toleration, at)
     affinity = faults.mapping(spec, "affinity", f"{path}.affinity")
     if affinity:
         _check_affinity(faults, affinity, f"{path}.affinity")
@@ -279,7 +279,7 @@ def _containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
     return [item for each in lists if isinstance(each, list) for item in each if isinstance(item, dict)]
 
 
-def _check_toleration(faults: Faults, toleration: dict[str, Any], path: str) -> None:
+def check_toleration(faults: Faults, toleration: dict[str, Any], path: str) -> None:
     key = faults.text(toleration, "key", f"{path}.key")
     operator = faults.one_of(toleration, "operator", f"{path}.operator", ("", "Exists", "Equal"))
     value = faults.text(toleration, "value", f"{path}.value")

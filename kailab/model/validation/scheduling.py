@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.model.labels import HOSTNAME
-from kailab.model.validation.fields import LABEL_RULE, LARGEST_INT32, Faults, is_dns_label, is_label_key
+from kailab.model.validation.fields import LABEL_RULE, LARGEST_INT32, Faults, check_labels, is_dns_label, is_label_key
+from kailab.model.validation.pods import check_toleration
 
 MOST_PRIORITY = 10**9  # of a class that is not a system class
 _MOST_LEVELS = 16  # maxItems in KAI's definition
@@ -137,3 +138,14 @@ def _circular(name: str, parents: dict[str, str | None]) -> bool:
     while at is not None and at != name and steps <= len(parents):
         at, steps = parents.get(at), steps + 1
     return at == name
+
+
+def check_runtime_class(faults: Faults, obj: dict[str, Any]) -> None:
+    handler = faults.text(obj, "handler", "handler", required=True)
+    if handler and not is_dns_label(handler):
+        faults.wrong("handler", handler, LABEL_RULE)
+    faults.quantities(faults.mapping(obj, "overhead", "overhead") or {}, "podFixed", "overhead.podFixed")
+    scheduling = faults.mapping(obj, "scheduling", "scheduling") or {}
+    check_labels(faults, scheduling, "nodeSelector", "scheduling.nodeSelector")
+    for path, toleration in faults.mappings(scheduling, "tolerations", "scheduling.tolerations"):
+        check_toleration(faults, toleration, path)
