@@ -29,10 +29,7 @@ def check_limit_range(faults: Faults, obj: dict[str, Any]) -> None:
         seen.add(type or "")
         amounts: dict[str, Amounts] = {}
         for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
-            found = faults.quantities(item, field, f"{path}.{field}")
-            if found is None and item.get(field) is not None:
-                return
-            amounts[field] = found or {}
+            amounts[field] = _amounts(faults, item, field, f"{path}.{field}")
         if type == "Pod":
             for field in ("default", "defaultRequest"):
                 if amounts[field]:
@@ -55,6 +52,17 @@ def check_limit_range(faults: Faults, obj: dict[str, Any]) -> None:
         for name, ratio in amounts["maxLimitRequestRatio"].items():
             if ratio < 1:
                 faults.add(f"{path}.maxLimitRequestRatio[{name}]", "is less than 1")
+
+
+def _amounts(faults: Faults, item: dict[str, Any], field: str, path: str) -> Amounts:
+    """The readable amounts of a limit. Any quantity will do, of devices too."""
+    found: Amounts = {}
+    for name, amount in (faults.mapping(item, field, path) or {}).items():
+        try:
+            found[name] = quantities.parse(amount)
+        except InputError as error:
+            faults.add(f"{path}[{name:.80}]", error.message)
+    return found
 
 
 def check_resource_quota(faults: Faults, obj: dict[str, Any]) -> None:
