@@ -63,7 +63,7 @@ def observe(case: ManifestCase, backend: str, venue: Venue | None = None) -> Obs
     """Run a case in a lab of its own. What ends it early is in ``stopped``."""
     seen = Observation()
     try:
-        named = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "metadata": {"name": "case"}, **case.fleet}
+        named = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": "case", **case.fleet}
         fleet = read_fleet(json.dumps(named))
         with Lab.open(fleet, backend, venue=venue) as lab:
             for step in case.steps:

@@ -1,0 +1,61 @@
+"""The comparison of an embedded lab with a control plane: cases are read, objects drawn, differences named and explained."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from checks.manifests.comparison import compare
+from checks.manifests.drawing import BASES, draw
+from checks.manifests.manifest_case import read_cases
+from checks.manifests.observation import Answer, Observation, observe
+
+POD = "{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {schedulerName: kai-scheduler, containers: [{name: a, image: x}]}}"
+
+
+def test_a_folder_is_a_case_and_each_of_its_files_a_step(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.yaml").write_text(POD % "first")
+    (tmp_path / "one" / "b.yaml").write_text(f"{POD % 'second'}\n---\n{POD % 'third'}\n")
+    (tmp_path / "notes.md").write_text(f"Text\n\n```yaml\n{POD % 'fourth'}\n```\n")
+    found = {
+        case.id: [[obj["metadata"]["name"] for obj in step] for step in case.steps] for case in read_cases([tmp_path])
+    }
+    assert found == {"one": [["first"], ["second", "third"]], "notes": [["fourth"]]}
+
+
+def test_the_same_lab_differs_from_itself_in_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "work.yaml"
+    file.write_text(
+        "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {pods: 1}}}\n---\n"
+        f"{POD % 'a'}\n---\n{POD % 'b'}\n"
+    )
+    (case,) = read_cases([file])
+    mine = observe(case, "embedded")
+    assert [bool(answer.refused) for answer in mine.answers] == [False, False, True]
+    assert mine.quotas == {"default/q": {"pods": "1"}}
+    assert compare(mine, observe(case, "embedded")) == []
+
+
+def test_a_difference_counts_unless_apply_has_told_it_or_it_is_accepted() -> None:
+    here = Observation(
+        [Answer("Pod/default/p")], pods={"Pod/default/p": Counter({"Running": 1})}, specs={"Pod/default/p": {}}
+    )
+    there = Observation(
+        [Answer("Pod/default/p")], pods={"Pod/default/p": Counter({"Pending": 1})}, specs={"Pod/default/p": {}}
+    )
+    (difference,) = compare(here, there)
+    assert str(difference) == "Pod/default/p: pods here: 1 Running; on the control plane: 1 Pending"
+    assert not difference.explained
+    here.answers = [Answer("Pod/default/p", warnings=("Pod/p: spec.x: kailab does not read it",))]
+    assert [each.explained for each in compare(here, there)] == [True]
+    refused = Observation([Answer("Service/default/s", refused="Service is invalid: spec.ports[0].protocol")])
+    assert [each.reason for each in compare(Observation([Answer("Service/default/s")]), refused)] == [
+        "nothing here acts on a Service, so only its form is checked"
+    ]
+
+
+def test_equal_seeds_draw_equal_objects_and_many_seeds_draw_all_kinds() -> None:
+    drawn = [draw(seed) for seed in range(300)]
+    assert drawn[:20] == [draw(seed) for seed in range(20)]
+    assert {obj["kind"] for obj in drawn} == set(BASES)
