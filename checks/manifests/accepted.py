@@ -1,4 +1,4 @@
-"""Differences between the embedded lab and a control plane that have a reason. docs/embedded-api.md has the same list for users."""
+"""Differences between the embedded lab and a control plane that have a reason. docs/embedded-api.md lists them for users."""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 cluster      ``EmbeddedCluster``, which implements the protocol with the modules below
 admission    defaults and checks of new and changed objects
+limits       LimitRanges: defaults and bounds of containers, pods and claims
+quotas       ResourceQuotas: usage, and refusals beyond it
+volumes      claims are bound to volumes, and volumes are provisioned
 updates      update, patch and apply
 deletion     grace periods, finalizers, dependents, terminating namespaces
 pod_status   states of pods, as pure functions
