@@ -266,6 +266,29 @@ _NUMA = {
                "resources": [{"name": "cpu", "capacity": "8", "allocatable": "8", "available": "8"}]} for zone in range(2)],
 }  # fmt: skip
 
+
+def _clique(name: str) -> Object:
+    return {"name": name, "labels": {"a": "b"}, "annotations": {"a": "b"}, "spec": {
+        "roleName": name, "replicas": 2, "minAvailable": 1, "podSpec": _template("g", "Always")["spec"]}}  # fmt: skip
+
+
+_FLOW = {
+    "entrypoint": "main", "onExit": "last", "parallelism": 3, "schedulerName": labels.SCHEDULER_NAME, "podSpecPatch": "hostNetwork: false",
+    "activeDeadlineSeconds": 500, "ttlStrategy": {"secondsAfterCompletion": 50}, "arguments": {"parameters": [{"name": "size", "value": "1"}]},
+    "templates": [
+        {"name": "main", "parallelism": 2, "steps": [
+            [{"name": "a", "template": "work", "withItems": [1, 2], "arguments": {"parameters": [{"name": "n", "value": "{{item}}"}]}}],
+            [{"name": "b", "template": "graph", "continueOn": {"failed": True}}]]},
+        {"name": "graph", "dag": {"failFast": False, "tasks": [
+            {"name": "c", "template": "work"}, {"name": "d", "template": "wait", "depends": "c.Succeeded || !c.Failed"}]}},
+        {"name": "wait", "suspend": {"duration": "5s"}},
+        {"name": "last", "script": {"image": "x", "source": "print()"}},
+        {"name": "work", "inputs": {"parameters": [{"name": "n", "default": "1"}]}, "retryStrategy": {"limit": "1", "retryPolicy": "Always"},
+         "metadata": {"annotations": dict(_NOTES)}, "tolerations": _ANY_NODE, "activeDeadlineSeconds": 100,
+         "container": {"image": "x", "resources": {"limits": {"cpu": "{{inputs.parameters.n}}"}}}},
+    ],
+}  # fmt: skip
+
 _ALL: tuple[tuple[Object, ...], ...] = (
     (_POD,),
     (_object("example.com/v1", "Trainer", "stranger", {
@@ -387,9 +410,33 @@ _ALL: tuple[tuple[Object, ...], ...] = (
     (_object("v1", "ConfigMap", "config", metadata={"namespace": "default"}, data={"a": "b"}),),
     (_object("policy/v1", "PodDisruptionBudget", "budget", {
         "minAvailable": 1, "selector": {"matchLabels": {"app": "pod"}}}),),
-    (_object("grove.io/v1alpha1", "PodCliqueSet", "grove", {"replicas": 1, "template": {"cliques": [
-        {"name": "a", "spec": {"replicas": 1, "podSpec": _template("g")["spec"]}}]}}),),
-    (_object("argoproj.io/v1alpha1", "Workflow", "flow", {"entrypoint": "main"}),),
+    (_object("grove.io/v1alpha1", "ClusterTopologyBinding", "floors", {"levels": [
+        {"domain": "rack", "key": "rack"}, {"domain": "host", "key": labels.HOSTNAME}]}, metadata={"labels": {}}),),
+    (_object("grove.io/v1alpha1", "PodCliqueSet", "grove", {"replicas": 1, "template": {
+        "priorityClassName": "train", "topologyConstraint": {"topologyName": "floors", "packDomain": "rack"},
+        "podCliqueScalingGroups": [{"name": "sg", "cliqueNames": ["b"], "replicas": 2, "minAvailable": 1, "annotations": {"a": "b"}}],
+        "cliques": [_clique("a"), {**_clique("b"), "topologyConstraint": {"pack": {"required": "rack", "preferred": "host"}}}]}}),),
+    (_object("grove.io/v1alpha1", "PodClique", "clique", _clique("a")["spec"]),),
+    (_object("grove.io/v1alpha1", "PodCliqueSet", "above", {"replicas": 1, "template": {"cliques": [_clique("a")]}}),
+     _object("grove.io/v1alpha1", "PodCliqueScalingGroup", "group", {"replicas": 1, "minAvailable": 1, "cliqueNames": ["a"]},
+             metadata={"labels": {"app.kubernetes.io/part-of": "above", "grove.io/podcliqueset-replica-index": "0"}})),
+    (_object("nvidia.com/v1alpha1", "DynamoGraphDeployment", "graph", {"labels": {"a": "b"}, "annotations": {"a": "b"}, "services": {
+        "Front": {"componentType": "frontend", "replicas": 1, "labels": {"a": "b"}, "extraPodMetadata": {"annotations": {"a": "b"}},
+                  "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"gpu": "1", "gpuType": labels.GPU_RESOURCE, "custom": {"a.b/c": "1"}}}},
+        "Work": {"multinode": {"nodeCount": 2}, "extraPodSpec": {"tolerations": _ANY_NODE, "mainContainer": {"image": "x"}}}}}),),
+    (_object("nvidia.com/v1beta1", "DynamoGraphDeployment", "components", {"components": [
+        {"name": "work", "type": "worker", "replicas": 2, "podTemplate": {"spec": {"containers": [{"name": "main", "image": "x"}]}}}]}),),
+    (_object("kubeflow.org/v1", "Notebook", "notebook", {"template": {"spec": _PLAIN}}),),
+    (_object("serving.kserve.io/v1alpha1", "ClusterServingRuntime", "runtime", {
+        "supportedModelFormats": [{"name": "x", "autoSelect": True}], "containers": [{"name": "kserve-container", "image": "x"}]}, metadata={"labels": {}}),
+     _object("serving.kserve.io/v1beta1", "InferenceService", "model", {
+        "predictor": {"minReplicas": 1, "maxReplicas": 2, "labels": {"a": "b"}, "tolerations": _ANY_NODE, "model": {
+            "modelFormat": {"name": "x"}, "runtime": "runtime", "storageUri": "s3://x", "resources": _SHARED}},
+        "transformer": {"containers": [{"image": "x", "resources": _SHARED}]}},
+        metadata={"annotations": {"serving.kserve.io/deploymentMode": "RawDeployment"}})),
+    (_object("argoproj.io/v1alpha1", "Workflow", "flow", _FLOW),),
+    (_object("argoproj.io/v1alpha1", "Workflow", "later", {"workflowTemplateRef": {"name": "flows"}}),
+     _object("argoproj.io/v1alpha1", "WorkflowTemplate", "flows", _FLOW)),
 )  # fmt: skip
 
 

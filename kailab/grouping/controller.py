@@ -39,6 +39,10 @@ def labels_and_annotations(pod: Object) -> tuple[Any, Any]:
     return labels_of(pod), annotations_of(pod)
 
 
+def _gates(pod: Object) -> Any:
+    return pod["spec"].get("schedulingGates")
+
+
 def only_gpu_groups_differ(before: Object, pod: Object) -> bool:
     """Whether only the labels of an owned pod's GPU groups differ. They do not affect grouping, except for a bare pod, whose labels its
     PodGroup copies."""
@@ -199,6 +203,11 @@ class PodGrouper:
             self._enrol(key, pod)
             if self._is_new(pod):
                 self._due[key] = None
+        # What the owner waited for is there once a gate is open: KAI groups a pod at each of its changes.
+        elif _gates(before) != _gates(pod) and not node_of(pod):
+            self._withdraw(key, before)
+            self._enrol(key, pod)
+            self._due[key] = None
         elif labels_and_annotations(before) != labels_and_annotations(pod):
             self._withdraw(key, before)
             self._enrol(key, pod)

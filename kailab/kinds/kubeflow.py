@@ -128,10 +128,13 @@ KINDS = (
     Kind(
         group="kubeflow.org",
         kind="Notebook",
-        versions=("v1", "v1beta1"),
+        versions=("v1", "v1beta1", "v1alpha1"),
         plural="notebooks",
+        shape=lambda: with_spec(record({"template": record({"spec": shape("V1PodSpec")}, ("spec",))}, ("template",))),
+        controller="kailab.workloads.notebook:NotebookController",
+        wanted_pods="kailab.workloads.notebook:wanted",
         grouping="kailab.grouping.families.plain_workloads:NOTEBOOK",
-        in_cluster="Kubeflow's notebook controller makes a StatefulSet of one pod from its template",
+        in_all=True,
     ),
     Kind(
         group="kubeflow.org",

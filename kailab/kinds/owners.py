@@ -1,4 +1,4 @@
-"""Kinds that are only owners of pods in a lab: workflows, virtual machines, run:ai's workloads. On a real cluster their operators make the
+"""Kinds that are only owners of pods in a lab: pipelines, virtual machines, run:ai's workloads. On a real cluster their operators make the
 pods, and KAI groups them."""
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ def _owner(group: str, versions: str, kind: str, plural: str, *short: str, **par
 
 
 KINDS = (
-    _owner("argoproj.io", "v1alpha1", "Workflow", "workflows", "wf", grouping=_WRAPPER, label_domains=("argoproj.io",)),
-    _owner("nvidia.com", "v1alpha1", "DynamoGraphDeployment", "dynamographdeployments", grouping=_WRAPPER),
     _owner("tekton.dev", "v1 v1beta1", "PipelineRun", "pipelineruns", "pr", "prs"),
     _owner("tekton.dev", "v1 v1beta1", "TaskRun", "taskruns", "tr", "trs"),
     _owner("machinelearning.seldon.io", "v1 v1alpha2", "SeldonDeployment", "seldondeployments", "sdep"),

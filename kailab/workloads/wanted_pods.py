@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kailab.model.objects import Object
+from kailab.workloads.dynamo import roles_of, services_of
+from kailab.workloads.kserve import COMPONENTS, least_pods
 from kailab.workloads.ray import desired_workers
 
 
@@ -49,6 +51,28 @@ def job_set(obj: Object) -> int:
 
 def leader_worker_set(obj: Object) -> int:
     return replicas(obj) * _number(_spec(obj).get("leaderWorkerTemplate"), "size")
+
+
+def pod_clique_set(obj: Object) -> int:
+    spec = _spec(obj)
+    template = spec.get("template") or {}
+    sizes = {clique["name"]: _number(clique.get("spec"), "replicas") or 1 for clique in template.get("cliques") or ()}
+    groups = template.get("podCliqueScalingGroups") or ()
+    times = {name: _number(group, "replicas") for group in groups for name in group["cliqueNames"]}
+    return _number(spec, "replicas", 0) * sum(size * times.get(name, 1) for name, size in sizes.items())
+
+
+def dynamo_graph(obj: Object) -> int:
+    return sum(
+        pods * (_number(service, "replicas") if len(roles) > 1 else 1)
+        for name, service in services_of(_spec(obj)).items()
+        for roles in (roles_of(name, service),)
+        for _, pods in roles
+    )
+
+
+def inference_service(obj: Object) -> int:
+    return sum(least_pods(_spec(obj)[role]) for role in COMPONENTS if _spec(obj).get(role) is not None)
 
 
 def _roles(field: str) -> Callable[[Object], int]:

@@ -40,7 +40,7 @@ def deployment(name: str, replicas: int) -> dict[str, Any]:
     return owned("apps/v1", "Deployment", name, spec)
 
 
-NOTEBOOK = owned("kubeflow.org/v1", "Notebook", "nb", {"template": {"spec": pod_spec()}})
+WORKSPACE = owned("workspace.devfile.io/v1alpha2", "DevWorkspace", "nb", {"template": {"spec": pod_spec()}})
 
 
 def test_what_controllers_have_yet_to_make_may_run(lab: Lab) -> None:
@@ -64,9 +64,9 @@ def test_a_pod_that_is_yet_to_be_grouped_may_run(lab: Lab) -> None:
 @pytest.mark.parametrize(
     "work",
     [
-        NOTEBOOK,
-        owned("grove.io/v1alpha1", "PodCliqueSet", "nb", {"replicas": 1, "template": {"cliques": []}}),
-        owned("argoproj.io/v1alpha1", "Workflow", "nb", {"entrypoint": "main", "templates": []}),
+        WORKSPACE,
+        owned("grove.io/v1alpha1", "PodGangSet", "nb", {"replicas": 1, "template": {"cliques": []}}),
+        owned("tekton.dev/v1", "PipelineRun", "nb", {"pipelineRef": {"name": "main"}}),
         owned("trainer.kubeflow.org/v1alpha1", "TrainingRuntime", "nb", {"template": {"spec": {"replicatedJobs": []}}}),
     ],
     ids=lambda work: work["kind"],
@@ -84,10 +84,10 @@ def test_of_what_nobody_here_makes_pods_it_is_not_known_whether_it_would_run(lab
 def test_simulate_can_t_tell_where_nobody_makes_the_pods(lab: Lab) -> None:
     lab.apply(queue("team", quota=-1))
     lab.settle()
-    found = simulate(lab, NOTEBOOK)
+    found = simulate(lab, WORKSPACE)
     assert (found.when, found.within(0)) == (When.UNKNOWN, False)
     # What is known to fail says more than what is not known.
-    assert simulate(lab, NOTEBOOK, job("huge", "team", 1, gpus=99)).when is When.NEVER
+    assert simulate(lab, WORKSPACE, job("huge", "team", 1, gpus=99)).when is When.NEVER
 
 
 def test_pods_of_a_kind_that_shares_its_name_with_another_are_its_own(lab: Lab) -> None:

@@ -34,14 +34,14 @@ def test_a_kind_that_a_cluster_acts_on_is_said_to_be_kept_and_no_more(lab, kind:
     assert f"nothing in an embedded lab acts on a {kind}; in a cluster {KINDS[kind].in_cluster}" in said
 
 
-@pytest.mark.parametrize("kind", ["Workflow", "PodCliqueSet", "Notebook", "RunaiJob", "VirtualMachine"])
+@pytest.mark.parametrize("kind", ["CronWorkflow", "SeldonDeployment", "DevWorkspace", "RunaiJob", "VirtualMachine"])
 def test_a_kind_whose_pods_an_operator_would_make_is_said_to_get_none(lab, kind: str) -> None:
     (said,) = lab.apply(_object(kind, spec={})).warnings
     assert f"kailab makes no pods for a {kind}; in a cluster " in said
 
 
 def test_each_kind_is_told_once_for_all_its_objects(lab) -> None:
-    several = [{**_object("Notebook", spec={}), "metadata": {"name": f"n{number}"}} for number in range(3)]
+    several = [{**_object("DevWorkspace", spec={}), "metadata": {"name": f"n{number}"}} for number in range(3)]
     assert len(lab.apply(several).warnings) == 1
 
 
@@ -52,13 +52,13 @@ def test_a_kind_of_somebody_else_is_told_of_until_it_has_a_controller(lab) -> No
 
 
 def test_owners_of_pods_that_come_with_them_need_no_controller(lab) -> None:
-    owner = _object("Workflow", spec={})
+    owner = _object("PipelineRun", spec={})
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": "step",
-            "ownerReferences": [{"apiVersion": owner["apiVersion"], "kind": "Workflow", "name": "one", "uid": "u"}],
+            "ownerReferences": [{"apiVersion": owner["apiVersion"], "kind": "PipelineRun", "name": "one", "uid": "u"}],
         },
         "spec": {"containers": [{"name": "main", "image": "x"}]},
     }
@@ -83,7 +83,7 @@ def test_every_registered_kind_acts_or_says_why_it_does_not() -> None:
 
 
 def test_the_lab_that_is_asked_for_work_says_which_kinds_get_no_pods() -> None:
-    assert makes_no_pods("Notebook")
+    assert makes_no_pods("DevWorkspace")
     assert makes_no_pods("Rollout.argoproj.io")
     assert not any(makes_no_pods(kind) for kind in ("Pod", "Job", "TrainJob", "TrainingRuntime", "Queue", "ConfigMap"))
 

@@ -42,10 +42,10 @@ def test_what_no_question_is_about_is_refused() -> None:
 
 def test_an_object_of_an_unknown_kind_that_names_no_namespace_can_be_explained() -> None:
     with Lab.open() as lab:
-        flow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "CronWorkflow", "metadata": {"name": "nightly"}}
+        flow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "AnalysisRun", "metadata": {"name": "nightly"}}
         lab.apply([flow])
-        found = lab.explain("CronWorkflow.argoproj.io", "nightly")
+        found = lab.explain("AnalysisRun.argoproj.io", "nightly")
         assert found.cause is not None
         assert found.cause.code == "NoController"
         with pytest.raises(NotFound, match="not found; there are: nightly"):
-            lab.explain("CronWorkflow.argoproj.io", "weekly")
+            lab.explain("AnalysisRun.argoproj.io", "weekly")

@@ -55,16 +55,22 @@ class World:
     def settle(self, *, bind: bool = True, until: float | None = None) -> None:
         for _ in range(400):
             self.step()
-            if bind:
-                for pod in self.cluster.list("Pod"):
-                    if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
-                        self.cluster.bind(pod["metadata"]["namespace"], pod["metadata"]["name"], "n0")
+            pending = [pod for pod in self.cluster.list("Pod") if self._may_be_bound(pod)] if bind else []
+            for pod in pending:
+                self.cluster.bind(pod["metadata"]["namespace"], pod["metadata"]["name"], "n0")
             due = self.cluster.next_prompt()
             if due is None or (until is not None and due > until):
                 self.step()
+                if pending:
+                    continue
                 return
             self.cluster.advance_to(due)
         raise AssertionError("the world never comes to rest")
+
+    @staticmethod
+    def _may_be_bound(pod: dict) -> bool:
+        spec = pod["spec"]
+        return not (spec.get("nodeName") or spec.get("schedulingGates") or "deletionTimestamp" in pod["metadata"])
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, the controllers acting at every timer on the way."""

@@ -1,0 +1,149 @@
+"""Argo: Workflow, and the templates that it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.model.kind import Kind, Unread
+from kailab.model.validation.core import fields_of, shape
+from kailab.model.validation.shapes import (
+    COUNT,
+    FLAG,
+    LIST,
+    MAPPING,
+    TEXT,
+    Check,
+    items,
+    named,
+    record,
+    table,
+    with_spec,
+)
+
+
+def _untagged(value: Any) -> Any:
+    """A value without texts that have tags (``{{item}}``), which are filled in later. Names stay, because they are required."""
+    if isinstance(value, dict):
+        return {
+            key: _untagged(item)
+            for key, item in value.items()
+            if key == "name" or not (isinstance(item, str) and "{{" in item)
+        }
+    return list(map(_untagged, value)) if isinstance(value, list) else value
+
+
+def _before_filling(check: Check) -> Check:
+    return lambda value: check(_untagged(value))
+
+
+def _template() -> Check:
+    container = fields_of("V1Container")
+    return record(
+        {
+            "name": TEXT,
+            "container": record(container),
+            "script": record({**container, "source": TEXT}),
+            "containerSet": record({"containers": items(record(container, ("name",)))}, ("containers",)),
+            "steps": LIST,
+            "dag": record({"tasks": named(record({"name": TEXT, "dependencies": items(TEXT), "depends": TEXT}, ("name",))),
+                           "failFast": FLAG}, ("tasks",)),
+            "parallelism": COUNT,
+            "podSpecPatch": TEXT,
+            "metadata": record({"labels": table(TEXT), "annotations": table(TEXT)}),
+            "sidecars": items(record(container, ("name",))),
+            "initContainers": items(record(container, ("name",))),
+            "nodeSelector": table(TEXT),
+            "schedulerName": TEXT,
+            "priorityClassName": TEXT,
+            "tolerations": shape("[V1Toleration]"),
+            "affinity": shape("V1Affinity"),
+            "volumes": shape("[V1Volume]"),
+            "retryStrategy": MAPPING,
+        }
+    )  # fmt: skip
+
+
+def _spec() -> dict[str, Check]:
+    return {
+        "entrypoint": TEXT,
+        "templates": items(_before_filling(_template())),
+        "templateDefaults": _before_filling(_template()),
+        "onExit": TEXT,
+        "suspend": FLAG,
+        "shutdown": TEXT,
+        "parallelism": COUNT,
+        "activeDeadlineSeconds": COUNT,
+        "podSpecPatch": TEXT,
+        "podMetadata": record({"labels": table(TEXT), "annotations": table(TEXT)}),
+        "podPriorityClassName": TEXT,
+        "nodeSelector": table(TEXT),
+        "schedulerName": TEXT,
+        "tolerations": shape("[V1Toleration]"),
+        "affinity": shape("V1Affinity"),
+        "volumes": shape("[V1Volume]"),
+        "arguments": record({"parameters": items(record({"name": TEXT}, ("name",)))}),
+        "workflowTemplateRef": record({"name": TEXT, "clusterScope": FLAG}),
+        "ttlStrategy": record(dict.fromkeys(("secondsAfterCompletion", "secondsAfterSuccess", "secondsAfterFailure"), COUNT)),
+    }  # fmt: skip
+
+
+def _argo(kind: str, *short: str, **parts: Any) -> Kind:
+    return Kind(
+        group="argoproj.io",
+        kind=kind,
+        versions=("v1alpha1",),
+        plural=f"{kind.lower()}s",
+        short=short,
+        label_domains=("argoproj.io",),
+        **parts,
+    )
+
+
+_TEMPLATE = ("spec", "templates", "*")
+_NO_POD = "a pod of Argo's does it, and it may fail; here it succeeds at once"
+_UNREAD = (
+    *(
+        Unread(
+            (*_TEMPLATE, *path, "when"), "a step whose condition is false is left out; here it runs whatever that says"
+        )
+        for path in (("steps", "*", "*"), ("dag", "tasks", "*"))
+    ),
+    *(Unread((*_TEMPLATE, kind), _NO_POD) for kind in ("resource", "http", "plugin", "data")),
+    Unread((*_TEMPLATE, "dag", "target"), "only these tasks and those that they need are run"),
+    Unread(
+        (*_TEMPLATE, "daemon"), "the next step begins when its pod is ready, and it ends with the template around it"
+    ),
+    Unread((*_TEMPLATE, "synchronization"), "it waits for a lock that others hold"),
+    Unread((*_TEMPLATE, "memoize"), "a result from before may take the place of its pod"),
+    Unread((*_TEMPLATE, "retryStrategy", "backoff"), "the next attempt waits"),
+    Unread(("spec", "synchronization"), "it waits for a lock that others hold"),
+    Unread(("spec", "hooks"), "more templates are run when a condition comes true"),
+    Unread(("spec", "volumeClaimTemplates"), "pods get volumes of the workflow, and wait for them"),
+    Unread(("spec", "podGC", "strategy"), "pods that ended are deleted"),
+)
+
+KINDS = (
+    _argo(
+        "Workflow",
+        "wf",
+        shape=lambda: with_spec(record(_spec())),
+        controller="kailab.workloads.argo:WorkflowController",
+        grouping="kailab.grouping.families.plain_workloads:WRAPPER",
+        watches=("WorkflowTemplate", "ClusterWorkflowTemplate"),
+        suspended_by="suspend",
+        in_all=True,
+        unread=_UNREAD,
+    ),
+    *(
+        _argo(
+            kind,
+            short,
+            shape=lambda: with_spec(record(_spec())),
+            namespaced=not kind.startswith("Cluster"),
+            owns_pods=False,
+            unread=_UNREAD,
+        )
+        for kind, short in (("WorkflowTemplate", "wftmpl"), ("ClusterWorkflowTemplate", "cwft"))
+    ),
+    _argo("CronWorkflow", "cwf", in_cluster="Argo makes a Workflow at each of its times"),
+)

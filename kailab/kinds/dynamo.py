@@ -1,0 +1,97 @@
+"""NVIDIA Dynamo: DynamoGraphDeployment, whose operator makes a Grove PodCliqueSet of it."""
+
+from __future__ import annotations
+
+from kailab.model.kind import Kind, Unread
+from kailab.model.validation.core import fields_of, loose_pod_spec, shape
+from kailab.model.validation.shapes import (
+    MAPPING,
+    PODS,
+    TEXT,
+    Check,
+    both,
+    int_or_text,
+    items,
+    label_names,
+    named,
+    record,
+    table,
+    with_spec,
+)
+
+
+def _shape() -> Check:
+    amounts = record(
+        {"cpu": int_or_text, "memory": int_or_text, "gpu": int_or_text, "gpuType": TEXT, "custom": MAPPING}
+    )
+    container = record(fields_of("V1Container"))
+    service = {
+        "componentType": TEXT,
+        "replicas": PODS,
+        "multinode": record({"nodeCount": PODS}, ("nodeCount",)),
+        "resources": record({"requests": amounts, "limits": amounts, "claims": items(MAPPING)}),
+        "labels": table(TEXT),
+        "annotations": table(TEXT),
+        "extraPodMetadata": record({"labels": table(TEXT), "annotations": table(TEXT)}),
+        "extraPodSpec": record({**fields_of("V1PodSpec"), "mainContainer": container, "containers": items(container)}),
+        "topologyConstraint": MAPPING,
+    }
+    component = {
+        **service,
+        "name": TEXT,
+        "type": TEXT,
+        "podTemplate": record({"metadata": shape("V1ObjectMeta"), "spec": loose_pod_spec()}),
+    }
+    spec = {
+        "services": both(label_names, table(record(service))),
+        "components": named(record(component, ("name",))),
+        "labels": table(TEXT),
+        "annotations": table(TEXT),
+        "topologyConstraint": MAPPING,
+    }
+    return with_spec(record(spec))
+
+
+_SCALED = "an autoscaler changes how many pods there are"
+
+KINDS = (
+    Kind(
+        group="nvidia.com",
+        kind="DynamoGraphDeployment",
+        versions=("v1beta1", "v1alpha1"),
+        plural="dynamographdeployments",
+        short=("dgd",),
+        label_domains=("nvidia.com",),
+        shape=_shape,
+        controller="kailab.workloads.dynamo:DynamoController",
+        wanted_pods="kailab.workloads.wanted_pods:dynamo_graph",
+        grouping="kailab.grouping.families.plain_workloads:WRAPPER",
+        in_all=True,
+        unread=(
+            Unread(
+                ("metadata", "annotations", "nvidia.com/enable-grove"),
+                "Deployments run the services, and none of them is a gang",
+                ("true",),
+            ),
+            Unread(("spec", "services", "*", "autoscaling", "enabled"), _SCALED),
+            Unread(("spec", "services", "*", "scalingAdapter"), _SCALED),
+            Unread(("spec", "components", "*", "scalingAdapter"), _SCALED),
+        ),
+    ),
+    Kind(
+        group="nvidia.com",
+        kind="DynamoComponentDeployment",
+        versions=("v1beta1", "v1alpha1"),
+        plural="dynamocomponentdeployments",
+        short=("dcd",),
+        in_cluster="Dynamo's operator runs it by a Deployment",
+    ),
+    Kind(
+        group="nvidia.com",
+        kind="DynamoGraphDeploymentRequest",
+        versions=("v1beta1", "v1alpha1"),
+        plural="dynamographdeploymentrequests",
+        short=("dgdr",),
+        in_cluster="Dynamo's operator profiles the model and makes a DynamoGraphDeployment",
+    ),
+)

@@ -1,0 +1,86 @@
+"""KServe: InferenceService, and the runtimes with the containers of its models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.model.kind import Kind, Unread
+from kailab.model.validation.core import fields_of, shape
+from kailab.model.validation.shapes import COUNT, MAPPING, TEXT, Check, items, record, table, with_spec
+
+_GROUP = "serving.kserve.io"
+
+
+def _pod_fields() -> dict[str, Check]:
+    # Containers may be partial, because a runtime or a default has the rest.
+    return {**fields_of("V1PodSpec"), "containers": items(record(fields_of("V1Container")))}
+
+
+def _shape() -> Check:
+    model = {
+        **fields_of("V1Container"),
+        "modelFormat": record({"name": TEXT}, ("name",)),
+        "runtime": TEXT,
+        "storageUri": TEXT,
+        "storage": MAPPING,
+    }
+    component = record(
+        {
+            **_pod_fields(),
+            "minReplicas": COUNT,
+            "maxReplicas": COUNT,
+            "labels": table(TEXT),
+            "annotations": table(TEXT),
+            "model": record(model, ("modelFormat",)),
+        }
+    )
+    spec = {"predictor": component, "transformer": component, "explainer": component}
+    return with_spec(record(spec, ("predictor",)))
+
+
+def _runtime() -> Check:
+    spec = {**_pod_fields(), "supportedModelFormats": items(record({"name": TEXT}, ("name",)))}
+    return with_spec(record({**spec, "labels": table(TEXT), "annotations": table(TEXT), "disabled": shape("bool")}))
+
+
+def _kserve(kind: str, *short: str, versions: tuple[str, ...] = ("v1alpha1",), **parts: Any) -> Kind:
+    return Kind(
+        group=_GROUP,
+        kind=kind,
+        versions=versions,
+        plural=f"{kind.lower()}s",
+        short=short,
+        label_domains=("kserve.io",),
+        **parts,
+    )
+
+
+_RUNTIMES = ("ServingRuntime", "ClusterServingRuntime")
+
+KINDS = (
+    _kserve(
+        "InferenceService",
+        "isvc",
+        versions=("v1beta1",),
+        shape=_shape,
+        controller="kailab.workloads.kserve:InferenceServiceController",
+        wanted_pods="kailab.workloads.wanted_pods:inference_service",
+        watches=_RUNTIMES,
+        in_all=True,
+        unread=(
+            Unread(("spec", "predictor", "workerSpec"), "more pods are made, which work on the model with the first"),
+            Unread(("spec", "*", "autoScaling"), "an autoscaler changes how many pods there are"),
+            Unread(
+                ("spec", "*", "canaryTrafficPercent"), "pods of the former revision stay beside those of the new one"
+            ),
+        ),
+    ),
+    *(_kserve(kind, namespaced=not kind.startswith("Cluster"), shape=_runtime, owns_pods=False) for kind in _RUNTIMES),
+    _kserve("InferenceGraph", "ig", in_cluster="KServe runs a router for it"),
+    _kserve(
+        "LLMInferenceService",
+        "llmisvc",
+        versions=("v1alpha2", "v1alpha1"),
+        in_cluster="KServe makes a Deployment or a LeaderWorkerSet of it",
+    ),
+)
