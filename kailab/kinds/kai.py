@@ -88,6 +88,6 @@ KINDS = (
         plural="schedulingshards",
         namespaced=False,
         shape="kailab.cluster.install.definitions:shape_of_scheduling_shard",
-        in_cluster="KAI's operator runs a scheduler with its settings",
+        in_cluster="KAI's operator runs a scheduler with its settings (`kailab up --config FILE` starts a lab with them)",
     ),
 )

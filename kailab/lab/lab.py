@@ -218,6 +218,7 @@ class Lab:
                 options=dict(under_test.options),
                 config=settings.engine,
                 usage=settings.usage,
+                node_pool=settings.node_pool,
                 adopt_default_scheduler=adopt_default_scheduler,
                 devices=devices,
                 opened=venue.cluster.now(),

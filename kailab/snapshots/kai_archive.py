@@ -32,7 +32,7 @@ from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.settings.config_file import settings_from
-from kailab.snapshots.kai_settings import with_flags
+from kailab.scheduler.settings.shard import with_flags
 from kailab.snapshots.snapshot import ClusterSnapshot, TooLarge, most_unpacked, too_large_message
 from kailab.version import __version__
 
@@ -215,7 +215,7 @@ def _settings(content: _Content, file: str) -> tuple[SchedulerSettings, str, lis
     params = content.scheduler_params or {}
     notices = list(settings.notices)
     if params:
-        settings = structs.replace(settings, engine=with_flags(settings, _flags(params)))
+        settings = structs.replace(settings, engine=with_flags(settings.engine, _flags(params)))
     if params.get("restrictSchedulingNodes"):
         notices.append("restrictSchedulingNodes has no effect here: nodes of every role are used")
     name = params.get("schedulerName") or SCHEDULER_NAME

@@ -14,9 +14,9 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError
 from kailab.model.labels import SCHEDULER_NAME
 from kailab.model.objects import name_of, namespace_of, spec_of
-from kailab.model.times import duration_seconds
 from kailab.scheduler import SchedulerSettings, read_settings
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
+from kailab.scheduler.settings.shard import with_flags
 
 _FLAG = re.compile(r"--([a-z-]+)(?:=(.*))?", re.DOTALL)
 _CONFIG = "scheduler-conf"
@@ -54,7 +54,7 @@ def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiS
             *notices,
             f"schedulers of other node pools are left out: {', '.join(sorted(filter(None, others)))}",
         )
-    settings = structs.replace(settings, engine=with_flags(settings, flags))
+    settings = structs.replace(settings, engine=with_flags(settings.engine, flags))
     version = str(container.get("image", "")).rpartition(":")[2]
     return KaiSettings(
         settings,
@@ -62,22 +62,6 @@ def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiS
         (*settings.notices, *notices),
         f"kai {version}".strip(),
     )
-
-
-def with_flags(settings: SchedulerSettings, flags: Mapping[str, Any]) -> Any:
-    """The engine's configuration with the flags of KAI's scheduler."""
-    values: dict[str, Any] = {}
-    if (most := flags.get("max-consolidation-preemptees")) is not None:
-        values["max_consolidation_victims"] = int(most)
-    for flag, field in (
-        ("allow-consolidating-reclaim", "allow_consolidating_reclaim"),
-        ("use-scheduling-signatures", "use_signatures"),
-    ):
-        if flag in flags:
-            values[field] = str(flags[flag]).lower() != "false"
-    if (grace := flags.get("default-staleness-grace-period")) is not None:
-        values["staleness_grace"] = -1.0 if str(grace).startswith("-") else duration_seconds(str(grace))
-    return structs.replace(settings.engine, **values)
 
 
 def _containers(deployment: Object) -> Iterable[Object]:

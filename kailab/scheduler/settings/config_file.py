@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
+from msgspec import structs
 
 from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.decisions import Action
@@ -50,7 +51,9 @@ from kailab.model import yamltext
 from kailab.model.cron import Cron
 from kailab.model.files import read_text
 from kailab.model.times import duration_seconds, parse_time
+from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.settings.policies import resolve_policy_name, with_policies
+from kailab.scheduler.settings.shard import document_of_shard, engine_of_shard, is_shard
 from kailab.scheduler.usage import UsageParams
 
 
@@ -343,10 +346,11 @@ _IDLE = {
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """``usage``: how past usage counts, if the file enables time-based fairness. ``notices``: sentences about settings that kailab ignores or
-    treats differently."""
+    treats differently. ``node_pool``: the pool that is scheduled, from a SchedulingShard."""
 
     engine: EngineConfig
     usage: UsageParams = UsageParams()
+    node_pool: str = DEFAULT_NODE_POOL
     notices: tuple[str, ...] = ()
 
 
@@ -364,7 +368,9 @@ def read_settings(text: str, file: str = "") -> SchedulerSettings:
 
 
 def settings_from(document: Mapping[str, Any] | None, file: str = "") -> SchedulerSettings:
-    """Read the content of a file as a mapping. ``file`` is its name in errors. Raises InputError."""
+    """Read the content of a file, or a SchedulingShard, as a mapping. ``file`` is its name in errors. Raises InputError."""
+    if isinstance(document, Mapping) and is_shard(document):
+        return _settings_of_shard(document, file)
     block = ConfigReader(document, file)
     block.only(_SECTIONS)
     values: dict[str, Any] = {}
@@ -394,6 +400,13 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
             notices.append("scenarioSearchBudgets: kailab.searchBudget holds instead")
         values.update(own)
     return SchedulerSettings(engine=_engine(values, file), usage=usage, notices=tuple(notices))
+
+
+def _settings_of_shard(shard: Mapping[str, Any], file: str) -> SchedulerSettings:
+    settings = settings_from(document_of_shard(shard, file), file)
+    engine, notices = engine_of_shard(shard, settings.engine, file)
+    pool = (shard.get("spec") or {}).get("partitionLabelValue") or DEFAULT_NODE_POOL
+    return structs.replace(settings, engine=engine, notices=(*settings.notices, *notices), node_pool=pool)
 
 
 def _engine(values: dict[str, Any], file: str) -> EngineConfig:
