@@ -1,12 +1,13 @@
-"""Write the table of fields of operators' kinds from the definitions in their Go modules: ``python -m tools.operator_fields``.
+"""Write the table of fields of operators' kinds from the definitions in their Go modules: ``python -m tools.operator_fields CHECKOUTS``.
 
-It needs ``go mod download``. The table has only names of fields; pods, containers and the like are references to types of Kubernetes' own table.
+It needs ``go mod download``, and checkouts of the operators in ``_CHECKOUTS`` in a folder that is given. The table has only names of fields; pods, containers and the like are references to types of Kubernetes' own table.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,16 +26,24 @@ Schema = dict[str, Any]
 _OTHERS = {
     "Spark operator": ("github.com/kubeflow/spark-operator/v2", "v2.3.0", "config/crd/bases/*.yaml"),
     "Knative Serving": ("knative.dev/serving", "v0.51.0", "config/core/300-resources/*.yaml"),
+    "Argo Workflows": ("github.com/argoproj/argo-workflows/v3", "v3.7.3", "manifests/base/crds/full/*.yaml"),
+    "KServe": ("github.com/kserve/kserve", "v0.16.0", "config/crd/full/*.yaml"),
 }
+_CHECKOUTS = {
+    "Grove": ("grove", "v0.1.0-alpha.11", "*/api/core/v1alpha1/crds/*.yaml"),
+    "NVIDIA Dynamo": ("dynamo", "v1.2", "deploy/operator/config/crd/bases/nvidia.com_dynamographdeployments.yaml"),
+    "Kubeflow Notebooks": ("notebooks", "v1.11.0", "components/notebook-controller/config/crd/bases/*.yaml"),
+}
+"""Operators that no module brings: the folder of a checkout of this version, and the pattern of the definitions there."""
 _ALIKE = 0.6
 """A definition's object counts as a type of Kubernetes if all its fields are fields of the type, and it has at least this part of them."""
 
 
-def made_table() -> dict[str, Any]:
+def made_table(checkouts: Path) -> dict[str, Any]:
     """``kinds``: (type, operator) by apiVersion and kind. ``types``: as in Kubernetes' own table."""
     types = _Types()
     kinds: dict[str, list[str]] = {}
-    for title, module, pattern in _manifests():
+    for title, module, pattern in _manifests(checkouts):
         for definition in _definitions(module, pattern):
             spec = definition["spec"]
             kind = spec["names"]["kind"]
@@ -46,13 +55,15 @@ def made_table() -> dict[str, Any]:
     return {"kinds": dict(sorted(kinds.items())), "types": types.found}
 
 
-def _manifests() -> Iterator[tuple[str, Path, str]]:
+def _manifests(checkouts: Path) -> Iterator[tuple[str, Path, str]]:
     """The title of each operator with its version, the folder of its module, and the pattern of its definitions there."""
     for name, operator in OPERATORS.items():
         version = ADDONS[name][0].version
         yield f"{operator.title} {version}", _downloaded(RECIPES[name].module, version), operator.definitions
     for title, (module, version, pattern) in _OTHERS.items():
         yield f"{title} {version}", _downloaded(module, version), pattern
+    for title, (folder, version, pattern) in _CHECKOUTS.items():
+        yield f"{title} {version}", checkouts / folder, pattern
 
 
 def _downloaded(module: str, version: str) -> Path:
@@ -119,4 +130,4 @@ def written(table: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    OPERATORS_TABLE.write_text(written(made_table()), encoding="utf-8")
+    OPERATORS_TABLE.write_text(written(made_table(Path(sys.argv[1]))), encoding="utf-8")

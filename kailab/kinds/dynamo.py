@@ -20,6 +20,9 @@ from kailab.model.validation.shapes import (
 )
 
 
+_TOPOLOGY = record(dict.fromkeys(("topologyProfile", "clusterTopologyName", "packDomain"), TEXT))
+
+
 def _shape() -> Check:
     amounts = record(
         {"cpu": int_or_text, "memory": int_or_text, "gpu": int_or_text, "gpuType": TEXT, "custom": MAPPING}
@@ -34,7 +37,7 @@ def _shape() -> Check:
         "annotations": table(TEXT),
         "extraPodMetadata": record({"labels": table(TEXT), "annotations": table(TEXT)}),
         "extraPodSpec": record({**fields_of("V1PodSpec"), "mainContainer": container, "containers": items(container)}),
-        "topologyConstraint": MAPPING,
+        "topologyConstraint": _TOPOLOGY,
     }
     component = {
         **service,
@@ -47,12 +50,16 @@ def _shape() -> Check:
         "components": named(record(component, ("name",))),
         "labels": table(TEXT),
         "annotations": table(TEXT),
-        "topologyConstraint": MAPPING,
+        "topologyConstraint": _TOPOLOGY,
+        "priorityClassName": TEXT,
     }
     return with_spec(record(spec))
 
 
 _SCALED = "an autoscaler changes how many pods there are"
+
+_SHARED = "containers share their GPUs by a ResourceClaim"
+_PARTS = (("spec", "services", "*"), ("spec", "components", "*", "experimental"))
 
 KINDS = (
     Kind(
@@ -73,9 +80,11 @@ KINDS = (
                 "Deployments run the services, and none of them is a gang",
                 ("true",),
             ),
-            Unread(("spec", "services", "*", "autoscaling", "enabled"), _SCALED),
             Unread(("spec", "services", "*", "scalingAdapter"), _SCALED),
             Unread(("spec", "components", "*", "scalingAdapter"), _SCALED),
+            *(Unread((*path, "gpuMemoryService"), _SHARED) for path in _PARTS),
+            *(Unread((*path, "failover"), "more pods or containers stand by") for path in _PARTS),
+            Unread(("spec", "experimental", "componentGroups"), "its components are scaled together, as one gang"),
         ),
     ),
     Kind(

@@ -72,7 +72,7 @@ class DynamoController(Controller):
                 continue
             roles = roles_of(name, service)
             several = len(roles) > 1
-            constraint = {k: service[k] for k in ("topologyConstraint",) if k in service}
+            constraint = _constraint(service)
             for role, replicas in roles:
                 labels, annotations, pod_spec = _pod(owner, name, service)
                 if queue:
@@ -93,9 +93,20 @@ class DynamoController(Controller):
         template: Object = {"cliques": cliques}
         if groups:
             template["podCliqueScalingGroups"] = groups
-        if "topologyConstraint" in owner["spec"]:
-            template["topologyConstraint"] = owner["spec"]["topologyConstraint"]
+        template |= _constraint(owner["spec"])
+        if named := owner["spec"].get("priorityClassName"):
+            template["priorityClassName"] = named
         return template
+
+
+def _constraint(holder: Object) -> Object:
+    """A topology constraint in Grove's words; the versions of the graph have two names for the topology."""
+    given = holder.get("topologyConstraint")
+    if not given:
+        return {}
+    named = given.get("clusterTopologyName") or given.get("topologyProfile")
+    pack = {"packDomain": given["packDomain"]} if given.get("packDomain") else {}
+    return {"topologyConstraint": {**({"topologyName": named} if named else {}), **pack}}
 
 
 def _pod(owner: Object, name: str, service: Object) -> tuple[dict[str, str], dict[str, str], Object]:
