@@ -19,7 +19,6 @@ from kailab.model.validation.shapes import (
     with_spec,
 )
 
-
 _TOPOLOGY = record(dict.fromkeys(("topologyProfile", "clusterTopologyName", "packDomain"), TEXT))
 
 
