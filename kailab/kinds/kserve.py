@@ -55,6 +55,7 @@ def _kserve(kind: str, *short: str, versions: tuple[str, ...] = ("v1alpha1",), *
     )
 
 
+_COMPONENTS = ("predictor", "transformer", "explainer")
 _RUNTIMES = ("ServingRuntime", "ClusterServingRuntime")
 
 KINDS = (
@@ -69,9 +70,13 @@ KINDS = (
         in_all=True,
         unread=(
             Unread(("spec", "predictor", "workerSpec"), "more pods are made, which work on the model with the first"),
-            Unread(("spec", "*", "autoScaling"), "an autoscaler changes how many pods there are"),
-            Unread(
-                ("spec", "*", "canaryTrafficPercent"), "pods of the former revision stay beside those of the new one"
+            *(
+                Unread(("spec", role, "autoScaling"), "an autoscaler changes how many pods there are")
+                for role in _COMPONENTS
+            ),
+            *(
+                Unread(("spec", role, "canaryTrafficPercent"), "pods of the former revision stay")
+                for role in _COMPONENTS
             ),
         ),
     ),

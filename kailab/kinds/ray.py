@@ -9,7 +9,20 @@ from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import shape
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_template
-from kailab.model.validation.shapes import COUNT, FLAG, PODS, TEXT, Check, named, record, table, whole, with_spec
+from kailab.model.validation.shapes import (
+    COUNT,
+    FLAG,
+    PODS,
+    TEXT,
+    Check,
+    items,
+    named,
+    one_of,
+    record,
+    table,
+    whole,
+    with_spec,
+)
 
 
 @spec_check
@@ -39,12 +52,24 @@ def _cluster_spec() -> Check:
     }
     head = record({"rayStartParams": table(TEXT), "template": template}, ("template",))
     return record(
-        {"suspend": FLAG, "headGroupSpec": head, "workerGroupSpecs": named(record(worker, ("template",)), "groupName")}
+        {
+            "enableInTreeAutoscaling": FLAG,
+            "autoscalerOptions": record({"resources": shape("V1ResourceRequirements")}),
+            "suspend": FLAG,
+            "headGroupSpec": head,
+            "workerGroupSpecs": named(record(worker, ("template",)), "groupName"),
+        }
     )
 
 
 def _job() -> Check:
+    policy = one_of("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
+    condition = record({"jobStatus": TEXT, "jobDeploymentStatus": TEXT, "ttlSeconds": COUNT})
+    rule = record({"policy": policy, "condition": condition}, ("policy", "condition"))
+    legacy = record({"policy": policy})
     spec = {
+        "clusterSelector": table(TEXT),
+        "deletionStrategy": record({"deletionRules": items(rule), "onSuccess": legacy, "onFailure": legacy}),
         "rayClusterSpec": _cluster_spec(),
         "submitterPodTemplate": shape("V1PodTemplateSpec"),
         "submitterConfig": record({"backoffLimit": COUNT}),
@@ -84,7 +109,7 @@ def _autoscaling(*above: str) -> Unread:
     """The unread field for autoscaling of a RayCluster's spec. ``above``: the path to the spec."""
     return Unread(
         (*above, "enableInTreeAutoscaling"),
-        "Ray's autoscaler, a container more of the head, changes how many workers there are",
+        "Ray's autoscaler changes how many workers there are",
     )
 
 
@@ -104,11 +129,10 @@ KINDS = (
         "RAY_JOB",
         shape=_job,
         suspended_by="suspend",
+        watches=("RayCluster",),
         in_all=True,
         unread=(
             _autoscaling("spec", "rayClusterSpec"),
-            Unread(("spec", "clusterSelector"), "it runs on the RayCluster that this selects"),
-            Unread(("spec", "deletionStrategy"), "it decides what is deleted, and when, once the RayJob has ended"),
             _MANAGED_BY,
         ),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kailab.cluster.protocol import WatchEvent
 from kailab.model.objects import (
     Object,
     has_condition,
@@ -15,11 +16,12 @@ from kailab.model.objects import (
     metadata_of,
     name_of,
     namespace_of,
+    object_key,
     status_of,
 )
 from kailab.model.times import parse_time
 from kailab.workloads.apps import passed_on_annotations, surplus_pods
-from kailab.workloads.controller import Controller, Workbench
+from kailab.workloads.controller import Controller, Reference, Workbench
 
 PREFIX = "ray.io/"
 
@@ -35,7 +37,7 @@ class RayClusterController(Controller):
             return
         # Replaced even if they succeeded, because pods of a cluster should run.
         bench.delete("Pod", *filter(is_ended, bench.owned(owner, "Pod")))
-        self._group(owner, "headgroup", "head", spec["headGroupSpec"], 1)
+        self._group(owner, "headgroup", "head", _with_autoscaler(spec), 1)
         desired = 0
         for group in spec.get("workerGroupSpecs") or ():
             wanted = desired_workers(group)
@@ -99,6 +101,23 @@ class RayClusterController(Controller):
         )
 
 
+def _with_autoscaler(spec: Object) -> Object:
+    """The head group of a RayCluster's spec. Ray's autoscaler is a container of the head (KubeRay, common/pod.go)."""
+    head: Object = spec["headGroupSpec"]
+    if not spec.get("enableInTreeAutoscaling"):
+        return head
+    small = {"cpu": "500m", "memory": "512Mi"}
+    given = (spec.get("autoscalerOptions") or {}).get("resources")
+    container = {"name": "autoscaler", "image": "ray", "resources": given or {"limits": small, "requests": small}}
+    return _with_container(head, container)
+
+
+def _with_container(group: Object, container: Object) -> Object:
+    template = group["template"]
+    pod_spec = {**template["spec"], "containers": [*template["spec"]["containers"], container]}
+    return {**group, "template": {**template, "spec": pod_spec}}
+
+
 def desired_workers(group: Object) -> int:
     """Pods of a worker group: replicas between minimum and maximum, times the hosts of each; 0 while it is suspended."""
     if group.get("suspend"):
@@ -120,7 +139,8 @@ class RayJobController(Controller):
         if status.get("jobDeploymentStatus") in ("Complete", "Failed"):
             self._shut_down(owner)
             return
-        clusters = bench.owned(owner, "RayCluster")
+        selected = (spec.get("clusterSelector") or {}).get(PREFIX + "cluster")
+        clusters = self._selected(owner, selected) if selected else bench.owned(owner, "RayCluster")
         submitter = next(iter(bench.owned(owner, "Job")), None)
         if spec.get("suspend"):
             self._take_down(owner)
@@ -133,8 +153,7 @@ class RayJobController(Controller):
             return
         cluster = clusters[0] if clusters else None
         if cluster is None:
-            # Clusters named by clusterSelector are not supported here.
-            if "rayClusterSpec" not in spec:
+            if "rayClusterSpec" not in spec or selected:
                 self.set_status(owner, jobDeploymentStatus="Waiting")
                 return
             name = status.get("rayClusterName") or _cluster_name(bench, owner)
@@ -145,8 +164,11 @@ class RayJobController(Controller):
                 jobDeploymentStatus="Initializing",
                 startTime=status.get("startTime") or bench.stamp(),
             )
-            _create_cluster(bench, self.kind, owner, name, spec["rayClusterSpec"])
+            _create_cluster(bench, self.kind, owner, name, self._cluster_spec(spec))
             return
+        if selected and not status.get("startTime"):
+            fields = {"rayClusterName": selected, "jobDeploymentStatus": "Initializing", "startTime": bench.stamp()}
+            owner = self.set_status(owner, **fields)
         if status_of(cluster).get("state") != "ready" and submitter is None:
             return
         if submitter is None:
@@ -159,6 +181,30 @@ class RayJobController(Controller):
         elif has_condition(submitter, "Failed"):
             owner = self.set_status(owner, jobStatus="FAILED")
             self._failed(owner, "AppFailed", "")
+
+    def _selected(self, owner: Object, name: str) -> list[Object]:
+        """The RayCluster that clusterSelector names. It is nobody's here: it stays when the job has ended."""
+        cluster = self._bench.find("RayCluster", (namespace_of(owner), name))
+        return [cluster] if cluster is not None else []
+
+    def concerned(self, event: WatchEvent) -> list[Reference]:
+        """The RayJobs that wait for a RayCluster that they select."""
+        if event.kind != "RayCluster":
+            return []
+        name = name_of(event.object)
+        return [
+            (self.kind, object_key(job))
+            for job in self._bench.cluster.list(self.kind, namespace_of(event.object))
+            if (job["spec"].get("clusterSelector") or {}).get(PREFIX + "cluster") == name
+        ]
+
+    @staticmethod
+    def _cluster_spec(spec: Object) -> Object:
+        """The spec of the job's RayCluster. With SidecarMode the submitter is a container of its head."""
+        cluster: Object = spec["rayClusterSpec"]
+        if spec.get("submissionMode") != "SidecarMode":
+            return cluster
+        return {**cluster, "headGroupSpec": _with_container(cluster["headGroupSpec"], _submitter(cluster))}
 
     def _past_deadline(self, owner: Object) -> tuple[str, str] | None:
         """Reason and message if a deadline has passed. If not, the job is synced again then."""
@@ -205,16 +251,33 @@ class RayJobController(Controller):
         self._shut_down(owner)
 
     def _shut_down(self, owner: Object) -> None:
-        """shutdownAfterJobFinishes: delete the cluster of an ended job after ttlSecondsAfterFinished."""
-        bench, spec, ended = self._bench, owner["spec"], status_of(owner).get("endTime")
-        if not spec.get("shutdownAfterJobFinishes") or not ended:
+        """Delete what an ended job leaves: by its deletionStrategy, else with shutdownAfterJobFinishes its cluster."""
+        spec, ended = owner["spec"], status_of(owner).get("endTime")
+        if not ended or spec.get("clusterSelector"):
             return
-        if not self.is_due(owner, parse_time(ended) + spec.get("ttlSecondsAfterFinished", 0)):
-            return
-        bench.delete("RayCluster", *bench.owned(owner, "RayCluster"))
-        # A submitter needs the cluster, so it goes with it. An ended one stays for its logs.
-        submitters = bench.owned(owner, "Job")
-        bench.delete("Job", *(job for job in submitters if not has_condition(job, "Complete", "Failed")))
+        # The earliest last, because the owner has one timer.
+        deletions = sorted(_deletions(spec, status_of(owner)), key=lambda deletion: -deletion[1])
+        due = [
+            policy
+            for policy, seconds in deletions
+            if self.is_due(owner, parse_time(ended) + seconds)
+        ]
+        if due:
+            self._delete(owner, max(due, key=_DELETIONS.index))
+
+    def _delete(self, owner: Object, policy: str) -> None:
+        bench = self._bench
+        if policy == "DeleteSelf":
+            bench.delete(self.kind, owner)
+        elif policy == "DeleteWorkers":
+            for cluster in bench.owned(owner, "RayCluster"):
+                groups = [{**group, "suspend": True} for group in cluster["spec"].get("workerGroupSpecs") or ()]
+                bench.patch("RayCluster", cluster, {"spec": {"workerGroupSpecs": groups}})
+        elif policy == "DeleteCluster":
+            bench.delete("RayCluster", *bench.owned(owner, "RayCluster"))
+            # A submitter needs the cluster, so it goes with it. An ended one stays for its logs.
+            submitters = bench.owned(owner, "Job")
+            bench.delete("Job", *(job for job in submitters if not has_condition(job, "Complete", "Failed")))
 
     def _take_down(self, owner: Object) -> None:
         for kind in ("RayCluster", "Job"):
@@ -226,17 +289,44 @@ class RayJobController(Controller):
         template = spec.get("submitterPodTemplate")
         if template is None:
             # It has neither scheduler nor queue, whatever the cluster's pods have.
-            first = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
-            # The requests of KubeRay's own submitter.
-            small = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
-            container = {"name": "ray-job-submitter", "image": first.get("image", ""), "resources": small}
-            template = {"spec": {"containers": [container]}}
+            template = {"spec": {"containers": [_submitter(cluster["spec"])]}}
         pod_spec = {"restartPolicy": "Never", **template["spec"]}
         return self._bench.create(owner, "Job", {
             "metadata": {"name": name, "labels": labels},
             "spec": {"backoffLimit": (spec.get("submitterConfig") or {}).get("backoffLimit", 2),
                      "template": {**template, "spec": pod_spec}},
         })  # fmt: skip
+
+
+_DELETIONS = ("DeleteNone", "DeleteWorkers", "DeleteCluster", "DeleteSelf")
+"""What an ended RayJob may delete; a later one has more effect."""
+
+
+def _deletions(spec: Object, status: Object) -> list[tuple[str, float]]:
+    """What is deleted after an ended RayJob, and how many seconds after its end. Source: KubeRay 1.6, rayjob_controller.go
+    (handleDeletionRules, handleLegacyDeletionPolicy)."""
+    strategy, seconds = spec.get("deletionStrategy"), spec.get("ttlSecondsAfterFinished", 0)
+    if strategy is None:
+        return [("DeleteCluster", seconds)] if spec.get("shutdownAfterJobFinishes") else []
+    if strategy.get("deletionRules") is not None:
+        return [
+            (rule["policy"], rule["condition"].get("ttlSeconds", 0))
+            for rule in strategy["deletionRules"]
+            if all(
+                rule["condition"].get(field) in (None, status.get(field))
+                for field in ("jobStatus", "jobDeploymentStatus")
+            )
+        ]
+    ends = {"SUCCEEDED": "onSuccess", "FAILED": "onFailure"}
+    legacy = strategy.get(ends.get(status.get("jobStatus", ""), "")) or {}
+    return [(legacy["policy"], seconds)] if legacy.get("policy") else []
+
+
+def _submitter(cluster: Object) -> Object:
+    """The container of KubeRay's own submitter, with its requests. ``cluster``: the spec of the RayCluster."""
+    first = cluster["headGroupSpec"]["template"]["spec"]["containers"][0]
+    small = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+    return {"name": "ray-job-submitter", "image": first.get("image", ""), "resources": small}
 
 
 class RayServiceController(Controller):

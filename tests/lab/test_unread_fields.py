@@ -40,7 +40,6 @@ def test_a_patch_of_a_runtime_is_said_not_to_be_read(lab) -> None:
         ("trainer.kubeflow.org/v1alpha1", "TrainJob", "{podTemplateOverrides: [{a: b}]}", "spec.podTemplateOverrides"),
         ("jobset.x-k8s.io/v1alpha2", "JobSet", "{failurePolicy: {rules: [{name: a}]}}", "spec.failurePolicy.rules"),
         ("ray.io/v1", "RayCluster", "{enableInTreeAutoscaling: true}", "spec.enableInTreeAutoscaling"),
-        ("ray.io/v1", "RayJob", "{clusterSelector: {a: b}}", "spec.clusterSelector"),
         ("kubeflow.org/v1", "PyTorchJob", "{runPolicy: {managedBy: kueue.x-k8s.io/multikueue}}", "spec.runPolicy.managedBy"),
         ("v1", "PersistentVolumeClaim", "{accessModes: [ReadWriteOncePod]}", "spec.accessModes[0]"),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{sparkConf: {spark.executor.instances: 9}}", "spec.sparkConf[spark.executor.instances]"),

@@ -272,3 +272,66 @@ def test_a_spark_application_that_ended_goes_after_its_time_to_live(world):
     assert world.get("SparkApplication")["status"]["applicationState"]["state"] == "COMPLETED"
     world.pass_time(30)
     assert world.cluster.list("SparkApplication") == [] == world.pods()
+
+
+# --- what an ended RayJob leaves --------------------------------------------------------------------------------------
+
+
+def ended_ray_job(world, fails=False, **spec):
+    notes = {FAIL: "5"} if fails else {RUN: "5"}
+    submitter = world.template("s", restart="Never", annotations=notes)
+    return ray_job(world, submitterPodTemplate=submitter, submitterConfig={"backoffLimit": 0}, **spec)
+
+
+def rules(**seconds):
+    return {"deletionRules": [
+        {"policy": policy, "condition": {"jobStatus": "SUCCEEDED", "ttlSeconds": after}} for policy, after in seconds.items()
+    ]}  # fmt: skip
+
+
+def ray_pods(world):
+    return len([pod for pod in world.pods(**{"ray.io/is-ray-node": "yes"})])
+
+
+def test_rules_delete_workers_cluster_and_job_one_after_the_other(world):
+    ended_ray_job(world, deletionStrategy=rules(DeleteWorkers=30, DeleteCluster=60, DeleteSelf=90))
+    left = []
+    for _ in range(4):
+        world.pass_time(25)
+        left.append((ray_pods(world), len(world.cluster.list("RayCluster")), len(world.cluster.list("RayJob"))))
+        world.pass_time(5)
+    assert left == [(3, 1, 1), (1, 1, 1), (0, 0, 1), (0, 0, 0)]
+
+
+@pytest.mark.parametrize(("fails", "left"), [(False, 0), (True, 1)])
+def test_a_policy_for_success_and_one_for_failure(world, fails, left):
+    strategy = {"onSuccess": {"policy": "DeleteCluster"}, "onFailure": {"policy": "DeleteWorkers"}}
+    ended_ray_job(world, fails, deletionStrategy=strategy)
+    world.pass_time(60)
+    assert ray_pods(world) == left
+
+
+def test_a_job_on_a_cluster_that_it_selects_waits_for_it_and_leaves_it(world):
+    submitter = world.template("s", restart="Never", annotations={RUN: "20"})
+    spec = {"clusterSelector": {"ray.io/cluster": "mine"}, "submitterPodTemplate": submitter, "entrypoint": "x"}
+    world.add("ray.io/v1", "RayJob", {**spec, "shutdownAfterJobFinishes": True})
+    world.pass_time(10)
+    assert world.pods() == []
+    world.add("ray.io/v1", "RayCluster", {"headGroupSpec": {"template": world.template("h")}}, "mine")
+    world.pass_time(10)
+    assert len(world.pods()) == 2
+    world.pass_time(60)
+    assert world.get("RayJob")["status"]["jobStatus"] == "SUCCEEDED"
+    assert ray_pods(world) == 1
+
+
+@pytest.mark.parametrize(("cluster", "job", "more"), [
+    ({"enableInTreeAutoscaling": True}, {}, "autoscaler"), ({}, {"submissionMode": "SidecarMode"}, "ray-job-submitter"),
+])  # fmt: skip
+def test_containers_that_the_operator_adds_to_the_head_ask_for_something(world, cluster, job, more):
+    spec = {"headGroupSpec": {"template": world.template("h")}, **cluster}
+    world.add("ray.io/v1", "RayJob", {"rayClusterSpec": spec, "entrypoint": "x", **job})
+    world.settle()
+    head = world.pods(**{"ray.io/node-type": "head"})[0]["spec"]["containers"]
+    assert [one["name"] for one in head] == ["c", more]
+    assert head[1]["resources"]["requests"]["cpu"] == "500m"
