@@ -36,7 +36,22 @@ def _before_filling(check: Check) -> Check:
     return lambda value: check(_untagged(value))
 
 
+def _arguments() -> Check:
+    return record({"parameters": items(record({"name": TEXT}, ("name",)))})
+
+
 def _template() -> Check:
+    step = {
+        "name": TEXT,
+        "template": TEXT,
+        "templateRef": record({"name": TEXT, "template": TEXT, "clusterScope": FLAG}),
+        "inline": MAPPING,
+        "arguments": _arguments(),
+        "withItems": LIST,
+        "withParam": TEXT,
+        "withSequence": MAPPING,
+        "continueOn": record({"failed": FLAG, "error": FLAG}),
+    }
     container = fields_of("V1Container")
     return record(
         {
@@ -44,8 +59,10 @@ def _template() -> Check:
             "container": record(container),
             "script": record({**container, "source": TEXT}),
             "containerSet": record({"containers": items(record(container, ("name",)))}, ("containers",)),
-            "steps": LIST,
-            "dag": record({"tasks": named(record({"name": TEXT, "dependencies": items(TEXT), "depends": TEXT}, ("name",))),
+            "steps": items(items(record(step))),
+            "inputs": _arguments(),
+            "suspend": MAPPING,
+            "dag": record({"tasks": named(record({**step, "dependencies": items(TEXT), "depends": TEXT}, ("name",))),
                            "failFast": FLAG}, ("tasks",)),
             "parallelism": COUNT,
             "podSpecPatch": TEXT,
@@ -81,7 +98,7 @@ def _spec() -> dict[str, Check]:
         "tolerations": shape("[V1Toleration]"),
         "affinity": shape("V1Affinity"),
         "volumes": shape("[V1Volume]"),
-        "arguments": record({"parameters": items(record({"name": TEXT}, ("name",)))}),
+        "arguments": _arguments(),
         "workflowTemplateRef": record({"name": TEXT, "clusterScope": FLAG}),
         "ttlStrategy": record(dict.fromkeys(("secondsAfterCompletion", "secondsAfterSuccess", "secondsAfterFailure"), COUNT)),
     }  # fmt: skip

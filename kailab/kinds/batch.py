@@ -65,6 +65,8 @@ def _check_job_spec(faults: Faults, spec: Object, path: str = "spec") -> None:
     mode = faults.one_of(spec, "completionMode", f"{path}.completionMode", ("NonIndexed", "Indexed"))
     if mode == "Indexed" and spec.get("completions") is None:
         faults.add(f"{path}.completions", "is required for an Indexed job")
+    if spec.get("successPolicy") is not None and mode != "Indexed":
+        faults.add(f"{path}.successPolicy", "needs completionMode Indexed")
     faults.boolean(spec, "suspend", f"{path}.suspend")
     check_template(faults, spec, path, _RESTART)
 

@@ -10,10 +10,10 @@ from kailab.model.validation.shapes import (
     TEXT,
     Check,
     both,
-    int_or_text,
     items,
     label_names,
     named,
+    quantity,
     record,
     table,
     with_spec,
@@ -23,9 +23,7 @@ _TOPOLOGY = record(dict.fromkeys(("topologyProfile", "clusterTopologyName", "pac
 
 
 def _shape() -> Check:
-    amounts = record(
-        {"cpu": int_or_text, "memory": int_or_text, "gpu": int_or_text, "gpuType": TEXT, "custom": MAPPING}
-    )
+    amounts = record({"cpu": quantity, "memory": quantity, "gpu": quantity, "gpuType": TEXT, "custom": table(quantity)})
     container = record(fields_of("V1Container"))
     service = {
         "componentType": TEXT,

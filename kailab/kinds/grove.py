@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kailab.model.defaults import spec_defaults
-from kailab.model.kind import Kind, Part, Unread
+from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import shape
 from kailab.model.validation.shapes import COUNT, PODS, TEXT, Check, items, named, record, table, with_spec
 
@@ -72,18 +74,16 @@ def _topology_binding_shape() -> Check:
     return with_spec(record({"levels": items(level)}, ("levels",)))
 
 
-def _grove(kind: str, short: str, *, controller: str = "", group: str = "grove.io", **parts: Part | object) -> Kind:
+def _grove(kind: str, short: str, *, controller: str = "", group: str = "grove.io", **parts: Any) -> Kind:
     return Kind(
-        **{
-            "group": group,
-            "label_domains": ("grove.io",),
-            "kind": kind,
-            "versions": ("v1alpha1",),
-            "plural": f"{kind.lower()}s",
-            "short": (short,),
-            "controller": f"kailab.workloads.grove:{controller}" if controller else None,
-            **parts,
-        }
+        group=group,
+        label_domains=("grove.io",),
+        kind=kind,
+        versions=("v1alpha1",),
+        plural=f"{kind.lower()}s",
+        short=(short,),
+        controller=f"kailab.workloads.grove:{controller}" if controller else None,
+        **parts,
     )
 
 

@@ -20,6 +20,8 @@ from kailab.model.validation.shapes import (
     with_spec,
 )
 
+_ACTIONS = ("FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts")
+
 
 def job_set_spec() -> Check:
     replicated = record(
@@ -32,13 +34,24 @@ def job_set_spec() -> Check:
         },
         ("name", "template"),
     )
+    names = items(TEXT)
+    rule = record(
+        {
+            "name": TEXT,
+            "action": one_of(*_ACTIONS, "RestartJob", "RestartJobAndIgnoreMaxRestarts"),
+            "onJobFailureReasons": names,
+            "onJobFailureMessagePatterns": names,
+            "targetReplicatedJobs": names,
+        },
+        ("action",),
+    )
     return record(
         {
             "replicatedJobs": named(replicated),
             "suspend": FLAG,
             "startupPolicy": record({"startupPolicyOrder": TEXT}),
             "successPolicy": record({"operator": TEXT, "targetReplicatedJobs": items(TEXT)}),
-            "failurePolicy": record({"maxRestarts": COUNT}),
+            "failurePolicy": record({"maxRestarts": COUNT, "rules": items(rule)}),
             "network": record({"enableDNSHostnames": FLAG, "subdomain": TEXT, "publishNotReadyAddresses": FLAG}),
             "coordinator": record({"replicatedJob": TEXT, "jobIndex": COUNT, "podIndex": COUNT}, ("replicatedJob",)),
             "ttlSecondsAfterFinished": COUNT,
@@ -73,7 +86,9 @@ def unread_of_job_sets(*above: str) -> tuple[Unread, ...]:
     """The unread fields of a JobSet's spec. ``above``: the path to the spec."""
     return (
         Unread(
-            (*above, "failurePolicy", "rules"), "they decide which failures start the JobSet over, and which end it"
+            (*above, "failurePolicy", "rules", "*", "action"),
+            "only the Job that failed starts over; here the JobSet does",
+            _ACTIONS,
         ),
         Unread((*above, "replicatedJobs", "*", "template", "metadata", "annotations", _EXCLUSIVE), _ALONE),
         Unread((*above, "volumeClaimPolicies"), "pods get volumes of their own, and wait for them"),

@@ -10,12 +10,14 @@ from kailab.model.validation.core import fields_of, loose_pod_spec, shape
 from kailab.model.validation.fields import Fault
 from kailab.model.validation.shapes import (
     COUNT,
+    FLAG,
     PODS,
     TEXT,
     Check,
     both,
     filled,
     memory_text,
+    named,
     one_of,
     quantity,
     record,
@@ -57,6 +59,7 @@ _CONF: dict[str, Check] = {
 
 def _shape() -> Check:
     pod = fields_of("V1PodSpec")
+    containers = named(record(fields_of("V1Container"), ("name",)))
     role = {
         **{name: pod[name] for name in _POD_FIELDS},
         "instances": PODS,
@@ -69,12 +72,18 @@ def _shape() -> Check:
         "image": TEXT,
         "labels": table(TEXT),
         "annotations": table(TEXT),
+        "sidecars": containers,
+        "initContainers": containers,
         "gpu": record({"name": filled(TEXT), "quantity": COUNT}),
         "template": record({"metadata": shape("V1ObjectMeta"), "spec": loose_pod_spec()}),
     }
     spec = {
         "driver": record(role),
         "executor": record(role),
+        "nodeSelector": table(TEXT),
+        "dynamicAllocation": record(
+            {"enabled": FLAG, **dict.fromkeys(("initialExecutors", "minExecutors", "maxExecutors"), PODS)}
+        ),
         "image": TEXT,
         "batchScheduler": TEXT,
         "sparkVersion": TEXT,
@@ -93,7 +102,6 @@ def _shape() -> Check:
     return with_spec(record(spec))
 
 
-_BESIDE = "they run beside the main container, and what they ask for is added"
 _SETTINGS = "it decides how many pods there are, what they ask for, or where they run"
 
 KINDS = (
@@ -107,13 +115,9 @@ KINDS = (
         controller="kailab.workloads.spark:SparkController",
         wanted_pods="kailab.workloads.wanted_pods:spark_application",
         unread=(
-            Unread(("spec", "dynamicAllocation", "enabled"), "Spark changes how many executors there are"),
-            Unread(("spec", "nodeSelector"), "driver and executors run on such nodes only"),
-            Unread(("spec", "restartPolicy", "type"), "an application that ends may be submitted again", ("Never",)),
-            *(
-                Unread(("spec", role, field), _BESIDE)
-                for role in ("driver", "executor")
-                for field in ("sidecars", "initContainers")
+            Unread(
+                ("spec", "dynamicAllocation", "enabled"),
+                "Spark changes how many executors there are, by the load; here those that it begins with stay",
             ),
             *(
                 Unread(("spec", "sparkConf", setting), _SETTINGS)

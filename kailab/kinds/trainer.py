@@ -22,7 +22,6 @@ from kailab.model.validation.shapes import (
 
 _GROUP = "trainer.kubeflow.org"
 _RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
-_PATCHED = "pods are made as it changes the runtime's templates"
 
 
 def _train_job() -> Check:
@@ -41,17 +40,31 @@ def _train_job() -> Check:
         "annotations": table(TEXT),
         "suspend": FLAG,
         "activeDeadlineSeconds": COUNT,
+        "podTemplateOverrides": items(record({"targetJobs": _targets(), **_pods()})),
+        "podSpecOverrides": items(record({"targetJobs": _targets(), **_pod_spec()})),
         "runtimePatches": items(record({"manager": TEXT, "trainingRuntimeSpec": _runtime_patch()}, ("manager",))),
     }
     return with_spec(record(spec))
 
 
-def _runtime_patch() -> Check:
-    """The shape of a patch of a runtime's template. Its pod specs may be partial, because the runtime has the rest."""
-    meta = record({"labels": table(TEXT), "annotations": table(TEXT)})
+def _targets() -> Check:
+    return items(record({"name": filled(TEXT)}, ("name",)))
+
+
+def _pod_spec() -> dict[str, Check]:
+    """The fields of a pod spec that may be partial, because the runtime has the rest."""
     containers = named(record(fields_of("V1Container"), ("name",)))
-    pod_spec = record({**fields_of("V1PodSpec"), "containers": containers, "initContainers": containers})
-    pods = record({"metadata": meta, "spec": pod_spec})
+    return {**fields_of("V1PodSpec"), "containers": containers, "initContainers": containers}
+
+
+def _pods() -> dict[str, Check]:
+    return {"metadata": record({"labels": table(TEXT), "annotations": table(TEXT)}), "spec": record(_pod_spec())}
+
+
+def _runtime_patch() -> Check:
+    """The shape of a patch of a runtime's template."""
+    meta = record({"labels": table(TEXT), "annotations": table(TEXT)})
+    pods = record(_pods())
     job = record({"metadata": meta, "spec": record({"template": pods})})
     jobs = named(record({"name": filled(TEXT), "template": job}, ("name",)))
     return record({"template": record({"metadata": meta, "spec": record({"replicatedJobs": jobs})})})
@@ -73,10 +86,13 @@ KINDS = (
         suspended_by="suspend",
         watches=_RUNTIMES,
         grouping="kailab.grouping.families.plain_workloads:WRAPPER",
-        fields_of_other_versions=("spec.labels", "spec.annotations"),
+        fields_of_other_versions=(
+            "spec.labels",
+            "spec.annotations",
+            "spec.podTemplateOverrides",
+            "spec.podSpecOverrides",
+        ),
         unread=(
-            Unread(("spec", "podTemplateOverrides"), _PATCHED),
-            Unread(("spec", "podSpecOverrides"), _PATCHED),
             Unread(
                 ("spec", "managedBy"),
                 "the controller that it names makes the pods",

@@ -14,7 +14,7 @@ from kailab.lab.intake import is_queued_by_labels
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, Manifests, Notice
-from kailab.model.objects import labels_of, name_of, namespace_of, status_of
+from kailab.model.objects import Object, annotations_of, labels_of, name_of, namespace_of, status_of
 from kailab.model.validation.advice import advise_ignored, advise_old_label, advise_scheduler, pod_templates
 from kailab.model.validation.devices import advise_claim
 from kailab.model.validation.fields import Faults
@@ -53,6 +53,7 @@ def advise_under_kai(
         spaces = _spaces_with_queue(cluster, manifests)
         result += [notice for manifest in work if (notice := _without_queue(manifest, namespace, spaces)) is not None]
     result += _of_other_vendors(cluster, work)
+    result += _of_hami(cluster, work)
     classes = [manifest.object for manifest in manifests if manifest.kind == "PriorityClass"]
     high = {
         name_of(priority_class): priority_class["value"]
@@ -172,6 +173,43 @@ def _of_other_vendors(cluster: Cluster, work: Iterable[Manifest]) -> Iterator[No
                 f"{name_of(open_to[0])}, where they get none; select nodes, for example by a label of the vendor's operator"
             )
             yield Notice(text, manifest.where(f"{path}spec.nodeSelector"), "gpu-vendor")
+
+
+_HAMI_RESOURCES = ("nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "nvidia.com/priority")
+_HAMI_ANNOTATIONS = (
+    "nvidia.com/use-gputype", "nvidia.com/nouse-gputype", "nvidia.com/use-gpuuuid", "nvidia.com/nouse-gpuuuid", "nvidia.com/vgpu-mode",
+    "hami.io/node-scheduler-policy", "hami.io/gpu-scheduler-policy",
+)  # fmt: skip
+
+
+def _of_hami(cluster: Cluster, work: Iterable[Manifest]) -> list[Notice]:
+    """Notices about HAMi's resources and annotations in work of KAI, each name once. HAMi's own scheduler divides GPUs by them; KAI counts a
+    resource of that name on the nodes that offer it."""
+    notices: dict[str, Notice] = {}
+    nodes: list[Object] | None = None
+    for manifest in work:
+        for path, pod in pod_templates(manifest.object):
+            for index, container in enumerate(pod["spec"].get("containers") or ()):
+                resources = container.get("resources") or {}
+                asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+                for name in set(_HAMI_RESOURCES).intersection(asked).difference(notices):
+                    nodes = cluster.list("Node") if nodes is None else nodes
+                    offered = any(name in (status_of(node).get("allocatable") or {}) for node in nodes)
+                    then = (
+                        "KAI counts it as a resource of the whole node, not of a GPU"
+                        if offered
+                        else "KAI takes it for a resource of nodes, and no node offers it, so the pods never run"
+                    )
+                    text = (
+                        f"is HAMi's, whose own scheduler divides GPUs by it: {then}; for a part of a GPU under KAI use the "
+                        f"annotation {labels.GPU_MEMORY} (in MiB) or {labels.GPU_FRACTION}, without {labels.GPU_RESOURCE}"
+                    )
+                    field = f"{path}spec.containers[{index}].resources.limits[{name}]"
+                    notices[name] = Notice(text, manifest.where(field), "ignored-by-kai")
+            for name in set(_HAMI_ANNOTATIONS).intersection(annotations_of(pod)).difference(notices):
+                text = "is HAMi's, and KAI does not read it; select nodes by their labels, such as nvidia.com/gpu.product"
+                notices[name] = Notice(text, manifest.where(f"{path}metadata.annotations[{name}]"), "ignored-by-kai")
+    return [notices[name] for name in sorted(notices)]
 
 
 def _classes(manifest: Manifest) -> Iterator[tuple[str, str]]:

@@ -158,6 +158,16 @@ class Workbench:
         self.wrote = True
         return created
 
+    def update(self, owner: Object, kind: str, obj: Object) -> Object | None:
+        """Write an object that the owner controls anew. Returns None, and writes an event, if the cluster refuses it."""
+        try:
+            updated = self.cluster.update(obj)
+        except ApiError as error:
+            self.refused(owner, kind, error)
+            return None
+        self.wrote = True
+        return updated
+
     def create_pod(
         self,
         owner: Object,

@@ -53,9 +53,8 @@ class DynamoController(Controller):
                 "spec": wanted,
             })  # fmt: skip
         elif annotations_of(current).get(_TEMPLATE) != digest:
-            current = bench.patch(
-                "PodCliqueSet", current, {"metadata": {"annotations": {_TEMPLATE: digest}}, "spec": wanted}
-            )
+            metadata = {**current["metadata"], "annotations": {**annotations_of(current), _TEMPLATE: digest}}
+            current = bench.update(owner, "PodCliqueSet", {**current, "metadata": metadata, "spec": wanted})
         ready = current is not None and status_of(current).get("availableReplicas", 0) > 0
         self.set_status(
             owner,

@@ -231,7 +231,7 @@ class PodCliqueSetController(_CliqueController):
         for clique, of in zip(gang.cliques, pods, strict=True):
             references = [{"namespace": namespace_of(owner), "name": name} for name in sorted(map(name_of, of))]
             # While pods are missing, those that were named before stay named.
-            before = next(
+            before: Object = next(
                 (e for e in (old or {}).get("spec", {}).get("podgroups") or () if e["name"] == clique.name), {}
             )
             entries.append({

@@ -322,6 +322,8 @@ class JobController(Controller):
             failure = (target["reason"], target["message"])
         if failure is not None:
             self._end(job, "FailureTarget", "Failed", *failure)
+        elif (rule := _success_rule(job)) is not None:
+            self._end(job, "SuccessCriteriaMet", "Complete", "SuccessPolicy", f"Matched rules at index {rule}")
         elif self._is_complete(job):
             self._end(
                 job, "SuccessCriteriaMet", "Complete", "CompletionsReached", "Reached expected number of succeeded pods"
@@ -530,6 +532,18 @@ class JobController(Controller):
             taken |= {index_of(pod) for pod in pods if not is_ended(pod)}
         free = (index for index in range(spec.get("completions") or 0) if index not in taken)
         return [index for index, _ in zip(free, range(missing), strict=False)]
+
+
+def _success_rule(job: Object) -> int | None:
+    """The number of the first rule of the success policy that the completed indexes meet. Source: Kubernetes' matchSuccessPolicy."""
+    done = set(parse_indexes(status_of(job).get("completedIndexes")))
+    for number, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
+        named = rule.get("succeededIndexes")
+        among = done & set(parse_indexes(named)) if named is not None else done
+        needed = rule.get("succeededCount") or len(parse_indexes(named))
+        if needed and len(among) >= needed:
+            return number
+    return None
 
 
 def _with_index(containers: list[Object], index: int) -> list[Object]:

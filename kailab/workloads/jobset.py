@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ class JobSetController(Controller):
                 jobs[name_of(job)] = job
         failed = [job for job in jobs.values() if has_condition(job, "Failed")]
         if failed:
-            self._failed(owner, failed[0], restarts)
+            self._failed(owner, failed, restarts)
             return
         if self._succeeded(spec, jobs):
             self._end(owner, jobs.values(), "Completed", "AllJobsCompleted", "jobset completed successfully")
@@ -106,18 +107,25 @@ class JobSetController(Controller):
         )
         return done > 0 if policy.get("operator") == "Any" else 0 < wanted <= done
 
-    def _failed(self, owner: Object, job: Object, restarts: int) -> None:
-        """Start over if restarts are left, else end."""
-        bench = self._bench
-        limit = (owner["spec"].get("failurePolicy") or {}).get("maxRestarts", 0)
-        if restarts >= limit:
-            message = f"jobset failed due to one or more job failures (first failed job: {name_of(job)})"
-            self._end(
-                owner, bench.owned(owner, "Job"), "Failed", "ReachedMaxRestarts" if limit else "FailedJobs", message
-            )
+    def _failed(self, owner: Object, failed: Sequence[Object], restarts: int) -> None:
+        """Start over or end, as the failure policy says."""
+        bench, policy = self._bench, owner["spec"].get("failurePolicy")
+        action, job = _failure_action((policy or {}).get("rules") or (), failed)
+        counted = status_of(owner).get("restartsCountTowardsMax", restarts)
+        reason = ""
+        if policy is None:
+            reason, message = "FailedJobs", "jobset failed due to one or more job failures"
+        elif action == "FailJobSet":
+            reason, message = "FailJobSetFailurePolicyAction", "jobset failed due to FailJobSet failure policy action"
+        elif action == "RestartJobSet" and counted >= policy.get("maxRestarts", 0):
+            reason, message = "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts"
+        if reason:
+            named = f"{message} (first failed job: {name_of(job)})"
+            self._end(owner, bench.owned(owner, "Job"), "Failed", reason, named)
             return
         # Count the restart before anything is deleted: if this is interrupted, the labels identify the old Jobs.
-        self.set_status(owner, restarts=restarts + 1)
+        counts = action != "RestartJobSetAndIgnoreMaxRestarts"
+        self.set_status(owner, restarts=restarts + 1, restartsCountTowardsMax=counted + counts)
         bench.delete("Job", *bench.owned(owner, "Job"))
 
     def _end(self, owner: Object, jobs: Iterable[Object], type: str, reason: str, message: str) -> None:
@@ -135,6 +143,37 @@ class JobSetController(Controller):
             reason = "SuspendedJobs" if suspended else "ResumeJobs"
             conditions = [("Suspended", suspended, reason, f"jobset is {'suspended' if suspended else 'resumed'}")]
         self.set_status(owner, *conditions, replicatedJobsStatus=rows, restarts=status_of(owner).get("restarts", 0))
+
+
+def _failure_action(rules: Sequence[Object], failed: Sequence[Object]) -> tuple[str, Object]:
+    """The action of the first rule that a failed Job matches, and the first Job that failed so. Source: JobSet 0.12,
+    pkg/controllers/failure_policy.go."""
+    in_order = sorted(failed, key=lambda job: (condition_of(job, "Failed") or {}).get("lastTransitionTime", ""))
+    for rule in rules:
+        for job in in_order:
+            if _matches(rule, job):
+                return rule["action"], job
+    return "RestartJobSet", in_order[0]
+
+
+def _matches(rule: Object, job: Object) -> bool:
+    end = condition_of(job, "Failed") or {}
+    reasons, patterns, targets = (
+        rule.get(field) or ()
+        for field in ("onJobFailureReasons", "onJobFailureMessagePatterns", "targetReplicatedJobs")
+    )
+    return (
+        (not reasons or end.get("reason") in reasons)
+        and (not patterns or any(_found(pattern, str(end.get("message", ""))) for pattern in patterns))
+        and (not targets or labels_of(job).get(PREFIX + "replicatedjob-name") in targets)
+    )
+
+
+def _found(pattern: str, message: str) -> bool:
+    try:
+        return re.search(pattern, message) is not None
+    except re.error:
+        return False
 
 
 def _resumed(spec: Object, entry: Object) -> Object:

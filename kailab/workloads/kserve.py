@@ -96,8 +96,7 @@ class InferenceServiceController(Controller):
             current = bench.create(owner, kind, {"kind": kind.partition(".")[0], "metadata": metadata, "spec": spec})
         elif annotations_of(current).get(_TEMPLATE) != digest:
             metadata = {**current["metadata"], "annotations": {**annotations_of(current), _TEMPLATE: digest}}
-            current = bench.cluster.update({**current, "metadata": metadata, "spec": {**current["spec"], **spec}})
-            bench.wrote = True
+            current = bench.update(owner, kind, {**current, "metadata": metadata, "spec": {**current["spec"], **spec}})
         if current is None:
             return False
         if kind == "Deployment":

@@ -16,6 +16,7 @@ job's own fields.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from kailab.cluster.protocol import WatchEvent
@@ -420,10 +421,8 @@ class TrainJobController(Controller):
         return self.is_due(job, parse_time(began) + deadline)
 
     def _patched(self, job: Object, template: Object) -> Object | None:
-        """The runtime's template with the job's runtimePatches applied in order. None, with an event, if they can't be applied."""
-        for place, patch in enumerate(job["spec"].get("runtimePatches") or ()):
-            given = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
-            where = f"spec.runtimePatches[{place}].trainingRuntimeSpec.template"
+        """The runtime's template with the job's patches applied in order. None, with an event, if they can't be applied."""
+        for where, given in _patches(job["spec"]):
             jobs = {entry["name"]: entry for entry in (template.get("spec") or {}).get("replicatedJobs") or ()}
             try:
                 for entry in (given.get("spec") or {}).get("replicatedJobs") or ():
@@ -479,6 +478,23 @@ class TrainJobController(Controller):
             for row in status_of(job_set).get("replicatedJobsStatus") or ()
         ]
         self.set_status(job, *conditions, jobsStatus=rows or None)
+
+
+def _patches(spec: Object) -> Iterator[tuple[str, Object]]:
+    """Patches of the runtime's template, each with its place: ``runtimePatches``, and the fields that Trainer 2.1 (``podTemplateOverrides``)
+    and 2.0 (``podSpecOverrides``) had for them."""
+    for place, patch in enumerate(spec.get("runtimePatches") or ()):
+        where = f"spec.runtimePatches[{place}].trainingRuntimeSpec.template"
+        yield where, (patch.get("trainingRuntimeSpec") or {}).get("template") or {}
+    for field in ("podTemplateOverrides", "podSpecOverrides"):
+        for place, given in enumerate(spec.get(field) or ()):
+            pods = {key: value for key, value in given.items() if key != "targetJobs"}
+            pods = {"spec": pods} if field == "podSpecOverrides" else pods
+            jobs = [
+                {"name": target["name"], "template": {"spec": {"template": pods}}}
+                for target in given.get("targetJobs") or ()
+            ]
+            yield f"spec.{field}[{place}]", {"spec": {"replicatedJobs": jobs}}
 
 
 def _overridden(container: Object, trainer: Object) -> Object:

@@ -34,8 +34,7 @@ class NotebookController(Controller):
             current = bench.create(owner, "StatefulSet", {"metadata": {"name": name}, "spec": spec})
         elif any(current["spec"].get(field) != spec[field] for field in ("replicas", "template")):
             # A patch would leave what the notebook has no more.
-            bench.cluster.update({**current, "spec": {**current["spec"], **spec}})
-            bench.wrote = True
+            bench.update(owner, "StatefulSet", {**current, "spec": {**current["spec"], **spec}})
         self.set_status(owner, readyReplicas=status_of(current or {}).get("readyReplicas", 0))
 
 

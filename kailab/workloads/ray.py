@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import WatchEvent
@@ -257,11 +258,7 @@ class RayJobController(Controller):
             return
         # The earliest last, because the owner has one timer.
         deletions = sorted(_deletions(spec, status_of(owner)), key=lambda deletion: -deletion[1])
-        due = [
-            policy
-            for policy, seconds in deletions
-            if self.is_due(owner, parse_time(ended) + seconds)
-        ]
+        due = [policy for policy, seconds in deletions if self.is_due(owner, parse_time(ended) + seconds)]
         if due:
             self._delete(owner, max(due, key=_DELETIONS.index))
 
@@ -302,7 +299,7 @@ _DELETIONS = ("DeleteNone", "DeleteWorkers", "DeleteCluster", "DeleteSelf")
 """What an ended RayJob may delete; a later one has more effect."""
 
 
-def _deletions(spec: Object, status: Object) -> list[tuple[str, float]]:
+def _deletions(spec: Object, status: Mapping[str, Any]) -> list[tuple[str, float]]:
     """What is deleted after an ended RayJob, and how many seconds after its end. Source: KubeRay 1.6, rayjob_controller.go
     (handleDeletionRules, handleLegacyDeletionPolicy)."""
     strategy, seconds = spec.get("deletionStrategy"), spec.get("ttlSecondsAfterFinished", 0)

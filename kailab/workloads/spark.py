@@ -90,7 +90,7 @@ class SparkController(Controller):
         # Numbers are never reused, as in Spark, so an annotation keeps the last one.
         last = parse_count(annotations_of(owner).get("kailab.dev/executors"))
         bench.delete("Pod", *filter(is_ended, executors))
-        missing = owner["spec"].get("executor", {}).get("instances", 1) - sum(map(is_active, executors))
+        missing = wanted_executors(owner["spec"]) - sum(map(is_active, executors))
         if missing <= 0:
             return
         for number in range(last + 1, last + 1 + missing):
@@ -122,6 +122,8 @@ class SparkController(Controller):
                       "terminationGracePeriodSeconds"):  # fmt: skip
             if field in spec:
                 pod_spec[field] = spec[field]
+        if selector_of_all := owner["spec"].get("nodeSelector"):
+            pod_spec["nodeSelector"] = {**selector_of_all, **pod_spec.get("nodeSelector", {})}
         if "batchScheduler" in owner["spec"] and "schedulerName" not in pod_spec:
             pod_spec["schedulerName"] = owner["spec"]["batchScheduler"]
         containers = list(pod_spec.get("containers") or ({},))
@@ -131,11 +133,24 @@ class SparkController(Controller):
             **containers[0],
             "resources": _resources(owner["spec"], role),
         }
-        pod_spec["containers"] = containers
+        pod_spec["containers"] = [*containers, *(spec.get("sidecars") or ())]
+        if before := [*(pod_spec.get("initContainers") or ()), *(spec.get("initContainers") or ())]:
+            pod_spec["initContainers"] = before
         annotations = spec.get("annotations") or {}
         return self._bench.create_pod(
             controller, {**template, "spec": pod_spec}, name=name, labels=labels, annotations=annotations
         )
+
+
+def wanted_executors(app: Object) -> int:
+    """The executors that a driver asks for. With dynamic allocation those that it begins with, because there is no load here: Spark begins with
+    the largest of these numbers (Utils.getDynamicAllocationInitialExecutors)."""
+    executor, dynamic = app.get("executor") or {}, app.get("dynamicAllocation") or {}
+    if not dynamic.get("enabled"):
+        return int(executor.get("instances", 1))
+    return int(
+        max(executor.get("instances") or 0, *(dynamic.get(f"{which}Executors") or 0 for which in ("initial", "min")))
+    )
 
 
 def _resources(app: Object, role: str) -> dict[str, dict[str, Any]]:

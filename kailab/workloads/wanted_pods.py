@@ -9,6 +9,7 @@ from kailab.model.objects import Object
 from kailab.workloads.dynamo import roles_of, services_of
 from kailab.workloads.kserve import COMPONENTS, least_pods
 from kailab.workloads.ray import desired_workers
+from kailab.workloads.spark import wanted_executors
 
 
 def _spec(obj: Object) -> Mapping[str, Any]:
@@ -63,12 +64,13 @@ def pod_clique_set(obj: Object) -> int:
 
 
 def dynamo_graph(obj: Object) -> int:
-    return sum(
-        pods * (_number(service, "replicas") if len(roles) > 1 else 1)
-        for name, service in services_of(_spec(obj)).items()
-        for roles in (roles_of(name, service),)
-        for _, pods in roles
-    )
+    total = 0
+    for name, service in services_of(dict(_spec(obj))).items():
+        roles = roles_of(name, service)
+        # Roles of a service of several nodes are counted for each of its replicas.
+        times = _number(service, "replicas") if len(roles) > 1 else 1
+        total += times * sum(pods for _, pods in roles)
+    return total
 
 
 def inference_service(obj: Object) -> int:
@@ -88,7 +90,7 @@ def _ray_part(field: str) -> Callable[[Object], int]:
 
 
 def spark_application(obj: Object) -> int:
-    return 1 + _number(_spec(obj).get("executor"), "instances")
+    return 1 + wanted_executors(dict(_spec(obj)))
 
 
 pytorchjob = _roles("pytorchReplicaSpecs")

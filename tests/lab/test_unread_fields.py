@@ -21,29 +21,14 @@ def _one(api_version: str, kind: str, spec: str) -> list[str]:
     return _said(f"{{apiVersion: {api_version}, kind: {kind}, metadata: {{name: x}}, spec: {spec}}}")
 
 
-def test_a_patch_of_a_runtime_is_said_not_to_be_read(lab) -> None:
-    job = {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": "t"},
-        "spec": {"runtimeRef": {"name": "r"}, "podTemplateOverrides": [{"targetJobs": [{"name": "node"}]}]},
-    }
-    said = [text for text in lab.apply(job).warnings if "podTemplateOverrides" in text]
-    assert said == [
-        "TrainJob/t: spec.podTemplateOverrides: kailab does not read it; in a cluster pods are made as it changes the runtime's templates"
-    ]
-
-
 @pytest.mark.parametrize(
     ("api_version", "kind", "spec", "field"),
     [
-        ("trainer.kubeflow.org/v1alpha1", "TrainJob", "{podTemplateOverrides: [{a: b}]}", "spec.podTemplateOverrides"),
-        ("jobset.x-k8s.io/v1alpha2", "JobSet", "{failurePolicy: {rules: [{name: a}]}}", "spec.failurePolicy.rules"),
+        ("jobset.x-k8s.io/v1alpha2", "JobSet", "{failurePolicy: {rules: [{action: RestartJob}]}}", "spec.failurePolicy.rules[0].action"),
         ("ray.io/v1", "RayCluster", "{enableInTreeAutoscaling: true}", "spec.enableInTreeAutoscaling"),
         ("kubeflow.org/v1", "PyTorchJob", "{runPolicy: {managedBy: kueue.x-k8s.io/multikueue}}", "spec.runPolicy.managedBy"),
         ("v1", "PersistentVolumeClaim", "{accessModes: [ReadWriteOncePod]}", "spec.accessModes[0]"),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{sparkConf: {spark.executor.instances: 9}}", "spec.sparkConf[spark.executor.instances]"),
-        ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{executor: {sidecars: [{name: log}]}}", "spec.executor.sidecars"),
         ("apps/v1", "StatefulSet", "{volumeClaimTemplates: [{spec: {accessModes: [ReadWriteOncePod]}}]}", "spec.volumeClaimTemplates[0].spec.accessModes[0]"),
         ("v1", "Pod", "{resources: {requests: {cpu: 4}}, containers: [{name: a, image: x}]}", "spec.resources"),
         ("batch/v1", "Job", "{template: {spec: {volumes: [{name: v, ephemeral: {a: b}}], containers: [{name: a, image: x}]}}}", "spec.template.spec.volumes[0].ephemeral"),
@@ -102,8 +87,8 @@ def _below(type: str, path: str, above: set[str]) -> set[str]:
 
 
 def test_each_field_that_is_said_not_to_be_read_is_one_that_its_kind_has() -> None:
-    """Those of other versions of an operator stand on their own, and steps, which Argo's definition has as an object, not as a list."""
-    other_versions = {"spec.podTemplateOverrides", "spec.podSpecOverrides", "spec.templates.*.steps.*.*.when"}
+    """Steps stand on their own: Argo's definition has an object where a workflow has a list."""
+    other_versions = {"spec.templates.*.steps.*.*.when"}
     for key, kind in KINDS.items():
         there = _fields(key) if kind.unread else set()
         for field in kind.unread:

@@ -290,7 +290,7 @@ def rules(**seconds):
 
 
 def ray_pods(world):
-    return len([pod for pod in world.pods(**{"ray.io/is-ray-node": "yes"})])
+    return len(world.pods(**{"ray.io/is-ray-node": "yes"}))
 
 
 def test_rules_delete_workers_cluster_and_job_one_after_the_other(world):
@@ -335,3 +335,109 @@ def test_containers_that_the_operator_adds_to_the_head_ask_for_something(world, 
     head = world.pods(**{"ray.io/node-type": "head"})[0]["spec"]["containers"]
     assert [one["name"] for one in head] == ["c", more]
     assert head[1]["resources"]["requests"]["cpu"] == "500m"
+
+
+# --- rules of Jobs and JobSets ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "ends"),
+    [
+        ({"succeededIndexes": "0"}, True),
+        ({"succeededCount": 1}, True),
+        ({"succeededIndexes": "1-2", "succeededCount": 1}, False),
+    ],
+)
+def test_a_job_whose_success_policy_is_met_frees_its_other_pods(world, rule, ends):
+    """Only the pod of index 0 ends."""
+    policy = {"rules": [rule]}
+    world.job(completions=3, parallelism=3, completionMode="Indexed", successPolicy=policy)
+    world.settle()
+    first = world.pods(**{"batch.kubernetes.io/job-completion-index": "0"})[0]
+    ended = {**first, "status": {**first["status"], "phase": "Succeeded"}}
+    world.cluster.replace_status("Pod", first, ended["status"])
+    world.pass_time(60)
+    assert ("Complete" in world.conditions("Job")) == ends
+    assert sum(pod["status"]["phase"] == "Running" for pod in world.pods()) == (0 if ends else 2)
+
+
+def job_set(world, **policy):
+    """Two replicated jobs; the pod of the second one fails."""
+
+    def entry(name, notes):
+        template = world.template(name, restart="Never", annotations=notes)
+        return {"name": name, "replicas": 1, "template": {"spec": {"backoffLimit": 0, "template": template}}}
+
+    jobs = [entry("good", {}), entry("bad", {FAIL: "5"})]
+    world.add("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs, "failurePolicy": policy})
+
+
+@pytest.mark.parametrize(
+    ("rule", "restarts"),
+    [
+        ({"action": "FailJobSet"}, 0),
+        ({"action": "FailJobSet", "targetReplicatedJobs": ["good"]}, 2),
+        ({"action": "FailJobSet", "onJobFailureReasons": ["BackoffLimitExceeded"]}, 0),
+        ({"action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}, 2),
+        ({"action": "FailJobSet", "onJobFailureMessagePatterns": ["backoff limit"]}, 0),
+        ({"action": "RestartJobSet"}, 2),
+    ],
+)
+def test_rules_decide_which_failure_ends_a_job_set(world, rule, restarts):
+    job_set(world, maxRestarts=2, rules=[rule])
+    world.pass_time(300)
+    assert world.conditions("JobSet")["Failed"] == "True"
+    assert world.get("JobSet")["status"].get("restarts", 0) == restarts
+    assert all(pod["status"]["phase"] != "Running" for pod in world.pods())
+
+
+def test_some_failures_do_not_count_towards_the_most_restarts(world):
+    job_set(world, maxRestarts=1, rules=[{"action": "RestartJobSetAndIgnoreMaxRestarts"}])
+    world.pass_time(120)
+    assert "Failed" not in world.conditions("JobSet")
+    assert world.get("JobSet")["status"]["restarts"] > 2
+
+
+# --- Spark and Trainer ------------------------------------------------------------------------------------------------
+
+
+def spark(world, **spec):
+    full = {"image": "spark", "driver": {"memory": "1g"}, "executor": {}, **spec}
+    world.add("sparkoperator.k8s.io/v1beta2", "SparkApplication", full)
+    world.pass_time(20)
+    return world.pods(**{"spark-role": "executor"})
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "instances", "executors"),
+    [
+        ({"enabled": True, "initialExecutors": 3, "minExecutors": 1}, None, 3),
+        ({"enabled": True, "minExecutors": 2}, 4, 4),
+        ({"enabled": False, "initialExecutors": 3}, None, 1),
+    ],
+)
+def test_dynamic_allocation_begins_with_the_largest_number(world, dynamic, instances, executors):
+    executor = {} if instances is None else {"instances": instances}
+    assert len(spark(world, dynamicAllocation=dynamic, executor=executor)) == executors
+
+
+def test_what_runs_beside_an_executor_and_where_it_runs_is_the_applications(world):
+    sidecar = {"name": "log", "image": "x", "resources": {"limits": {"cpu": "2"}}}
+    before = {"name": "init", "image": "x"}
+    executor = {"sidecars": [sidecar], "initContainers": [before], "nodeSelector": {"a": "own"}}
+    (pod,) = spark(world, nodeSelector={"a": "app", "b": "app"}, executor=executor)
+    assert [one["name"] for one in pod["spec"]["containers"]] == ["spark-kubernetes-executor", "log"]
+    assert [one["name"] for one in pod["spec"]["initContainers"]] == ["init"]
+    assert pod["spec"]["nodeSelector"] == {"a": "own", "b": "app"}
+
+
+@pytest.mark.parametrize("field", ["podTemplateOverrides", "podSpecOverrides"])
+def test_overrides_of_older_trainers_reach_the_pods(world, field):
+    spec = {"nodeSelector": {"gpu": "h100"}, "containers": [{"name": "c", "env": [{"name": "A", "value": "b"}]}]}
+    given = spec if field == "podSpecOverrides" else {"spec": spec, "metadata": {"labels": {"x": "y"}}}
+    train_job(world, **{field: [{"targetJobs": [{"name": "node"}], **given}]})
+    world.settle()
+    (pod,) = world.pods()
+    assert pod["spec"]["nodeSelector"] == {"gpu": "h100"}
+    assert {"name": "A", "value": "b"} in pod["spec"]["containers"][0]["env"]
+    assert (pod["metadata"]["labels"].get("x") == "y") == (field == "podTemplateOverrides")
