@@ -274,6 +274,31 @@ def fuzz(
     _finish(report, output, report.text(verbose))
 
 
+@app.command("both-ways")
+@click.option("--cases", type=click.IntRange(min=1), default=200, help="Number of clusters, in each area.")
+@_seed
+@click.option(
+    "--area",
+    "areas",
+    multiple=True,
+    help="The area that clusters are drawn from; may be repeated.",
+    show_default="small",
+)
+@click.option("--changes", type=click.IntRange(min=0), default=5, help="How often each settled cluster is changed.")
+@_verbose
+@options.output
+def both_ways(cases: int, seed: int, areas: tuple[str, ...], changes: int, verbose: bool, output: TextOrJson) -> None:
+    """Decide each cycle of random clusters twice: trying every waiting job, and leaving out what surely does nothing."""
+    from checks.fuzzing.areas import SMALL, check_area
+    from checks.fuzzing.both_ways import run_seeds_both_ways
+
+    for area in areas:
+        check_area(area)
+    with terminal.progress_bars() as tell:
+        report = run_seeds_both_ways(range(seed, seed + cases), areas or (SMALL,), changes, tell)
+    _finish(report, output, report.text(verbose))
+
+
 @app.command()
 @click.option("--cases", type=click.IntRange(min=1), default=20, help="Number of clusters, in each area.")
 @_seed

@@ -50,8 +50,9 @@ class Session:
 
     def __init__(
         self, working: WorkingSet, config: EngineConfig, now: float, only: Uids | None = None, until: Uids | None = None,
-        once: bool = False,
+        once: bool = False, reasons: bool = True,
     ):  # fmt: skip
+        self.reasons = reasons  # whether the cycle says why jobs wait
         self.imitated = imitated_faults(config)
         if self.imitates(PROMISES_FORGOTTEN):
             config = structs.replace(config, promised=())
@@ -69,6 +70,7 @@ class Session:
         self.waiting, self.victims = working.waiting, working.victims
         self.journal: list[JournalEntry] = []
         self.changes = 0  # grows with every change of a node; key of caches
+        self.commits = 0  # grows with every statement that is decided
         self.ledger = Ledger(working.jobs, now)
         self._wanted: dict[str, tuple[int, Amounts]] = {}
         # With KAI's faults imitated: by job, how far KAI's count of its active tasks is off.
@@ -361,6 +363,7 @@ class Session:
         """Turn the changes since ``mark`` into decisions, in the order in which they were made. ``ground`` says why a
         job's tasks may be evicted.
         """
+        self.commits += 1
         first: dict[str, JournalEntry] = {}
         for entry in self.journal[mark:]:
             # the state before the statement; intermediate states decide nothing

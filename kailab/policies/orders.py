@@ -18,12 +18,16 @@ from kailab.engine.snapshot.records import GPU
 class Fifo(JobOrder, frozen=True):
     """First come, first served, regardless of priority. A job that does not fit does not block those behind it."""
 
+    lasting: ClassVar[bool] = True
+
     def key(self, job: JobView) -> float:
         return job.group.created
 
 
 class SmallestJob(JobOrder, frozen=True):
     """The fewest GPUs first."""
+
+    lasting: ClassVar[bool] = True
 
     def key(self, job: JobView) -> float:
         return job.wants.gpu
@@ -33,6 +37,8 @@ class ShortestJob(JobOrder, frozen=True):
     """Shortest job first, by the longest expected run time of its pods (annotation ``kailab.dev/expected-seconds``).
     Jobs without one come last.
     """
+
+    lasting: ClassVar[bool] = True
 
     def key(self, job: JobView) -> float:
         seconds = [task.expected_seconds for task in job.tasks if task.expected_seconds is not None]
@@ -49,6 +55,7 @@ class Tiresias(JobOrder, frozen=True):
     """
 
     refresh: ClassVar[float | None] = 60.0
+    lasting: ClassVar[bool] = True
     thresholds: tuple[Annotated[float, Meta(gt=0)], ...] = (3250.0,)
 
     def key(self, job: JobView) -> tuple[float, float]:

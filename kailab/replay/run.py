@@ -22,6 +22,7 @@ from kailab.replay.plan import ReplayPlan as Plan
 from kailab.replay.policies import workload
 from kailab.replay.sampling import Fairness, FairnessSampler, Fragmentation, FragmentationSampler, MetricsSampler
 from kailab.replay.session import ReplaySession
+from kailab.scheduler.observers import DecidingScheduler, Observer
 
 Progress = Callable[[str, int, int], None]
 SAMPLES = 300
@@ -70,11 +71,36 @@ def replay(
             return _Run(replay_lab, progress, checkpoint).run()
 
 
+class ReasonsAtEnd(Observer):
+    """Has the scheduler say why work waits only at the end, because nobody asks before. Not while a record is made or
+    metrics are sampled.
+    """
+
+    def __init__(self) -> None:
+        self._scheduler: DecidingScheduler | None = None
+
+    def on_begin(self, scheduler: DecidingScheduler) -> None:
+        self._scheduler = scheduler
+        scheduler.reasons_when_asked()
+
+    def tell(self) -> None:
+        if self._scheduler is not None:
+            self._scheduler.tell_reasons()
+
+
 class ReplayLab:
     """The lab of a plan with its session, accounts and samplers."""
 
-    def __init__(self, plan: Plan, lab: Lab, fairness: FairnessSampler, fragmentation: FragmentationSampler) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        lab: Lab,
+        fairness: FairnessSampler,
+        fragmentation: FragmentationSampler,
+        reasons: ReasonsAtEnd,
+    ) -> None:
         self.plan = plan
+        self._reasons = reasons
         self._meter = None if plan.metered is None else MetricsSampler(plan.metered or _interval(plan))
         self._fairness, self._fragmentation = fairness, fragmentation
         self.accounts = ReplayAccounts(plan.checkpoint, endless=plan.endless)
@@ -104,6 +130,7 @@ class ReplayLab:
         self._fragmentation.take()
         if self._meter is not None:
             self._meter.take(lab)
+        self._reasons.tell()
         return CompletedReplay(
             plan=self.plan,
             accounts=self.accounts,
@@ -134,9 +161,12 @@ def open_replay_lab(plan: Plan) -> Iterator[ReplayLab]:
         plan.prices.check(gpus_by_model(plan.fleet))
     fairness = FairnessSampler()
     fragmentation = FragmentationSampler(workload(plan.trace, plan.fleet), _interval(plan), plan.fleet.summary().gpus)
+    reasons = ReasonsAtEnd()
     observers = (*plan.observers, fairness, fragmentation)
+    if not plan.observers and plan.metered is None:
+        observers = (*observers, reasons)
     with Lab.open(plan.fleet, config=plan.config, observers=observers) as lab:
-        yield ReplayLab(plan, lab, fairness, fragmentation)
+        yield ReplayLab(plan, lab, fairness, fragmentation, reasons)
 
 
 class _Run:

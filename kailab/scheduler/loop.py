@@ -74,6 +74,7 @@ class Scheduler:
         self._retry = False
         self._wake_at: float | None = None
         self._follower: Follower | None = None
+        self._says_why = True
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -138,7 +139,9 @@ class Scheduler:
         """Whether the serving order of the latest cycle is older than the policy allows. ``wake_at`` does not include this time: an
         outdated order alone is no reason to wake."""
         max_age, latest = self._order_holds, self.history.latest
-        if max_age is None or latest is None or not latest.decisions.pending:
+        if max_age is None or latest is None:
+            return False
+        if not (latest.decisions.pending if self._says_why else self.mirror.working.some_wait()):
             return False
         return now - latest.now >= max_age
 
@@ -172,6 +175,20 @@ class Scheduler:
         """From now on record with each cycle the changes of the records (with the first, all records) and the serving order."""
         if self._follower is None:
             self._follower = self.mirror.working.follow()
+
+    def reasons_when_asked(self) -> None:
+        """From now on decide without saying why work waits, until ``tell_reasons``. Not if records are followed."""
+        self._says_why = False
+
+    def tell_reasons(self) -> None:
+        """Report why work waits, by the present records and the configuration of the latest cycle."""
+        latest = self.history.latest
+        if self._says_why or latest is None:
+            return
+        self.mirror.update()
+        decisions = run_cycle(self.mirror.working, latest.config, latest.now)
+        self.history.add(msgspec.structs.replace(latest, decisions=decisions))
+        self._reporter.report(decisions, (), ())
 
     def go_on_from(self, records: Snapshot, pending: Sequence[Pending]) -> None:
         """See ``DecidingScheduler``."""
@@ -230,7 +247,10 @@ class Scheduler:
         working, on_phase = self.mirror.working, self._observer.on_phase
         try:
             with WATCHDOG.ends(call_policy.__code__) if self._policies_of_others else nullcontext():
-                config, decisions = repeat_cycle(lambda given: run_cycle(working, given, now, on_phase), config)
+                reasons = self._says_why or self._follower is not None
+                config, decisions = repeat_cycle(
+                    lambda given: run_cycle(working, given, now, on_phase, reasons=reasons), config
+                )
         except PolicyError as error:
             raise PolicyError(f"{error}; in cycle {self.cycles + 1}") from error
         self._promised = decisions.heirs

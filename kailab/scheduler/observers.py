@@ -31,6 +31,12 @@ class DecidingScheduler(Protocol):
     def follow_records(self) -> None:
         """Add to each cycle's record the changes of the engine's records."""
 
+    def reasons_when_asked(self) -> None:
+        """Decide without saying why work waits, until ``tell_reasons``: for labs at which nobody looks."""
+
+    def tell_reasons(self) -> None:
+        """Report why work waits now."""
+
     def go_on_from(self, records: Snapshot, pending: Sequence[Pending]) -> None:
         """Continue after an earlier scheduler that last decided on ``records`` and left ``pending``: its reports are not repeated."""
 

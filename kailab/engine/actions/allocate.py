@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kailab.engine.actions.waiting import waiting_jobs
+from kailab.engine.actions.classedorder import ClassedOrder, classes_count, ranks
+from kailab.engine.actions.waiting import WaitingOrder, chooses, waiting_jobs
 from kailab.engine.decisions import Action
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.placing.placement import NodeMask
@@ -19,7 +20,7 @@ from kailab.engine.working.state import Job
 
 def execute(session: Session, allocator: Allocator) -> None:
     _serve_promised(session, allocator)
-    order = waiting_jobs(session, "allocate")
+    order = _order(session, allocator)
     reservations = allocator.reservations
     while not order.over:
         job = order.pop()
@@ -31,6 +32,8 @@ def execute(session: Session, allocator: Allocator) -> None:
         started = job.allocated == 0
         if not allocator.place(job, None, False):
             session.undo(mark)
+            # This action takes room and frees none, so no job of its class will be placed.
+            order.refuse()
             if reservations is not None:
                 reservations.consider(job)
             continue
@@ -47,6 +50,17 @@ def execute(session: Session, allocator: Allocator) -> None:
             queue = session.queue_of(job)
             assert queue is not None
             order.again(queue, job)
+
+
+def _order(session: Session, allocator: Allocator) -> WaitingOrder | ClassedOrder:
+    if classes_count(session, allocator, "allocate"):
+        rank = ranks([queue for queue in session.tree.leaves if queue.name in session.waiting.classes])
+        if rank is not None:
+            order = ClassedOrder(session, rank, chooses(session))
+            order.refuse_classes(lambda queue, job: allocator.surely_refused(job, queue))
+            order.begin()
+            return order
+    return waiting_jobs(session, "allocate")
 
 
 def promised_jobs(session: Session, promised: Iterable[str] | None = None) -> list[Job]:

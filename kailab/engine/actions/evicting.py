@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kailab.engine.actions.waiting import waiting_jobs
+from kailab.engine.actions.classedorder import ClassedOrder, PassedTurns, classes_count, ranks
+from kailab.engine.actions.waiting import chooses, waiting_jobs
 from kailab.engine.decisions import Action, EvictionGround, PendingCode
 from kailab.engine.faults import ACROSS_KINDS, COUNTED_TWICE
 from kailab.engine.ledger import FailedAttempt
@@ -27,16 +28,27 @@ from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job
 
 
-def candidates(session: Session, allocator: Allocator, action: Action, preemptible_only: bool = False) -> Iterator[Job]:
-    """The waiting jobs that may cause evictions, in order."""
+def candidates(
+    session: Session, allocator: Allocator, action: Action, preemptible_only: bool = False,
+    hopeless: Callable[[WQueue, Job], bool] | None = None,
+) -> Iterator[Job]:  # fmt: skip
+    """The waiting jobs that may cause evictions, in order. ``hopeless``: a job of this queue, and so every job of its
+    class, would be refused without a trace in ``SearchSkip`` that matters to others, as long as nothing changes. Such
+    jobs may be left out.
+    """
     delayed = _delayed(session, action, preemptible_only)
-    order = waiting_jobs(
-        session,
-        action,
+
+    def pick(job: Job) -> bool:
         # As in KAI, these jobs are not in the order at all: they use up no ``queue_depth`` and do not affect
         # comparisons of queues.
-        lambda job: job.uid not in delayed and (job.record.preemptible or not preemptible_only),
-    )
+        return job.uid not in delayed and (job.record.preemptible or not preemptible_only)
+
+    if classes_count(session, allocator, action):
+        rank = ranks([queue for queue in session.tree.leaves if queue.name in session.waiting.classes])
+        if rank is not None:
+            yield from _one_of_each_class(session, rank, pick, preemptible_only, hopeless)
+            return
+    order = waiting_jobs(session, action, pick)
     while not order.over:
         job = order.pop()
         if _refused(session, job):
@@ -50,19 +62,46 @@ def candidates(session: Session, allocator: Allocator, action: Action, preemptib
 def _delayed(session: Session, action: Action, preemptible_only: bool) -> set[str]:
     """The uids of jobs whose preemption delay has not elapsed when the action begins."""
     delayed: set[str] = set()
-    for queue in session.tree.leaves:
-        for _, job in session.waiting.lists.get(queue.name, ()):
-            until = job.delayed_until()
-            if until is None or session.now >= until or not job.root.ready or not session.has_turn(job):
-                continue
-            if preemptible_only and not job.record.preemptible:
-                continue
-            # No event starts a cycle when the delay ends, so the ledger asks for one.
-            session.ledger.wake(until)
-            session.ledger.note(job, action, "its preemption delay has not elapsed")
-            session.ledger.delayed[job.uid] = until
-            delayed.add(job.uid)
+    for job in session.waiting.delayed.values():
+        queue = session.queue_of(job)
+        if queue is None or queue.orphan or not queue.leaf:
+            continue
+        until = job.delayed_until()
+        if until is None or session.now >= until or not job.root.ready or not session.has_turn(job):
+            continue
+        if preemptible_only and not job.record.preemptible:
+            continue
+        # No event starts a cycle when the delay ends, so the ledger asks for one.
+        session.ledger.wake(until)
+        session.ledger.note(job, action, "its preemption delay has not elapsed")
+        session.ledger.delayed[job.uid] = until
+        delayed.add(job.uid)
     return delayed
+
+
+def _one_of_each_class(
+    session: Session, rank: dict[str, int], pick: Callable[[Job], bool], preemptible_only: bool,
+    hopeless: Callable[[WQueue, Job], bool] | None,
+) -> Iterator[Job]:  # fmt: skip
+    """The candidates without those of whose class one has failed; all others after one has succeeded."""
+    chosen = chooses(session, pick)
+    order = ClassedOrder(session, rank, chosen, preemptible_only)
+    if hopeless is not None:
+        order.refuse_classes(hopeless)
+    order.begin()
+    if order.over:
+        return
+    turns = PassedTurns(session, chosen, preemptible_only)
+    commits = session.commits
+    while not order.over:
+        job = order.pop()
+        wants = order.wants
+        yield job
+        if session.commits != commits:
+            yield from turns.after(job, wants)
+            return
+        # Its search failed, or was not worth it; the same holds for equal jobs while nothing changes (``SearchSkip``).
+        order.refuse()
 
 
 def _refused(session: Session, job: Job) -> bool:
@@ -136,6 +175,16 @@ def search(
     bounds = SearchBounds(
         session, job, pick, queues, session.victims.lists if lists is None else lists, wanted, all_stay
     )
+    # A bound ends a failing search sooner or later; at once only where nobody asks how many sets were tried, and where
+    # trying them leaves no trace: the order of domains, numbers in the names of shared devices, a budget that is used up.
+    if (
+        all_stay
+        and classes_count(session, allocator, action)
+        and not session.working.topologies
+        and not session.table.shared
+        and bounds.broken(tasks_to_allocate(job)) is not None
+    ):
+        return False
     solver = Solver(session, allocator, job, pick, queues, valid, bounds)
     solved = solver.solve()
     # A solution beyond the maximum is dropped as a whole: evicting a part of its victims would achieve nothing.

@@ -15,13 +15,20 @@ from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.search.minruntime import MinRuntime, keeps_minimum
 from kailab.engine.search.scenario import EvictionScenario
 from kailab.engine.session import Session
+from kailab.engine.working.jobindex import Entry
+from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job
 
 
 def execute(session: Session, allocator: Allocator) -> None:
     skip = SearchSkip(session)
     runtime = MinRuntime(session)
-    for job in candidates(session, allocator, "preempt"):
+
+    def hopeless(queue: WQueue, job: Job) -> bool:
+        # Jobs after it in its queue rank no higher, so what its failure tells about them is true of them anyway.
+        return session.ranking is None and not _ranked_below(session, queue, job.record.priority)
+
+    for job in candidates(session, allocator, "preempt", hopeless=hopeless):
         queue = session.queue_of(job)
         assert queue is not None
         # In KAI's order later jobs rank no higher. In a configured order they may, and then have other victims.
@@ -71,8 +78,13 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
     queues, lists = [queue], None
     if ranking is None:
         # In KAI's order, the jobs of lower priority are at the end of the list.
-        entries = session.victims.lists.get(queue.name, [])
-        lists = {queue.name: entries[bisect_left(entries, 1 - priority, key=lambda entry: entry[0][0]) :]}
+        lists = {queue.name: _ranked_below(session, queue, priority)}
     elif not any(victim.record.priority < priority for victim in session.victims.members(queue.name)):
         queues = []  # no job has to be sorted
     return search(session, allocator, job, "preempt", pick, queues, valid, ground=ground, lists=lists)
+
+
+def _ranked_below(session: Session, queue: WQueue, priority: int) -> list[Entry]:
+    """The possible victims of a queue with a lower priority, in KAI's order: they are at the end of the list."""
+    entries = session.victims.lists.get(queue.name, [])
+    return entries[bisect_left(entries, 1 - priority, key=lambda entry: entry[0][0]) :]

@@ -29,7 +29,12 @@ from kailab.engine.working.state import Job, WPodSet, WTask
 def execute(session: Session, allocator: Allocator) -> None:
     skip = SearchSkip(session)
     runtime = MinRuntime(session)
-    for job in candidates(session, allocator, "reclaim"):
+
+    def hopeless(queue: WQueue, job: Job) -> bool:
+        wanted = demand(session, job, tasks_to_allocate(job))
+        return wanted is None or not can_reclaim(wanted)
+
+    for job in candidates(session, allocator, "reclaim", hopeless=hopeless):
         wanted = demand(session, job, tasks_to_allocate(job))
         if wanted is None:
             continue

@@ -46,11 +46,23 @@ class WaitingOrder(JobQueue[Job]):
         self._to_come.discard(job.uid)
         return job
 
+    def refuse(self) -> None:
+        """No effect: here every job has its turn."""
+
     def again(self, queue: WQueue, job: Job) -> None:
         """Queue a job once more after it was served."""
         self.push(queue, job.order_key(), job)
         if job.uid in self._until:
             self._to_come.add(job.uid)
+
+
+def chooses(session: Session, pick: Callable[[Job], bool] | None = None) -> Callable[[Job], bool]:
+    """Whether a waiting job can run in its queue, is tried at all, and is picked."""
+
+    def chosen(job: Job) -> bool:
+        return job.root.ready and session.has_turn(job) and (pick is None or pick(job))
+
+    return chosen
 
 
 def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] | None = None) -> WaitingOrder:
@@ -59,10 +71,7 @@ def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] |
     """
     order = WaitingOrder(session)
     depth = session.config.queue_depth.get(action, -1)
-
-    def chosen(job: Job) -> bool:
-        return job.root.ready and session.has_turn(job) and (pick is None or pick(job))
-
+    chosen = chooses(session, pick)
     for queue in session.tree.leaves:
         entries = session.waiting.lists.get(queue.name)
         if entries:

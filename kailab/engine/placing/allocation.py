@@ -14,6 +14,7 @@ from kailab.engine.placing.topology import TopologyError, TopologyPlan
 from kailab.engine.queueing.capacity import refuses
 from kailab.engine.queueing.order import member_key, tasks_to_allocate
 from kailab.engine.session import Session
+from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job, Member, WPodSet, WSubGroup, WTask
 
 
@@ -77,6 +78,14 @@ class Allocator:
             return False
         finally:
             self.placer.together = {}
+
+    def surely_refused(self, job: Job, queue: WQueue) -> bool:
+        """True if ``place`` would surely fail on all nodes, by amounts alone: a rule of the queue, or no room."""
+        tasks = tasks_to_allocate(job)
+        if not tasks or any(self.placer.blocked(task) for task in tasks):
+            return True
+        wanted = self.session.wants(tasks, self.session.table.max_gpu_memory)
+        return refuses(queue, wanted, job.record.preemptible) is not None or not self.placer.may_fit(tasks, None)
 
     def may_fit(self, job: Job, nodes: NodeMask) -> bool:
         """False if ``place`` would surely fail, because there is not enough room for all next tasks of the job."""

@@ -40,10 +40,12 @@ class JobOrder(Policy, frozen=True, forbid_unknown_fields=True):
     """The order of the jobs of one queue. Among each other, queues keep KAI's order.
 
     ``refresh``: seconds after which keys may change by time alone, so that they are asked again although nothing
-    changed; None: keys do not depend on time.
+    changed; None: keys do not depend on time. ``lasting``: the key of a job of which nothing has a place depends only on
+    its record, its pods and what it wants, so that it is kept from cycle to cycle until one of these changes.
     """
 
     refresh: ClassVar[float | None] = None
+    lasting: ClassVar[bool] = False
 
     def key(self, job: JobView) -> Key:
         """The job's key; the smallest is served first. Equal keys are in KAI's order. Called again when the job

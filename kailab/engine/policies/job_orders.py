@@ -86,6 +86,10 @@ class ChosenOrder:
     def refresh(self) -> float | None:
         return self._policy.refresh
 
+    @property
+    def lasting(self) -> bool:
+        return self._policy.lasting
+
     def key(self, job: Job) -> Numeric:
         """The job's key; called again when the job changes."""
         cached = self._keys.get(job.uid)

@@ -224,8 +224,8 @@ class Ranking:
 def attach(session: PolicySession) -> Ranking | None:
     """Order the working set's jobs as configured until ``detach``. None if that is KAI's order.
 
-    Each cycle computes the keys of all waiting jobs again, because they depend on time or on other jobs. Victims are
-    ordered only in cycles that search for some.
+    Each cycle computes the keys of all waiting jobs again if they depend on time or on other jobs. Victims are ordered
+    only in cycles that search for some.
     """
     config = session.config
     if (
@@ -240,15 +240,26 @@ def attach(session: PolicySession) -> Ranking | None:
     ranking = Ranking(session)
     _rank_by(session, ranking)
     try:
-        waiting = JobIndex("waiting")
-        waiting.fill(session.waiting.jobs())
-        session.waiting = waiting  # the working set's own index stays in KAI's order, for the next cycle
+        # The working set's own index stays in KAI's order, for the next cycle.
+        session.waiting = _ranked_waiting(session, ranking)
         if not ranking.victims_as_kai:
             session.victims = JobIndex("victims", session.victims)
     except PolicyError:
         detach(session)
         raise
     return ranking
+
+
+def _ranked_waiting(session: PolicySession, ranking: Ranking) -> JobIndex:
+    """The waiting jobs in the configured order. Kept by the working set if keys are lasting."""
+    config = session.config
+    if ranking.chosen is not None and ranking.chosen.lasting and config.aged_after is None:
+        # All that such keys are made of, beside the jobs themselves.
+        made_of = (config.job_order_policy, session.switches.job_order, session.table.min_gpu_memory)
+        return session.working.waiting_ranked(made_of)
+    waiting = JobIndex("waiting")
+    waiting.fill(session.waiting.jobs())
+    return waiting
 
 
 def detach(session: PolicySession) -> None:

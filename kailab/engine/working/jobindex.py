@@ -9,6 +9,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from kailab.engine.working.jobclass import JobClass, class_of
 from kailab.engine.working.state import Job
 
 Entry = tuple[tuple[Any, ...], Job]
@@ -20,12 +21,17 @@ class JobIndex:
 
     ``instead``: an index of the same jobs in another order. A queue's jobs are then sorted when its list is first read,
     because most cycles take victims from few queues or none, and a policy is called for every job that is sorted.
+
+    ``classes``: by queue and class, the same entries as in ``lists``, of waiting jobs only. Under None are jobs that have
+    no class. ``delayed``: the waiting jobs that have a preemption delay.
     """
 
     def __init__(self, kind: str, instead: JobIndex | None = None) -> None:
         self._victims = kind == "victims"
         self._lists: dict[str, list[Entry]] = {}
-        self._entries: dict[str, tuple[str, Entry]] = {}
+        self._entries: dict[str, tuple[str, Entry, JobClass | None]] = {}
+        self.classes: dict[str, dict[JobClass | None, list[Entry]]] = {}
+        self.delayed: dict[str, Job] = {}
         self._unordered: dict[str, list[Job]] = {}
         # jobs changed since then; they are in the lists, if at all, by their keys at the time of the change
         self._changed: set[str] = set()
@@ -75,13 +81,8 @@ class JobIndex:
         if self._belongs(job):
             queue = job.record.queue
             entry: Entry = (self._key_of(job), job)
-            entries = self._lists.setdefault(queue, [])
-            # The job served last is often the last of all.
-            if not entries or entries[-1] < entry:
-                entries.append(entry)
-            else:
-                insort(entries, entry)
-            self._entries[job.uid] = (queue, entry)
+            _insert(self._lists.setdefault(queue, []), entry)
+            self._entries[job.uid] = (queue, entry, self._class(queue, entry))
 
     def discard(self, uid: str) -> None:
         if self._unordered:
@@ -89,12 +90,35 @@ class JobIndex:
         known = self._entries.pop(uid, None)
         if known is None:
             return
-        queue, entry = known
+        queue, entry, of_class = known
         entries = self._lists[queue]
-        # By the stored key, because the present one may differ. A served job is often the first.
-        del entries[0 if entries[0] is entry else bisect_left(entries, entry)]
+        _remove(entries, entry)
         if not entries:
             del self._lists[queue]
+        self._unclass(queue, entry, of_class)
+
+    def _class(self, queue: str, entry: Entry) -> JobClass | None:
+        """Enter a waiting job in its class, which is returned."""
+        if self._victims:
+            return None
+        job = entry[1]
+        of_class = class_of(job)
+        _insert(self.classes.setdefault(queue, {}).setdefault(of_class, []), entry)
+        if job.record.preemption_delay > 0:
+            self.delayed[job.uid] = job
+        return of_class
+
+    def _unclass(self, queue: str, entry: Entry, of_class: JobClass | None) -> None:
+        if self._victims:
+            return
+        classes = self.classes[queue]
+        entries = classes[of_class]
+        _remove(entries, entry)
+        if not entries:
+            del classes[of_class]
+            if not classes:
+                del self.classes[queue]
+        self.delayed.pop(entry[1].uid, None)
 
     def fill(self, jobs: Iterable[Job]) -> None:
         """Refresh many jobs at once, each queue's list in one pass."""
@@ -110,11 +134,12 @@ class JobIndex:
             known = self._entries.pop(job.uid, None)
             if known is not None:
                 removed.setdefault(known[0], []).append(known[1])
+                self._unclass(*known)
             if self._belongs(job):
                 queue = job.record.queue
                 entry: Entry = (self._key_of(job), job)
                 added.setdefault(queue, []).append(entry)
-                self._entries[job.uid] = (queue, entry)
+                self._entries[job.uid] = (queue, entry, self._class(queue, entry))
         for queue in removed | added:
             entries = _merged(self._lists.get(queue, []), removed.get(queue, []), added.get(queue, []))
             if entries:
@@ -141,6 +166,19 @@ class _Lists(Mapping[str, list[Entry]]):
 
     def __len__(self) -> int:
         return len(self._index.names())
+
+
+def _insert(entries: list[Entry], entry: Entry) -> None:
+    # The job served last is often the last of all.
+    if not entries or entries[-1] < entry:
+        entries.append(entry)
+    else:
+        insort(entries, entry)
+
+
+def _remove(entries: list[Entry], entry: Entry) -> None:
+    # By the stored key, because the present one may differ. A served job is often the first.
+    del entries[0 if entries[0] is entry else bisect_left(entries, entry)]
 
 
 def _merged(entries: list[Entry], removed: list[Entry], added: list[Entry]) -> list[Entry]:

@@ -61,6 +61,8 @@ class WorkingSet:
         self._dirty: dict[str, Job] = {}
         self.waiting = JobIndex("waiting")
         self.victims = JobIndex("victims")
+        self._ranked: tuple[object, JobIndex] | None = None
+        self._unranked: dict[str, Job] = {}  # jobs that changed since then
         self.stale: dict[str, Job] = {}  # jobs of which only a part runs
         # Per queue, what its own jobs hold and ask for: [CPU, memory, GPU] held by all work, held by non-preemptible
         # work, and waiting.
@@ -256,6 +258,9 @@ class WorkingSet:
             self.foreign[task.uid] = task
         self._dirty.pop(uid, None)
         self.waiting.discard(uid)
+        self._unranked.pop(uid, None)
+        if self._ranked is not None:
+            self._ranked[1].discard(uid)
         self.victims.discard(uid)
         self.stale.pop(uid, None)
         self._changed("podgroups", uid)
@@ -398,6 +403,8 @@ class WorkingSet:
         if self._dirty:
             dirty = list(self._dirty.values())
             self._dirty.clear()
+            if self._ranked is not None:
+                self._unranked.update((job.uid, job) for job in dirty)
             self.waiting.fill(dirty)
             self.victims.fill(dirty)
             for job in dirty:
@@ -406,6 +413,28 @@ class WorkingSet:
                     self.stale[job.uid] = job
                 else:
                     self.stale.pop(job.uid, None)
+
+    def waiting_ranked(self, made_of: object) -> JobIndex:
+        """The waiting jobs in the order of their present ranking, whose keys stay the same until a job changes.
+        ``made_of``: what else the keys depend on. Jobs of which something has a place are ranked anew in each cycle.
+        """
+        known, self._ranked = self._ranked, None  # an error of a policy leaves an index that is not up to date
+        if known is None or known[0] != made_of:
+            known = (made_of, JobIndex("waiting"))
+            known[1].fill(self.waiting.jobs())
+        else:
+            changed = dict(self._unranked)
+            for classes in known[1].classes.values():
+                changed.update((job.uid, job) for _, job in classes.get(None, ()))
+            known[1].fill(changed.values())
+        self._unranked.clear()
+        self._ranked = known
+        return known[1]
+
+    def some_wait(self) -> bool:
+        """True if some job waits."""
+        self.settle_indexes()
+        return bool(self.waiting.classes)
 
     def touched(self, job: Job) -> None:
         """Mark a job as changed, so that its position in the order is updated."""

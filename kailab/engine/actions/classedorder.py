@@ -1,0 +1,287 @@
+"""The waiting jobs of an action in its order, without those that are surely refused.
+
+``WaitingOrder`` gives every job its turn. Most of thousands of waiting jobs are of a class (``working.jobclass``) of
+which one was refused already, and as long as nothing changes, their turns do nothing but pass. ``ClassedOrder`` skips
+these turns and gives the same sequence of all others.
+
+The queues of an order are siblings here, so the next job is always that of the queue whose best job has the smallest
+measure (``queueing.order``), and the measure of a queue changes only when it is served. A queue is then served as far as
+its next job that is not refused before another queue is, exactly if the largest measure on its way there is smaller than
+the largest measure on the other's way. So one comparison for each queue stands for all turns that pass.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from kailab.engine.decisions import Action
+from kailab.engine.placing.allocation import Allocator
+from kailab.engine.policies.settings import SearchBudget
+from kailab.engine.queueing.jobqueue import JobQueue
+from kailab.engine.queueing.order import NOTHING, Measure, measure
+from kailab.engine.session import Session
+from kailab.engine.working.jobclass import JobClass
+from kailab.engine.working.jobindex import Entry
+from kailab.engine.working.queues import Amounts, WQueue
+from kailab.engine.working.state import Job
+
+Pick = Callable[[Job], bool]
+_NO_BUDGET = SearchBudget()
+
+
+def classes_count(session: Session, allocator: Allocator, action: Action) -> bool:
+    """True if jobs of one class may be skipped in an action.
+
+    False wherever more than the state of nodes and queues decides on a job, or its turn leaves a trace: reasons are
+    recorded, only some jobs are tried, KAI's faults are imitated, nodes are kept free, other pods or NUMA zones count,
+    a number of jobs or of searches is limited, or a configured order compares the jobs of several queues.
+    """
+    config = session.config
+    return not (
+        session.reasons
+        or session.only is not None
+        or session.until is not None
+        or session.imitated
+        or session.precedence is not None
+        or config.refused
+        or config.queue_depth.get(action, -1) >= 0
+        or allocator.reservations is not None
+        or session.working.has_anti_affinity
+        or session.table.numa
+        or (
+            action != "allocate"
+            and (not config.use_signatures or config.search_budget != _NO_BUDGET or config.max_taken_ratio is not None)
+        )
+    )
+
+
+def ranks(queues: list[WQueue]) -> dict[str, int] | None:
+    """The order of queues with equal measures (``queueing.order.smaller``); None if they are no siblings, or if some of
+    them are smaller in one resource and larger in another, because the order is then not transitive.
+    """
+    if any(queue.parent is not queues[0].parent for queue in queues):
+        return None
+    first = sorted(queues, key=lambda queue: (queue.allocatable, queue.record.created, queue.record.uid, queue.name))
+    for smaller, larger in pairwise(first):
+        if any(mine > theirs for mine, theirs in zip(smaller.allocatable, larger.allocatable, strict=True)):
+            return None
+    return {queue.name: rank for rank, queue in enumerate(first)}
+
+
+class _Next(NamedTuple):
+    """The next job of a queue that is not surely refused. ``largest``: of the measures on the way to it, itself included."""
+
+    largest: Measure
+    rank: int
+    entry: Entry
+    of_class: JobClass | None
+
+
+class _Leaf:
+    """The jobs of one queue. ``others``: the jobs without a class, and those that are served once more, in order."""
+
+    def __init__(
+        self, session: Session, queue: WQueue, rank: int, classes: dict[JobClass | None, list[Entry]],
+        others: list[Entry],
+    ) -> None:  # fmt: skip
+        self.queue, self.others = queue, others
+        self._session, self._rank, self._classes = session, rank, classes
+        self._wanted: dict[JobClass, Amounts] = {}
+        self._passed: tuple[Any, ...] = ()  # greater than the key of the last job of a class that had its turn
+        self.open = {of_class for of_class in classes if of_class is not None}
+        self._all = tuple(self.open)
+        self.next: _Next | None = None
+
+    def first(self, of_class: JobClass) -> Entry | None:
+        """The class's next job."""
+        entries = self._classes.get(of_class)
+        if not entries:
+            return None
+        # Entries that were served have left the list.
+        at = bisect_left(entries, (self._passed,)) if self._passed else 0  # type: ignore[arg-type]
+        return entries[at] if at < len(entries) else None
+
+    def look(self) -> None:
+        """Find ``next``."""
+        self.next = None
+        best: Entry | None = self.others[0] if self.others else None
+        best_class: JobClass | None = None
+        for of_class in list(self.open):
+            entry = self.first(of_class)
+            if entry is None:
+                self.open.discard(of_class)
+            elif best is None or entry[0] < best[0]:
+                best, best_class = entry, of_class
+        if best is None:
+            return
+        largest = self._measure(self.wants(best[1], best_class))
+        for of_class in self._all:
+            if of_class not in self.open:
+                entry = self.first(of_class)
+                if entry is not None and entry[0] < best[0]:
+                    largest = max(largest, self._measure(self.wants(entry[1], of_class)))
+        self.next = _Next(largest, self._rank, best, best_class)
+
+    def wants(self, job: Job, of_class: JobClass | None) -> Amounts:
+        if of_class is None:
+            return self._session.wanted(job)
+        known = self._wanted.get(of_class)
+        if known is None:
+            known = self._wanted[of_class] = self._session.wanted(job)
+        return known
+
+    def _measure(self, wanted: Amounts) -> Measure:
+        return measure(self.queue, wanted, NOTHING, self._session.tree.totals)
+
+    def pop(self) -> Job:
+        assert self.next is not None
+        _, _, entry, of_class = self.next
+        if of_class is None:
+            self.others.pop(0)
+            # A job that is served once more may come before jobs that had their turn.
+            self._passed = max(self._passed, (*entry[0], 0))
+        else:
+            self._passed = (*entry[0], 0)
+        return entry[1]
+
+
+class ClassedOrder:
+    """The order of one action. ``pick``: which of the jobs without a class are in it; ``preemptible_only``: which of the
+    classes.
+    """
+
+    def __init__(self, session: Session, rank: dict[str, int], pick: Pick, preemptible_only: bool = False) -> None:
+        self._session, self._pick, self._preemptible_only = session, pick, preemptible_only
+        self._leaves: dict[str, _Leaf] = {}
+        self._popped: _Leaf | None = None
+        for queue in session.tree.leaves:
+            classes = session.waiting.classes.get(queue.name)
+            if not classes:
+                continue
+            # A copy, because every commit moves entries of the index while this order is in use.
+            others = [entry for entry in classes.get(None, ()) if pick(entry[1])]
+            if preemptible_only:
+                classes = {of_class: e for of_class, e in classes.items() if of_class is None or of_class.preemptible}
+            if others or any(of_class is not None for of_class in classes):
+                self._leaves[queue.name] = _Leaf(session, queue, rank[queue.name], classes, others)
+
+    def refuse_classes(self, hopeless: Callable[[WQueue, Job], bool]) -> None:
+        """Leave out classes before their first turn. ``hopeless``: surely refused, by a queue and its first job of a
+        class.
+        """
+        for leaf in self._leaves.values():
+            for of_class in list(leaf.open):
+                entry = leaf.first(of_class)
+                if entry is not None and hopeless(leaf.queue, entry[1]):
+                    leaf.open.discard(of_class)
+
+    def begin(self) -> None:
+        for name, leaf in list(self._leaves.items()):
+            leaf.look()
+            if leaf.next is None:
+                del self._leaves[name]
+
+    @property
+    def over(self) -> bool:
+        """True if no job is left that has to be tried."""
+        self._settle()
+        return not self._leaves
+
+    @property
+    def wants(self) -> Amounts:
+        """What the job wants that was popped last."""
+        leaf = self._popped
+        assert leaf is not None
+        assert leaf.next is not None
+        return leaf.wants(leaf.next.entry[1], leaf.next.of_class)
+
+    def pop(self) -> Job:
+        self._settle()
+        leaf = min(self._leaves.values(), key=_turn)
+        self._popped = leaf
+        return leaf.pop()
+
+    def refuse(self) -> None:
+        """The job that was popped last is refused, and so is every job of its class."""
+        leaf = self._popped
+        assert leaf is not None
+        assert leaf.next is not None
+        if leaf.next.of_class is not None:
+            leaf.open.discard(leaf.next.of_class)
+
+    def again(self, queue: WQueue, job: Job) -> None:
+        """Queue a job once more after it was served."""
+        assert self._popped is not None
+        assert self._popped.queue is queue
+        insort(self._popped.others, (job.order_key(), job))
+
+    def _settle(self) -> None:
+        # Only now, because the job that was popped may have been placed since, refused, or queued once more.
+        leaf, self._popped = self._popped, None
+        if leaf is not None:
+            leaf.look()
+            if leaf.next is None:
+                del self._leaves[leaf.queue.name]
+
+
+def _turn(leaf: _Leaf) -> tuple[Measure, int]:
+    assert leaf.next is not None
+    return leaf.next.largest, leaf.next.rank
+
+
+class PassedTurns:
+    """The order of an action that evicts, for the turns after a search has succeeded.
+
+    An eviction changes what queues hold without moving them in the order, which KAI does when they come up. So the
+    turns up to the success are made once more, each job by job, on what queues and jobs had before.
+    """
+
+    def __init__(self, session: Session, chosen: Pick, preemptible_only: bool) -> None:
+        self._session, self._chosen, self._preemptible_only = session, chosen, preemptible_only
+        waiting = session.waiting
+        self._lists = [(queue, list(waiting.lists.get(queue.name, ()))) for queue in session.tree.leaves]
+        self._held = [(queue, list(queue.allocated)) for queue in session.tree.queues.values()]
+        others = [job for classes in waiting.classes.values() for _, job in classes.get(None, ())]
+        # Evictions may change these; jobs of a class hold nothing.
+        self._others = {job.uid: (chosen(job), session.wanted(job)) for job in others}
+
+    def after(self, served: Job, wants: Amounts) -> Iterator[Job]:
+        """The jobs that come after ``served``, which wanted so much."""
+        session, passing = self._session, True
+
+        def wanted(job: Job) -> Amounts:
+            if not passing:
+                return session.wanted(job)
+            if job is served:
+                return wants
+            known = self._others.get(job.uid)
+            return session.wanted(job) if known is None else known[1]
+
+        def chosen(job: Job) -> bool:
+            if not passing:
+                return self._chosen(job)
+            known = self._others.get(job.uid)
+            if known is not None:
+                return known[0]
+            return job.record.preemptible or not self._preemptible_only
+
+        order: JobQueue[Job] = JobQueue(session.tree, wanted=wanted)
+        held = [(queue, list(queue.allocated)) for queue, _ in self._held]
+        _hold(self._held)
+        for queue, entries in self._lists:
+            if entries:
+                order.load(queue, entries, chosen)
+        while order.pop() is not served:
+            pass
+        _hold(held)
+        passing = False
+        while not order.empty:
+            yield order.pop()
+
+
+def _hold(held: list[tuple[WQueue, list[int]]]) -> None:
+    for queue, amounts in held:
+        queue.allocated[:] = amounts
