@@ -27,6 +27,9 @@ class Backfill(Reservation, frozen=True):
     def reserves(self, job: JobView, kept: int) -> bool:
         return kept < self.most
 
+    def at_most(self) -> int:
+        return self.most
+
     def expects(self, job: JobView) -> float | None:
         seconds = Reservation.expects(self, job)
         return self.unknown if seconds is None else seconds

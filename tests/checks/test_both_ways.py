@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from msgspec import structs
 
@@ -9,11 +11,14 @@ from checks.case_input import NOW
 from checks.fuzzing import both_ways
 from checks.fuzzing.areas import seeded
 from checks.fuzzing.both_ways import DecidedOtherwise, crowded, decide_both_ways, run_seed_both_ways
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.actions.classedorder import ClassedOrder
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
+from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.snapshot.records import Status
 from kailab.engine.working.workingset import WorkingSet
+from kailab.scheduler.settings.policies import load_choice
 
 SEEDS = range(12)
 
@@ -53,3 +58,19 @@ def test_jobs_that_were_refused_once_are_left_out(monkeypatch):
     for seed in SEEDS[:3]:
         assert run_seed_both_ways(seed, changes=1).passed
     assert turns
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_nodes_are_kept_for_the_same_jobs_both_ways(most):
+    kept = 0
+    for seed in range(40, 52):
+        chance = random.Random(seed)
+        case_input = crowded(seeded(seed), seed)
+        backfill = load_choice(PolicyChoice(name="backfill", parameters={"most": most}))
+        tasks = tuple(
+            structs.replace(task, expected_seconds=chance.choice((60.0, 600.0, 6000.0))) for task in case_input.tasks
+        )
+        config = structs.replace(case_input.config, reservation_policy=backfill)
+        working = SimulatedCluster(structs.replace(case_input, tasks=tasks, config=config)).working()
+        kept += len(decide_both_ways(working, config, NOW).kept)
+    assert kept

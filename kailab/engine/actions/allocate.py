@@ -22,6 +22,7 @@ def execute(session: Session, allocator: Allocator) -> None:
     _serve_promised(session, allocator)
     order = _order(session, allocator)
     reservations = allocator.reservations
+    left_out = reservations is None
     while not order.over:
         job = order.pop()
         if reservations is not None:
@@ -32,10 +33,15 @@ def execute(session: Session, allocator: Allocator) -> None:
         started = job.allocated == 0
         if not allocator.place(job, None, False):
             session.undo(mark)
-            # This action takes room and frees none, so no job of its class will be placed.
-            order.refuse()
             if reservations is not None:
                 reservations.consider(job)
+                # Until then nodes might be kept for any job without room.
+                if reservations.full and not left_out:
+                    left_out = True
+                    order.refuse_classes(allocator.surely_refused)
+            # This action takes room and frees none, so no job of its class will be placed.
+            if left_out:
+                order.refuse()
             continue
         if reservations is not None and not reservations.admit(job, mark):
             reservations.consider(job)
@@ -57,7 +63,8 @@ def _order(session: Session, allocator: Allocator) -> WaitingOrder | ClassedOrde
         rank = ranks([queue for queue in session.tree.leaves if queue.name in session.waiting.classes])
         if rank is not None:
             order = ClassedOrder(session, rank, chooses(session))
-            order.refuse_classes(lambda queue, job: allocator.surely_refused(job, queue))
+            if allocator.reservations is None:
+                order.refuse_classes(allocator.surely_refused)
             order.begin()
             return order
     return waiting_jobs(session, "allocate")

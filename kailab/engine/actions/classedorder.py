@@ -36,8 +36,8 @@ def classes_count(session: Session, allocator: Allocator, action: Action) -> boo
     """True if jobs of one class may be skipped in an action.
 
     False wherever more than the state of nodes and queues decides on a job, or its turn leaves a trace: reasons are
-    recorded, only some jobs are tried, KAI's faults are imitated, nodes are kept free, other pods or NUMA zones count,
-    a number of jobs or of searches is limited, or a configured order compares the jobs of several queues.
+    recorded, only some jobs are tried, KAI's faults are imitated, nodes are kept free for any number of jobs, other pods
+    or NUMA zones count, a number of jobs or of searches is limited, or a configured order compares jobs of several queues.
     """
     config = session.config
     return not (
@@ -48,7 +48,7 @@ def classes_count(session: Session, allocator: Allocator, action: Action) -> boo
         or session.precedence is not None
         or config.refused
         or config.queue_depth.get(action, -1) >= 0
-        or allocator.reservations is not None
+        or (action == "allocate" and allocator.reservations is not None and not allocator.reservations.bounded)
         or session.working.has_anti_affinity
         or session.table.numa
         or (
@@ -169,7 +169,7 @@ class ClassedOrder:
                 self._leaves[queue.name] = _Leaf(session, queue, rank[queue.name], classes, others)
 
     def refuse_classes(self, hopeless: Callable[[WQueue, Job], bool]) -> None:
-        """Leave out classes before their first turn. ``hopeless``: surely refused, by a queue and its first job of a
+        """Leave out classes before any other is left out. ``hopeless``: surely refused, by a queue and its first job of a
         class.
         """
         for leaf in self._leaves.values():
@@ -177,12 +177,13 @@ class ClassedOrder:
                 entry = leaf.first(of_class)
                 if entry is not None and hopeless(leaf.queue, entry[1]):
                     leaf.open.discard(of_class)
+        for leaf in list(self._leaves.values()):
+            if leaf is not self._popped and leaf.next is not None and leaf.next.of_class not in (None, *leaf.open):
+                self._look(leaf)
 
     def begin(self) -> None:
-        for name, leaf in list(self._leaves.items()):
-            leaf.look()
-            if leaf.next is None:
-                del self._leaves[name]
+        for leaf in list(self._leaves.values()):
+            self._look(leaf)
 
     @property
     def over(self) -> bool:
@@ -222,9 +223,12 @@ class ClassedOrder:
         # Only now, because the job that was popped may have been placed since, refused, or queued once more.
         leaf, self._popped = self._popped, None
         if leaf is not None:
-            leaf.look()
-            if leaf.next is None:
-                del self._leaves[leaf.queue.name]
+            self._look(leaf)
+
+    def _look(self, leaf: _Leaf) -> None:
+        leaf.look()
+        if leaf.next is None:
+            del self._leaves[leaf.queue.name]
 
 
 def _turn(leaf: _Leaf) -> tuple[Measure, int]:

@@ -86,7 +86,8 @@ def _one_of_each_class(
     """The candidates without those of whose class one has failed; all others after one has succeeded."""
     chosen = chooses(session, pick)
     order = ClassedOrder(session, rank, chosen, preemptible_only)
-    if hopeless is not None:
+    # A search that was held back is still remembered until the next one, and then failures are not (``SearchSkip``).
+    if hopeless is not None and not session.held_back:
         order.refuse_classes(hopeless)
     order.begin()
     if order.over:
@@ -97,7 +98,8 @@ def _one_of_each_class(
         job = order.pop()
         wants = order.wants
         yield job
-        if session.commits != commits:
+        # An equal job may be searched again if kept nodes stood in the way: what is kept for it may end with its own turn.
+        if session.commits != commits or session.held_back:
             yield from turns.after(job, wants)
             return
         # Its search failed, or was not worth it; the same holds for equal jobs while nothing changes (``SearchSkip``).
@@ -184,6 +186,7 @@ def search(
         and not session.table.shared
         and bounds.broken(tasks_to_allocate(job)) is not None
     ):
+        session.held_back = False
         return False
     solver = Solver(session, allocator, job, pick, queues, valid, bounds)
     solved = solver.solve()

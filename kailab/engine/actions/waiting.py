@@ -49,6 +49,9 @@ class WaitingOrder(JobQueue[Job]):
     def refuse(self) -> None:
         """No effect: here every job has its turn."""
 
+    def refuse_classes(self, hopeless: Callable[[WQueue, Job], bool]) -> None:
+        """No effect either."""
+
     def again(self, queue: WQueue, job: Job) -> None:
         """Queue a job once more after it was served."""
         self.push(queue, job.order_key(), job)

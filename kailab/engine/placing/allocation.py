@@ -21,6 +21,14 @@ from kailab.engine.working.state import Job, Member, WPodSet, WSubGroup, WTask
 class Reservations(Protocol):
     """Nodes kept free for jobs without room. Implemented by ``kailab.engine.placing.reservations``."""
 
+    @property
+    def bounded(self) -> bool:
+        """True if nodes are kept for a number of jobs at most."""
+
+    @property
+    def full(self) -> bool:
+        """True if nodes are kept for as many jobs as they ever are."""
+
     def turn(self, job: Job) -> None:
         """Note that the job is tried now."""
 
@@ -79,7 +87,7 @@ class Allocator:
         finally:
             self.placer.together = {}
 
-    def surely_refused(self, job: Job, queue: WQueue) -> bool:
+    def surely_refused(self, queue: WQueue, job: Job) -> bool:
         """True if ``place`` would surely fail on all nodes, by amounts alone: a rule of the queue, or no room."""
         tasks = tasks_to_allocate(job)
         if not tasks or any(self.placer.blocked(task) for task in tasks):

@@ -54,6 +54,16 @@ class NodeReservations:
         # expected end, with the status and node for which it holds
         self._ends: dict[WTask, tuple[Status, str, float]] = {}
 
+    @property
+    def bounded(self) -> bool:
+        """True if nodes are kept for a number of jobs at most."""
+        return self._policy.at_most is not None
+
+    @property
+    def full(self) -> bool:
+        """True if nodes are kept for as many jobs as they ever are. In allocate it stays so."""
+        return self._policy.at_most is not None and len(self._kept) >= self._policy.at_most
+
     # In the allocate action
 
     def turn(self, job: Job) -> None:

@@ -120,6 +120,12 @@ class Reservation(Policy, frozen=True, forbid_unknown_fields=True):
         """
         raise NotImplementedError
 
+    def at_most(self) -> int | None:
+        """For how many jobs ``reserves`` answers True at most, whatever the jobs are; None: for any number. With a number,
+        cycles in which many jobs wait take less time.
+        """
+        return None
+
     def expects(self, job: JobView) -> float | None:
         """The expected run time of a job in seconds from its start; None if unknown, so that nothing relies on its end.
         The default is the longest of its pods (annotation ``kailab.dev/expected-seconds``).

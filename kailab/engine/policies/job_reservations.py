@@ -26,6 +26,14 @@ class ChosenReservation:
         self._choice = choice
         self._views = JobViews(session)
         self._expected: dict[str, float] = {}
+        self.at_most = self._at_most()
+
+    def _at_most(self) -> int | None:
+        about = "all PodGroups"
+        answer = call_policy(self._choice, "at_most", about, self._policy.at_most)
+        if answer is not None and (isinstance(answer, bool) or not isinstance(answer, int) or answer < 0):
+            raise wrong_answer(self._choice, "at_most", about, quoted_answer(answer), "a number from 0 on, or None")
+        return answer
 
     def reserves(self, job: Job, kept: int) -> bool:
         view, about = self._views.of(job), podgroup_text(job)
