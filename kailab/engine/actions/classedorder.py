@@ -101,7 +101,8 @@ class _Leaf:
         if not entries:
             return None
         # Entries that were served have left the list.
-        at = bisect_left(entries, (self._passed,)) if self._passed else 0  # type: ignore[arg-type]
+        passed: Any = (self._passed,)
+        at = bisect_left(entries, passed) if self._passed else 0
         return entries[at] if at < len(entries) else None
 
     def look(self) -> None:
