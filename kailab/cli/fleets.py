@@ -79,7 +79,7 @@ def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
 
 
 @group.command()
-@click.argument("files", nargs=-1, required=True, help="Fleet files or names.")
+@click.argument("files", nargs=-1, required=True, help="Fleet files or names, or nodes of a cluster.")
 def validate(files: tuple[str, ...]) -> None:
     """Validate fleet files. Each error names the file, line and field."""
     from kailab.fleet import load_fleet
@@ -93,6 +93,8 @@ def validate(files: tuple[str, ...]) -> None:
             terminal.error(str(error))
         else:
             terminal.say(f"{file}: {fleet.summary()}")
+            for notice in fleet.notices:
+                terminal.notice(notice)
     if failed:
         raise click.exceptions.Exit(2)
 

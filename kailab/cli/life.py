@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,17 @@ import click
 from kailab.cli import completion, configurations, labfile, options, terminal
 from kailab.cli.options import TextOrJson, parse_seconds
 from kailab.cli.table import render_table
+from kailab.cluster import base_objects
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.registry import FLAGS
 from kailab.errors import InputError, KailabError
 from kailab.lab.lab_changes import LabChanges
 from kailab.lab.wording import elapsed
-from kailab.model.times import format_time
+from kailab.model.objects import name_of
+from kailab.model.times import format_time, parse_time
 
 if TYPE_CHECKING:
+    from kailab.fleet import Fleet
     from kailab.lab import Lab
     from kailab.lab.picture import Picture
     from kailab.scheduler import SchedulerSettings
@@ -31,8 +35,9 @@ if TYPE_CHECKING:
     "--fleet",
     default="lesson",
     shell_complete=completion.fleets,
-    help="Fleet: a name (`kailab fleet list`) or a file.",
+    help="Fleet: a name (`kailab fleet list`), a file, or the nodes of a cluster: `kubectl get nodes -o yaml`.",
 )
+@options.text_option("--at", help="Start of the lab's clock (backend embedded): 2026-01-31T12:00:00Z.")
 @options.scheduler
 @click.option(
     "--backend",
@@ -44,6 +49,11 @@ if TYPE_CHECKING:
 @click.option("--adopt-default-scheduler", "adopt", is_flag=True, help="Also schedule pods that name no scheduler.")
 @click.option("--fresh", is_flag=True, help="Replace a lab that is up.")
 @click.option("--keep", is_flag=True, help="Keep another lab that is up, with a warning instead of an error.")
+@click.option(
+    "--default-queues",
+    is_flag=True,
+    help="Make the queues default-parent-queue and default-queue, as KAI's chart does.",
+)
 @click.option("--dra", is_flag=True, help="Publish the GPUs for resource claims (DRA) instead of as nvidia.com/gpu.")
 @options.where
 @options.kai_chart
@@ -51,12 +61,14 @@ if TYPE_CHECKING:
 @options.state
 def up(
     fleet: str,
+    at: str,
     scheduler: str,
     backend: str,
     config: Path | None,
     adopt: bool,
     fresh: bool,
     keep: bool,
+    default_queues: bool,
     dra: bool,
     kubeconfig: Path | None,
     context: str | None,
@@ -93,6 +105,10 @@ def up(
     settings = configurations.read_settings(config)
     options = provider_of(backend).completed(options)
     described = load_fleet(fleet)
+    if at:
+        described = _started_at(described, at, backend)
+    for notice in described.notices:
+        terminal.notice(notice)
     with labfile.lock_lab(state):
         if was_interrupted(state):
             terminal.notice(f"{state}: the start of a lab was interrupted; its remains are removed")
@@ -101,6 +117,8 @@ def up(
             try:
                 with Lab.resume(state, read_only=True) as existing:
                     _check_same(state, existing, (described.name, backend, choice.name), settings, options)
+                    if default_queues:
+                        _check_default_queues(state, existing)
                     terminal.notice(f"The lab is up already: {_lab_line(existing)}")
             except KailabError as error:
                 if not keep:
@@ -111,9 +129,20 @@ def up(
             end(state)
         slow = BACKENDS[backend].api_server
         with terminal.spinner("starting the lab") if slow else nullcontext(ignore_message) as tell:
-            lab = begin(state, described, backend, choice, settings, options, tell)
+            objects = base_objects.default_queues() if default_queues else ()
+            lab = begin(state, described, backend, choice, settings, options, tell, objects=objects)
         with lab:
             _say_up(lab)
+
+
+def _started_at(fleet: Fleet, at: str, backend: str) -> Fleet:
+    """The fleet with another start of the clock. Raises InputError."""
+    if BACKENDS[backend].api_server:
+        raise InputError(f"--at: a lab on the backend {backend} has real time; only an embedded lab's clock can be set")
+    try:
+        return replace(fleet, start_time=parse_time(at))
+    except InputError as error:
+        raise InputError(f"--at: {error}") from None
 
 
 def _operators(text: str) -> tuple[str, ...]:
@@ -166,6 +195,14 @@ def _check_same(
         raise InputError(
             f"{state}: another lab is up already ({_lab_line(existing)}, backend {existing.backend}). "
             f"{'; '.join(different)}. End it with `kailab down`, or replace it with `kailab up --fresh`"
+        )
+
+
+def _check_default_queues(state: Path, existing: Lab) -> None:
+    there = {name_of(queue) for queue in existing.cluster.list("Queue")}
+    if missing := [name for name in map(name_of, base_objects.default_queues()) if name not in there]:
+        raise InputError(
+            f"{state}: the lab that is up has no queue {' and no queue '.join(missing)}. Make a new lab with `kailab up --fresh --default-queues`"
         )
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kailab.lab import Lab
     from kailab.lab.intake import NamedText
     from kailab.lab.unknown_fields import Validation
+    from kailab.whatif.plan import Plan
 
 
 def settle_lab(lab: Lab, before: LabChanges, settle: bool) -> str:
@@ -106,6 +107,7 @@ _VALIDATE: Mapping[str, Validation] = {
     show_default=True,
     help="Unknown fields: strict (or true) refuses the manifests, warn reports the fields, ignore (or false) does neither.",
 )
+@click.option("--strict", is_flag=True, help="Apply nothing if there is a warning (exit code 2).")
 @options.state
 def apply(
     bare: tuple[str, ...],
@@ -117,18 +119,27 @@ def apply(
     dry_run: str,
     force: bool,
     validate: str,
+    strict: bool,
     state: Path,
 ) -> None:
-    """Apply manifests, then run the lab until nothing changes any more. If any manifest is invalid, none is applied."""
+    """Apply manifests, then run the lab until nothing changes any more. If any manifest is invalid, none is applied. A plan (`kailab diff
+    --out PLAN`) is applied as `kailab apply PLAN`, unless the lab has changed since it was made."""
+    plan = _plan((*bare, *files), recursive, kustomization)
+    if plan is not None:
+        files, bare, namespace, force = (plan[0],), (), plan[1].namespace, not plan[1].strict
     if bare:
         raise InputError(f"files need -f: kailab apply {' '.join(f'-f {file}' for file in (*files, *bare))}")
-    sources = _sources(files, recursive, kustomization)
+    sources = list(plan[1].texts) if plan is not None else sources_of(files, recursive, kustomization)
     if not sources:
         raise InputError("there is nothing to apply; expected -f FILE, -f FOLDER, -f - or -k FOLDER")
     dry = dry_run != "none"
     end = " (dry run)" if dry else ""
     with labfile.change_lab(state, save=not dry) as lab:
         before = LabChanges(lab)
+        if plan is not None:
+            plan[1].check(lab, plan[0])
+        if strict:
+            _refuse_warnings(lab, sources, namespace, force)
         if dry:
             lab.dry_run()
         applied = lab.apply(*sources, namespace=namespace, strict=not force, validate=_VALIDATE[validate])
@@ -141,6 +152,26 @@ def apply(
         terminal.say(f"{full_name(change.kind, change.name)} {change.what}{end}")
     if report:
         terminal.notice(report)
+
+
+def _plan(files: Sequence[str], recursive: bool, kustomization: Path | None) -> tuple[str, Plan] | None:
+    """The plan that is to be applied, with its path; None if there is none. Raises InputError for a plan beside other files."""
+    from kailab.whatif.plan import is_plan, read_plan
+
+    plans = [file for file in files if is_plan(Path(file))]
+    if not plans:
+        return None
+    if len(files) > 1 or recursive or kustomization is not None:
+        raise InputError("is a plan, which is applied alone; leave the other files out", Where(file=plans[0]))
+    return plans[0], read_plan(Path(plans[0]))
+
+
+def _refuse_warnings(lab: Lab, sources: Sequence[Path | str | NamedText], namespace: str, force: bool) -> None:
+    """Try the manifests on a copy. Raises InputError(s) for warnings."""
+    with lab.fork() as trial:
+        warnings = trial.apply(*sources, namespace=namespace, strict=not force).warnings
+    if warnings:
+        raise InputErrors.of([InputError(f"{warning} (a warning is an error with --strict)") for warning in warnings])
 
 
 @click.command()
@@ -168,7 +199,7 @@ def delete(
 ) -> None:
     """Delete objects by name, by label or by manifest, then run the lab until nothing changes any more. If one of them does
     not exist, none is deleted."""
-    sources = _sources(files, recursive, kustomization)
+    sources = sources_of(files, recursive, kustomization)
     if bool(what) == bool(sources):
         raise InputError("expected either KIND NAME... or -f FILE to delete")
     if sources and (selector or everything):
@@ -190,7 +221,7 @@ def delete(
         terminal.notice(report)
 
 
-def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) -> list[Path | str | NamedText]:
+def sources_of(files: Sequence[str], recursive: bool, kustomization: Path | None) -> list[Path | str | NamedText]:
     """Return the sources of manifests as arguments for ``Lab.apply``. Raises InputError."""
     from kailab.lab.intake import NamedText
 

@@ -156,7 +156,8 @@ scheduler = click.option(
     "--scheduler",
     default="kailab",
     shell_complete=completion.schedulers,
-    help="The scheduler: kailab, kube-scheduler, kai (a real KAI), kai=DIR, kai@RELEASE, or NAME@FILE.",
+    help="The scheduler: kailab, kube-scheduler, kailab+kube-scheduler (both, as in most clusters: each takes the pods that name it), kai (a real "
+    "KAI), kai=DIR, kai@RELEASE, or NAME@FILE.",
     show_default=True,
 )
 kai = click.option(

@@ -422,7 +422,7 @@ def replay(
     files.check(clusters=clusters_file is not None)
     replay_options.check_clusters(clusters_file, fleet, dispatch)
     fleet_described = None if clusters_file else replay_fleet(fleet)
-    trace_jobs = _read_trace(trace, form, columns, skip_broken, queues, fleet_described)
+    trace_jobs = _read_trace(trace, form, columns, skip_broken, queues, fleet_described, arrivals_only)
     if fleet_described is None:
         mode = replay_options.queues_mode(queues, quota_by_share, one_queue)
         defaults = SiteDefaults(mode, config, policies, prices, seed, interval, arrivals_only, dispatch, skip_broken)
@@ -474,7 +474,13 @@ def _run(
 
 
 def _read_trace(
-    trace: Path, form: str, columns: str, skip_broken: bool, queues: Path | None, fleet: Fleet | None
+    trace: Path,
+    form: str,
+    columns: str,
+    skip_broken: bool,
+    queues: Path | None,
+    fleet: Fleet | None,
+    arrivals_only: bool,
 ) -> Trace:
     """``fleet``: None if each cluster has its own fleet and queues."""
     from kailab.replay.queues import priorities_of
@@ -482,7 +488,12 @@ def _read_trace(
 
     priorities = None if fleet is None else priorities_of(queues, fleet)
     jobs = read_trace(
-        trace, form, replay_options.parse_columns(columns), skip_broken=skip_broken, priorities=priorities
+        trace,
+        form,
+        replay_options.parse_columns(columns),
+        skip_broken=skip_broken,
+        priorities=priorities,
+        arrivals_only=arrivals_only,
     )
     # With clusters, more lines may turn out to be broken later; all are reported then.
     if fleet is not None:

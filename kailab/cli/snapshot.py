@@ -17,37 +17,54 @@ if TYPE_CHECKING:
 
 
 @click.command("open")
-@click.argument("path", type=options.PATH)
-@click.argument("test", default="")
-@options.text_option("--at", help="State in the evidence: last, or the number of a cycle.")
+@click.argument("paths", nargs=-1, required=True, type=options.PATH, metavar="PATH... [TEST]")
+@options.text_option(
+    "--at", help="Time of the files: 2026-01-31T12:00:00Z; in evidence: last, or the number of a cycle."
+)
 @options.text_option("--assume-runtime", "runtime", help="Run time of work that declares none: 2h.")
+@click.option("--partial", is_flag=True, help="Leave out files and objects that can't be read, with a notice for each.")
 @click.option("--fresh", is_flag=True, help="Replace a lab that is up.")
 @options.state
-def open_lab(path: Path, test: str, at: str, runtime: str, fresh: bool, state: Path) -> None:
-    """Load a recorded cluster as an embedded lab: a snapshot, the archive of KAI's /get-snapshot, or a TEST in a folder of evidence.
-    Objects keep their uids, times and status. kailab's scheduler decides, with the recorded configuration."""
+def open_lab(paths: tuple[Path, ...], at: str, runtime: str, partial: bool, fresh: bool, state: Path) -> None:
+    """Load a cluster as an embedded lab, from what you have of it: a snapshot; files, folders or archives (tar, zip) of `kubectl get -o
+    yaml|json`, a must-gather, a support bundle, with manifests beside them if you like; the archive of KAI's /get-snapshot; or a TEST in a
+    folder of evidence. Objects keep their uids, times and status. kailab's scheduler decides, with the recorded configuration."""
     from kailab.lab.inert_kinds import sentences_for
     from kailab.lab.life import end
     from kailab.snapshots import opening
 
+    options.check_stdin(sum(1 for path in paths if str(path) == "-"), "-")
     assumed = parse_seconds("--assume-runtime", runtime) if runtime else None
-    recorded = opening.read(path, test, at)
+    with terminal.spinner("reading"):
+        recorded = opening.read_all(paths, at, partial=partial)
     with labfile.lock_lab(state):
         if state.exists() and not fresh:
             raise InputError(f"{state}: a lab is up already. End it with `kailab down`, or replace it with --fresh")
         if state.exists():
             end(state)
-        with opening.begin(state, recorded.snapshot, assumed) as lab:
+        with terminal.spinner("opening"):
+            warnings: list[str] = []
+            lab = opening.begin(
+                state,
+                recorded.snapshot,
+                assumed,
+                lambda lab: warnings.extend(opening.apply_manifests(lab, recorded.manifests)),
+            )
+        with lab:
             facts = lab.facts()
             pods = len(lab.cluster.list("Pod"))
             kinds = [kind for kind in lab.cluster.kinds() if lab.cluster.list(kind)]
     for notice in (*recorded.notices, *sentences_for(kinds)):
         terminal.notice(notice)
+    for warning in warnings:
+        terminal.warn(warning)
     terminal.say(
-        f"{path} is open, {recorded.what} of {format_time(recorded.snapshot.taken)}: {facts['nodes']} nodes, {facts['gpus']} GPUs, "
-        f"{pods} pods"
+        f"{' '.join(map(str, paths))} is open, {recorded.what} of {format_time(recorded.snapshot.taken)}: {facts['nodes']} nodes, "
+        f"{facts['gpus']} GPUs, {pods} pods"
     )
-    terminal.notice("Next: kailab get pods -A, kailab explain KIND NAME; `kailab run` lets the scheduler continue")
+    terminal.notice(
+        "Next: kailab audit, kailab explain KIND NAME, kailab whatif; `kailab run` lets the scheduler continue"
+    )
 
 
 @click.group()

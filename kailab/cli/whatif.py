@@ -186,11 +186,14 @@ _OWN = {
     "deletes": "--delete",
     "pools": "--add-nodes",
     "drains": "--drain",
+    "node_selectors": "--drain -l",
     "selectors": "--without",
     "config": "--config",
 }
 UNTIL_BOUND = 24 * 3600.0
 """Seconds that --until-runs looks ahead without --for."""
+BY_LABEL = "-l"
+"""The value of a ``--drain`` without a node."""
 MOST_SHOWN = 30
 """Workloads in the table unless ``--all`` is given."""
 
@@ -200,7 +203,17 @@ MOST_SHOWN = 30
 @options.files
 @click.option("--delete", "deletes", multiple=True, help="Delete an object: KIND/NAME. May be repeated.")
 @click.option("--add-nodes", "pools", multiple=True, help="Add nodes like those of a pool: a100:2. May be repeated.")
-@click.option("--drain", "drains", multiple=True, help="Cordon a node and delete its pods. May be repeated.")
+@click.option(
+    "--drain",
+    "drains",
+    multiple=True,
+    is_flag=False,
+    flag_value=BY_LABEL,
+    help="Cordon a node and delete its pods; with -l, those of all nodes with these labels. May be repeated.",
+)
+@click.option(
+    "--selector", "-l", "node_selectors", multiple=True, help="With --drain: nodes with these labels, rack=r1."
+)
 @click.option("--without", "selectors", multiple=True, help="Delete the workloads of pods with these labels: app=x.")
 @click.option(
     "--scheduler-config",
@@ -257,7 +270,7 @@ def whatif(
         data = result.data()
         terminal.say_json({**data, "before": result.before.data()} if everything else data)
     else:
-        terminal.say("\n".join(_whatif_lines(result, everything)))
+        terminal.say("\n".join(whatif_lines(result, everything)))
 
 
 def _until_subject(lab: Lab, text: str, namespace: str) -> tuple[str, str, str]:
@@ -278,6 +291,8 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
     from kailab.whatif.trial import Alternative
 
     changes: list[Change] = []
+    shown = {**options, "drains": [name for name in options["drains"] if name != BY_LABEL]}
+    options = {**options, "drains": _drained_nodes(lab, options["drains"], options["node_selectors"])}
     for file in options["files"]:
         manifests = intake.read([file if file == "-" else Path(file)], namespace=namespace)
         objects = tuple(obj for _, objects_of_part in manifests.parts for obj in objects_of_part)
@@ -300,8 +315,25 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
     for warning in violated_budgets(lab.cluster, drained_pods) if drained_pods else ():
         terminal.warn(warning)
     settings = None if options["config"] is None else configurations.read_settings(options["config"])
-    title = " ".join(f"{_OWN[name]} {text}" for name in _OWN for text in _texts(options[name]))
+    title = " ".join(f"{_OWN[name]} {text}" for name in _OWN for text in _texts(shown[name]))
     return Alternative(title, tuple(changes), settings)
+
+
+def _drained_nodes(lab: Lab, drains: Sequence[str], selectors: Sequence[str]) -> list[str]:
+    """The nodes to drain, by name. Raises InputError."""
+    from kailab.cli.selection import select_objects
+
+    named = [name for name in drains if name != BY_LABEL]
+    if selectors and not drains:
+        raise InputError(f"-l {selectors[0]}: selects nodes to drain; give it with --drain")
+    if BY_LABEL in drains and not selectors:
+        raise InputError("--drain: expected a node, or -l with labels of nodes")
+    for selector in selectors:
+        keys = select_objects(lab, ["nodes"], "", selector, False)
+        if not keys:
+            raise InputError(f"--drain -l {selector}: no node has these labels")
+        named += [key.name for key in keys]
+    return list(dict.fromkeys(named))
 
 
 def _read_change(option: str, make: Any, text: str) -> Iterable[Change]:
@@ -318,7 +350,7 @@ def _texts(value: Any) -> Sequence[str]:
     return (str(value),) if isinstance(value, str | Path) else tuple(map(str, value))
 
 
-def _whatif_lines(result: WhatIf, everything: bool) -> Iterator[str]:
+def whatif_lines(result: WhatIf, everything: bool) -> Iterator[str]:
     several = len(result.alternatives) > 1
     yield f"After {elapsed(result.end - result.start)} of lab time, tried on a copy of the lab ({result.scheduler} decides):"
     for number, (alternative, comparison) in enumerate(

@@ -6,6 +6,7 @@ Source: KAI's Helm chart.
 from __future__ import annotations
 
 from kailab.cluster.protocol import Object
+from kailab.model.labels import DEFAULT_PARENT_QUEUE, DEFAULT_QUEUE
 from kailab.model.validation.scheduling import SYSTEM_CLASSES
 
 KAI_NAMESPACES = ("kai-scheduler", "kai-resource-reservation")
@@ -22,6 +23,25 @@ def namespace(name: str) -> Object:
 
 def priority_class(name: str, value: int) -> Object:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+
+
+def default_queues() -> list[Object]:
+    """The two queues that KAI's chart makes: nothing is guaranteed, everything may be borrowed."""
+    amounts = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
+    resources = {name: dict(amounts) for name in ("cpu", "gpu", "memory")}
+    parents: tuple[tuple[str, Object], ...] = (
+        (DEFAULT_PARENT_QUEUE, {}),
+        (DEFAULT_QUEUE, {"parentQueue": DEFAULT_PARENT_QUEUE}),
+    )
+    return [
+        {
+            "apiVersion": "scheduling.run.ai/v2",
+            "kind": "Queue",
+            "metadata": {"name": name},
+            "spec": {**parent, "resources": resources},
+        }
+        for name, parent in parents
+    ]
 
 
 NAMESPACES = ("default", "kube-system", *KAI_NAMESPACES)

@@ -23,6 +23,7 @@ the folder.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,8 @@ OBJECT_FILES = {
 }
 """File in ``before/`` and ``after/`` -> the kind of its objects."""
 METRICS = "metrics.jsonl"
+
+_SPACED = re.compile(r"[\s/]+")
 
 
 class Recorder(Observer):
@@ -149,7 +152,7 @@ class Recorder(Observer):
         recording = self.recording
         # The count continues from command to command, so that no file name is used twice.
         number = recording.manifests_before + len(recording.manifests) + 1
-        file_name = f"{number:02d}-{canonical.safe_name(f'{plain}.yaml')}"
+        file_name = f"{number:02d}-{canonical.safe_name(_SPACED.sub('-', plain))}.yaml"
         recording.manifests.append(
             (file_name, msgspec.Raw(msgspec.json.encode(objects)))
         )  # encoded now, because the caller may change the objects

@@ -13,6 +13,7 @@ from typing import Any
 from kailab.model import labels, quantities
 from kailab.model.objects import Object as Object
 from kailab.model.objects import name_of
+from kailab.model.times import format_time
 
 FAKE = {"key": labels.FAKE_NODE_TAINT, "value": "fake", "effect": "NoSchedule"}
 MIG_STRATEGY = "nvidia.com/mig.strategy"
@@ -52,7 +53,7 @@ class Level:
 class Pool:
     """Equal nodes. ``gpus``: physical devices of a node; ``mig``: the instances they are split into (profile -> count
     per node), empty: not split. ``gpu_memory_mib`` 0: unspecified. ``cpu`` and ``memory``: quantities as written.
-    ``taints`` None: unspecified; then nodes beside real ones get ``FAKE``."""
+    ``taints`` None: unspecified; then nodes beside real ones get ``FAKE``. ``unschedulable``: the nodes are cordoned."""
 
     name: str
     count: int
@@ -71,6 +72,7 @@ class Pool:
     node_labels: Mapping[str, str] = _keyed("labels", {})
     annotations: Mapping[str, str] = _keyed("annotations", {})
     taints: tuple[Mapping[str, str], ...] | None = None
+    unschedulable: bool = _keyed("unschedulable", False)
     layout: tuple[Level, ...] = ()
 
     @property
@@ -97,6 +99,8 @@ class Pool:
         }
         taints = self.taints if self.taints is not None else (FAKE,) if beside_real else ()
         spec: Object = {"taints": [dict(taint) for taint in taints]} if taints else {}
+        if self.unschedulable:
+            spec["unschedulable"] = True
         annotations = {labels.FAKE_NODE_TAINT: "fake", **self.annotations}
         common = self._labels()
         for position in range(self.count):
@@ -174,14 +178,17 @@ class FleetSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """A described set of nodes. ``topologies`` and ``priority_classes``: Kubernetes objects that belong to it."""
+    """A described set of nodes. ``topologies`` and ``priority_classes``: Kubernetes objects that belong to it. ``start_time``: where the clock of
+    an embedded lab starts, in seconds since the epoch; None: at a fixed time. ``notices``: what of a cluster's nodes the fleet does not have."""
 
     name: str
     description: str = ""
     pools: tuple[Pool, ...] = ()
     topologies: tuple[Object, ...] = ()
     priority_classes: tuple[Object, ...] = ()
+    start_time: float | None = None
     file: str = ""
+    notices: tuple[str, ...] = field(default=(), compare=False)
 
     def nodes(self, *, beside_real: bool = False) -> list[Object]:
         """v1 Node objects, pool by pool in the order of the file. ``beside_real``: see ``Pool.nodes``."""
@@ -238,6 +245,8 @@ def fleet_definition(fleet: Fleet) -> dict[str, Any]:
     content: dict[str, Any] = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": fleet.name}
     if fleet.description:
         content["description"] = fleet.description
+    if fleet.start_time is not None:
+        content["startTime"] = format_time(fleet.start_time)
     content["pools"] = [_pool(pool) for pool in fleet.pools]
     if fleet.topologies:
         content["topologies"] = [

@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from kailab.errors import InputError, InputErrors, Where
+from kailab.fleet import nodes_of_cluster
 from kailab.fleet.fleet import Fleet, Level, Pool, fill_template
 from kailab.fleet.library import find_fleet
-from kailab.model import kinds, quantities, yamltext
+from kailab.model import files, kinds, quantities, yamltext
+from kailab.model.file_trees import TreeFile, is_packed, read_tree
 from kailab.model.files import decode_text, read_bytes
 from kailab.model.manifests import line_of
 from kailab.model.objects import metadata_of, name_of
 from kailab.model.schema_files import find_schema_faults, read_schema, shown
+from kailab.model.times import parse_time
 from kailab.model.validation import validate
 from kailab.model.validation.fields import is_dns_subdomain, is_label_value
 
@@ -24,32 +27,45 @@ _BRACES = re.compile(r"[{}]")
 
 
 def load_fleet(name_or_path: str | Path) -> Fleet:
-    """A fleet by name (``lesson``) or path. Raises InputError, or InputErrors with every problem found."""
-    file = find_fleet(name_or_path)
-    return read_fleet(decode_text(read_bytes(file, LARGEST_FILE), str(file)), str(file))
+    """A fleet by name (``lesson``) or path; of a path to nodes that were written from a cluster (a file, a folder, an archive), the fleet of
+    those nodes. Raises InputError, or InputErrors with every problem found."""
+    path = find_fleet(name_or_path)
+    if path.is_dir() or _is_packed(path):
+        return nodes_of_cluster.fleet_of(read_tree(path), path)
+    data = read_bytes(path, files.LARGEST_FILE)
+    if len(data) <= LARGEST_FILE:
+        return read_fleet(decode_text(data, str(path)), str(path))
+    return nodes_of_cluster.fleet_of([TreeFile(str(path), data)], path)
+
+
+def _is_packed(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with files.open_file(path) as file:
+        return is_packed(file.read(512))
 
 
 def read_fleet(text: str, file: str = "<text>") -> Fleet:
     """A fleet from YAML text; ``file`` names it in errors."""
     documents = list(yamltext.read_documents(text, file))
-    for value, lines in documents:
-        _check_no_dump(value, lines, file)
+    if any(_is_of_kubernetes(value) for value, _ in documents):
+        return nodes_of_cluster.fleet_of([TreeFile(file, text.encode())], Path(file))
     if len(documents) != 1:
         raise InputError(f"{len(documents)} documents; expected one fleet", Where(file=file))
     [(value, lines)] = documents
     return _Reading(value, lines, file).fleet()
 
 
-def _check_no_dump(value: Any, lines: Any, file: str) -> None:
-    """Raises InputError for kubectl's output of a cluster, where a list of missing fields would not help."""
+def _is_of_kubernetes(value: Any) -> bool:
+    """Whether a document is a Kubernetes object or a list of them."""
     kind = value.get("kind") if isinstance(value, dict) else None
-    if isinstance(kind, str) and (kind == "Node" or kind.endswith("List") or isinstance(value.get("metadata"), dict)):
-        where = Where(file=file, line=line_of(lines, "kind"), object=kind, field="kind")
-        raise InputError(
-            f"this is a Kubernetes object, not a fleet. A lab takes the nodes of a cluster as manifests: start it with `kailab up` (a fleet whose only "
-            f"pool has `count: 0` has no nodes of its own), then `kailab apply -f {file}`",
-            where,
-        )
+    if isinstance(kind, str) and str(value.get("apiVersion", "")).startswith("kailab.dev/"):
+        return False
+    if kind is None and isinstance(value, dict) and isinstance(value.get("items"), list):
+        return True  # a list that was cut short
+    return isinstance(kind, str) and (
+        kind == "Node" or kind.endswith("List") or isinstance(value.get("metadata"), dict)
+    )
 
 
 class _Reading:
@@ -86,6 +102,7 @@ class _Reading:
             pools=tuple(pool for pool in pools if pool is not None),
             topologies=tuple(topologies),
             priority_classes=tuple(classes),
+            start_time=self.start_time(),
             file=self.file,
         )
         self.check_names(fleet)
@@ -100,6 +117,16 @@ class _Reading:
             self.fail(path, message)
 
     # --- meaning
+
+    def start_time(self) -> float | None:
+        text = self.value.get("startTime")
+        if text is None:
+            return None
+        try:
+            return parse_time(text)
+        except InputError as error:
+            self.fail("startTime", error.message)
+            return None
 
     def pool(self, value: dict[str, Any], path: str) -> Pool | None:
         before = len(self.errors)
@@ -141,6 +168,7 @@ class _Reading:
             node_labels=dict(value.get("labels", {})),
             annotations=dict(value.get("annotations", {})),
             taints=tuple(value["taints"]) if "taints" in value else None,
+            unschedulable=value.get("unschedulable", False),
             layout=layout,
         )
         self.check_node(pool, path)

@@ -23,7 +23,14 @@ from kailab.errors import InputError
 from kailab.grouping.family import Context
 from kailab.grouping.fields import group_version
 from kailab.grouping.records import Grouping, GroupOwner, annotated_topology
-from kailab.model.labels import PREEMPTIBILITY, PREEMPTION_DELAY, PRIORITY_CLASS, QUEUE_RUNAI, STALENESS_GRACE
+from kailab.model.labels import (
+    DEFAULT_QUEUE,
+    PREEMPTIBILITY,
+    PREEMPTION_DELAY,
+    PRIORITY_CLASS,
+    QUEUE_RUNAI,
+    STALENESS_GRACE,
+)
 from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, spec_of, uid_of
 from kailab.model.times import duration_seconds, format_duration
 
@@ -76,7 +83,6 @@ def _has_other_type(text: str) -> bool:
     return any(pattern.match(text) for _, pattern in resolvers)
 
 
-DEFAULT_QUEUE = "default-queue"
 PROJECT = "project"
 
 

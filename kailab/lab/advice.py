@@ -9,7 +9,7 @@ from typing import Any
 
 from kailab.cluster.base_objects import KAI_PRIORITY_CLASSES
 from kailab.cluster.protocol import Cluster
-from kailab.grouping.default import DEFAULT_QUEUE, PROJECT
+from kailab.grouping.default import PROJECT
 from kailab.lab.intake import is_queued_by_labels
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
@@ -49,7 +49,7 @@ def advise_under_kai(
     result += [notice for manifest in work if (notice := _in_kais_namespace(manifest, namespace)) is not None]
     # Queues in the same manifests count, because all are applied together.
     queues = {name_of(queue) for queue in (*cluster.list("Queue"), *(m.object for m in manifests if m.kind == "Queue"))}
-    if DEFAULT_QUEUE not in queues:
+    if labels.DEFAULT_QUEUE not in queues:
         spaces = _spaces_with_queue(cluster, manifests)
         result += [notice for manifest in work if (notice := _without_queue(manifest, namespace, spaces)) is not None]
     result += _of_other_vendors(cluster, work)
@@ -86,7 +86,8 @@ def _advise_unplaced(faults: Faults, obj: dict[str, Any]) -> None:
             faults.add(
                 f"{path}spec.schedulerName",
                 f"names no scheduler of this lab, so no scheduler places its pods: name {labels.SCHEDULER_NAME} (and a queue, by the "
-                f"label {labels.QUEUE}), or open the lab with --adopt-default-scheduler",
+                f"label {labels.QUEUE}), or open the lab with --scheduler kailab+kube-scheduler (kube-scheduler places them, as in a cluster) or "
+                "--adopt-default-scheduler (kailab's does)",
             )
 
 
@@ -140,7 +141,7 @@ def _without_queue(manifest: Manifest, namespace: str, spaces: Container[str]) -
         _labels(each).keys() & _QUEUE_LABELS for each in holders
     ):
         return None
-    text = f"is missing: the work goes to the queue {DEFAULT_QUEUE}, which does not exist, and stays pending (QueueDoesNotExist)"
+    text = f"is missing: the work goes to the queue {labels.DEFAULT_QUEUE}, which does not exist, and stays pending (QueueDoesNotExist). KAI's chart makes it, and so does `kailab up --default-queues`"
     return Notice(text, manifest.where(f"metadata.labels[{labels.QUEUE}]"), "no-queue")
 
 

@@ -198,12 +198,11 @@ class Expectation:
     ) -> Expectation:
         """Expect this many of its pods to have been evicted since the lab opened, or since a moment (an earlier ``lab.now``).
 
-        ``by``: the action (reclaim, preempt, consolidation, stalegangeviction). ``for_queue``: the queue whose work took the place."""
+        ``gpus``: the GPUs that the evicted pods held. ``by``: the action (reclaim, preempt, consolidation, stalegangeviction). ``for_queue``: the
+        queue whose work took the place."""
         check_action(self._picture, by)
         self._known_queue(for_queue)
         all_entries = self._subject.evictions(self._picture)
-        if gpus is not None:
-            raise InputError("evicted() counts pods only, because an evicted pod's GPUs are no longer known; use pods=")
         entries = [
             entry
             for entry in all_entries
@@ -212,13 +211,26 @@ class Expectation:
             and (since is None or self._subject.lab.spec.opened + entry.t >= since)
         ]
         wanted = at_least(1) if pods is None else pods
+        freed = sum(self._gpus_of(entry) for entry in entries) if gpus is not None else 0
         how = (f" by {by}" if by else "") + (f" for {for_queue}" if for_queue else "")
         seen = count(len(entries), "pod") + f" evicted{how}"
         if len(all_entries) != len(entries):
             seen += f" ({count(len(all_entries), 'pod')} in all)"
-        return self._check(
-            f"{describe_amount(wanted, 'pod')} evicted{how}", holds(wanted, len(entries)), self._pods, seen, entries
-        )
+        if pods is not None or gpus is None:
+            pods_text = f"{describe_amount(wanted, 'pod')} evicted{how}"
+            self._check(pods_text, holds(wanted, len(entries)), self._pods, seen, entries)
+        if gpus is not None:
+            amount = f"{describe_amount(gpus, 'GPU')} evicted{how}"
+            self._check(amount, holds(gpus, freed / 1000), self._pods, f"{seen} with {freed / 1000:g} GPUs", entries)
+        return self
+
+    def _gpus_of(self, entry: PodEvicted) -> int:
+        """The milli-GPU that an evicted pod held. Raises InputError if the scheduler does not report it."""
+        if entry.amounts is None:
+            raise InputError(
+                f"{self._subject.lab.scheduler} does not report the GPUs of evicted pods; expect pods= instead"
+            )
+        return entry.amounts.gpu
 
     def not_evicted(self, since: float | None = None) -> Expectation:
         """Expect none of its pods to have been evicted."""
@@ -301,13 +313,26 @@ class Expectation:
     # --- shares of queues ----------------------------------------------------------------------------------------
 
     def borrows(self, gpus: Amount | None = None, from_queue: str | None = None) -> Expectation:
-        """Expect the queue to hold this much beyond its quota (without a number: anything), or this much of one lender's quota."""
+        """Expect the queue to hold this much beyond its quota (without a number: anything), or this much of one lender's quota.
+
+        KAI keeps no record of lenders. ``from_queue`` can be checked only if no other queue could be the lender; otherwise this raises
+        InputError."""
         queue = self._queue()
         self._known_queue(from_queue)
+        self._only_lender(queue, from_queue)
         lenders = dict(self._picture.shares.lenders(queue.name))
         amount = queue.borrowed if from_queue is None else lenders.get(from_queue, 0)
         whom = f" from {from_queue}" if from_queue else ""
         return self._share("borrows", amount, gpus, whom, lenders, "from")
+
+    def _only_lender(self, borrower: QueueAmounts, lender: str | None) -> None:
+        """Raises InputError if other queues could lend as well as this one, so that nobody can say which does."""
+        unused = dict(self._picture.shares.unused_beside(borrower.name))
+        if lender in unused and len(unused) > 1 and sum(unused.values()) > borrower.borrowed:
+            raise InputError(
+                f"{' and '.join(unused)} have unused quota, and KAI keeps no record of which of them queue {borrower.name} borrows from; expect "
+                "borrows(gpus=...) without from_queue"
+            )
 
     def lends(self, gpus: Amount | None = None, to: str | None = None) -> Expectation:
         """Expect this much of the queue's quota to be in use by its siblings, or by one of them."""

@@ -125,7 +125,7 @@ def _read_one(
     if not isinstance(source, str | Path | NamedText):
         seen.extend(source)
         manifests = from_objects(source, namespace=namespace)
-        return manifests, [("objects", manifests.objects)]
+        return manifests, [(describe_objects(manifests), manifests.objects)]
     if isinstance(source, NamedText):
         texts = [(source.name, source.text)]
     elif isinstance(source, str) and source != "-" and _is_text(source):
@@ -139,7 +139,29 @@ def _read_one(
     inside: dict[str, list[Object]] = {file: [] for file, _ in texts}
     for manifest in manifests:
         inside[manifest.file].append(manifest.object)
-    return manifests, [(Path(file).name.strip("<>"), objects) for file, objects in inside.items()]
+    # A text of the caller has no file name.
+    own = describe_objects(manifests)
+    return manifests, [
+        (own if file == "<text>" else Path(file).name.strip("<>"), objects) for file, objects in inside.items()
+    ]
+
+
+_FEW_OBJECTS = 3
+
+
+def describe_objects(manifests: Iterable[Manifest]) -> str:
+    """The kinds and names of objects, or of many their kinds and numbers.
+
+    >>> describe_objects([]), describe_objects([Manifest({"kind": "Job", "metadata": {"name": "train"}}, "Job")])
+    ('no objects', 'Job/train')
+    """
+    given = list(manifests)
+    if len(given) <= _FEW_OBJECTS:
+        return " ".join(f"{each.kind}/{metadata_of(each.object).get('name', '*')}" for each in given) or "no objects"
+    counts: dict[str, int] = {}
+    for each in given:
+        counts[each.kind] = counts.get(each.kind, 0) + 1
+    return " ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in counts.items())
 
 
 def _is_text(source: str) -> bool:

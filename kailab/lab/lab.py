@@ -89,6 +89,8 @@ class Lab:
         self.spec = spec
         self.cluster = venue.cluster
         self.base: Path | None = None
+        self.arrivals_apart = False
+        """Whether ``apply`` settles the lab if something was applied since it last settled. True in the labs of tests."""
         self.last_expectation = ""
         self.observers = Observers(observers)
         names = NameIndex(self.cluster, at_once=not read_only)
@@ -310,15 +312,25 @@ class Lab:
         return namespace
 
     def apply(
-        self, *sources: Source, namespace: str = "default", strict: bool = False, validate: Validation = "strict"
+        self,
+        *sources: Source,
+        namespace: str = "default",
+        strict: bool = False,
+        validate: Validation = "strict",
+        together: bool = False,
     ) -> Applied:
         """Apply manifests: paths (files, folders, ``-``), YAML text, objects or lists of them.
 
         All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
         also refuses what KAI would take and never run (a gang larger than its Job). ``validate``: "strict" refuses fields that an API
-        server does not know, "warn" reports them, "ignore" does neither. Raises InputError or InputErrors."""
+        server does not know, "warn" reports them, "ignore" does neither. Raises InputError or InputErrors.
+
+        In a test, two calls are two arrivals, as two commands by hand: the lab settles before the second. ``together``: it
+        arrives with what was applied just before. Other labs (``Lab.open``) settle only when they are told to."""
         from kailab.lab import operations
 
+        if self.arrivals_apart and not together and self._activity.applied:
+            self.settle()
         return operations.apply(self, self._activity, sources, namespace, strict, validate)
 
     def dry_run(self) -> None:

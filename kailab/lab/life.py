@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from kailab.cluster.backends import BACKENDS
+from kailab.cluster.protocol import Object
 from kailab.cluster.registry import FLAGS
 from kailab.errors import InputError, KailabError, StateError
 from kailab.evidence.lab_record import LabRecord
@@ -60,8 +61,10 @@ def begin(
     settings: SchedulerSettings,
     options: Mapping[str, Any],
     tell: Tell = ignore_message,
+    *,
+    objects: Sequence[Object] = (),
 ) -> Lab:
-    """Open a lab and write its file. ``options``: by the names of ``kailab.cluster.registry``; ``config`` is the file of ``settings``. If
+    """Open a lab and write its file. ``objects``: to apply to it. ``options``: by the names of ``kailab.cluster.registry``; ``config`` is the file of ``settings``. If
     anything fails nothing is left. Raises KailabError."""
     spec = LabSpec(
         fleet=fleet.name,
@@ -93,6 +96,8 @@ def begin(
                 saved.write(state, saved.SavedLab(**structs.asdict(spec), place=venue.place))
             recorder = Recorder()
             lab = Lab(venue, spec, [recorder], end=venue.leave, described=fleet)
+            if objects:
+                lab.apply(list(objects))
             if venue.place is None:
                 lab.settle()
                 lab.save(state)

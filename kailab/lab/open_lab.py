@@ -51,7 +51,12 @@ class OpenLab(Protocol):
     def space_of(self, kind: str, name: str, namespace: str | None) -> str | None: ...
 
     def apply(
-        self, *sources: Source, namespace: str = "default", strict: bool = False, validate: Validation = "strict"
+        self,
+        *sources: Source,
+        namespace: str = "default",
+        strict: bool = False,
+        validate: Validation = "strict",
+        together: bool = False,
     ) -> Applied: ...
 
     def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied: ...
@@ -90,19 +95,22 @@ class OpenLab(Protocol):
 
 
 class LabActivity:
-    """Reports each step to the observers. ``unsettled``: the lab has been changed since it last settled."""
+    """Reports each step to the observers. ``unsettled``: the lab has been changed since it last settled;
+    ``applied``: something was applied since."""
 
     def __init__(self, observers: Observers) -> None:
         self._observers = observers
         self.unsettled = True
+        self.applied = False
 
     def report_change(self, operation: str, text: str, **detail: Any) -> None:
         """Report a step that changed objects of the lab."""
         self.unsettled = True
+        self.applied |= operation == "apply"
         self._observers.on_step(operation, text, **detail)
 
     def report_settled(self) -> None:
-        self.unsettled = False
+        self.unsettled = self.applied = False
         self._observers.on_step("settle", state=True)
 
     def report_advanced(self, seconds: float) -> None:

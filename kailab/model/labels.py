@@ -75,3 +75,8 @@ CHECKPOINT_DONE = "kailab.dev/checkpoint-done"  # it says so itself: no need to 
 def gpu_model(labels: Mapping[str, Any]) -> str:
     """The GPU model in a node's labels, or ""."""
     return str(labels.get(GPU_PRODUCT) or labels.get(AMD_GPU_PRODUCT) or "")
+
+
+DEFAULT_QUEUE = "default-queue"
+"""The queue of work that names none. KAI's chart makes it, below ``DEFAULT_PARENT_QUEUE``."""
+DEFAULT_PARENT_QUEUE = "default-parent-queue"

@@ -64,6 +64,7 @@ class Manifest:
         return Where(file=self.file, line=line_of(self.lines, path) or self.line, object=self.name, field=path)
 
 
+_HELM_HOOK = "helm.sh/hook"
 _IN_DOCUMENTS = "kai.nvidia.com/"
 """Documents about KAI show kinds of this group, which KAI does not have."""
 
@@ -207,13 +208,12 @@ class _Loading:
             message = f"{shown} is not an object; expected a mapping with apiVersion, kind and metadata"
             self.errors.append(InputError(message, Where(file=file, line=line)))
             return
-        kind = value.get("kind")
-        if isinstance(kind, str) and kind.endswith("List") and isinstance(value.get("items"), list):
+        items = list_items(value)
+        if items is not None:
             inside = lines[1].get("items") if isinstance(lines, tuple) and isinstance(lines[1], dict) else None
-            for index, item in enumerate(value["items"]):
+            for index, item in enumerate(items):
                 if len(self.errors) >= MOST_ERRORS:
                     return
-                item = _typed_item(value, item)
                 # An object made by a program has no lines.
                 at = inside[1][index] if isinstance(inside, tuple) else line_of(lines, "items")
                 self.flatten(item, at, file)
@@ -240,6 +240,7 @@ class _Loading:
                     Notice(text, manifest.where(path), "not-meant") for path, text in advise(obj, manifest.kind)
                 )
         self.tell_unknown(manifest)
+        self.tell_hook(manifest)
         self.tell_duplicate(manifest)
         # A faulty object is added too, so that duplicate names are found. ``done`` raises if there are errors.
         self.manifests.append(manifest)
@@ -260,6 +261,13 @@ class _Loading:
                 f"read as {known.api_version}"
             )
             self.notices.append(Notice(text, manifest.where("apiVersion"), "unknown-version"))
+
+    def tell_hook(self, manifest: Manifest) -> None:
+        notes = metadata_of(manifest.object).get("annotations")
+        hook = notes.get(_HELM_HOOK) if isinstance(notes, dict) else None
+        if isinstance(hook, str):
+            text = f"is a hook of Helm ({hook:.80}), which Helm makes only at that time; here it is applied, as kubectl would"
+            self.notices.append(Notice(text, manifest.where(f"metadata.annotations[{_HELM_HOOK}]")))
 
     def tell_duplicate(self, manifest: Manifest) -> None:
         meta = metadata_of(manifest.object)
@@ -284,9 +292,16 @@ class _Loading:
         return Manifests(self.manifests, self.notices)
 
 
-def _typed_item(whole: Object, item: Any) -> Any:
-    """Items of a ``PodList`` may omit apiVersion and kind; the list implies them."""
-    kind = whole["kind"]
+def list_items(whole: Object) -> list[Any] | None:
+    """The items of a list (``v1`` List, or ``PodList`` and similar); None if an object is no list. Items of a ``PodList`` may omit apiVersion and kind, which the
+    list implies."""
+    kind, items = whole.get("kind"), whole.get("items")
+    if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
+        return None
+    return [_typed_item(whole, kind, item) for item in items]
+
+
+def _typed_item(whole: Object, kind: str, item: Any) -> Any:
     if kind == "List" or not isinstance(item, dict) or ("kind" in item and "apiVersion" in item):
         return item
     return {"apiVersion": whole.get("apiVersion"), "kind": kind.removesuffix("List"), **item}

@@ -68,13 +68,14 @@ def read_document(text: str, file: str, expected: str) -> tuple[Any, Lines]:
     return documents[0]
 
 
-def read_documents(text: str, file: str = "") -> Iterator[tuple[Any, Lines]]:
-    """Yield the value and the lines of each document of a text. Empty documents (only comments) are skipped.
+def read_documents(text: str, file: str = "", *, largest: int = LARGEST) -> Iterator[tuple[Any, Lines]]:
+    """Yield the value and the lines of each document of a text. Empty documents (only comments) are skipped. ``largest``: the most values
+    in one document.
 
     Raises InputError with file and line.
     """
     try:
-        yield from _Reader(file).read(yaml.parse(text, Loader=_Loader))
+        yield from _Reader(file, largest).read(yaml.parse(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = " ".join(part for part in (error.context, error.problem) if part)
@@ -91,8 +92,9 @@ def _reader_problem(error: yaml.reader.ReaderError) -> str:
 
 
 class _Reader:
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, largest: int) -> None:
         self.file = file
+        self.largest = largest
         self.stack: list[_Open] = []
         self.anchors: dict[str, tuple[Any, Any, int]] = {}
         self.root: tuple[Any, Any, int] | None = None
@@ -191,8 +193,8 @@ class _Reader:
         self.add(_copy(value), lines, size, line)
 
     def bound(self, more: int, line: int) -> None:
-        if sum(open.size for open in self.stack) + more > LARGEST:
-            raise self.fail(f"more than {LARGEST:,} values in one document", line)
+        if sum(open.size for open in self.stack) + more > self.largest:
+            raise self.fail(f"more than {self.largest:,} values in one document", line)
 
     def add(self, value: Any, lines: Any, size: int, line: int) -> None:
         if not self.stack:
@@ -200,8 +202,8 @@ class _Reader:
             return
         parent = self.stack[-1]
         parent.size += size
-        if parent.size > LARGEST:
-            raise self.fail(f"more than {LARGEST:,} values in one document", line)
+        if parent.size > self.largest:
+            raise self.fail(f"more than {self.largest:,} values in one document", line)
         if isinstance(parent.value, list):
             parent.value.append(value)
             parent.lines.append(lines)

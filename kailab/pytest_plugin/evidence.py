@@ -26,6 +26,7 @@ CAUSE = pytest.StashKey[str]()
 FAILED_AT = pytest.StashKey[Any]()
 FOLDER = pytest.StashKey[Path]()
 
+_AS_EXPECTED = ("passed", "xfailed", "skipped")
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
@@ -65,13 +66,15 @@ class RunEvidence:
                 self._run = RunFolder(self._settings.evidence, self._given_id)
         return self._run
 
-    def write(self, item: pytest.Item, recorders: list[Recorder], broken: BaseException | None) -> Path:
-        """Write the evidence of a test, whatever its outcome. ``broken``: the exception that the teardown of its fixtures raised."""
+    def write(self, item: pytest.Item, recorders: list[Recorder], broken: BaseException | None) -> Path | None:
+        """Write the evidence of a test, whatever its outcome, unless only failures leave evidence: then None. ``broken``: the exception that the teardown of its fixtures raised."""
         from kailab.evidence.recorder import write_test
 
         self.owed = None
         exercise, test = names_of(item)
         outcome = outcome_of(item, broken)
+        if self._settings.failures_only and outcome in _AS_EXPECTED:
+            return None
         facts: dict[str, Any] = {
             "message": message_of(item),
             "sentence": sentence_of(item),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -114,8 +114,10 @@ class LabFactory:
     def __init__(
         self, request: pytest.FixtureRequest, settings: PluginSettings | None = None, venues: VenuePool | None = None
     ) -> None:
-        """``settings``, ``venues``: default to those of the session."""
+        """``settings``, ``venues``: default to those of the session. ``request``: of the test, or of the class, module or session that shares
+        the labs."""
         self._item: pytest.Item = request.node
+        self._is_test = request.scope == "function"
         self._settings = settings or request.config.stash[SETTINGS]
         self._venues = venues or request.config.stash[VENUES]
         self._evidence = request.config.stash[EVIDENCE]
@@ -132,6 +134,7 @@ class LabFactory:
     ) -> Lab:
         """Open a new lab. Defaults come from the test's markers, then from the command line and the ini file."""
         from kailab.evidence.recorder import Recorder
+        from kailab.pytest_plugin.apply_warnings import WarningReporter
 
         chosen = scheduler is not None
         scheduler = scheduler or self._marked("kailab_scheduler", self._settings.scheduler)
@@ -144,13 +147,16 @@ class LabFactory:
         self._skip_without_operator_kinds(venue)
         lab_name = name or ("lab" if number == 1 else f"lab-{number}")
         for_allure = in_allure(self._item.config)
-        recorder = Recorder(lab_name, source=self._evidence.sources.here) if self._evidence.on or for_allure else None
+        # Evidence is about one test.
+        recorded = self._is_test and (self._evidence.on or for_allure)
+        recorder = Recorder(lab_name, source=self._evidence.sources.here) if recorded else None
         observers: list[Observer] = [] if recorder is None else [recorder]
+        observers.append(WarningReporter(self._evidence.sources.here))
         if recorder is not None and for_allure:
             from kailab.pytest_plugin.allure_results import AllureSteps
 
             observers.append(AllureSteps(recorder))
-        others = self._item.ihook.pytest_kailab_observers(item=self._item, lab=lab_name)
+        others = self._item.ihook.pytest_kailab_observers(item=self._item, lab=lab_name) if self._is_test else ()
         lab = self._open(
             fleet=fleet or self._marked("kailab_fleet", self._settings.fleet),
             backend=self._settings.backend,
@@ -160,11 +166,18 @@ class LabFactory:
             venue=venue,
             devices=self._wants_devices,
         )
-        lab.base = self._item.path.parent
+        lab.base = self._folder
+        lab.arrivals_apart = True
         self._opened.append(lab)
         if recorder is not None:
             self.recorders.append(recorder)
         return lab
+
+    @property
+    def _folder(self) -> Path:
+        """The folder of the test; of what a session or a package shares, its own."""
+        path = getattr(self._item, "path", None) or self._item.config.rootpath
+        return path if path.is_dir() else path.parent
 
     def _venue(self, scheduler: str) -> Venue | None:
         """Return the lab's venue; None for the embedded backend. If there can be none, the test is skipped, or fails with --kailab-required."""
@@ -231,7 +244,7 @@ class LabFactory:
 
         if len(marker.args) > 1:
             raise pytest.UsageError(f"{self._item.nodeid}: marker kailab_config takes one file or mapping")
-        settings = settings_of(marker.args[0] if marker.args else None, self._item.path.parent)
+        settings = settings_of(marker.args[0] if marker.args else None, self._folder)
         return replace(settings, engine=replace(settings.engine, **marker.kwargs))
 
     def _skip_if_unsupported(self, scheduler: str) -> None:
@@ -307,6 +320,31 @@ def lab_factory(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
         yield labs
     finally:
         labs.close()
+
+
+def _shared_factory(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
+    labs = LabFactory(request)
+    try:
+        yield labs
+    finally:
+        labs.close()
+
+
+def _factory_of(scope: Literal["class", "module", "package", "session"]) -> Any:
+    text = f"""As ``lab_factory``, for fixtures with the scope {scope}. Such labs are shared by tests, so they are not part of any test's evidence."""
+    _shared = pytest.fixture(scope=scope, name=f"{scope}_lab_factory")
+
+    def shared(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
+        yield from _shared_factory(request)
+
+    shared.__doc__ = text
+    return _shared(shared)
+
+
+class_lab_factory = _factory_of("class")
+module_lab_factory = _factory_of("module")
+package_lab_factory = _factory_of("package")
+session_lab_factory = _factory_of("session")
 
 
 @pytest.fixture

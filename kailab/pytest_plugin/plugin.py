@@ -28,9 +28,13 @@ from kailab.pytest_plugin.fixtures import (
     VenuePool,
     asks_for_lab,
     baseline_lab,
+    class_lab_factory,
     lab,
     lab_factory,
     manifests,
+    module_lab_factory,
+    package_lab_factory,
+    session_lab_factory,
 )
 from kailab.pytest_plugin.kind import _kind_venues, lab_on_kind, pytest_runtest_setup
 from kailab.pytest_plugin.settings import MARKERS, PluginSettings, add_options, read_settings
@@ -38,11 +42,15 @@ from kailab.pytest_plugin.settings import MARKERS, PluginSettings, add_options, 
 __all__ = [
     "_kind_venues",
     "baseline_lab",
+    "class_lab_factory",
     "lab",
     "lab_factory",
     "lab_on_kind",
     "manifests",
+    "module_lab_factory",
+    "package_lab_factory",
     "pytest_runtest_setup",
+    "session_lab_factory",
 ]
 
 RUN_ID = "kailab_run"

@@ -24,6 +24,7 @@ _OPTIONS = {
     ),
     "fleet": ("lesson", "the labs' fleet of fake nodes: a name or a file"),
     "evidence": ("evidence", f"folder of the evidence ('{OFF}': write none)"),
+    "trace": ("on", "which tests leave evidence: on (all), on-failure (those that do not pass), off"),
     "kubeconfig": ("", "backends kubeconfig and vcluster: kubeconfig file instead of $KUBECONFIG or ~/.kube/config"),
     "context": ("", "backends kubeconfig and vcluster: context instead of the current one"),
     "components": ("", "backends controlplane, kind and vcluster: folder of etcd, kube-apiserver ..."),
@@ -46,6 +47,7 @@ _CHOICES = {
 }
 """Options that not every backend understands -> their names in ``kailab.cluster.registry``."""
 
+TRACES = ("on", "on-failure", OFF)
 _FOLDERS = ("evidence", "components", "kai-bin", "kai-chart")
 
 MARKERS = (
@@ -64,13 +66,15 @@ MARKERS = (
 
 @dataclass(frozen=True)
 class PluginSettings:
-    """``evidence``: None if none is written. ``evidence_given``: it is set on the command line or in the ini file."""
+    """``evidence``: None if none is written. ``evidence_given``: it is set on the command line or in the ini file. ``failures_only``: only tests that
+    do not pass leave evidence."""
 
     backend: str
     scheduler: str
     fleet: str
     evidence: Path | None
     evidence_given: bool
+    failures_only: bool = False
     kubeconfig: Path | None = None
     context: str | None = None
     components: Path | None = None
@@ -120,14 +124,18 @@ def read_settings(config: pytest.Config) -> PluginSettings:
         return values[name] or None if _CHOICES[name] in BACKENDS[backend].options else None
 
     folder = values["evidence"] or _OPTIONS["evidence"][0]
+    trace = values["trace"] or _OPTIONS["trace"][0]
+    if trace not in TRACES:
+        raise pytest.UsageError(f"--kailab-trace: {trace!r} is none of: {', '.join(TRACES)}")
     from_command = config.getoption("--kailab-evidence") is not None
     home = config.invocation_params.dir if from_command else config.rootpath
     return PluginSettings(
         backend=backend,
         scheduler=_scheduler(values["scheduler"] or _OPTIONS["scheduler"][0]),
         fleet=values["fleet"] or _OPTIONS["fleet"][0],
-        evidence=None if folder == OFF else home / folder,
+        evidence=None if OFF in (folder, trace) else home / folder,
         evidence_given=values["evidence"] is not None,
+        failures_only=trace == "on-failure",
         kubeconfig=_path(config, understood("kubeconfig")),
         context=understood("context"),
         components=_path(config, understood("components")),

@@ -27,14 +27,17 @@ MOST_GPUS = 100_000
 
 class TraceFormat(NamedTuple):
     """``columns``: the required columns, by which the format is recognised. ``make``: makes a job from a line's
-    fields."""
+    fields. ``times``: it says when jobs arrive and end."""
 
     title: str
     columns: tuple[str, ...]
     make: Callable[[LineFields, int], TraceJob | SkippedLine]
+    times: bool = True
 
 
 _PHILLY = "philly"
+_SACCT = "sacct"
+_OPENB_LIST = "openb-list"
 FORMS: Mapping[str, TraceFormat] = {
     "openb": TraceFormat("Alibaba cluster-trace-gpu-v2023: pods", alibaba.OPENB_COLUMNS, alibaba.read_openb_pod),
     _PHILLY: TraceFormat("Microsoft Philly: jobs as CSV", philly.PHILLY_COLUMNS, philly.read_philly_job),
@@ -43,7 +46,13 @@ FORMS: Mapping[str, TraceFormat] = {
     "pai": TraceFormat(
         "Alibaba cluster-trace-gpu-v2020: tasks (pai_task_table)", alibaba.PAI_COLUMNS, alibaba.read_pai_task
     ),
-    "sacct": TraceFormat("jobs of Slurm (sacct -P)", slurm.SACCT_COLUMNS, slurm.read_sacct_job),
+    _SACCT: TraceFormat("jobs of Slurm (sacct -P)", (), slurm.read_sacct_job),
+    _OPENB_LIST: TraceFormat(
+        "Alibaba cluster-trace-gpu-v2023: pods without times",
+        alibaba.OPENB_LIST_COLUMNS,
+        alibaba.read_openb_list_pod,
+        times=False,
+    ),
     "csv": TraceFormat("a CSV file with declared columns", plain.NEEDED, plain.read_plain_job),
 }
 
@@ -77,12 +86,13 @@ def read_trace(
     *,
     skip_broken: bool = False,
     priorities: Collection[str] | None = tuple(PRIORITY_CLASSES),
+    arrivals_only: bool = False,
 ) -> Trace:
     """Read the whole file.
 
     ``form``: one of ``FORMS``; empty: recognised by its columns. ``columns``: for the form csv, maps its column names
     to those of the file. ``priorities``: names of the PriorityClasses; a line with another one is broken; None: all are
-    accepted. Raises InputError for a file that cannot be read in that format and, unless ``skip_broken``, for broken
+    accepted. ``arrivals_only``: the ends of jobs do not count, so a file without times will do. Raises InputError for a file that cannot be read in that format and, unless ``skip_broken``, for broken
     lines.
     """
     if form in ("", _PHILLY) and not columns and philly.is_job_log(path):
@@ -100,6 +110,18 @@ def read_trace(
     form = form or _recognised(path, header, FORMS)
     if form not in FORMS:
         raise InputError(f"unknown form of traces {form!r:.80}; expected one of {', '.join(FORMS)}")
+    if not FORMS[form].times and not arrivals_only:
+        raise InputError(
+            "is a list of openb's pods without creation_time and deletion_time, so it does not say when they arrive and end: replay it with "
+            "--arrivals-only (one pod each second, in this order), or take a list with times, such as openb_pod_list_default.csv",
+            Where(file=str(path), line=1),
+        )
+    if form == _SACCT and (missing_facts := slurm.missing_of_sacct(header)):
+        raise InputError(
+            f"this output of sacct does not say {missing_facts}; for example: "
+            "sacct -P -X -a -o JobIDRaw,Account,Submit,Start,End,ElapsedRaw,AllocTRES,State",
+            Where(file=str(path), line=1),
+        )
     available = {*header, *(columns or {})}
     if missing := [name for name in FORMS[form].columns if name not in available]:
         raise InputError(
@@ -218,8 +240,15 @@ def broken_lines_error(trace: Trace) -> InputError:
 
 def _recognised(path: Path, header: list[str], forms: Mapping[str, TraceFormat]) -> str:
     for name, form in forms.items():
-        if set(form.columns) <= set(header):
+        if form.columns and set(form.columns) <= set(header):
             return name
+    if slurm.is_sacct(header):
+        return _SACCT
+    if len(header) == 1 and slurm.is_sacct(header[0].split()):
+        raise InputError(
+            "this is sacct's table for people, whose columns are cut to a width; expected the output of sacct -P, with | between the columns",
+            Where(file=str(path), line=1),
+        )
     if len(header) == 1:
         raise InputError(
             f"only one column, {header[0]!r:.80}; expected several columns, separated by commas, or in all lines by |, ; or tabs",

@@ -42,6 +42,15 @@ class EvidenceSnapshot(NamedTuple):
     notices: tuple[str, ...] = ()
 
 
+def is_evidence(path: Path) -> bool:
+    """Whether a folder is one of a run, of a test or of a lab in one."""
+    return (
+        (path / _LAB).exists()
+        or (path / RESULT).exists()
+        or any((path / test / RESULT).exists() for test in test_folders(path))
+    )
+
+
 def read(path: Path, test: str = "", at: str = "") -> EvidenceSnapshot:
     """``path``: the folder of a run, of a test or of a lab in one. ``test``: the test of a run, ``exercise/test`` or its last part; a lab of
     several follows after a slash. ``at``: ``last``, or the number of a cycle, whose input is opened. Raises EvidenceError, InputError."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,10 +23,11 @@ from kailab.engine.snapshot.records import GPU
 from kailab.errors import InputError, Where
 from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.evidence.sanitizing import Sanitizer
+from kailab.model.files import open_file
 from kailab.model.kinds import KINDS
 from kailab.model.labels import SCHEDULER_NAME
+from kailab.model.newest_time import newest_time
 from kailab.model.objects import metadata_of
-from kailab.model.times import parse_time
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.accounts import GpuAccounts
@@ -47,9 +48,6 @@ _KINDS = {
 }  # fmt: skip
 """The lists of ``rawObjects`` in all releases."""
 
-_SCHEDULING = frozenset(
-    {"creationTimestamp", "lastTransitionTime", "lastHeartbeatTime", "lastProbeTime", "startTime", "startedAt"}
-)
 _FEW = 3
 
 
@@ -67,9 +65,16 @@ class _Content(msgspec.Struct, rename="camel"):
     discovery: dict[str, Any] | None = None
 
 
-def is_archive(head: bytes) -> bool:
-    """Whether a file begins like a zip."""
-    return head.startswith((b"PK\x03\x04", b"PK\x05\x06"))
+def is_archive(path: Path, head: bytes) -> bool:
+    """Whether a file, which begins with ``head``, is a zip with KAI's snapshot, or so damaged that it may be one."""
+    if not head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return False
+    try:
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
+            members = archive.namelist()
+            return NAME in members or not any(name.endswith((".yaml", ".yml", ".json")) for name in members)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError, ValueError):
+        return True
 
 
 def read(path: Path, data: bytes, at: float | None = None) -> Archive:
@@ -78,7 +83,7 @@ def read(path: Path, data: bytes, at: float | None = None) -> Archive:
     place = Where(file=str(path))
     content = _content(data, place)
     looks, notices = _objects(content.raw_objects)
-    latest = max(_moments(looks), default=None)
+    latest = newest_time(list(looks.values()))
     taken = latest if at is None else at
     if taken is None:
         raise InputError(
@@ -183,28 +188,6 @@ def _named(value: Any) -> str:
     if not isinstance(meta, dict) or not isinstance(meta.get("name"), str):
         return ""
     return "/".join(part for part in (str(meta.get("namespace") or ""), meta["name"]) if part)
-
-
-def _moments(looks: Mapping[str, list[Object]]) -> Iterator[float]:
-    """The times in the objects."""
-    for several in looks.values():
-        for obj in several:
-            yield from _times(obj)
-
-
-def _times(value: Any) -> Iterator[float]:
-    if isinstance(value, list):
-        for inside in value:
-            yield from _times(inside)
-    elif isinstance(value, dict):
-        for key, inside in value.items():
-            if key in _SCHEDULING and isinstance(inside, str):
-                try:
-                    yield parse_time(inside)
-                except InputError:
-                    continue
-            elif key != "spec":
-                yield from _times(inside)
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------

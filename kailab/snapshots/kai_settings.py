@@ -5,12 +5,12 @@ its Deployment. The settings are kept, their text is not.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Object
 from kailab.errors import ApiError
 from kailab.model.labels import SCHEDULER_NAME
 from kailab.model.objects import name_of, namespace_of, spec_of
@@ -31,7 +31,11 @@ class KaiSettings(NamedTuple):
     version: str = ""
 
 
-def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiSettings | None:
+ReadObject = Callable[[str, str, str | None], Object]
+"""(kind, name, namespace) -> the object. Raises ApiError."""
+
+
+def settings_in(looks: Mapping[str, Sequence[Object]], read: ReadObject) -> KaiSettings | None:
     """The settings of the scheduler for ``schedulerName: kai-scheduler``, preferably the one of the default node pool. None if no Deployment
     runs one. Raises InputError for a configuration that can't be read."""
     candidates = [
@@ -47,7 +51,7 @@ def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiS
         candidates, key=lambda candidate: bool(candidate[0].get("partition-label-value"))
     )
     others = [candidate[0].get("partition-label-value", "") for candidate in candidates if candidate[0] is not flags]
-    text, notices = _text(cluster, deployment)
+    text, notices = _text(read, deployment)
     settings = read_settings(text, f"KAI's configuration, of Deployment {name_of(deployment)}")
     if others:
         notices = (
@@ -76,7 +80,7 @@ def _flags(container: Object) -> dict[str, str] | None:
     return flags if _CONFIG in flags else None
 
 
-def _text(cluster: Cluster, deployment: Object) -> tuple[str, tuple[str, ...]]:
+def _text(read: ReadObject, deployment: Object) -> tuple[str, tuple[str, ...]]:
     """The text of the configuration; empty, with a notice, if it can't be read."""
     spec = (spec_of(deployment).get("template") or {}).get("spec") or {}
     names = [
@@ -86,7 +90,7 @@ def _text(cluster: Cluster, deployment: Object) -> tuple[str, tuple[str, ...]]:
     ]
     for name in names:
         try:
-            data = cluster.get("ConfigMap", name, namespace_of(deployment) or None).get("data") or {}
+            data = read("ConfigMap", name, namespace_of(deployment) or None).get("data") or {}
         except ApiError as error:
             return "", (f"KAI's configuration can't be read, so its defaults are used: {error}",)
         for text in data.values():

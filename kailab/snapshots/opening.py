@@ -1,4 +1,4 @@
-"""Open a snapshot, an archive of KAI or recorded evidence as a lab. Pods that KAI has decided to bind count as bound."""
+"""Open a snapshot, an archive of KAI, recorded evidence or files of a cluster as a lab. Pods that KAI has decided to bind count as bound."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from kailab.errors import InputError, Where
 from kailab.evidence.lab_record import LabRecord
 from kailab.evidence.recorder import Recorder
 from kailab.lab.cluster_copies import embedded_from
+from kailab.lab.intake import NamedText
 from kailab.lab.lab import Lab
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues.embedded import EmbeddedVenue
 from kailab.model import labels
-from kailab.model.files import read_bytes
+from kailab.model.files import open_file, read_bytes
 from kailab.model.labels import RUN_SECONDS
-from kailab.model.objects import metadata_of, namespace_of, status_of
+from kailab.model.manifests import load_texts
+from kailab.model.objects import metadata_of, name_of, namespace_of, status_of
 from kailab.model.times import parse_time
 from kailab.scheduler.observers import Observer
 from kailab.scheduler.reading.tasks import gpu_group_labels
-from kailab.snapshots import evidence_state, kai_archive, snapshot
+from kailab.snapshots import dump, evidence_state, kai_archive, snapshot
 from kailab.snapshots.snapshot import ClusterSnapshot
 
 _DONE = ("Succeeded", "Failed")
@@ -109,47 +111,73 @@ def _pod(pod: Mapping[str, Any], spec: Mapping[str, Any], seconds: float) -> Any
 
 
 class OpenedSource(NamedTuple):
-    """A snapshot that was read from a path. ``what``: a short description; ``notices``: parts that were left out or changed."""
+    """A snapshot that was read. ``what``: a short description; ``notices``: parts that were left out or changed; ``manifests``: texts to apply
+    to the lab."""
 
     snapshot: ClusterSnapshot
     what: str
     notices: tuple[str, ...] = ()
+    manifests: tuple[NamedText, ...] = ()
 
 
-def read(path: Path, test: str = "", at: str = "") -> OpenedSource:
-    """A snapshot of kailab's, an archive of KAI's, or (a folder) evidence, of which ``test`` and ``at`` name a test and a moment.
-    Of KAI's archive, which does not say when it was taken, ``at`` may say it. Raises InputError for what is none of them, or damaged;
-    EvidenceError."""
-    if not path.exists():
+def read(path: Path, test: str = "", at: str = "", *, partial: bool = False) -> OpenedSource:
+    """A snapshot of kailab's, an archive of KAI's, files of a cluster (``dump``), or (a folder) evidence, of which ``test`` and ``at`` name a
+    test and a moment. Of KAI's archive and of files, which do not say when they were taken, ``at`` may say it. ``partial``: files that can't
+    be read are left out. Raises InputError for what is none of them, or damaged; EvidenceError."""
+    if str(path) != "-" and not path.exists():
         raise InputError("there is no such file or folder", Where(file=str(path)))
-    if path.is_dir():
+    if path.is_dir() and (test or evidence_state.is_evidence(path)):
         return OpenedSource(*evidence_state.read(path, test, at))
     if test:
         raise InputError("a test is for evidence, a folder", Where(file=str(path)))
-    data = read_bytes(path, snapshot.LARGEST)
-    if kai_archive.is_archive(data):
-        archive = kai_archive.read(path, data, _moment(at) if at else None)
-        return OpenedSource(archive.snapshot, "KAI's snapshot", archive.notices)
+    if path.is_file():
+        with open_file(path) as file:
+            head = file.read(_HEAD)
+        if snapshot.is_snapshot(head):
+            return _of_snapshot(path, at)
+        if kai_archive.is_archive(path, head):
+            archive = kai_archive.read(path, read_bytes(path, snapshot.LARGEST), _moment(at) if at else None)
+            return OpenedSource(archive.snapshot, "KAI's snapshot", archive.notices)
+    return _of_files([path], at, partial)
+
+
+def read_all(paths: Sequence[Path], at: str = "", *, partial: bool = False) -> OpenedSource:
+    """As ``read``, for the arguments of a command: a path, evidence and a test, or several paths of files of one cluster."""
+    first, *others = paths
+    if not others:
+        return read(first, "", at, partial=partial)
+    if len(others) == 1 and not others[0].exists() and str(others[0]) != "-":
+        return read(first, str(others[0]), at, partial=partial)
+    for path in others:
+        if str(path) != "-" and not path.exists():
+            raise InputError("there is no such file or folder", Where(file=str(path)))
+    return _of_files(paths, at, partial)
+
+
+def _of_files(paths: Sequence[Path], at: str, partial: bool) -> OpenedSource:
+    found = dump.read(paths, _moment(at) if at else None, partial=partial)
+    return OpenedSource(found.snapshot, "a state", found.notices, found.manifests)
+
+
+_HEAD = 4096
+
+
+def _of_snapshot(path: Path, at: str) -> OpenedSource:
     if at:
-        raise InputError("--at is for evidence and for KAI's archive", Where(file=str(path)))
-    if snapshot.is_snapshot(data):
-        taken = snapshot.read(path)
-        left_out = (f"{kind} was not taken: {why}" for kind, why in sorted(taken.left_out.items()))
-        return OpenedSource(taken, "a snapshot", (*taken.notices, *left_out))
-    raise InputError(
-        "can't be opened; expected a snapshot (`kailab snapshot take`), the archive of KAI's /get-snapshot, or a "
-        "folder of evidence",
-        Where(file=str(path)),
-    )
+        raise InputError(
+            "--at is for evidence, KAI's archive and files of a cluster; a snapshot knows its time",
+            Where(file=str(path)),
+        )
+    taken = snapshot.read(path)
+    left_out = (f"{kind} was not taken: {why}" for kind, why in sorted(taken.left_out.items()))
+    return OpenedSource(taken, "a snapshot", (*taken.notices, *left_out))
 
 
 def _moment(at: str) -> float:
     try:
         return parse_time(at)
     except InputError as error:
-        raise InputError(
-            f"--at: {error}; expected the time at which the archive was taken, as 2026-01-31T12:00:00Z"
-        ) from None
+        raise InputError(f"--at: {error}; expected the time at which it was taken, as 2026-01-31T12:00:00Z") from None
 
 
 def lab_of(source: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: AssumedSeconds | None = None) -> Lab:
@@ -175,11 +203,18 @@ def lab_of(source: ClusterSnapshot, observers: Sequence[Observer] = (), assumed:
     return lab
 
 
-def begin(state: Path, source: ClusterSnapshot, assumed: AssumedSeconds | None = None) -> Lab:
-    """As ``lab_of``, and write the lab's file, so that commands can work on it. Raises StateError."""
+def begin(
+    state: Path,
+    source: ClusterSnapshot,
+    assumed: AssumedSeconds | None = None,
+    prepare: Callable[[Lab], None] = lambda lab: None,
+) -> Lab:
+    """As ``lab_of``, and write the lab's file, so that commands can work on it. ``prepare``: called with the lab before that. Raises
+    StateError, and what ``prepare`` raises."""
     recorder = Recorder()
     lab = lab_of(source, [recorder], assumed)
     try:
+        prepare(lab)
         lab.save(state)
         LabRecord(state).begin(recorder)
     except BaseException:
@@ -187,6 +222,20 @@ def begin(state: Path, source: ClusterSnapshot, assumed: AssumedSeconds | None =
         raise
     lab.observers.remove(recorder)
     return lab
+
+
+def apply_manifests(lab: Lab, texts: Sequence[NamedText]) -> list[str]:
+    """Apply manifests to an opened lab, and make their namespaces. Returns warnings. Raises InputError."""
+    if not texts:
+        return []
+    spaces = [name_of(space) for space in lab.cluster.list("Namespace")]
+    missing = dump.missing_namespaces(load_texts(texts).objects, spaces)
+    if missing:
+        lab.apply(missing)
+    made = (
+        [f"the manifests are in namespaces that were not there: {', '.join(map(name_of, missing))}"] if missing else []
+    )
+    return made + lab.apply(*texts).warnings
 
 
 def _nothing() -> None:

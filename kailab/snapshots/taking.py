@@ -87,7 +87,7 @@ def of_lab(lab: Lab, *, partial: bool = False) -> ClusterSnapshot:
     looks, left_out = _looks(lab.cluster, partial)
     kai = KaiSettings(SchedulerSettings(engine=lab.config, usage=lab.usage))
     if not BACKENDS[lab.backend].starts_schedulers:
-        kai = settings_in(lab.cluster, looks) or kai
+        kai = settings_in(looks, lab.cluster.get) or kai
         facts = msgspec.structs.replace(facts, settings=_settings(kai, facts.settings.adopt_default_scheduler))
     decided = SchedulerDecisions(cycle=log.cycle, evictions=list(log.evictions), last=log.last)
     return _snapshot(
@@ -108,7 +108,7 @@ def of_cluster(
     cluster = KubernetesCluster(connection)
     try:
         looks, left_out = _looks(cluster, partial)
-        kai = settings_in(cluster, looks) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
+        kai = settings_in(looks, cluster.get) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
         nodes, accounts = looks.get("Node", []), GpuAccounts(cluster, (), {})
         facts = LabFacts(
             fleet="cluster",
@@ -143,7 +143,7 @@ def _looks(cluster: Cluster, partial: bool) -> tuple[Looks, dict[str, str]]:
             f"the snapshot needs rights to get and list that are missing: {missing}. `kailab snapshot take --rights` prints the "
             "ClusterRole that it needs; --partial leaves out what nodes, pods, queues and podgroups can do without"
         )
-    for kind in _owners(looks):
+    for kind in unknown_owner_kinds(looks):
         _look(cluster, kind, looks, refused)
     return looks, refused
 
@@ -161,7 +161,7 @@ def _look(cluster: Cluster, kind: str, looks: Looks, refused: dict[str, str]) ->
         looks[kind] = list(objects)
 
 
-def _owners(looks: Mapping[str, Sequence[Object]]) -> list[str]:
+def unknown_owner_kinds(looks: Mapping[str, Sequence[Object]]) -> list[str]:
     """Kinds of owners here that kailab does not know."""
     kinds: dict[str, None] = {}
     for objects in looks.values():

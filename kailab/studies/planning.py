@@ -127,6 +127,7 @@ def trace_of(options: Mapping[str, Any]) -> Trace:
         options.get("skipBroken", False),
         # Each cluster has its own queues, which are checked there.
         None if "clusters" in options else _priorities(options.get("queues"), options["fleet"]),
+        options.get("arrivalsOnly", False),
     )
 
 
@@ -154,9 +155,16 @@ def _priorities(queues: str | None, fleet: str) -> tuple[str, ...]:
 
 @cache
 def _trace(
-    path: str, form: str, columns: tuple[tuple[str, str], ...], skip_broken: bool, priorities: tuple[str, ...] | None
+    path: str,
+    form: str,
+    columns: tuple[tuple[str, str], ...],
+    skip_broken: bool,
+    priorities: tuple[str, ...] | None,
+    arrivals_only: bool,
 ) -> Trace:
-    return read_trace(Path(path), form, dict(columns), skip_broken=skip_broken, priorities=priorities)
+    return read_trace(
+        Path(path), form, dict(columns), skip_broken=skip_broken, priorities=priorities, arrivals_only=arrivals_only
+    )
 
 
 def _prices(path: str, fleet: Fleet) -> Prices:

@@ -51,7 +51,7 @@ def test_a_file_that_is_there_is_kept(busy, home: Path) -> None:
     [
         (["open", "none.snap"], "none.snap: there is no such file or folder"),
         (["open", "notes"], "notes: can't be opened; expected a snapshot"),
-        (["open", "notes", "--at", "last"], "--at is for evidence and for KAI's archive"),
+        (["open", "notes", "--at", "last"], "--at: 'last' is not a time"),
         (["open", "notes", "t"], "a test is for evidence, a folder"),
         (["open", "notes", "--assume-runtime", "soon"], "--assume-runtime: "),
         (["snapshot", "take"], "no file is named"),
@@ -104,3 +104,31 @@ def test_kinds_on_which_nothing_acts_are_told_at_opening(started, home: Path) ->
     assert done.code == 0, done.err
     assert "nothing here acts on objects of the kinds ResourceQuota\n" in done.err
     assert "kailab makes no pods for DevWorkspace: their pods are not replaced when they are deleted\n" in done.err
+
+
+def test_files_of_a_cluster_are_opened_with_manifests_beside_them(busy, home: Path) -> None:
+    pods = busy("get", "pods", "-o", "wide").out
+    (home / "nodes.yaml").write_text(busy("get", "nodes", "-o", "yaml").out)
+    (home / "state.json").write_text(busy("get", "pods,podgroups,jobs,queues,priorityclasses", "-A", "-o", "json").out)
+    (home / "queue.yaml").write_text(busy("get", "queue", "team-a", "-o", "yaml").out.replace("quota: 8", "quota: 12"))
+    done = busy("open", "nodes.yaml", "state.json", "--fresh", "--at", "2026-01-01T00:01:00Z")
+    assert done.code == 0, done.err
+    assert done.out == "nodes.yaml state.json is open, a state of 2026-01-01T00:01:00Z: 5 nodes, 32 GPUs, 20 pods\n"
+    assert "its default configuration is used" in done.err
+    assert busy("get", "pods", "-o", "wide").out.split() == pods.replace("1s", "60s").split()
+    (home / "broken.yaml").write_text("apiVersion: v1\nitems:\n- kind: Pod\n")
+    done = busy("open", "nodes.yaml", "broken.yaml", "--fresh")
+    assert (done.code, "broken.yaml" in done.err) == (2, True)
+    done = busy("open", "nodes.yaml", "broken.yaml", "--fresh", "--partial")
+    assert (done.code, "left out: broken.yaml" in done.err) == (0, True)
+
+
+def test_a_lab_of_a_clusters_nodes_with_the_queues_of_kais_chart(busy, kailab, home: Path) -> None:
+    (home / "nodes.yaml").write_text(busy("get", "nodes", "-o", "yaml").out)
+    assert "32 GPUs on 5 nodes" in kailab("fleet", "validate", "nodes.yaml").out
+    done = kailab("up", "--fresh", "--fleet", "nodes.yaml", "--at", "2025-06-01T00:00:00Z", "--default-queues")
+    assert done.code == 0, done.err
+    assert "2025-06-01T00:00:0" in kailab("status").out
+    assert "default-parent-queue" in kailab("get", "queues").out
+    assert kailab("up", "--fresh", "--at", "noon").code == 2
+    assert "has real time" in kailab("up", "--fresh", "--backend", "kubeconfig", "--at", "2025-06-01T00:00:00Z").err

@@ -92,7 +92,7 @@ def test_what_is_kept(run):
     assert facts.versions["scheduler"] == f"kailab {__version__}"
     assert facts.versions["kubernetes"].startswith("none")
     assert read_fleet(one.text("lab", "fleet.yaml")).objects() == load_fleet("lesson").objects()
-    kept = load_text(one.text("lab", "manifests/01-text.yaml")).objects
+    kept = load_text(one.text("lab", "manifests/01-Queue-team.yaml")).objects
     assert kept == load_text(QUEUE).objects
     assert [topology["metadata"]["name"] for topology in one.objects("lab", "before", "topologies")] == [
         topology["metadata"]["name"] for topology in load_fleet("lesson").topologies

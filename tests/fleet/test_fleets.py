@@ -286,23 +286,15 @@ def test_gpus_of_amd_are_a_resource_of_their_own_name():
         read(fleet(gpuVendor="intel"))
 
 
-NODE = "kind: Node\nmetadata: {name: gpu-1}\n"
-
-
 @pytest.mark.parametrize(
     "text",
     [
-        f"apiVersion: v1\n{NODE}",
-        f"apiVersion: v1\n{NODE}---\napiVersion: v1\n{NODE.replace('gpu-1', 'gpu-2')}",
         "apiVersion: v1\nkind: List\nitems: []\n",
         '{"apiVersion": "v1", "kind": "NodeList", "items": []}',
         "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: team}\n",
     ],
-    ids=["a node", "two nodes", "a list", "as JSON", "another object"],
+    ids=["a list", "as JSON", "another object"],
 )
-def test_what_kubectl_wrote_of_a_cluster_is_told_the_way_in(text: str) -> None:
-    with pytest.raises(
-        InputError,
-        match=r"^nodes.yaml:\d+: \w+: kind: this is a Kubernetes object, not a fleet.*kailab apply -f nodes.yaml",
-    ):
+def test_objects_without_nodes_make_no_fleet(text: str) -> None:
+    with pytest.raises(InputError, match=r"^nodes.yaml: holds Kubernetes objects, but no nodes.*kailab apply -f"):
         read_fleet(text, "nodes.yaml")

@@ -92,7 +92,8 @@ def test_pods_that_nobody_places_here_are_told(advised) -> None:
     }
     assert advised(stranger) == [
         "Pod/p: spec.schedulerName: names no scheduler of this lab, so no scheduler places its pods: name kai-scheduler (and a queue, "
-        "by the label kai.scheduler/queue), or open the lab with --adopt-default-scheduler"
+        "by the label kai.scheduler/queue), or open the lab with --scheduler kailab+kube-scheduler (kube-scheduler places them, as in a "
+        "cluster) or --adopt-default-scheduler (kailab's does)"
     ]
 
 

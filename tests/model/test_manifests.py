@@ -185,3 +185,29 @@ def test_objects_of_a_program_get_the_same_checks():
 def test_nulls_of_templates_do_no_harm():
     text = POD.replace("  labels:\n", "  creationTimestamp: null\n  annotations: null\n  labels:\n")
     assert "annotations" not in load_text(text).objects[0]["metadata"]
+
+
+def test_what_helm_renders_is_read_and_its_hooks_are_told() -> None:
+    text = """\
+---
+# Source: chart/templates/none.yaml
+---
+# Source: chart/templates/test.yaml
+apiVersion: v1
+kind: Pod
+metadata: {name: check, annotations: {helm.sh/hook: test}}
+spec: {containers: [{name: c, image: x}]}
+---
+
+---
+# Source: chart/templates/config.yaml
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+"""
+    manifests = load_text(text, "rendered.yaml")
+    assert [manifest.name for manifest in manifests] == ["Pod/check", "ConfigMap/settings"]
+    assert [str(notice) for notice in manifests.notices if "hook" in str(notice)] == [
+        "rendered.yaml:7: Pod/check: metadata.annotations[helm.sh/hook]: is a hook of Helm (test), which Helm makes only at that time; here it is "
+        "applied, as kubectl would"
+    ]

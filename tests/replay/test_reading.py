@@ -290,3 +290,70 @@ def test_a_list_of_nodes_may_miss_no_line(trace_file) -> None:
 def test_where_all_lines_are_broken_it_is_told_why(trace_file) -> None:
     with pytest.raises(InputError, match="no line is a job that can be replayed: 2 of 2 lines: 3 fields; expected 4"):
         read_trace(trace_file("a,0,60", "b,0,60"), skip_broken=True)
+
+
+SACCT = "JobIDRaw|Account|Submit|Start|End|ElapsedRaw|AllocTRES|State"
+
+
+@pytest.mark.parametrize(
+    "header, line, expected",
+    [
+        (SACCT, "7|nlp|2026-01-05T08:00:00|x|y|3600|billing=8,cpu=8,gres/gpu=2,mem=64G,node=1|COMPLETED", (3600, 2, 1, "nlp")),
+        (SACCT + "|", "7|nlp|2026-01-05T08:00:00|x|y|60|cpu=8,gres/gpu:a100=4,node=2|TIMEOUT|", (60, 4, 2, "nlp")),
+        (SACCT.replace("|", ";"), "7;nlp;2026-01-05T08:00:00;x;y;60;cpu=8,gres/gpu=4;FAILED", (60, 4, 0, "nlp")),
+        (SACCT.replace("|", "^"), "7^nlp^2026-01-05T08:00:00^x^y^60^cpu=8,gres/gpu=4^FAILED", (60, 4, 0, "nlp")),
+        ("JobID|Partition|Start|Elapsed|ReqTRES|NNodes", "7_3|a100|2026-01-05T08:00:00|1-00:00:10|gres/gpu=8|2", (86410, 8, 2, "a100")),
+        ("JobID|User|Start|End|AllocGRES", "7|eve|2026-01-05T08:00:00|2026-01-05T09:00:00|gpu:a100:4(S:0-1)", (3600, 4, 0, "eve")),
+        ("JobID|Submit|Start|ElapsedRaw|AllocTRES", "7|Unknown|2026-01-05T08:00:00|5|gres/gpu=1.00,mem=1.5T,cpu=2K", (5, 1, 0, "")),
+    ],
+)  # fmt: skip
+def test_any_format_of_sacct_with_the_facts_is_read(trace_file, header: str, line: str, expected: tuple) -> None:
+    (job,) = read_trace(trace_file(line, header=header)).jobs
+    assert (job.seconds, job.gpus, job.pods, job.team) == expected
+
+
+@pytest.mark.parametrize(
+    "line, why",
+    [
+        ("7.batch|a|2026-01-05T08:00:00|x|y|60|gres/gpu=1|COMPLETED", "a step of a job"),
+        ("7_[3-9%2]|a|2026-01-05T08:00:00|x|y|0|gres/gpu=1|PENDING", "tasks of an array"),
+        ("7|a|2026-01-05T08:00:00|x|Unknown|60|gres/gpu=1|RUNNING", "its end is not recorded"),
+        ("7|a|2026-01-05T08:00:00|x|y|60|gres/gpu=1|REQUEUED", "an earlier run of a job that was requeued"),
+        ("7|a|2026-01-05T08:00:00|Unknown|Unknown|0|gres/gpu=1|CANCELLED by 5", "it never ran"),
+        ("7|a|2026-01-05T08:00:00|x|y|60||COMPLETED", "it held no GPU"),
+    ],
+)
+def test_other_lines_of_sacct_are_left_out_with_their_reason(trace_file, line: str, why: str) -> None:
+    good = "8|a|2026-01-05T08:00:00|x|y|60|gres/gpu=1|COMPLETED"
+    trace = read_trace(trace_file(line, good, header=SACCT))
+    assert len(trace.jobs) == 1
+    (left,) = trace.left_out
+    assert (left.line, left.broken) == (2, False)
+    assert why in left.reason
+
+
+@pytest.mark.parametrize(
+    "header, line, told",
+    [
+        ("JobID|State|Elapsed", "7|COMPLETED|1:00:00", r"does not say when a job came .*; which GPUs it held"),
+        ("JobID    JobName  Partition", "-------- -------- -----", "table for people.*sacct -P"),
+        (SACCT.replace("|", ","), "7,nlp,2026-01-05T08:00:00,x,y,60,cpu=8,gres/gpu=4,FAILED", "may hold the separator ','.*sacct -P"),
+        (SACCT, "7|a|2026-01-05T08:00:00|x|y|a while|gres/gpu=1|COMPLETED", "ElapsedRaw is 'a while'"),
+        (SACCT, "7|a|2026-01-05T08:00:00|x|y|60|gres/gpu=one|COMPLETED", "gres/gpu='one'; expected a whole number"),
+    ],
+)  # fmt: skip
+def test_wrong_output_of_sacct_is_told(trace_file, header: str, line: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        read_trace(trace_file(line, header=header))
+
+
+def test_openbs_lists_without_times_are_only_for_arrivals(trace_file) -> None:
+    path = trace_file(
+        "p-0,12000,16384,1,1000,",
+        "p-1,6000,12288,1,460,T4|V100",
+        header="name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec",
+    )
+    with pytest.raises(InputError, match="--arrivals-only"):
+        read_trace(path)
+    first, second = read_trace(path, arrivals_only=True).jobs
+    assert (first.arrival, second.arrival, second.share, second.models) == (0, 1, 460, ("T4", "V100"))

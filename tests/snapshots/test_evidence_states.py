@@ -121,5 +121,7 @@ def test_what_is_not_there_is_told(run: Path, test: str, at: str, told: str) -> 
 
 
 def test_a_folder_without_evidence(tmp_path: Path) -> None:
-    with pytest.raises(EvidenceError, match="there is no evidence"):
+    with pytest.raises(InputError, match=r"expected a snapshot .* evidence"):
         opening.read(tmp_path)
+    with pytest.raises(EvidenceError, match="there is no evidence"):
+        opening.read(tmp_path, "a-test")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import zipfile
 from collections.abc import Callable
@@ -107,7 +106,7 @@ def test_it_is_as_old_as_the_latest_that_it_tells(content: dict[str, Any], tmp_p
     path = archive(tmp_path / "kai.zip", content)
     assert opening.read(path).snapshot.taken == parse_time("2026-01-01T00:00:31Z")
     assert opening.read(path, at="2026-01-01T01:00:00Z").snapshot.taken == parse_time("2026-01-01T01:00:00Z")
-    with pytest.raises(InputError, match=r"--at: .*expected the time at which the archive was taken"):
+    with pytest.raises(InputError, match=r"--at: .*expected the time at which it was taken"):
         opening.read(path, at="noon")
 
 
@@ -203,7 +202,7 @@ def empty(path: Path, content: Any) -> None:
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
-        (another_file, "there is no snapshot.json in it"),
+        (another_file, "It holds no Kubernetes objects"),
         (no_json, "damaged: JSON is malformed"),
         (no_objects, "is no snapshot of KAI's: .*`rawObjects`"),
         (odd_config, "no action is called 'dance'"),
@@ -225,8 +224,10 @@ def test_what_can_not_be_opened_is_told(
     assert refused.value.exit_code == 2
 
 
-def test_an_archive_is_told_from_other_files() -> None:
-    made = io.BytesIO()
-    zipfile.ZipFile(made, "w").close()
-    assert kai_archive.is_archive(made.getvalue())
-    assert not kai_archive.is_archive(b"{}")
+def test_an_archive_is_told_from_other_files(tmp_path: Path) -> None:
+    path = tmp_path / "made.zip"
+    for name, is_kais in ((kai_archive.NAME, True), ("nodes.yaml", False)):
+        with zipfile.ZipFile(path, "w") as made:
+            made.writestr(name, "{}")
+        assert kai_archive.is_archive(path, path.read_bytes()) is is_kais
+    assert not kai_archive.is_archive(path, b"{}")

@@ -24,6 +24,7 @@ ROOMS = (
 """What reads files of users. The others read what they made themselves: caches, certificates, logs of processes."""
 OWN = {
     "model/files.py": "the one place",
+    "model/file_trees.py": "files of an archive that was opened there, up to a bound",
     "model/schema_files.py": "a schema of the package",
     "model/private_files.py": "files that are written",
     "snapshots/anonymising.py": "a list of words of the package",

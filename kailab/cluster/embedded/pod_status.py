@@ -5,6 +5,8 @@ The functions are pure: a pod and a time (as Kubernetes writes it) go in, a new 
 
 from __future__ import annotations
 
+import re
+import zlib
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -20,6 +22,8 @@ from kailab.cluster.pod_lifecycle import (
 )
 from kailab.cluster.protocol import Object
 from kailab.model.objects import uid_of
+
+_HEXADECIMAL = re.compile(r"[0-9a-f]{1,12}")
 
 
 @lru_cache(maxsize=1024)
@@ -196,13 +200,19 @@ def _terminated(container: dict[str, Any], code: int, reason: str, now: str) -> 
 def _pod_ip(pod: Object) -> str:
     """Derived from the number in the pod's uid, so that the same history gives the same address."""
     # The store's uids end in a count, those of an opened snapshot in any hex digits; both give an address.
-    number = int(uid_of(pod)[-12:], 16)
+    number = _number_of(uid_of(pod))
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+
+def _number_of(uid: str) -> int:
+    """A number that stands for an object. A uid is any text: one in a file of a user may be no UUID."""
+    last = uid[-12:]
+    return int(last, 16) if _HEXADECIMAL.fullmatch(last) else zlib.crc32(last.encode())
 
 
 def _host_ip(node: Object) -> str:
     for address in (node.get("status") or {}).get("addresses") or ():
         if address.get("type") == "InternalIP" and address.get("address"):  # the evidence filter removes it
             return str(address["address"])
-    number = int(uid_of(node)[-12:], 16)
+    number = _number_of(uid_of(node))
     return f"172.16.{number >> 8 & 255}.{number & 255}"

@@ -18,7 +18,6 @@ from kailab.explain.causes.refusal import Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.evictions import latest_event
 from kailab.explain.subject import min_member
-from kailab.grouping.default import DEFAULT_QUEUE
 from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.lab.inert_kinds import makes_no_pods, why_no_pods
 from kailab.lab.owners import owned_by, owners_of
@@ -382,10 +381,10 @@ def _names_it(group: WaitingPodGroup, name: str) -> bool:
 
 def _missing(name: str, leaves: list[str], *, named: bool) -> Refusal:
     known = f" The leaf queues are: {some(leaves, 6)}." if leaves else " There are no queues yet."
-    if not name or (name == DEFAULT_QUEUE and not named):
+    if not name or (name == labels.DEFAULT_QUEUE and not named):
         return Statement.of(
             CauseCode.QUEUE_LABEL_MISSING,
-            f"It has no label {QUEUE}, so it counts for {DEFAULT_QUEUE}, which does not exist.{known}",
+            f"It has no label {QUEUE}, so it counts for {labels.DEFAULT_QUEUE}, which does not exist.{known}",
             (),
             {"label": QUEUE, "leaves": leaves},
         )

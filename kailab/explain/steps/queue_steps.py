@@ -28,7 +28,6 @@ from kailab.explain.steps.proposals import (
     spec_patch,
 )
 from kailab.explain.steps.question_context import QuestionContext
-from kailab.grouping.default import DEFAULT_QUEUE
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
 from kailab.model.objects import parent_of, share_of
@@ -73,7 +72,7 @@ def name_scheduler(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 def make_queue(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Create the missing queue under the parent of most leaf queues, with the requested quota."""
-    name = context.named_queue or DEFAULT_QUEUE
+    name = context.named_queue or labels.DEFAULT_QUEUE
     if name in context.queues:
         return
     parents = Counter(parent_of(context.queues[leaf]) for leaf in context.leaves)

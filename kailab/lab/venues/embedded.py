@@ -44,6 +44,8 @@ class EmbeddedVenue:
     ) -> None:
         from kailab.cluster.install.devices import furnishings
 
+        if fleet.start_time is not None:
+            self.cluster = EmbeddedCluster(fleet.start_time)
         for obj in furnishings(fleet, devices):
             self.cluster.create(obj)
 

@@ -12,6 +12,7 @@ al., "MLaaS in the Wild", NSDI 2022; https://github.com/alibaba/clusterdata, clu
 
 from __future__ import annotations
 
+from kailab.cluster.pod_lifecycle import LONGEST_SECONDS
 from kailab.replay.job import WHOLE, SkippedLine, TraceJob
 from kailab.replay.readers.lines import BrokenLine, LineFields
 from kailab.replay.readers.plain import models
@@ -28,12 +29,28 @@ OPENB_COLUMNS = (
 )
 
 
-def read_openb_pod(fields: LineFields, line: int) -> TraceJob | SkippedLine:
-    """Read one pod. The run time of a pod that was scheduled late counts from ``scheduled_time``. Raises BrokenLine."""
-    arrival, end = fields.whole("creation_time"), fields.whole("deletion_time")
-    begun = fields.whole("scheduled_time", arrival)
-    if end < arrival:
-        raise BrokenLine(f"deletion_time is {end}; expected a time not before creation_time, {arrival}")
+OPENB_LIST_COLUMNS = OPENB_COLUMNS[:6]
+
+
+def read_openb_list_pod(fields: LineFields, line: int) -> TraceJob | SkippedLine:
+    """Read one pod of a list without times: pods arrive one each second, in the order of the file, and never end. Raises BrokenLine."""
+    gpus, milli = _openb_gpus(fields)
+    return TraceJob(
+        name=fields.text("name"),
+        arrival=line - 2,
+        seconds=int(LONGEST_SECONDS),
+        gpus=gpus,
+        share=milli if gpus else WHOLE,
+        pods=1,
+        cpu_millis=fields.whole("cpu_milli"),
+        memory_mib=fields.whole("memory_mib"),
+        models=models(fields.text("gpu_spec")),
+        line=line,
+    )
+
+
+def _openb_gpus(fields: LineFields) -> tuple[int, int]:
+    """The number of GPUs, and the thousandths of each. Raises BrokenLine."""
     gpus, milli = fields.whole("num_gpu"), fields.whole("gpu_milli", WHOLE)
     if gpus and not 0 < milli <= WHOLE:
         raise BrokenLine(f"gpu_milli is {milli}; expected 1 to {WHOLE}")
@@ -41,6 +58,16 @@ def read_openb_pod(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         raise BrokenLine(
             f"gpu_milli is {milli} with {gpus} GPUs; expected {WHOLE}, because only a single GPU can be shared"
         )
+    return gpus, milli
+
+
+def read_openb_pod(fields: LineFields, line: int) -> TraceJob | SkippedLine:
+    """Read one pod. The run time of a pod that was scheduled late counts from ``scheduled_time``. Raises BrokenLine."""
+    arrival, end = fields.whole("creation_time"), fields.whole("deletion_time")
+    begun = fields.whole("scheduled_time", arrival)
+    if end < arrival:
+        raise BrokenLine(f"deletion_time is {end}; expected a time not before creation_time, {arrival}")
+    gpus, milli = _openb_gpus(fields)
     return TraceJob(
         name=fields.text("name"),
         arrival=arrival,

@@ -109,8 +109,8 @@ def parse_moment(text: str, name: str) -> int:
 
 
 ParsedLine = TraceJob | SkippedLine
-SEPARATORS = (",", "|", ";", "\t")
-"""Separators of columns. The others are tried if the header has no comma."""
+SEPARATORS = (",", "|", ";", "\t", "^", "~", "!", "#", ":")
+"""Separators of columns: the one that the header has most often counts, of equal ones the first."""
 LONGEST_LINE = 2**20
 """In characters. The longest lines of published traces have some hundreds."""
 MOST_LINES = 20_000_000
@@ -172,7 +172,7 @@ def _header(path: Path) -> tuple[str, list[str]]:
     """The separator and the column names. Raises InputError."""
     with open_text(path) as text:
         line = _line(text, path, 1)
-    separator = next((candidate for candidate in SEPARATORS if candidate in line), ",")
+    separator = max(SEPARATORS, key=line.count)
     try:
         names = _values(line, separator)
     except BrokenLine as error:
@@ -205,7 +205,10 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
             if len(values) == len(header):
                 yield number, dict(zip(header, values, strict=True))
             else:
-                yield number, f"{len(values)} fields; expected {len(header)}, as in the header"
+                reason = f"{len(values)} fields; expected {len(header)}, as in the header"
+                if len(values) > len(header):
+                    reason += f". A field may hold the separator {separator!r}: write the file with another one (sacct -P prints |)"
+                yield number, reason
 
 
 def _line(text: TextIO, path: Path, number: int) -> str:

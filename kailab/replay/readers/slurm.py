@@ -10,13 +10,16 @@ sacct prints fields separated by bars:
 
     sacct -P -X -a -S 2026-01-01 -o JobIDRaw,Account,Submit,Start,End,ElapsedRaw,AllocTRES,State
 
-A job ran for ``ElapsedRaw`` (or ``Elapsed``, or from ``Start`` to ``End``) with the resources of ``AllocTRES``, of
-which ``gres/gpu`` counts. Its account is the team. Source: sacct(1).
+Any ``--format`` that says when a job came, for how long it ran and which GPUs it held will do. It came at ``Submit`` (or
+``Eligible``, or ``Start``). It ran for ``ElapsedRaw`` (or ``Elapsed``, or from ``Start`` to ``End``). It held the GPUs of
+``AllocTRES`` (or ``TRES``, ``ReqTRES``, ``AllocGRES``, ``ReqGRES``), of which ``gres/gpu`` counts. Its account is the team
+(or the partition, or the user). Source: sacct(1).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from kailab.replay.job import SkippedLine, TraceJob
 from kailab.replay.readers.lines import BrokenLine, LineFields
@@ -68,11 +71,49 @@ def _job(fields: LineFields, line: int, team: str, memory_mib: int) -> TraceJob 
     )
 
 
-SACCT_COLUMNS = ("Submit", "AllocTRES")
+SACCT_NAMES = (
+    "JobIDRaw",
+    "JobID",
+    "State",
+    "Elapsed",
+    "ElapsedRaw",
+    "JobName",
+    "Account",
+    "Partition",
+    "AllocTRES",
+    "ReqTRES",
+    "AllocGRES",
+    "ReqGRES",
+    "NNodes",
+)
+"""Columns by which the output of sacct is recognised: two of them."""
+_ARRIVALS = ("Submit", "Eligible", "Start")
+_HELD = ("AllocTRES", "TRES", "ReqTRES", "AllocGRES", "ReqGRES", "TresPerNode")
+_LASTED = (("ElapsedRaw",), ("Elapsed",), ("Start", "End"))
+_TEAMS = ("Account", "Partition", "User")
 _UNITS = {"": 1.0, "K": 2**-10, "M": 1.0, "G": 2**10, "T": 2**20, "P": 2**30}
 _ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", re.ASCII)
-_SACCT_EMPTY = ("", "unknown", "none")
-"""Values with which sacct marks a missing time."""
+_SACCT_EMPTY = ("", "unknown", "none", "unlimited", "invalid", "n/a", "partition_limit")
+"""Values with which sacct marks a missing or unbounded time."""
+_NOT_ENDED = ("RUNNING", "SUSPENDED", "PENDING", "COMPLETING", "CONFIGURING", "RESIZING")
+_COUNTS = {"": 1, "K": 1000, "M": 10**6}
+
+
+def is_sacct(header: Collection[str]) -> bool:
+    """Whether columns are those of sacct."""
+    return len(set(SACCT_NAMES) & set(header)) >= 2
+
+
+def missing_of_sacct(header: Collection[str]) -> str:
+    """What columns of sacct's output do not say, and which columns would; empty if nothing is missing."""
+    lacks = []
+    if not set(_ARRIVALS) & set(header):
+        lacks.append(f"when a job came ({', '.join(_ARRIVALS)})")
+    if not any(set(names) <= set(header) for names in _LASTED):
+        lacks.append("for how long it ran (ElapsedRaw, Elapsed, or Start and End)")
+    if not set(_HELD) & set(header):
+        lacks.append(f"which GPUs it held ({', '.join(_HELD[:-1])})")
+    return "; ".join(lacks)
 
 
 def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
@@ -80,16 +121,26 @@ def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
     name = fields.text("JobIDRaw") or fields.text("JobID")
     if "." in name:
         return SkippedLine(line, "it is a step of a job", broken=False)
-    held = _resources(fields.text("AllocTRES"))
+    if "[" in name:
+        return SkippedLine(line, "it stands for tasks of an array that have not begun", broken=False)
+    held = _resources(next((text for column in _HELD if (text := fields.text(column))), ""))
     gpus = _whole(held, "gres/gpu", sum(_whole(held, kind) for kind in held if kind.startswith("gres/gpu:")))
     if not gpus:
         return SkippedLine(line, "it held no GPU", broken=False)
-    if (state := fields.text("State").partition(" ")[0]) in ("RUNNING", "SUSPENDED", "REQUEUED"):
+    if (state := fields.text("State").partition(" ")[0].upper()) in _NOT_ENDED:
         return SkippedLine(line, f"its end is not recorded: it is {state}", broken=False)
-    arrival, seconds = fields.moment("Submit"), _seconds(fields)
+    if state in ("REQUEUED", "REVOKED"):
+        return SkippedLine(
+            line, f"it is an earlier run of a job that was {state.lower()}; its last run counts", broken=False
+        )
+    seconds = _seconds(fields)
     if not seconds:
         return SkippedLine(line, "it never ran", broken=False)
-    nodes = _whole(held, "node")
+    column = next((column for column in _ARRIVALS if fields.text(column).lower() not in _SACCT_EMPTY), "")
+    if not column:
+        return SkippedLine(line, "its arrival is not recorded", broken=False)
+    arrival = fields.moment(column)
+    nodes = _whole(held, "node") or _nodes(fields)
     # Pods of a job are equal; if the parts are not, the fleet decides the number of pods.
     pods = nodes if nodes and not gpus % nodes else 0
     return TraceJob(
@@ -100,23 +151,39 @@ def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         pods=pods,
         cpu_millis=round(_whole(held, "cpu") * 1000 / pods) if pods else 0,
         memory_mib=round(_mebibytes(held.get("mem", "0")) / pods) if pods else 0,
-        team=fields.text("Account"),
+        team=next((text for column in _TEAMS if (text := fields.text(column))), ""),
         line=line,
     )
 
 
+def _nodes(fields: LineFields) -> int:
+    text = fields.text("NNodes") or fields.text("AllocNodes")
+    return int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else 0
+
+
 def _resources(text: str) -> dict[str, str]:
-    """Parse ``billing=8,cpu=8,gres/gpu=2``."""
-    return {name: value for name, _, value in (part.partition("=") for part in text.split(",") if part)}
+    """Parse ``billing=8,cpu=8,gres/gpu=2``, and the older ``gpu:4`` and ``gpu:a100:4`` (also ``gres:gpu:4``)."""
+    held: dict[str, str] = {}
+    for part in re.sub(r"\([^)]*\)", "", text).split(","):
+        name, equals, value = part.partition("=")
+        if equals:
+            held[name.lower() if name.lower().startswith("gres") else name] = value
+        elif part.removeprefix("gres:").removeprefix("gres/").startswith("gpu"):
+            *kind, number = part.removeprefix("gres:").removeprefix("gres/").split(":")
+            if not number.isdigit():
+                kind, number = [*kind, number], "1"
+            held["gres/" + ":".join(kind)] = number
+    return held
 
 
 def _whole(held: dict[str, str], name: str, default: int = 0) -> int:
     text = held.get(name)
     if text is None:
         return default
-    if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
+    match = re.fullmatch(r"(\d{1,9})(?:\.0+)?([KM]?)", text, re.ASCII)
+    if match is None:
         raise BrokenLine(f"AllocTRES has {name}={text!r:.80}; expected a whole number")
-    return int(text)
+    return int(match[1]) * _COUNTS[match[2]]
 
 
 def _mebibytes(text: str) -> float:
@@ -127,9 +194,11 @@ def _mebibytes(text: str) -> float:
 
 
 def _seconds(fields: LineFields) -> int:
-    if fields.text("ElapsedRaw"):
+    if fields.text("ElapsedRaw").lower() not in _SACCT_EMPTY:
         return fields.seconds("ElapsedRaw")
     if text := fields.text("Elapsed"):
+        if text.lower() in _SACCT_EMPTY:
+            return 0
         match = _ELAPSED.fullmatch(text)
         if match is None:
             raise BrokenLine(f"Elapsed is {text!r:.80}; expected a time such as 1-02:30:00")

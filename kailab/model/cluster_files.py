@@ -1,0 +1,123 @@
+"""Kubernetes objects in files that were written from a cluster: output of ``kubectl get -o yaml|json``, a must-gather, a support bundle.
+
+Unlike manifests (``kailab.model.manifests``), such files may hold other things, lists of objects without a kind (whose kind is in the path, as in
+support bundles of troubleshoot.sh), and several values one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kailab.errors import InputError, Where
+from kailab.model import yamltext
+from kailab.model.defaults import strip_nulls
+from kailab.model.file_trees import TreeFile
+from kailab.model.files import decode_text
+from kailab.model.kinds import KINDS
+from kailab.model.manifests import list_items
+from kailab.model.objects import Object
+
+LARGEST_DOCUMENT = 10_000_000
+"""Values in one YAML document. A list of 10,000 pods has some three millions."""
+_BYTE = re.compile(r" \(byte (\d+)\)")
+
+
+def read_objects(file: TreeFile) -> list[Object]:
+    """All Kubernetes objects in a file, without nulls. Raises InputError if the file can't be read or is incomplete."""
+    text = decode_text(file.data, file.name)
+    return [strip_nulls(obj) for value in _values(text, file) for obj in _objects(value, file.name)]
+
+
+def was_in_cluster(obj: Object) -> bool:
+    """Whether an API server gave the object something: a uid, a time or a status. A manifest has none."""
+    meta = obj["metadata"]
+    given = isinstance(meta, dict) and (meta.get("uid") or meta.get("creationTimestamp"))
+    return bool(obj.get("status") or given)
+
+
+def _values(text: str, file: TreeFile) -> Iterator[Any]:
+    if not text.lstrip().startswith(("{", "[")):
+        for value, _ in yamltext.read_documents(text, file.name, largest=LARGEST_DOCUMENT):
+            yield value
+        return
+    try:
+        yield msgspec.json.decode(text)
+    except RecursionError:
+        raise InputError("nested too deeply", Where(file=file.name)) from None
+    except msgspec.DecodeError as error:
+        if "trailing characters" in str(error):
+            yield from _several(text, file)
+            return
+        raise _malformed(str(error), text, file) from None
+
+
+def _several(text: str, file: TreeFile) -> Iterator[Any]:
+    """JSON values one after the other, as ``jq '.items[]'`` prints them, or a flow mapping in YAML."""
+    decoder, at = json.JSONDecoder(), _next(text, 0)
+    values = []
+    try:
+        while at < len(text):
+            value, end = decoder.raw_decode(text, at)
+            values.append(value)
+            at = _next(text, end)
+    except (ValueError, RecursionError):
+        # A YAML file may begin with a brace, too.
+        values = [value for value, _ in yamltext.read_documents(text, file.name, largest=LARGEST_DOCUMENT)]
+    yield from values
+
+
+_NEXT = re.compile(r"\s*")
+
+
+def _next(text: str, at: int) -> int:
+    match = _NEXT.match(text, at)
+    return match.end() if match else at
+
+
+def _malformed(message: str, text: str, file: TreeFile) -> InputError:
+    if "truncated" in message:
+        return InputError(
+            "ends in the middle of a value: the file is incomplete", Where(file=file.name, line=text.count("\n") + 1)
+        )
+    found = _BYTE.search(message)
+    line = text.encode()[: int(found[1])].count(b"\n") + 1 if found else 0
+    return InputError(f"not valid JSON: {_BYTE.sub('', message)}", Where(file=file.name, line=line))
+
+
+def _objects(value: Any, file: str) -> Iterator[Object]:
+    """The Kubernetes objects in a value. Anything else is skipped."""
+    if isinstance(value, list):
+        kind = _kind_of_path(file)
+        for item in value:
+            if isinstance(item, dict) and "kind" not in item and kind and isinstance(item.get("metadata"), dict):
+                item = {"apiVersion": KINDS[kind].api_version, "kind": KINDS[kind].kind, **item}
+            yield from _objects(item, file)
+        return
+    if not isinstance(value, dict):
+        return
+    if "kind" not in value and isinstance(value.get("items"), list) and "apiVersion" in value:
+        raise InputError(
+            "the list at its beginning never ends (it has no kind, which kubectl writes after the items): the file is incomplete",
+            Where(file=file),
+        )
+    items = list_items(value)
+    if items is not None:
+        for item in items:
+            yield from _objects(item, file)
+    elif isinstance(value.get("kind"), str) and isinstance(value.get("apiVersion"), str) and "metadata" in value:
+        yield value
+
+
+def _kind_of_path(file: str) -> str:
+    """The kind that the nearest part of a path names: ``pods/default.json``, ``storage-classes.json``."""
+    names = {kind.plural: key for key, kind in reversed(list(KINDS.items()))}
+    parts = file.rpartition(":")[2].split("/")[-2:]
+    for part in reversed(parts):
+        if key := names.get(part.partition(".")[0].replace("-", "")):
+            return key
+    return ""

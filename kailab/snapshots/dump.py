@@ -1,0 +1,287 @@
+"""The files that people have of a cluster as a snapshot: output of ``kubectl get -o yaml|json`` in any split, a must-gather, a support bundle.
+
+Everything that holds Kubernetes objects is read: lists and single objects, several documents in a file, lists of objects without a kind (whose
+kind is in the path, as support bundles of troubleshoot.sh have them). Objects of which there are several copies count once, in the newest
+version. The same kinds are kept as of a cluster (``taking``), and pass the same filter.
+
+A file none of whose objects has been in a cluster (no uid, no status) is a manifest: it is not part of the state, but applied to the lab.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.protocol import Object
+from kailab.engine.config import EngineConfig
+from kailab.engine.snapshot.records import GPU
+from kailab.errors import InputError, InputErrors, NotFound, Where
+from kailab.evidence.entries import LabFacts, LabSettings
+from kailab.evidence.sanitizing import Sanitizer
+from kailab.lab.intake import NamedText
+from kailab.lab.wording import count, some
+from kailab.model import labels, yamltext
+from kailab.model.cluster_files import read_objects, was_in_cluster
+from kailab.model.file_trees import read_tree
+from kailab.model.files import decode_text
+from kailab.model.kinds import KINDS, is_namespaced, key_of
+from kailab.model.manifests import MOST_ERRORS, object_name
+from kailab.model.newest_time import newest_time
+from kailab.model.objects import annotations_of, metadata_of, name_of, namespace_of, owner_references, uid_of
+from kailab.model.validation import validate
+from kailab.scheduler import SchedulerSettings
+from kailab.scheduler.reading.accounts import GpuAccounts
+from kailab.snapshots.kai_settings import KaiSettings, settings_in
+from kailab.snapshots.snapshot import ClusterSnapshot
+from kailab.snapshots.taking import NAMES_ONLY, kinds_taken, unknown_owner_kinds
+from kailab.version import __version__
+
+BACKEND = "files"
+_NEVER = frozenset({"Secret", "Event", "Event.events.k8s.io", "Lease", "CustomResourceDefinition"})
+_STATED = ("Node", "Pod")
+"""Kinds whose objects in a cluster always have a status."""
+
+
+class Dump(NamedTuple):
+    """``manifests``: the texts of files that were never in a cluster. ``notices``: what is missing, or was left out."""
+
+    snapshot: ClusterSnapshot
+    manifests: tuple[NamedText, ...]
+    notices: tuple[str, ...]
+
+
+def read(paths: Sequence[Path], at: float | None = None, *, partial: bool = False) -> Dump:
+    """``at``: the time of the files, in seconds since the epoch; None: the newest time in their objects. ``partial``: files and objects that
+    can't be read are left out and named. Raises InputError, or InputErrors with every problem."""
+    reading = _Reading()
+    for path in paths:
+        reading.read(path)
+    if reading.errors and not partial:
+        raise InputErrors.of(reading.errors)
+    return reading.result(paths, at)
+
+
+class _Found(NamedTuple):
+    obj: Object
+    file: str
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.errors: list[InputError] = []
+        self.found: dict[tuple[str, str, str], _Found] = {}
+        self.newest: float | None = None
+        self.manifests: list[NamedText] = []
+        self.manifest_spaces: set[str] = set()
+        self.empty: list[str] = []
+        self.files = self.older = self.left_out = 0
+        self.configs: dict[tuple[str, str], Object] = {}
+
+    def fail(self, message: str, where: Where) -> None:
+        if len(self.errors) == MOST_ERRORS:
+            raise InputErrors.of([*self.errors, InputError(f"{MOST_ERRORS} errors; the rest was not read")])
+        self.errors.append(InputError(message, where))
+
+    # --- files
+
+    def read(self, path: Path) -> None:
+        for file in read_tree(path):
+            self.files += 1
+            try:
+                objects = read_objects(file)
+            except InputError as error:
+                self.fail(error.message, error.where or Where(file=file.name))
+                continue
+            if not objects:
+                self.empty.append(file.name)
+            elif any(map(was_in_cluster, objects)):
+                for obj in objects:
+                    self.add(obj, file.name)
+            else:
+                self.manifests.append(NamedText(file.name, decode_text(file.data, file.name)))
+
+    # --- objects
+
+    def add(self, obj: Object, file: str) -> None:
+        if (newest := newest_time(obj)) is not None:
+            self.newest = newest if self.newest is None else max(self.newest, newest)
+        key = key_of(obj["apiVersion"], obj["kind"])
+        if key in _NEVER:
+            return
+        where = Where(file=file, object=object_name(obj))
+        meta = obj.get("metadata")
+        if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
+            self.fail("has no name; the file may be incomplete", where)
+            return
+        if wrong := yamltext.check_plain(obj):
+            self.fail(wrong[1], Where(file=file, object=object_name(obj), field=wrong[0]))
+            return
+        if key in _STATED and not obj.get("status"):
+            self.fail("has no status, which each one in a cluster has: the file is incomplete, or was edited", where)
+            return
+        if key in NAMES_ONLY:
+            self.configs[str(namespace_of(obj) or "default"), meta["name"]] = obj
+            obj = {name: obj[name] for name in ("apiVersion", "kind", "metadata")}
+        elif key in KINDS and (faults := validate(obj, key)):
+            self.fail(faults[0].message, Where(file=file, object=object_name(obj), field=faults[0].field))
+            return
+        space = str(namespace_of(obj) or "default") if is_namespaced(key, obj) else ""
+        self.keep((key, space, meta["name"]), _Found(obj, file), where)
+
+    def keep(self, identity: tuple[str, str, str], new: _Found, where: Where) -> None:
+        known = self.found.get(identity)
+        if known is None:
+            self.found[identity] = new
+            return
+        if known.obj == new.obj:
+            return
+        before, after = _version(known.obj), _version(new.obj)
+        if before == after:
+            self.fail(
+                f"is different in {known.file}, and no resourceVersion says which one is newer; give one of the files",
+                where,
+            )
+            return
+        self.older += 1
+        if after > before:
+            self.found[identity] = new
+
+    # --- the result
+
+    def result(self, paths: Sequence[Path], at: float | None) -> Dump:
+        shown = some([str(path) for path in paths])
+        place = Where(file=shown)
+        if not self.found and not self.manifests:
+            if self.errors:
+                raise InputErrors.of(self.errors)
+            raise InputError(
+                f"can't be opened; expected a snapshot (`kailab snapshot take`), the archive of KAI's /get-snapshot, evidence, or files of a "
+                "cluster: output of `kubectl get ... -o yaml|json`, a must-gather, a support bundle. It holds no Kubernetes objects "
+                f"({count(self.files, 'YAML or JSON file')})",
+                place,
+            )
+        looks = self.looks()
+        taken = at if at is not None else self.newest
+        if taken is None and looks:
+            raise InputError(
+                "its objects have no time, so the time of the cluster is unknown; give it with --at", place
+            )
+        kai = settings_in(looks, self.config) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
+        filtered = Sanitizer((), looks, {})
+        objects = {kind: filtered.text.value(several) for kind, several in filtered.before.items()}
+        nodes, accounts = objects.get("Node", []), GpuAccounts(EmbeddedCluster(), (), {})
+        facts = LabFacts(
+            fleet=paths[0].name.partition(".")[0] or "files",
+            backend=BACKEND,
+            scheduler=kai.version or "unknown",
+            nodes=len(nodes),
+            gpus=sum(map(accounts.offered, nodes)) // GPU,
+            settings=LabSettings(engine=kai.settings.engine, usage=kai.settings.usage, adopt_default_scheduler=False),
+            versions={"kailab": __version__},
+        )
+        when = EmbeddedCluster().now() if taken is None else taken
+        snapshot = ClusterSnapshot(
+            taken=when, opened=when, facts=facts, node_pool=kai.node_pool, objects=objects, cut=filtered.cut,
+        )  # fmt: skip
+        notices = [*self.about_files(), *map(filtered.text.text, kai.notices), *_about_objects(looks)]
+        if looks and not kai.version:
+            notices.append(
+                "the files hold no scheduler of KAI's (its Deployment and ConfigMap, of the namespace kai-scheduler), so its "
+                "default configuration is used"
+            )
+        return Dump(snapshot, tuple(self.manifests), tuple(notices))
+
+    def looks(self) -> dict[str, list[Object]]:
+        """The objects to keep by kind key, in the order of a snapshot."""
+        by_kind: dict[str, list[Object]] = {}
+        for (key, _, _), (obj, _) in self.found.items():
+            by_kind.setdefault(key, []).append(obj)
+        taken = {key: by_kind[key] for key in kinds_taken() if key in by_kind}
+        for key in unknown_owner_kinds(taken):
+            if key in by_kind:
+                taken[key] = by_kind[key]
+        self.left_out = len(self.found) - sum(map(len, taken.values()))
+        return taken
+
+    def config(self, kind: str, name: str, namespace: str | None) -> Object:
+        try:
+            return self.configs[namespace or "default", name]
+        except KeyError:
+            raise NotFound(f"{kind} {namespace}/{name} is not in the files") from None
+
+    def about_files(self) -> Iterator[str]:
+        for error in self.errors:
+            yield f"left out: {error}"
+        if self.empty:
+            verb = "holds" if len(self.empty) == 1 else "hold"
+            yield f"{count(len(self.empty), 'file')} {verb} no Kubernetes objects: {some(self.empty)}"
+        if self.older:
+            yield f"{count(self.older, 'older copy').replace('copys', 'copies')} of objects that are there in a newer version"
+        if self.left_out:
+            yield f"{count(self.left_out, 'object')} of kinds on which no decision depends left out"
+        for file, _ in self.manifests:
+            yield f"{file}: none of its objects was in a cluster (no uid, no status), so they are applied as manifests"
+
+
+# --- versions --------------------------------------------------------------------------------------------------------
+
+
+def _version(obj: Object) -> tuple[str, int]:
+    """Sort key: the latest state of an object. A deleted one that was created again counts from its creation."""
+    meta = metadata_of(obj)
+    text = str(meta.get("resourceVersion") or "")
+    return str(meta.get("creationTimestamp") or ""), int(text) if text.isascii() and text.isdigit() else 0
+
+
+# --- what is missing --------------------------------------------------------------------------------------------------
+
+
+def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
+    if looks and not looks.get("Node"):
+        yield "the files hold no nodes, so no pod can be placed: add `kubectl get nodes -o yaml`"
+    pods = looks.get("Pod", [])
+    if pods and not looks.get("Queue"):
+        yield "the files hold no queues, so KAI's scheduler places no pod: add `kubectl get queues.scheduling.run.ai -o yaml`"
+    there = {uid_of(obj) for several in looks.values() for obj in several}
+    missing: Counter[str] = Counter()
+    lost = 0
+    for pod in pods:
+        absent = {str(owner.get("kind")) for owner in owner_references(pod) if owner.get("uid") not in there} - {"Node"}
+        missing.update(absent)
+        lost += bool(absent)
+    if lost:
+        kinds = ", ".join(f"{kind} of {number}" for kind, number in missing.most_common())
+        resources = ",".join(sorted({_resource(kind) for kind in missing}))
+        yield (
+            f"the owners of {count(lost, 'pod')} are not in the files ({kinds}): pods that leave are not replaced. Add them: "
+            f"kubectl get {resources} -A -o yaml"
+        )
+    groups = {(namespace_of(group), name_of(group)) for group in looks.get("PodGroup", ())}
+    without = sum(1 for pod in pods if (group := _group(pod)) and (namespace_of(pod), group) not in groups)
+    if without:
+        yield (
+            f"the PodGroups of {count(without, 'pod')} are not in the files, so they are grouped anew from their owners: add "
+            "`kubectl get podgroups.scheduling.run.ai -A -o yaml`"
+        )
+
+
+def _group(pod: Object) -> str:
+    return str(annotations_of(pod).get(labels.POD_GROUP) or "")
+
+
+def _resource(kind: str) -> str:
+    known = KINDS.get(kind)
+    return known.resource if known is not None else f"{kind.lower()}s"
+
+
+def missing_namespaces(objects: Iterable[Object], there: Iterable[str]) -> list[Object]:
+    """Namespaces that manifests are in, and that neither they nor the cluster have."""
+    given = list(objects)
+    known = {*there, *(name_of(obj) for obj in given if obj.get("kind") == "Namespace")}
+    named = dict.fromkeys(str(namespace_of(obj)) for obj in given if namespace_of(obj))
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in named if name not in known
+    ]

@@ -1,0 +1,274 @@
+"""What applying manifests would change: fields, object by object, and the consequence for all work. A plan is that as a file, to apply later.
+
+The objects are applied to a fork and compared with those of the lab, so fields that a server fills in are no changes. A plan also has the
+identity of the lab's state: it is applied only to the state that it was made for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from kailab.cluster.embedded.updates import LAST_APPLIED
+from kailab.cluster.protocol import Object
+from kailab.errors import InputError, NotFound, StateError, Where
+from kailab.lab.change import Apply
+from kailab.lab.intake import NamedText, read
+from kailab.model import private_files
+from kailab.model.files import open_file, read_bytes
+from kailab.model.kinds import is_namespaced
+from kailab.model.manifests import Manifest, read_texts
+from kailab.model.objects import metadata_of, name_of, namespace_of
+from kailab.model.patches import merge_key
+from kailab.model.times import format_time
+from kailab.version import __version__
+from kailab.whatif.trial import Alternative, WhatIf, what_if
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+MAGIC = b'{"kind":"kailab-plan"'
+FORMAT = 1
+LARGEST = 2**30
+HIDDEN = "(not shown)"
+_OF_SERVER = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"})
+_LAST_APPLIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration", LAST_APPLIED})
+_RESTLESS = frozenset({"Event", "Event.events.k8s.io", "Lease"})
+"""Kinds that change all the time in a cluster, and on which no decision depends."""
+
+
+class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``before`` None: the field is new; ``after`` None: it is removed. Values of environment variables are hidden."""
+
+    path: str
+    before: Any = None
+    after: Any = None
+
+
+class ObjectDiff(msgspec.Struct, frozen=True):
+    kind: str
+    namespace: str
+    name: str
+    action: Literal["create", "change", "unchanged"]
+    fields: tuple[FieldChange, ...] = ()
+
+
+class Diff(msgspec.Struct, frozen=True):
+    """``consequence``: None if nothing changes. ``warnings``: about the manifests."""
+
+    objects: tuple[ObjectDiff, ...]
+    consequence: WhatIf | None
+    warnings: tuple[str, ...]
+    plan: Plan
+
+    @property
+    def changes(self) -> bool:
+        return any(obj.action != "unchanged" for obj in self.objects)
+
+    def data(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "changes": self.changes,
+            "objects": msgspec.to_builtins(self.objects),
+            "consequence": None if self.consequence is None else self.consequence.data(),
+            "warnings": list(self.warnings),
+        }
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """``texts``: name and text of the manifests, as they were read. ``state``: the identity of the lab's state. ``time``: of the lab."""
+
+    kind: Literal["kailab-plan"] = "kailab-plan"
+    format: int = FORMAT
+    version: str = __version__
+    state: str
+    time: float
+    namespace: str
+    strict: bool
+    texts: tuple[NamedText, ...]
+
+    def check(self, lab: Lab, file: str) -> None:
+        """Raises InputError if the lab has changed since the plan was made."""
+        if self.state != state_of(lab):
+            raise InputError(
+                f"the lab has changed since the plan was made (then {format_time(self.time)}, now {format_time(lab.now)}), so its effect may be "
+                "another one: make the plan again with `kailab diff`",
+                Where(file=file),
+            )
+
+    def write(self, path: Path, *, force: bool = False) -> None:
+        """Readable by its owner only, because manifests may hold secrets. Raises InputError if the file exists, StateError."""
+        if path.exists() and not force and not is_plan(path):
+            raise InputError("exists already and is no plan; give another name", Where(file=str(path)))
+        try:
+            with private_files.replacing(path) as partial, private_files.open_file(partial, "wb") as file:
+                file.write(msgspec.json.encode(self) + b"\n")
+        except OSError as error:
+            raise StateError(f"{path}: the plan can't be written: {error.strerror or error}") from error
+
+
+def is_plan(path: Path) -> bool:
+    """Whether a file begins like a plan. False for anything that is no file."""
+    if not path.is_file():
+        return False
+    with open_file(path) as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def read_plan(path: Path) -> Plan:
+    """Raises InputError for a file that is damaged, of another format, or no plan."""
+    try:
+        plan = msgspec.json.decode(read_bytes(path, LARGEST), type=Plan)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"is no plan of `kailab diff`, or damaged: {error}", Where(file=str(path))) from None
+    if plan.format != FORMAT:
+        raise InputError(
+            f"is in format {plan.format}; this kailab reads format {FORMAT}: make the plan again", Where(str(path))
+        )
+    return plan
+
+
+def diff(
+    lab: Lab,
+    sources: Sequence[Path | str | NamedText],
+    namespace: str = "default",
+    seconds: float = 0.0,
+    *,
+    strict: bool = True,
+) -> Diff:
+    """What applying manifests would change, and its consequence after ``seconds`` of lab time. The lab does not change. ``strict``: refuse
+    what can never work, as ``Lab.apply``. Raises InputError(s) for manifests, NotSettled."""
+    texts = [text for source in sources for text in _texts(source)]
+    manifests = read(texts, namespace=namespace).manifests
+    if not manifests:
+        raise InputError(f"no objects in {', '.join(text.name for text in texts) or 'nothing'}")
+    with lab.fork() as trial:
+        before = [_stored(trial, manifest, namespace) for manifest in manifests]
+        warnings = trial.apply(*texts, namespace=namespace, strict=strict).warnings
+        objects = tuple(
+            _object_diff(manifest, old, _stored(trial, manifest, namespace), namespace)
+            for manifest, old in zip(manifests, before, strict=True)
+        )
+    consequence = None
+    if any(obj.action != "unchanged" for obj in objects):
+        change = Apply(tuple(manifests.objects), namespace, tuple(texts))
+        consequence = what_if(lab, [Alternative("the manifests", (change,))], seconds)
+    plan = Plan(state=state_of(lab), time=lab.now, namespace=namespace, strict=strict, texts=tuple(texts))
+    return Diff(objects, consequence, tuple(warnings), plan)
+
+
+def _texts(source: Path | str | NamedText) -> Iterator[NamedText]:
+    if isinstance(source, NamedText):
+        yield source
+    else:
+        yield from (NamedText(name, text) for name, text in read_texts(source))
+
+
+def _stored(lab: Lab, manifest: Manifest, namespace: str) -> Object | None:
+    obj = manifest.object
+    space = (namespace_of(obj) or namespace) if is_namespaced(manifest.kind, obj) else None
+    if not metadata_of(obj).get("name"):
+        return None
+    try:
+        return lab.cluster.get(manifest.kind, name_of(obj), space)
+    except NotFound:
+        return None
+
+
+def _object_diff(manifest: Manifest, before: Object | None, after: Object | None, namespace: str) -> ObjectDiff:
+    obj = manifest.object
+    space = str(namespace_of(obj) or namespace) if is_namespaced(manifest.kind, obj) else ""
+    name = str(metadata_of(obj).get("name") or f"{metadata_of(obj).get('generateName')}*")
+    if before is None:
+        fields = tuple(_leaves(_essence(obj), ""))
+        return ObjectDiff(manifest.kind, space, name, "create", fields)
+    changes = tuple(_changes(_essence(before), _essence(after or {}), "", ""))
+    return ObjectDiff(manifest.kind, space, name, "change" if changes else "unchanged", changes)
+
+
+def _essence(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """What a user gives of an object: neither its identity nor what the server keeps."""
+    meta = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _OF_SERVER}
+    notes = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _LAST_APPLIED}
+    meta = {key: value for key, value in meta.items() if key not in ("name", "namespace", "annotations")}
+    if notes:
+        meta["annotations"] = notes
+    rest = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    return {**({"metadata": meta} if meta else {}), **rest}
+
+
+def _changes(before: Any, after: Any, path: str, field: str) -> Iterator[FieldChange]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys((*before, *after)):
+            inside = _inside(path, str(key))
+            if key not in after:
+                yield from (FieldChange(leaf.path, leaf.after) for leaf in _leaves(before[key], inside))
+            elif key not in before:
+                yield from _leaves(after[key], inside)
+            else:
+                yield from _changes(before[key], after[key], inside, str(key))
+        return
+    lists = isinstance(before, list) and isinstance(after, list) and before != after
+    if lists and (key := merge_key(field, before, after)):
+        old, new = ({str(item[key]): item for item in items} for items in (before, after))
+        yield from _changes(old, new, path, "")
+        return
+    if type(before) is not type(after) or before != after:
+        hidden = _is_hidden(path)
+        yield FieldChange(path, HIDDEN if hidden else before, HIDDEN if hidden else after)
+
+
+def _leaves(value: Any, path: str) -> Iterator[FieldChange]:
+    """Each value inside a new value."""
+    if isinstance(value, dict) and value:
+        for key, inside in value.items():
+            yield from _leaves(inside, _inside(path, str(key)))
+    elif isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        key = merge_key(path.rpartition(".")[2], value)
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{item[key] if key else number}]")
+    else:
+        yield FieldChange(path, None, HIDDEN if _is_hidden(path) else value)
+
+
+def _inside(path: str, key: str) -> str:
+    plain = key.replace("-", "").replace("_", "").isalnum() and path
+    if not path:
+        return key
+    return f"{path}.{key}" if plain else f"{path}[{key}]"
+
+
+def _is_hidden(path: str) -> bool:
+    """Values of environment variables and data of Secrets: what is printed goes into tickets and logs of CI."""
+    return (".env" in path and path.endswith(".value")) or path.startswith(("data", "stringData", "binaryData"))
+
+
+def state_of(lab: Lab) -> str:
+    """The identity of a lab's state: equal if no object has changed, apart from reports of nodes that they are alive. Of a lab with time of
+    its own, the time counts too."""
+    digest = hashlib.sha256()
+    if lab.venue.exclusive:
+        digest.update(f"{lab.now:.6f}".encode())
+    for kind in sorted(set(lab.cluster.kinds()) - _RESTLESS):
+        for obj in lab.cluster.list(kind):
+            digest.update(msgspec.json.encode(_lasting(kind, obj), order="deterministic"))
+    return digest.hexdigest()
+
+
+def _lasting(kind: str, obj: Object) -> Any:
+    meta = {key: value for key, value in metadata_of(obj).items() if key not in ("resourceVersion", "managedFields")}
+    status = obj.get("status")
+    if kind == "Node" and isinstance(status, dict):
+        conditions = [(each.get("type"), each.get("status")) for each in status.get("conditions") or ()]
+        status = {"allocatable": status.get("allocatable"), "conditions": conditions}
+    return [
+        kind,
+        meta,
+        obj.get("spec"),
+        status,
+        {key: obj[key] for key in obj if key not in ("metadata", "spec", "status")},
+    ]

@@ -1,0 +1,365 @@
+"""Files of a cluster, as kubectl and collectors write them, opened as a lab."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from msgspec import structs
+
+from checks.fuzzing.walk import Walk, steps_of
+from kailab.advice.audit import audit
+from kailab.errors import InputError
+from kailab.evidence.decision_file import SchedulerDecisions
+from kailab.lab.lab import Lab
+from kailab.model import file_trees
+from kailab.model.kinds import KINDS
+from kailab.model.objects import Object, name_of, namespace_of
+from kailab.model.times import format_time, parse_time
+from kailab.snapshots import dump, opening, taking
+
+Objects = dict[str, list[Object]]
+
+
+def as_printed(lab: Lab) -> Objects:
+    """The objects of a lab by kind, as kubectl prints those of a cluster."""
+    found: Objects = {}
+    for kind in lab.cluster.kinds():
+        for obj in lab.cluster.list(kind):
+            shown = json.loads(json.dumps(obj))
+            fields = {"manager": "x", "operation": "Update", "time": shown["metadata"]["creationTimestamp"]}
+            shown["metadata"]["managedFields"] = [{**fields, "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}}]
+            found.setdefault(kind, []).append(shown)
+    return found
+
+
+def listed(objects: list[Object]) -> Object:
+    return {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {"resourceVersion": ""}}
+
+
+def text_of(objects: list[Object]) -> str:
+    return yaml.dump(listed(objects), Dumper=yaml.CSafeDumper)
+
+
+def one_file_each(folder: Path, objects: Objects) -> None:
+    """A must-gather: a file for each object, beside logs."""
+    for kind, several in objects.items():
+        known = KINDS[kind]
+        for obj in several:
+            space = namespace_of(obj)
+            at = (
+                folder
+                / "quay-io-x"
+                / (f"namespaces/{space}" if space else "cluster-scoped-resources")
+                / (known.group or "core")
+            )
+            (at / known.plural).mkdir(parents=True, exist_ok=True)
+            (at / known.plural / f"{name_of(obj)}.yaml").write_text("---\n" + yaml.dump(obj))
+    (folder / "quay-io-x" / "must-gather.logs").write_text("{ not yaml")
+
+
+def support_bundle(folder: Path, objects: Objects) -> None:
+    """Lists without kinds, by namespace, and an archive."""
+    with tarfile.open(folder / "bundle.tar.gz", "w:gz") as archive:
+        for kind, several in objects.items():
+            by_space: Objects = {}
+            for obj in several:
+                plain = {key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}
+                by_space.setdefault(str(namespace_of(obj) or ""), []).append(obj if KINDS[kind].group else plain)
+            for space, items in by_space.items():
+                name = f"{KINDS[kind].plural}/{space}.json" if space else f"{KINDS[kind].plural}.json"
+                add(archive, f"b/cluster-resources/{name}", json.dumps(items, indent=1).encode())
+                add(archive, f"b/cluster-resources/{KINDS[kind].plural}-errors.json", b"null")
+
+
+def add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(data)
+    archive.addfile(member, io.BytesIO(data))
+
+
+def one_yaml(folder: Path, objects: Objects) -> None:
+    (folder / "all.yaml").write_text(text_of([obj for several in objects.values() for obj in several]))
+
+
+def a_list_for_each_kind(folder: Path, objects: Objects) -> None:
+    for kind, several in objects.items():
+        (folder / f"{kind.lower()}.json").write_text(json.dumps(listed(several), indent=4))
+
+
+def a_zip_of_documents(folder: Path, objects: Objects) -> None:
+    with zipfile.ZipFile(folder / "state.zip", "w") as archive:
+        for kind, several in objects.items():
+            archive.writestr(f"../{kind}.yml", yaml.dump_all(several, Dumper=yaml.CSafeDumper))
+
+
+FORMS: list[Callable[[Path, Objects], None]] = [
+    one_file_each, support_bundle, one_yaml, a_list_for_each_kind, a_zip_of_documents,
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def busy() -> Any:
+    walk = Walk(3)
+    for step in steps_of(3, 25):
+        walk.take(step)
+    yield walk.lab
+    walk.close()
+
+
+def answers(lab: Lab) -> list[Any]:
+    """What audit finds, and why 20 workloads run or wait."""
+    found: list[Any] = [audit(lab.picture()).data()]
+    works = [
+        (kind, name_of(obj), str(namespace_of(obj)))
+        for kind in ("Job", "Deployment", "StatefulSet", "PodGroup")
+        for obj in sorted(lab.cluster.list(kind), key=name_of)
+    ]
+    for kind, name, space in works[:20]:
+        found.append((kind, name, lab.explain(kind, name, space, tried=False).data()))
+    assert len(found) > 10
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_files_give_the_answers_of_a_snapshot(form: Any, busy: Lab, tmp_path: Path) -> None:
+    form(tmp_path, as_printed(busy))
+    [*files] = tmp_path.iterdir()
+    path = files[0] if len(files) == 1 else tmp_path
+    # As of a cluster: it is not known what its scheduler decided last, nor that the controllers were those of a lab.
+    taken = structs.replace(taking.of_lab(busy), embedded=False, decided=SchedulerDecisions())
+    read = opening.read(path, at=format_time(taken.taken + 0.999))
+    assert {kind: len(several) for kind, several in read.snapshot.objects.items()} == {
+        kind: len(several) for kind, several in taken.objects.items()
+    }
+    same_time = structs.replace(taken, taken=read.snapshot.taken, opened=read.snapshot.taken)
+    with opening.lab_of(read.snapshot) as one, opening.lab_of(same_time) as other:
+        assert answers(one) == answers(other)
+
+
+def test_the_clock_starts_at_the_newest_time(tmp_path: Path) -> None:
+    node = a_node("a")
+    node["metadata"]["managedFields"] = [{"manager": "kubelet", "time": "2026-03-01T10:00:07Z"}]
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a", "namespace": "kube-node-lease", "uid": "u-l"},
+        "spec": {"renewTime": "2026-03-01T10:00:09.000000Z"},
+    }  # fmt: skip
+    (tmp_path / "n.yaml").write_text(text_of([node]))
+    assert opening.read(tmp_path).snapshot.taken == parse_time("2026-03-01T10:00:07Z")
+    (tmp_path / "leases.yaml").write_text(text_of([lease]))
+    assert opening.read(tmp_path).snapshot.taken == parse_time("2026-03-01T10:00:09Z")
+    assert opening.read(tmp_path, at="2026-03-02T00:00:00Z").snapshot.taken == parse_time("2026-03-02T00:00:00Z")
+
+
+def a_node(name: str, version: str = "1", model: str = "A100") -> Object:
+    offer = {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "8"}
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-03-01T09:00:00Z"}
+    meta = {
+        "name": name,
+        "uid": f"u-{name}",
+        "resourceVersion": version,
+        "creationTimestamp": "2025-01-01T00:00:00Z",
+        "labels": {"nvidia.com/gpu.product": model},
+    }
+    status = {"capacity": offer, "allocatable": offer, "conditions": [ready]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {}, "status": status}
+
+
+def a_pod(name: str, node: str, owner: str = "") -> Object:
+    meta: Object = {
+        "name": name, "namespace": "team", "uid": f"u-{name}", "resourceVersion": "5", "creationTimestamp": "2026-03-01T08:00:00Z",
+        "labels": {"kai.scheduler/queue": "q"}, "annotations": {"pod-group-name": "pg-x"},
+    }  # fmt: skip
+    if owner:
+        meta["ownerReferences"] = [
+            {"apiVersion": "batch/v1", "kind": "Job", "name": owner, "uid": f"u-{owner}", "controller": True}
+        ]
+    container = {
+        "name": "main",
+        "image": "x",
+        "resources": {"limits": {"nvidia.com/gpu": "4"}, "requests": {"nvidia.com/gpu": "4"}},
+    }
+    return {
+        "apiVersion": "v1", "kind": "Pod", "metadata": meta,
+        "spec": {"nodeName": node, "schedulerName": "kai-scheduler", "restartPolicy": "Never", "containers": [container]},
+        "status": {"phase": "Running", "startTime": "2026-03-01T08:00:05Z"},
+    }  # fmt: skip
+
+
+def a_queue() -> Object:
+    amounts = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    return {
+        "apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "q", "uid": "u-q", "resourceVersion": "1"},
+        "spec": {"resources": {"gpu": amounts, "cpu": amounts, "memory": amounts}},
+    }  # fmt: skip
+
+
+def test_running_pods_without_their_owners_stay_and_are_told(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_pod("p-0", "a", "train"), a_queue()]))
+    read = opening.read(tmp_path)
+    [owners] = [text for text in read.notices if "the owners of" in text]
+    assert "Job of 1" in owners
+    assert "jobs.batch" in owners
+    assert any("PodGroups of 1 pod" in text for text in read.notices)
+    with opening.lab_of(read.snapshot) as lab:
+        lab.settle()
+        lab.advance(60)
+        lab.settle()
+        [pod] = lab.get("pods", None, None)
+        assert (pod["spec"]["nodeName"], pod["metadata"]["uid"]) == ("a", "u-p-0")
+        assert pod["metadata"]["creationTimestamp"] == "2026-03-01T08:00:00Z"
+        assert lab.picture().shares.queues["q"].allocated == 4000
+
+
+def test_the_newest_copy_of_an_object_counts(tmp_path: Path) -> None:
+    (tmp_path / "new.yaml").write_text(text_of([a_node("a", "12", "H100")]))
+    (tmp_path / "old.yaml").write_text(text_of([a_node("a", "9", "L40")]))
+    read = opening.read(tmp_path)
+    [node] = read.snapshot.objects["Node"]
+    assert node["metadata"]["labels"]["nvidia.com/gpu.product"] == "H100"
+    assert any("1 older copy" in text for text in read.notices)
+    (tmp_path / "third.yaml").write_text(text_of([a_node("a", "12", "T4")]))
+    with pytest.raises(InputError, match=r"is different in .*new\.yaml"):
+        opening.read(tmp_path)
+
+
+def test_manifests_beside_the_state_are_applied(tmp_path: Path) -> None:
+    (tmp_path / "nodes.yaml").write_text(text_of([a_node("a")]))
+    queue = a_queue()
+    queue["metadata"] = {"name": "q"}
+    job = """\
+---
+# Source: chart/templates/empty.yaml
+---
+# Source: chart/templates/job.yaml
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, namespace: ml, labels: {kai.scheduler/queue: q}}
+spec:
+  template:
+    spec:
+      schedulerName: kai-scheduler
+      restartPolicy: Never
+      containers: [{name: main, image: x, resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+    (tmp_path / "rendered.yaml").write_text(yaml.dump(queue) + job)
+    read = opening.read(tmp_path)
+    with opening.lab_of(read.snapshot) as lab:
+        warnings = opening.apply_manifests(lab, read.manifests)
+        assert any("namespaces that were not there: ml" in text for text in warnings)
+        lab.settle()
+        [pod] = lab.get("pods", None, "ml")
+        assert pod["status"]["phase"] == "Running"
+
+
+def whole() -> bytes:
+    return text_of([a_node("a"), a_node("b")]).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "It holds no Kubernetes objects"),
+        (b"{}", "It holds no Kubernetes objects"),
+        (whole()[: whole().index(b"kind: List")], "the list at its beginning never ends"),
+        (whole()[:300], "x.yaml"),
+        (json.dumps(listed([a_node("a")])).encode()[:-40], "ends in the middle of a value"),
+        (b"apiVersion: v1\nkind: Node\nmetadata: {name: a, uid: u}\n", "has no status"),
+        (b"apiVersion: v1\nkind: Pod\nmetadata: {uid: u}\nstatus: {phase: Running}\n", "has no name"),
+        (b"\xff\xfe\x00", "not UTF-8"),
+        (b"[" * 100_000, "x.yaml"),
+        (b'{"a": ' * 100_000, "x.yaml"),
+        (b"\x1f\x8b\x08\x00 damaged", "can't be unpacked"),
+        (b"PK\x03\x04 damaged", "damaged"),
+    ],
+)
+def test_half_written_files_are_told(content: bytes, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=told):
+        opening.read(path)
+
+
+def test_what_cannot_be_read_is_left_out_on_request(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(whole())
+    (tmp_path / "b.json").write_text('{"kind": "List", "items": [')
+    with pytest.raises(InputError, match=r"b\.json"):
+        opening.read(tmp_path)
+    read = opening.read(tmp_path, partial=True)
+    assert len(read.snapshot.objects["Node"]) == 2
+    assert any("left out" in text and "b.json" in text for text in read.notices)
+
+
+def test_archives_are_only_read(tmp_path: Path) -> None:
+    """Odd paths lead nowhere, links are skipped, and a file that is cut short is named."""
+    path = tmp_path / "state.tar"
+    with tarfile.open(path, "w") as archive:
+        add(archive, "/etc/../../nodes.yaml", whole())
+        link = tarfile.TarInfo("link.yaml")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+        device = tarfile.TarInfo("device.yaml")
+        device.type = tarfile.CHRTYPE
+        archive.addfile(device)
+    assert len(opening.read(path).snapshot.objects["Node"]) == 2
+    assert [file.name for file in tmp_path.iterdir()] == ["state.tar"]
+    data = path.read_bytes()
+    path.write_bytes(data[:900])
+    with pytest.raises(InputError, match="incomplete"):
+        opening.read(path)
+
+
+def test_a_folder_is_walked_without_following_links(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "nodes.yaml").write_bytes(whole())
+    (tmp_path / "in" / "again").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "in" / "pipe.log")
+    assert len(opening.read(tmp_path / "in").snapshot.objects["Node"]) == 2
+
+
+def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = tmp_path / "bomb.yaml.gz"
+    bomb.write_bytes(gzip.compress(b" " * (80 * 2**20)))
+    with pytest.raises(InputError, match="not plausible"):
+        opening.read(bomb)
+    monkeypatch.setattr(file_trees, "LARGEST_FILE", 300)
+    (tmp_path / "nodes.yaml").write_bytes(whole())
+    with pytest.raises(InputError, match="larger than"):
+        opening.read(tmp_path / "nodes.yaml")
+    monkeypatch.setattr(file_trees, "LARGEST_FILE", 2**20)
+    monkeypatch.setattr(file_trees, "LARGEST_TREE", 300)
+    with pytest.raises(InputError, match="give fewer files"):
+        opening.read(tmp_path / "nodes.yaml")
+
+
+def test_kais_configuration_is_read_from_the_files(tmp_path: Path) -> None:
+    container = {
+        "name": "s",
+        "image": "kai/scheduler:v0.16.8",
+        "args": ["--scheduler-conf=/etc/c.yaml", "--default-staleness-grace-period=5s"],
+    }
+    spec = {"containers": [container], "volumes": [{"name": "c", "configMap": {"name": "conf"}}]}
+    meta = {"namespace": "kai-scheduler", "uid": "u-s", "resourceVersion": "1"}
+    deployment = {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "scheduler", **meta},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": spec}}, "status": {},
+    }  # fmt: skip
+    config = {
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "conf", **meta, "uid": "u-c"},
+        "data": {"c.yaml": 'actions: "allocate"\ntiers: [{plugins: [{name: predicates}]}]\n'},
+    }  # fmt: skip
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a"), deployment, config]))
+    read = opening.read(tmp_path)
+    assert read.snapshot.facts.settings.engine.actions == ("allocate",)
+    assert read.snapshot.facts.scheduler == "kai v0.16.8"
+    assert "predicates" not in json.dumps(read.snapshot.objects)
+    assert read.snapshot.facts.backend == dump.BACKEND
