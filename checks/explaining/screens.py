@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from checks.explaining.workloads import AppliedWorkload
-from kailab.advice.audit import Audit, FindingCode, audit
+from kailab.advice.findings import FindingCode
 from kailab.cluster.protocol import Object
 from kailab.errors import ExpectationFailed, KailabError
 from kailab.evidence.entries import PendingReason

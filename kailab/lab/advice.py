@@ -208,7 +208,9 @@ def _of_hami(cluster: Cluster, work: Iterable[Manifest]) -> list[Notice]:
                     field = f"{path}spec.containers[{index}].resources.limits[{name}]"
                     notices[name] = Notice(text, manifest.where(field), "ignored-by-kai")
             for name in set(_HAMI_ANNOTATIONS).intersection(annotations_of(pod)).difference(notices):
-                text = "is HAMi's, and KAI does not read it; select nodes by their labels, such as nvidia.com/gpu.product"
+                text = (
+                    "is HAMi's, and KAI does not read it; select nodes by their labels, such as nvidia.com/gpu.product"
+                )
                 notices[name] = Notice(text, manifest.where(f"{path}metadata.annotations[{name}]"), "ignored-by-kai")
     return [notices[name] for name in sorted(notices)]
 

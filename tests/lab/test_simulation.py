@@ -146,6 +146,8 @@ def test_an_interrupt_keeps_what_is_known_by_then(lab, job):
     assert found.fates[0].answer.cause is not None
     assert found.end - found.start < 3600
     assert not simulate(lab, [job("new", "a", 16, gang=True)], bound=7200).interrupted
+
+
 def test_all_that_must_go_is_named_with_what_it_frees(queue, job):
     """A borrower of all GPUs loses those of the quota of the work that comes."""
     with Lab.open("lesson") as lab:
