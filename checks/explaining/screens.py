@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from checks.explaining.workloads import AppliedWorkload
+from kailab.advice.audit import Audit, audit
 from kailab.advice.findings import FindingCode
 from kailab.cluster.protocol import Object
 from kailab.errors import ExpectationFailed, KailabError
