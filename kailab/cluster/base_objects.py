@@ -6,6 +6,7 @@ Source: KAI's Helm chart.
 from __future__ import annotations
 
 from kailab.cluster.protocol import Object
+from kailab.model.kinds import KINDS
 from kailab.model.labels import DEFAULT_PARENT_QUEUE, DEFAULT_QUEUE
 from kailab.model.validation.scheduling import SYSTEM_CLASSES
 
@@ -35,7 +36,7 @@ def default_queues() -> list[Object]:
     )
     return [
         {
-            "apiVersion": "scheduling.run.ai/v2",
+            "apiVersion": KINDS["Queue"].api_version,
             "kind": "Queue",
             "metadata": {"name": name},
             "spec": {**parent, "resources": resources},

@@ -132,8 +132,8 @@ KINDS = (
         shape=_scaling_group_shape,
         scalable=True,
     ),
-    # The grouping reads it.
-    _grove("PodGang", "pgang", group="scheduler.grove.io", owns_pods=False, acts=True),
+    # It owns no pods, but pod grouping reads it as it reads owners.
+    _grove("PodGang", "pgang", group="scheduler.grove.io", acts=True),
     _grove(
         "ClusterTopologyBinding",
         "ctb",

@@ -61,7 +61,7 @@ def refused_fields(manifests: Iterable[Manifest]) -> list[InputError]:
         for path, name, there in _found(manifest.object, manifest.kind, None):
             if f"{path}{name}" in known.fields_of_other_versions:
                 continue
-            text = f"unknown field; {_meant(name, there)} (--validate=warn takes the object without it)"
+            text = f"unknown field; {_meant(name, there)}"
             errors.setdefault((manifest.kind, f"{path}{name}"), InputError(text, manifest.where(f"{path}{name}")))
     return list(errors.values())
 

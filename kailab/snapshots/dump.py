@@ -53,6 +53,12 @@ class Dump(NamedTuple):
     notices: tuple[str, ...]
 
 
+CAN_NOT_BE_OPENED = (
+    "can't be opened; expected a snapshot (`kailab snapshot take`), the archive of KAI's /get-snapshot, evidence, or files of a cluster: "
+    "output of `kubectl get ... -o yaml|json`, a must-gather, a support bundle"
+)
+
+
 def read(paths: Sequence[Path], at: float | None = None, *, partial: bool = False) -> Dump:
     """``at``: the time of the files, in seconds since the epoch; None: the newest time in their objects. ``partial``: files and objects that
     can't be read are left out and named. Raises InputError, or InputErrors with every problem."""
@@ -158,10 +164,7 @@ class _Reading:
             if self.errors:
                 raise InputErrors.of(self.errors)
             raise InputError(
-                f"can't be opened; expected a snapshot (`kailab snapshot take`), the archive of KAI's /get-snapshot, evidence, or files of a "
-                "cluster: output of `kubectl get ... -o yaml|json`, a must-gather, a support bundle. It holds no Kubernetes objects "
-                f"({count(self.files, 'YAML or JSON file')})",
-                place,
+                f"{CAN_NOT_BE_OPENED}. It holds no Kubernetes objects ({count(self.files, 'YAML or JSON file')})", place
             )
         looks = self.looks()
         taken = at if at is not None else self.newest

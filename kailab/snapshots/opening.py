@@ -16,6 +16,7 @@ from kailab.lab.lab import Lab
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues.embedded import EmbeddedVenue
 from kailab.model import labels
+from kailab.model.file_trees import is_packed
 from kailab.model.files import open_file, read_bytes
 from kailab.model.labels import RUN_SECONDS
 from kailab.model.manifests import load_texts
@@ -138,6 +139,8 @@ def read(path: Path, test: str = "", at: str = "", *, partial: bool = False) -> 
         if kai_archive.is_archive(path, head):
             archive = kai_archive.read(path, read_bytes(path, snapshot.LARGEST), _moment(at) if at else None)
             return OpenedSource(archive.snapshot, "KAI's snapshot", archive.notices)
+        if b"\0" in head and not is_packed(head):
+            raise InputError(f"{dump.CAN_NOT_BE_OPENED}. It is not text", Where(file=str(path)))
     return _of_files([path], at, partial)
 
 

@@ -114,8 +114,6 @@ def test_labels_are_listed_and_what_is_taken_away_is_called_so(serving) -> None:
         ),
         (["get", "-f", "x.yaml"], "name the objects: KIND NAME, or KIND/NAME"),
         (["get", "pods", "--context", "prod"], "--state selects a lab"),
-        (["events"], "No such command 'events'; `kailab get events`"),
-        (["diff", "-f", "x"], "`kailab apply --dry-run -f FILE`"),
         (
             ["apply", "-f", "https://example.com/job.yaml"],
             "kailab does not download files; use: curl -sL https://example.com/job.yaml | kailab apply -f -",

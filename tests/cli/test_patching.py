@@ -90,10 +90,10 @@ def test_a_mistyped_field_is_told(busy) -> None:
 def test_a_field_that_nothing_here_reads_is_told(started) -> None:
     claim = "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {accessModes: [ReadWriteOnce]}}"
     started("apply", "-f", "-", input=claim)
-    done = started("patch", "pvc", "c", "-p", "spec: {volumeName: v}")
+    done = started("patch", "pvc", "c", "-p", "spec: {accessModes: [ReadWriteOncePod]}")
     assert done.code == 0, done.err
     assert (
-        "warning: spec.volumeName: kailab does not read it; in a cluster pods wait until their claim is bound"
+        "warning: spec.accessModes[0]: kailab does not read it; in a cluster one pod alone may use such a claim"
         in done.err
     )
     assert "does not read" not in started("patch", "pvc", "c", "-p", "metadata: {labels: {a: b}}").err

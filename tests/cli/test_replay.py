@@ -45,13 +45,13 @@ def test_a_replay_tells_waiting_by_queue_and_size(kailab, trace) -> None:
     assert "12.250 submitted = 12.250 done" in done.out
 
 
-def test_odd_fields_of_queues_are_warned_of(kailab, trace, home) -> None:
+def test_unknown_fields_of_queues_are_refused(kailab, trace, home) -> None:
     spec = "{resources: {gpu: {quota: 8, limits: 9}}}"
     queue = "{{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {{name: {name}}}, spec: {spec}}}\n"
     (home / "queues.yaml").write_text("---\n".join(queue.format(name=name, spec=spec) for name in ("blue", "red")))
     done = kailab("replay", "trace.csv", "--fleet", "lesson", "--queues", "queues.yaml")
-    assert done.code == 0, done.err
-    assert "warning: queues.yaml:1: Queue/blue: spec.resources.gpu.limits: there is no such field" in done.err
+    assert done.code == 2
+    assert "error: Queue/blue: spec.resources.gpu.limits: unknown field; did you mean limit?" in done.err
 
 
 def test_for_programs_and_in_files(kailab, trace, home) -> None:

@@ -29,7 +29,10 @@ def test_pods_that_share_a_claim_must_be_in_its_namespace_and_are_told_so(block,
     lab = open_lab()
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ml-research"}}
     lab.apply(space, queue("default-queue"))
-    lab.apply(block("policies", "name: inference-2").indented(SHARED))
+    # As an API server: allocationMode belongs to a request.
+    with pytest.raises(InputError, match=r"spec\.allocationMode: unknown field"):
+        lab.apply(block("policies", "name: inference-2").indented(SHARED))
+    lab.apply(block("policies", "name: inference-2").indented(SHARED), validate="warn")
     expect(lab).pending(pods=2)
     assert "resource claim default/shared-gpu does not exist" in str(lab.explain_pod("inference-1"))
 

@@ -90,13 +90,13 @@ def test_those_who_go_for_it_are_named(queue, job):
 def test_what_becomes_of_a_kind_that_nobody_knows_is_not_known(lab, job):
     """Its operator may make pods in a cluster: that is no error, and no verdict. Beside work that is known, only that is asked about."""
     meta = {"name": "nightly", "labels": {"kai.scheduler/queue": "a"}}
-    flow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "CronWorkflow", "metadata": meta, "spec": {}}
+    flow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": meta, "spec": {}}
     for space in ({}, {"namespace": "default"}):
         found = simulate(lab, [{**flow, "metadata": {**meta, **space}}])
         assert found.when is When.UNKNOWN
         (fate,) = found.fates
         assert fate.answer.cause.code == "NoController"
-        assert str(fate.workload) == "CronWorkflow/nightly"
+        assert str(fate.workload) == "Rollout/nightly"
     (fate,) = simulate(lab, [flow, job("small", "a", 4)]).fates
     assert fate.workload.name == "small"
 

@@ -72,9 +72,9 @@ def test_columns_may_be_separated_otherwise(trace_file, separator) -> None:
 
 def test_an_unknown_separator_is_told(trace_file) -> None:
     with pytest.raises(
-        InputError, match=r"trace.csv:1: only one column, 'submit:seconds:gpus'; expected several columns, separated by"
+        InputError, match=r"trace.csv:1: only one column, 'submit@seconds@gpus'; expected several columns, separated by"
     ):
-        read_trace(trace_file("1:2:3", header="submit:seconds:gpus"))
+        read_trace(trace_file("1@2@3", header="submit@seconds@gpus"))
 
 
 def test_jobs_of_slurm_are_read_as_sacct_prints_them(trace_file) -> None:
@@ -94,7 +94,7 @@ def test_jobs_of_slurm_are_read_as_sacct_prints_them(trace_file) -> None:
     told = [(job.name, job.team, job.seconds, job.gpus, job.pods, job.cpu_millis, job.memory_mib) for job in trace.jobs]
     assert told == [("101", "nlp", 3600, 2, 1, 8000, 65_536), ("102", "cv", 3600, 8, 2, 8000, 256_000)]
     assert [(one.line, one.reason) for one in trace.left_out] == [
-        (3, "it is a step of a job"), (5, "it never ran"), (6, "its end is not recorded: it is RUNNING"), (7, "it held no GPU"),
+        (3, "it is a step of a job"), (5, "its end is not recorded: it is PENDING"), (6, "its end is not recorded: it is RUNNING"), (7, "it held no GPU"),
     ]  # fmt: skip
 
 

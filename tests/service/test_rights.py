@@ -103,7 +103,7 @@ def test_the_manifests_name_each_kind_of_owner_that_is_known() -> None:
     owners = {
         (kind.group, kind.plural)
         for kind in KINDS.values()
-        if kind.group in ELSEWHERE | {"apps", "batch"} and kind.plural != "controllerrevisions"
+        if kind.group in ELSEWHERE | {"apps", "batch"} and kind.owns_pods
     }
     apart = {
         group
