@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from kailab.engine.placing.fit import fits
 from kailab.engine.placing.topology import joined
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome
 from kailab.engine.relaxing.rules import (
@@ -313,20 +314,29 @@ def _short_of(facts: NodeFacts, resource: Resource) -> ResourceLacking:
     table, tasks = facts.table, facts.next_tasks
     code, row, _ = _SHORTAGES[resource]
     task = tasks[0]
-    among = facts.usable_nodes([task])
-    for other, value in task.info.rows.items():
-        if other != row and value:
-            among = among & (table.idle[other] >= value)
+    usable = facts.usable_nodes([task])
+    among = usable & _fits_but_for(facts, task, row, table.idle)
+    with_free_rest = bool(among.any())
+    if not with_free_rest:
+        # Evictions would free the rest, or no node has it free.
+        among = usable & _fits_but_for(facts, task, row, table.allocatable)
     if not among.any():
-        among = facts.usable_nodes([task])
+        among = usable
     best, most = _most(np.maximum(table.idle[row], 0), among)
     shared = task.info.shape.gpu.shared
     fields = {
         **_room(facts, tasks, row, sum(pod.info.rows.get(row, 0) for pod in tasks)), "node": table.nodes[best].name, "most": most,
         "capacity": int(table.allocatable[row, best]), "nodes": int(among.sum()), "placed": _placed(facts),
-        "for_devices": bool(task.info.request or shared), "objects": node_refs(table, [best]),
+        "for_devices": with_free_rest and bool(task.info.request or shared), "objects": node_refs(table, [best]),
     }  # fmt: skip
     return PodSlotsLacking(**fields, shared=shared) if row == PODS else ResourceLacking(**fields, code=code)
+
+
+def _fits_but_for(facts: NodeFacts, task: WTask, row: int, pool: np.ndarray) -> np.ndarray:
+    """The nodes (a mask) where a pod would fit into ``pool`` if there were enough of this row."""
+    enough = pool.copy()
+    enough[row] = np.iinfo(pool.dtype).max
+    return fits(facts.table, task.info, enough)
 
 
 def _most(free: np.ndarray, among: np.ndarray) -> tuple[int, int]:

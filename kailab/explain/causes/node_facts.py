@@ -154,11 +154,14 @@ class NodeFacts:
 
     @cached_property
     def missing_room(self) -> tuple[Relaxation, ...]:
-        """The fewest relaxations that let the group run now; one that says least only if no other helps. Empty if it would run at its
-        turn, if a queue rule refuses it, and if it could not start on empty nodes."""
+        """The fewest relaxations of what its own pods lack that let the group run now; one that says least only if no other helps. Empty
+        if it would run at its turn, if a queue rule refuses it, and if it could not start on empty nodes."""
         if not self.ready or not self.topologies_known or self.trials().further or not self.starts_alone().further:
             return ()
-        return tuple(reversed(self.trials.fewest(self._applicable_relaxations())))
+        # First without evictions: with them, room may also help by what it lets other pods move to, which its own pods do not lack. Then
+        # with them, because what evictions bring is not lacking either.
+        own = self.trials.fewest(self._applicable_relaxations(), given=(Actions(("allocate",)),))
+        return tuple(reversed(self.trials.fewest(own))) if own else ()
 
     def _applicable_relaxations(self) -> list[Relaxation]:
         """Relaxations that apply to it, those that say least first."""
