@@ -21,6 +21,7 @@ from kailab.explain.steps import node_steps, pod_steps, queue_steps, work_steps
 from kailab.explain.steps.proposals import ProposalFamily
 from kailab.explain.steps.question_context import QuestionContext
 from kailab.lab.answer import Cause, CauseCode
+from kailab.lab.wording import capitalized
 
 Finder: TypeAlias = Callable[[WaitingPodGroup], Iterable[Refusal]]
 StepFamily: TypeAlias = Callable[[QuestionContext], Iterable[ProposalFamily]]
@@ -321,7 +322,9 @@ FALLBACK_FINDERS: tuple[Finder, ...] = (
 
 def find_causes(group: WaitingPodGroup) -> tuple[Cause, ...]:
     """The causes of a waiting group, one of each code, the first cause first."""
-    return least_last(_found(group, FINDERS) or _found(group, FALLBACK_FINDERS))
+    contradicted: list[Refusal] = []
+    causes = _found(group, FINDERS, contradicted) or _found(group, FALLBACK_FINDERS, contradicted)
+    return least_last(causes or [_as_scheduler_says(group, refusal) for refusal in contradicted[:1]])
 
 
 def least_last(causes: Iterable[Cause]) -> tuple[Cause, ...]:
@@ -329,10 +332,24 @@ def least_last(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     return tuple(sorted(causes, key=lambda cause: CAUSE_KINDS[cause.code].says_least))
 
 
-def _found(group: WaitingPodGroup, finders: Sequence[Finder]) -> list[Cause]:
+def _found(group: WaitingPodGroup, finders: Sequence[Finder], contradicted: list[Refusal]) -> list[Cause]:
+    """What finders report. Refusals that their own numbers contradict are added to ``contradicted``."""
     causes: list[Cause] = []
     for finder in finders:
         known = {cause.code for cause in causes}
-        found = (refusal.cause() for refusal in finder(group) if refusal.code not in known)
-        causes += [cause for cause in found if cause is not None]
+        for refusal in finder(group):
+            if refusal.code in known:
+                continue
+            cause = refusal.cause()
+            if cause is None:
+                contradicted.append(refusal)
+            else:
+                causes.append(cause)
     return causes
+
+
+def _as_scheduler_says(group: WaitingPodGroup, refusal: Refusal) -> Cause:
+    """The cause of a refusal of which the numbers are not known, in the words of the scheduler, where nothing else is found."""
+    pending = () if group.trials is None else group.trials().pending
+    said = next((capitalized(reason.message) for reason in pending), "The scheduler gave it no place")
+    return Cause(refusal.code, f"{said}.", refusal.objects)

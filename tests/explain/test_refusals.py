@@ -12,7 +12,7 @@ from checks.explaining.random_situation import seeded
 from checks.explaining.workloads import waiting_workloads
 from kailab.cluster.unreadable_objects import STRICT
 from kailab.engine.relaxing.queue_rules import refusing_rules
-from kailab.explain.cause_kinds import CAUSE_KINDS, FALLBACK_FINDERS, FINDERS
+from kailab.explain.cause_kinds import CAUSE_KINDS, FALLBACK_FINDERS, FINDERS, find_causes
 from kailab.explain.causes.node_capacity import DevicesFragmented, DevicesLacking
 from kailab.explain.causes.queue_limits import LimitExceeded, PodsTogether, QueueRefusal
 from kailab.explain.causes.queue_order import WorkInFront
@@ -109,3 +109,13 @@ def test_what_finders_report_holds_and_ends_when_it_is_lifted(seed: int) -> None
                     (rule.queue, rule.resource, rule.lifted()) != (refusal.queue, refusal.resource, *lifted)
                     for rule in rules
                 )
+
+
+def test_a_cause_is_given_also_where_the_numbers_of_all_contradict_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(STRICT)
+    monkeypatch.setattr(Refusal, "cause", lambda _: None)
+    for group in waiting(0):
+        (cause,) = find_causes(group)
+        assert cause.code in {refusal.code for refusal in refusals(group)}
+        assert cause.sentence.endswith(".")
+        assert not cause.numbers
