@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import MadePreemptible, PriorityGiven
 from kailab.evidence.entries import PodRow
-from kailab.explain.causes.refusal import Refusal, Statement
+from kailab.explain.causes.refusal import INTERNAL, Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.evictions import latest_event
 from kailab.explain.subject import min_member
@@ -136,13 +136,15 @@ def find_incomplete_gang(group: WaitingPodGroup) -> Iterable[Refusal]:
             min_member=least,
             pods=len(rows),
             others=tuple(sorted(others.items())),
+            why=_why_not(group) if group.state.absent else "",
             objects=(_ref(podgroup),),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class GangIncomplete(Refusal):
-    """``pods`` of a PodGroup exist, and ``min_member`` must start together. ``others``: its pods that do not count, by phase."""
+    """``pods`` of a PodGroup exist, and ``min_member`` must start together. ``others``: its pods that do not count, by phase. ``why``: what
+    kept the others from being made, where that is known."""
 
     FACTS: ClassVar[tuple[str, ...]] = ("min_member", "pods")
     code: CauseCode = CauseCode.GANG_INCOMPLETE
@@ -150,6 +152,7 @@ class GangIncomplete(Refusal):
     min_member: int
     pods: int
     others: tuple[tuple[str, int], ...]
+    why: str = field(default="", metadata=INTERNAL)
 
     @property
     def holds(self) -> bool:
@@ -159,9 +162,7 @@ class GangIncomplete(Refusal):
     def sentence(self) -> str:
         ended = "".join(f", beside {number} {_ENDED.get(phase, phase)}" for phase, number in self.others)
         exist = "exists" if self.pods == 1 else "exist"
-        return (
-            f"{self.min_member} pods of PodGroup {self.podgroup} must start together, and {self.pods} {exist}{ended}."
-        )
+        return f"{self.min_member} pods of PodGroup {self.podgroup} must start together, and {self.pods} {exist}{ended}{self.why}."
 
 
 _ENDED = {"Failed": "failed", "Succeeded": "succeeded", "Terminating": "terminating"}
