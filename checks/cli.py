@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -412,7 +413,12 @@ def explain(
     """
     from checks.explaining.run import AREAS, run_seeds
     from checks.explaining.shrinking import shrink_seed
+    from kailab.cluster.unreadable_objects import STRICT
     from kailab.errors import InputError
+
+    os.environ[STRICT] = (
+        "1"  # a cause that its numbers contradict is a wrong answer, also in the processes of --workers
+    )
 
     if area not in AREAS:
         raise InputError(f"--area: {area!r} is none of: {', '.join(AREAS)}")

@@ -155,6 +155,8 @@ def _code_and_numbers(cause: Cause) -> tuple[Any, ...]:
 
 def _numbers(entry: PendingReason, cause: Cause) -> Iterator[str]:
     """The numbers of a queue rule: of the same queue and resource they are the same."""
+    if cause.sentence.startswith("Without other work: "):
+        return  # of another cluster than the tables
     numbers, facts = entry.numbers, cause.facts
     if entry.queue_context != facts.get("queue") or str(numbers.get("resource", "")).lower() != facts.get("resource"):
         return

@@ -19,9 +19,9 @@ import yaml
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
-from kailab.errors import Where
+from kailab.errors import Forbidden, InputError, Where
 from kailab.fleet import read_fleet
-from kailab.lab.change import Change, Delete, carry_out, read_changes
+from kailab.lab.change import Apply, Change, Delete, carry_out, read_changes
 from kailab.lab.lab import Lab
 
 Step: TypeAlias = dict[str, Any]
@@ -42,14 +42,17 @@ class Situation:
         caller closes the lab. Raises InputError.
 
         A generated situation does not know which pods get evicted, so the deletion of a bare pod that is already
-        gone is skipped.
+        gone is skipped. Nor does it know what a quota leaves: a bare pod that the cluster refuses is not there, and
+        the objects beside it are, as with kubectl.
         """
         lab = Lab.open(read_fleet(yaml.safe_dump(self.fleet), self.name), config=self.config)
         try:
             for step in self.steps:
                 if "refuse" not in step:
                     changes = read_changes([step], Where(file=self.name))
-                    carry_out(lab, [change for change in changes if not _is_evicted(lab, change)])
+                    for change in changes:
+                        if not _is_evicted(lab, change):
+                            _carry_out_allowed(lab, change)
                 elif refusals:
                     _refuse(lab, **step["refuse"])
             carry_out(lab, read_changes(list(further)))
@@ -94,6 +97,24 @@ def _is_evicted(lab: Lab, change: Change) -> bool:
         return False
     present = any(pod["metadata"]["name"] == change.name for pod in lab.cluster.list("Pod", change.namespace))
     return not present and any(eviction.pod == f"{change.namespace}/{change.name}" for eviction in lab.log.evictions)
+
+
+def _carry_out_allowed(lab: Lab, change: Change) -> None:
+    """Carry a change out, without the bare pods that the cluster refuses."""
+    while True:
+        try:
+            return carry_out(lab, [change])
+        except InputError as error:
+            if not isinstance(change, Apply) or not isinstance(error.__cause__, Forbidden):
+                raise
+            left = tuple(obj for obj in change.objects if not _is_pod(obj, error.where))
+            if len(left) == len(change.objects):
+                raise
+            change = replace(change, objects=left)
+
+
+def _is_pod(obj: Object, where: Where) -> bool:
+    return obj["kind"] == "Pod" and where.object == f"Pod/{obj['metadata']['name']}"
 
 
 def _refuse(lab: Lab, pods: str, message: str, namespace: str = "default") -> None:
