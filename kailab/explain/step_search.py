@@ -424,9 +424,11 @@ def search_steps(
             held += islice(_pairs(context, trials), 1)
     except (StepsStopped, KeyboardInterrupt) as error:
         budget.stop(error)
-    # A pair of changes contains the correction.
-    if number or not held:
-        yield from (correction.step for correction in corrections)
+    # A pair of changes may begin with the correction.
+    begun = tuple(working.proposal.do for working in held) if not number else ()
+    yield from (
+        correction.step for correction in corrections if not any(do.startswith(correction.proposal.do) for do in begun)
+    )
     yield from (working.step for working in sorted(held, key=_order))
 
 
