@@ -96,12 +96,7 @@ KINDS = (
         spec_alone=True,
         controller="kailab.workloads.jobs:JobController",
         wanted_pods="kailab.workloads.wanted_pods:job",
-        unread=(
-            Unread(
-                ("spec", "successPolicy"), "the Job succeeds, and its other pods go, once these indexes have succeeded"
-            ),
-            Unread(("spec", "scheduling"), "kube-scheduler starts its pods as a group by this policy"),
-        ),
+        unread=(Unread(("spec", "scheduling"), "kube-scheduler starts its pods as a group by this policy"),),
         replaces_failed_pods=True,
         suspended_by="suspend",
         checked_templates=True,
