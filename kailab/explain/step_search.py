@@ -425,9 +425,11 @@ def search_steps(
     except (StepsStopped, KeyboardInterrupt) as error:
         budget.stop(error)
     # A pair of changes may begin with the correction.
-    begun = tuple(working.proposal.do for working in held) if not number else ()
+    pairs = tuple(working.proposal.intent() for working in held) if not number else ()
     yield from (
-        correction.step for correction in corrections if not any(do.startswith(correction.proposal.do) for do in begun)
+        correction.step
+        for correction in corrections
+        if not any(pair.startswith(f"{correction.proposal.intent()}; then ") for pair in pairs)
     )
     yield from (working.step for working in sorted(held, key=_order))
 

@@ -79,7 +79,7 @@ _JOB_ACTS = {
     "maxFailedIndexes": "",
     "parallelism": "",
     "podFailurePolicy": "",
-    "successPolicy": "Job succeeds, and its other pods go, once these indexes have succeeded",
+    "successPolicy": "the Job succeeds, and its other pods go, once these indexes have succeeded",
     "podReplacementPolicy": "",
     "suspend": "",
     "template": "as a Pod",

@@ -140,7 +140,7 @@ def read(path: Path, test: str = "", at: str = "", *, partial: bool = False) -> 
             archive = kai_archive.read(path, read_bytes(path, snapshot.LARGEST), _moment(at) if at else None)
             return OpenedSource(archive.snapshot, "KAI's snapshot", archive.notices)
         if b"\0" in head and not is_packed(head):
-            raise InputError(f"{dump.CAN_NOT_BE_OPENED}. It is not text", Where(file=str(path)))
+            raise InputError(f"{dump.CAN_NOT_BE_OPENED}. It is not UTF-8 text", Where(file=str(path)))
     return _of_files([path], at, partial)
 
 
