@@ -61,7 +61,7 @@ def _template() -> Check:
             "containerSet": record({"containers": items(record(container, ("name",)))}, ("containers",)),
             "steps": items(items(record(step))),
             "inputs": _arguments(),
-            "suspend": MAPPING,
+            "suspend": record({"duration": TEXT}),
             "dag": record({"tasks": named(record({**step, "dependencies": items(TEXT), "depends": TEXT}, ("name",))),
                            "failFast": FLAG}, ("tasks",)),
             "parallelism": COUNT,

@@ -200,7 +200,8 @@ class _Run:
         self, children: Sequence[tuple[str, Object, dict[str, Any]]], template: Object
     ) -> list[tuple[Object, str]]:
         """The phases of nodes that run beside each other, no more at once than the template's parallelism."""
-        limit, running = template.get("parallelism"), 0
+        limit = None if template.get("parallelism") is None else _count(template["parallelism"])
+        running = 0
         phases: list[tuple[Object, str]] = []
         for name, step, arguments in children:
             if limit is not None and running >= limit and not self._began(name):
@@ -271,7 +272,11 @@ class _Run:
         if node["phase"] in _ENDED or not suspend.get("duration"):
             return str(node["phase"])
         text = str(suspend["duration"])
-        pause = float(text) if text.isdigit() else duration_seconds(text, days=True)
+        try:
+            pause = float(text) if text.isdigit() else duration_seconds(text, days=True)
+        except InputError as error:
+            self.nodes[name] = {**node, "phase": "Error", "message": str(error), "finishedAt": self._bench.stamp()}
+            return "Error"
         if not self._controller.is_due(self.owner, parse_time(node["startedAt"]) + pause):
             return "Running"
         self.nodes[name] = {**node, "phase": "Succeeded", "finishedAt": self._bench.stamp()}

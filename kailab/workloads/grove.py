@@ -55,7 +55,10 @@ def check_pod_clique_set(faults: Faults, obj: Object) -> None:
         faults.add(f"{path}.cliques", "is empty; expected at least one clique")
     grouped: set[object] = set()
     for where, group in faults.mappings(template, "podCliqueScalingGroups", f"{path}.podCliqueScalingGroups"):
-        for name in group.get("cliqueNames") or ():
+        names = group.get("cliqueNames")
+        for name in names if isinstance(names, list) else ():
+            if not isinstance(name, str):
+                continue  # the shape says so
             if name not in cliques:
                 faults.add(
                     f"{where}.cliqueNames", f"names {name!r:.80}; expected one of {', '.join(map(str, cliques))}"

@@ -241,3 +241,12 @@ def test_it_goes_on_in_a_resumed_lab(world):
     world.pass_time(60)
     assert ran(world) == {"[0].a", "[1].b"}
     assert phase(world) == "Succeeded"
+
+
+def test_a_pause_that_is_no_duration_fails_its_step(world):
+    """It may come from a parameter, so that only the controller sees it."""
+    workflow(world, {"name": "main", "suspend": {"duration": "soon"}})
+    world.settle()
+    assert phase(world) in ("Failed", "Error")
+    nodes = world.get("Workflow")["status"]["nodes"].values()
+    assert any("'soon' is not a duration" in node.get("message", "") for node in nodes)
