@@ -12,7 +12,7 @@ import msgspec
 
 from checks.hunting.bench import SampleOutcome
 from checks.hunting.sample import HuntSample
-from kailab.lab.wording import gpus
+from kailab.evidence.wording import gpus
 from kailab.trials.differences import TrialDifference, compare
 from kailab.trials.results import LabPhase, LabResult, TestResult
 

@@ -17,10 +17,10 @@ from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
 from kailab.engine.queueing.order_records import ReclaimOption
 from kailab.engine.working.queues import QueueResource
 from kailab.evidence.shares import NOBODY, UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
+from kailab.evidence.wording import amount_text, count, gpus, some
 from kailab.explain.queues import entitled_returns, return_blockers, return_data, returns_from
 from kailab.lab.owners import work_title
 from kailab.lab.picture import Picture
-from kailab.lab.wording import amount_text, count, gpus, some
 from kailab.model.objects import metadata_of, name_of, parent_of, spec_of
 from kailab.scheduler.reading.podgroups import LAST_EVICTION, PriorityClasses, is_preemptible, node_pool
 from kailab.scheduler.reading.queues import creation_time, timestamp_or_none

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kailab.advice.unserved_work import in_other_pools, served_pool, ungrouped_pods, unscheduled_pods
 from kailab.engine.decisions import Decisions
 from kailab.evidence.entries import PodEvicted
+from kailab.evidence.wording import count, some
 from kailab.explain.evictions import latest_event
 from kailab.lab.picture import group_of
-from kailab.lab.wording import count, some
 from kailab.model.objects import metadata_of, uid_of
 from kailab.scheduler.binding.bind_backoff import REFUSED
 from kailab.scheduler.reading.podgroups import node_pool

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from kailab.advice.findings import AuditFinding, FindingCode, Severity
 from kailab.evidence.model_use import total_use
+from kailab.evidence.wording import gpus, some
 from kailab.lab.model_shortages import describe_shortage
 from kailab.lab.picture import Picture
-from kailab.lab.wording import gpus, some
 
 
 def full_models(picture: Picture) -> Iterable[AuditFinding]:

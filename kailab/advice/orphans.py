@@ -9,8 +9,8 @@ from kailab.advice.findings import AuditFinding, FindingCode, Severity
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
 from kailab.evidence.entries import PodRow
+from kailab.evidence.wording import count, gpus, some
 from kailab.lab.picture import Picture, group_of
-from kailab.lab.wording import count, gpus, some
 from kailab.model.kinds import KINDS, key_of
 from kailab.model.objects import name_of, namespace_of, owner_references, uid_of
 

@@ -15,10 +15,10 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot.records import UNLIMITED
 from kailab.errors import InputErrors, Where
+from kailab.evidence.wording import count, gpus
 from kailab.fleet import Fleet
 from kailab.lab import advice, intake
 from kailab.lab.unknown_fields import warn_unknown_fields
-from kailab.lab.wording import count, gpus
 from kailab.model import labels
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import Manifest, Manifests, Notice

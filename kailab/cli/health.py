@@ -10,7 +10,7 @@ import click
 from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson, parse_seconds
 from kailab.errors import InputError
-from kailab.lab.wording import count
+from kailab.evidence.wording import count
 
 if TYPE_CHECKING:
     from kailab.advice.health import Health

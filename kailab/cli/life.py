@@ -18,8 +18,8 @@ from kailab.cluster import base_objects
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.registry import FLAGS
 from kailab.errors import InputError, KailabError
+from kailab.evidence.wording import elapsed
 from kailab.lab.lab_changes import LabChanges
-from kailab.lab.wording import elapsed
 from kailab.model.objects import name_of
 from kailab.model.times import format_time, parse_time
 

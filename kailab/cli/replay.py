@@ -17,7 +17,7 @@ from kailab.cli import configurations, options, replay_options, signals, termina
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import format_span, render_table
 from kailab.errors import InputError
-from kailab.lab.wording import count, elapsed
+from kailab.evidence.wording import count, elapsed
 
 if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder

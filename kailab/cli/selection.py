@@ -9,7 +9,7 @@ import click
 
 from kailab.cli import completion
 from kailab.errors import InputError, InputErrors, NotFound
-from kailab.lab.wording import some
+from kailab.evidence.wording import some
 from kailab.model.kinds import KINDS, is_namespaced, register_installed, resolve
 from kailab.model.objects import name_of, namespace_of
 

@@ -13,7 +13,7 @@ from kailab.cli import configurations, options, replay_options, signals, termina
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import format_span, render_table
 from kailab.errors import InputError
-from kailab.lab.wording import count
+from kailab.evidence.wording import count
 from kailab.studies.confidence import CONFIDENCE, Estimate
 from kailab.studies.target import ALL, StudyTarget, amount, read_target, subject
 

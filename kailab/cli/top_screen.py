@@ -18,9 +18,8 @@ from kailab.cluster.protocol import Object, VirtualTime
 from kailab.engine.snapshot.records import GPU
 from kailab.errors import escaped
 from kailab.evidence.entries import PodRow
-from kailab.lab import model_shortages
+from kailab.evidence.wording import count, elapsed, gpu_amount
 from kailab.lab.picture import Picture
-from kailab.lab.wording import count, elapsed, gpus
 from kailab.model.objects import name_of, parent_of
 from kailab.model.times import format_time
 from kailab.report.racks import RackMap
@@ -66,7 +65,7 @@ def read_overview(lab: Lab) -> LabOverview:
     nodes = lab.get("nodes")
     racks = RackMap.of_nodes(nodes, lab.get("topologies"))
     parents = {parent_of(queue) for queue in queues}
-    used = gpus(sum(picture.used.values())).partition(" ")[0]
+    used = gpu_amount(sum(picture.used.values()))
     overview = LabOverview(
         title=f"Lab {lab.fleet}, scheduler {lab.scheduler}, backend {lab.backend}; {format_time(lab.now)}, {elapsed(lab.now - lab.opened)} old",
         used=f"{used} of {facts['gpus']} GPUs in use{_by_model(picture)}",
@@ -84,7 +83,7 @@ def read_overview(lab: Lab) -> LabOverview:
 def _by_model(picture: Picture) -> str:
     """``: H100 16 of 16, A100 3 of 8`` in a lab with several models."""
     uses = picture.models.values()
-    each = [f"{use.title} {model_shortages.amount(use.used)} of {model_shortages.amount(use.gpus)}" for use in uses]
+    each = [f"{use.title} {gpu_amount(use.used)} of {gpu_amount(use.gpus)}" for use in uses]
     return f": {', '.join(each)}" if len(each) > 1 else ""
 
 

@@ -12,7 +12,7 @@ from kailab.cli import completion, labfile, options, selection, terminal
 from kailab.cli.options import parse_seconds
 from kailab.cli.selection import ObjectKey, fetch_objects, full_name, select_objects
 from kailab.errors import InputError, NotFound
-from kailab.lab.wording import elapsed
+from kailab.evidence.wording import elapsed
 from kailab.model.objects import Object
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from kailab.cli.options import TextOrJson, parse_seconds
 from kailab.cli.signals import defer_interrupts
 from kailab.cli.table import render_table
 from kailab.errors import InputError
-from kailab.lab.wording import elapsed
+from kailab.evidence.wording import elapsed
 from kailab.model.quantities import format_gpu
 from kailab.model.times import spoken_duration
 

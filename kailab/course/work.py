@@ -12,10 +12,10 @@ from typing import Any
 
 from kailab.errors import ExpectationFailed
 from kailab.evidence.entries import PodEvicted, PodRow
+from kailab.evidence.wording import count, some
 from kailab.lab.expectations import Amount, describe_amount, holds
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import Subject
-from kailab.lab.wording import count, some
 from kailab.model.labels import GPU_FRACTION_DEVICES
 from kailab.model.objects import annotations_of
 from kailab.model.times import duration_seconds

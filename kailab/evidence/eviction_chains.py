@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kailab.engine.snapshot.amounts import number
 from kailab.evidence.canonical import format_rfc3339
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.history import LabHistory, PodPast
+from kailab.evidence.wording import count, gpus, some
 
 TOGETHER = 60.0
 """Evictions of one workload for another count as one if they follow each other within this many seconds."""
@@ -114,14 +114,14 @@ class EvictionHistory:
         if not pods:
             return [f"No pod was evicted since {since}.", *self._move_lines()]
         victims = self.by_victim
-        gpus = _gpus(sum(one.gpus for one in self.displacements))
+        freed = gpus(sum(one.gpus for one in self.displacements))
         lines = [
-            f"{_count(pods, 'pod')} of {_count(len(victims), 'workload')} evicted since {since}; {gpus} became free for others:"
+            f"{count(pods, 'pod')} of {count(len(victims), 'workload')} evicted since {since}; {freed} became free for others:"
         ]
         for victim, losses in victims.items():
             lost = sum(len(one.pods) for one in losses)
             lines.append(
-                f"{victim} ({losses[0].victim_queue or 'no queue'}) lost {_count(lost, 'pod')}, {_gpus(sum(one.gpus for one in losses))}:"
+                f"{victim} ({losses[0].victim_queue or 'no queue'}) lost {count(lost, 'pod')}, {gpus(sum(one.gpus for one in losses))}:"
             )
             lines += [f"  {self._time(one)}  {_loss(one)}" for one in losses]
         if chains := self.chains():
@@ -137,9 +137,8 @@ class EvictionHistory:
         if not self.moves:
             return []
         each = [f"{workload} ({number_of})" for workload, number_of in self.moves.items()]
-        shown = ", ".join(each[:3]) + (f" and {len(each) - 3} more" if len(each) > 3 else "")
         moved = sum(self.moves.values())
-        return [f"{_count(moved, 'pod')} moved to other nodes, which is no eviction: {shown}."]
+        return [f"{count(moved, 'pod')} moved to other nodes, which is no eviction: {some(each)}."]
 
     def data(self) -> dict[str, Any]:
         """For programs. ``chains``: lists of (depth, index in ``evictions``)."""
@@ -219,25 +218,17 @@ def _displacement(victim: str, beneficiary: str, entries: Sequence[PodEvicted]) 
 
 def _loss(one: Displacement) -> str:
     whom = f"displaced by {one.beneficiary} ({one.beneficiary_queue})" if one.beneficiary else f"evicted ({one.reason})"
-    return f"{_count(len(one.pods), 'pod')}, {_gpus(one.gpus)} {whom}, {one.action}; from {_nodes(one.nodes)}"
+    return f"{count(len(one.pods), 'pod')}, {gpus(one.gpus)} {whom}, {one.action}; from {_nodes(one.nodes)}"
 
 
 def _link(one: Displacement) -> str:
     who = f"{one.beneficiary} ({one.beneficiary_queue})" if one.beneficiary else one.action
-    return f"{who} displaced {one.victim} ({one.victim_queue}): {_count(len(one.pods), 'pod')}, {_gpus(one.gpus)}"
+    return f"{who} displaced {one.victim} ({one.victim_queue}): {count(len(one.pods), 'pod')}, {gpus(one.gpus)}"
 
 
 def _nodes(nodes: dict[str, int], most: int = 4) -> str:
     each = [name if number_of == 1 else f"{name} ({number_of})" for name, number_of in nodes.items()]
-    return ", ".join(each[:most]) + (f" and {_count(len(each) - most, 'more node')}" if len(each) > most else "")
-
-
-def _count(number_of: int, noun: str) -> str:
-    return f"{number_of} {noun}" if number_of == 1 else f"{number_of} {noun}s"
-
-
-def _gpus(milli: int) -> str:
-    return f"{number(milli / 1000)} GPU{'' if milli == 1000 else 's'}"
+    return ", ".join(each[:most]) + (f" and {count(len(each) - most, 'more node')}" if len(each) > most else "")
 
 
 def latest_moment(history: LabHistory) -> float:

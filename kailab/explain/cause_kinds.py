@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
 
+from kailab.evidence.wording import capitalized
 from kailab.explain.causes import node_capacity, node_restrictions, objects, queue_limits, queue_order, queue_shares
 from kailab.explain.causes.refusal import Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
@@ -21,7 +22,6 @@ from kailab.explain.steps import node_steps, pod_steps, queue_steps, work_steps
 from kailab.explain.steps.proposals import ProposalFamily
 from kailab.explain.steps.question_context import QuestionContext
 from kailab.lab.answer import Cause, CauseCode
-from kailab.lab.wording import capitalized
 
 Finder: TypeAlias = Callable[[WaitingPodGroup], Iterable[Refusal]]
 StepFamily: TypeAlias = Callable[[QuestionContext], Iterable[ProposalFamily]]

@@ -8,13 +8,13 @@ from typing import Any
 
 from kailab.evidence.canonical import as_plain_json
 from kailab.evidence.entries import PendingReason, PodRow
+from kailab.evidence.wording import count, gpus, some
 from kailab.explain.evictions import eviction_lines, eviction_summary, podgroup_workload
 from kailab.explain.model_shortages import shortage_data, shortages_of_subject
 from kailab.explain.queues import policy_lines, saving_lines
 from kailab.explain.serving_order import order_data, order_lines
 from kailab.explain.subject import PodsAtMoment, choice_of_subgroups, min_member
 from kailab.lab.picture import group_of
-from kailab.lab.wording import count, gpus, some
 from kailab.model import labels
 from kailab.model.objects import condition_of
 

@@ -12,12 +12,12 @@ from kailab.cluster.protocol import Object
 from kailab.engine.decisions import EvictionGround, beyond_quota
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.shares import QueueAmounts, queue_ancestry
+from kailab.evidence.wording import amount_text, count, gpus, some
 from kailab.explain.queues import RESOURCES, borrowing_lines, shares_in, unused_words
 from kailab.explain.subject import PodsAtMoment, min_member
 from kailab.lab.answer import Cause, CauseCode, ObjectRef
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
-from kailab.lab.wording import amount_text, count, gpus, some
 from kailab.model.labels import STALE_SINCE
 from kailab.model.times import format_time, parse_time
 

@@ -8,9 +8,9 @@ from kailab.evidence.canonical import as_plain_json, format_rfc3339
 from kailab.evidence.entries import PendingReason, PodBound, PodEvicted
 from kailab.evidence.history import LabHistory
 from kailab.evidence.subject_timeline import SubjectTimeline, subject_timeline
+from kailab.evidence.wording import count
 from kailab.explain.evictions import eviction_cause_of, eviction_lines, eviction_summary
 from kailab.lab.answer import Answer, Verdict
-from kailab.lab.wording import count
 
 
 def explain_evidence(history: LabHistory, kind: str, name: str, namespace: str = "default") -> Answer:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from kailab.engine.faults import FAULTS, SEPARABLE, KaiFault, imitated_faults
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
 from kailab.engine.relaxing.rules import Imitating
+from kailab.evidence.wording import count
 from kailab.explain.subject import PodsAtMoment
-from kailab.lab.wording import count
 
 MOST_TASKS = 200
 """The number of pods in a lab above which no cycles are compared, because they take long there."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from kailab.evidence.wording import gpus
 from kailab.explain.subject import PodsAtMoment
 from kailab.lab.model_shortages import ModelShortage
 from kailab.lab.picture import Picture, group_of
-from kailab.lab.wording import gpus
 
 
 def shortages_of_subject(state: PodsAtMoment) -> list[ModelShortage]:

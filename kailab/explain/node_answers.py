@@ -13,8 +13,8 @@ from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Task
 from kailab.errors import InputError
 from kailab.evidence.entries import PodRow
+from kailab.evidence.wording import count, some
 from kailab.explain.subject import PodsAtMoment, SubjectRef
-from kailab.lab.wording import count, some
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab

@@ -22,11 +22,11 @@ from kailab.engine.snapshot.amounts import number
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
 from kailab.evidence.shares import UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
+from kailab.evidence.wording import amount_text, count, gpus, some
 from kailab.explain.model_shortages import shortage_data, shortage_lines, shortages_of_queue
 from kailab.lab.answer import Explanation
 from kailab.lab.owners import work_title
 from kailab.lab.picture import Picture
-from kailab.lab.wording import amount_text, count, gpus, some
 from kailab.model import labels
 from kailab.model.times import format_time
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from kailab.engine.decisions import ServingPosition
 from kailab.engine.queueing.order_records import PROMISED, EarlierQueue
 from kailab.engine.working.order_criteria import JobCriterion, QueueCriterion
+from kailab.evidence.wording import some
 from kailab.lab.picture import Picture
-from kailab.lab.wording import some
 
 _WORDS: dict[str, str] = {
     PROMISED: "room was made for work of it",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from kailab.lab.wording import count, elapsed, some
+from kailab.evidence.wording import count, elapsed, some
 from kailab.model import markup
 from kailab.model.times import spoken_duration
 

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING
 
 from kailab.errors import ExpectationFailed, InputError
 from kailab.evidence.shares import QueueAmounts
+from kailab.evidence.wording import count, gpus, some
 from kailab.lab import subjects
 from kailab.lab.answer import Explanation
 from kailab.lab.picture import group_of
 from kailab.lab.seen_names import check_action, check_reason
 from kailab.lab.subjects import Subject
 from kailab.lab.temporal import in_temporal_form, note_lab
-from kailab.lab.wording import count, gpus, some
 from kailab.model import labels
 from kailab.model.objects import labels_of
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.engine.snapshot.records import GPU, UNLIMITED
 from kailab.errors import InputError
 from kailab.evidence.metrics.figures import load_plotting
-from kailab.lab.wording import elapsed, gpus
+from kailab.evidence.wording import elapsed, gpus
 from kailab.model.markup import html_table
 
 if TYPE_CHECKING:

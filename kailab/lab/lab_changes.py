@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kailab.lab.wording import elapsed
+from kailab.evidence.wording import elapsed
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab

@@ -9,7 +9,7 @@ import msgspec
 
 from kailab.engine.decisions import LabelDemand
 from kailab.evidence.model_use import ModelUse, total_use
-from kailab.lab.wording import count, gpus, some
+from kailab.evidence.wording import count, gpu_amount, gpus, some
 
 Models = tuple[str, ...]
 
@@ -37,13 +37,13 @@ class ModelShortage(msgspec.Struct, frozen=True, kw_only=True):
         """``1600 of 1600 H100 GPUs are in use; 223 free GPUs are A100 (192) and L40S (31), which it does not take.`` ``who``: the
         work, instead of "it"."""
         own = self.own
-        text = f"{amount(own.used)} of {amount(own.gpus)} {' and '.join(self.models)} {_noun(own.gpus)} in use"
+        text = f"{gpu_amount(own.used)} of {gpu_amount(own.gpus)} {' and '.join(self.models)} {_noun(own.gpus)} in use"
         if own.free:
-            text += f" and {amount(own.free)} {_are(own.free)} free, too few for the {gpus(self.next)} that {who} wants at once"
+            text += f" and {gpu_amount(own.free)} {_are(own.free)} free, too few for the {gpus(self.next)} that {who} wants at once"
         if own.closed:
-            text += f" ({amount(own.closed)} {_are(own.closed)} on nodes that take no new pods)"
+            text += f" ({gpu_amount(own.closed)} {_are(own.closed)} on nodes that take no new pods)"
         free = self.other_free
-        return f"{text}; {amount(free)} free {'GPU is' if free == 1000 else 'GPUs are'} {_listed(self.others)}, which {who} does not take."
+        return f"{text}; {gpu_amount(free)} free {'GPU is' if free == 1000 else 'GPUs are'} {_listed(self.others)}, which {who} does not take."
 
     def data(self) -> dict[str, Any]:
         """For programs, in GPUs."""
@@ -96,13 +96,8 @@ def describe_shortage(shortage: ModelShortage) -> str:
     return f"{what}: {shortage.sentence('this work')}"
 
 
-def amount(milli: int) -> str:
-    """A number of GPUs without the word."""
-    return gpus(milli).partition(" ")[0]
-
-
 def _listed(uses: Sequence[ModelUse]) -> str:
-    each = [f"{use.model} ({amount(use.free)})" for use in uses]
+    each = [f"{use.model} ({gpu_amount(use.free)})" for use in uses]
     return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} and {each[-1]}"
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
+from kailab.evidence.wording import some
 from kailab.lab.change import Apply, Change, Delete, Patch
-from kailab.lab.wording import some
 from kailab.model import labels
 from kailab.model.objects import (
     annotations_of,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kailab.errors import InputError
-from kailab.lab.wording import some
+from kailab.evidence.wording import some
 from kailab.model.kinds import is_namespaced, kind_key
 from kailab.model.objects import name_of, namespace_of
 from kailab.model.suggestions import closest_names

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from kailab.cluster.protocol import VirtualTime
 from kailab.errors import EvidenceError, InputError, StateError
 from kailab.evidence.lab_record import LabRecord
+from kailab.evidence.wording import elapsed
 from kailab.lab import lab_files
 from kailab.lab.capture import make_recorder
 from kailab.lab.garbage import collector_off
@@ -24,7 +25,6 @@ from kailab.lab.lab import Lab
 from kailab.lab.lab_changes import LabChanges
 from kailab.lab.lab_files import Stamp
 from kailab.lab.settle import CYCLE_SECONDS
-from kailab.lab.wording import elapsed
 from kailab.serve import held_lab
 from kailab.serve.actions import Action, PlannedAction, plan_action
 from kailab.serve.held_lab import HeldLab, LabWatcher

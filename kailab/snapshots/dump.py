@@ -21,8 +21,8 @@ from kailab.engine.snapshot.records import GPU
 from kailab.errors import InputError, InputErrors, NotFound, Where
 from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.evidence.sanitizing import Sanitizer
+from kailab.evidence.wording import count, some
 from kailab.lab.intake import NamedText
-from kailab.lab.wording import count, some
 from kailab.model import labels, yamltext
 from kailab.model.cluster_files import read_objects, was_in_cluster
 from kailab.model.file_trees import read_tree
@@ -81,7 +81,6 @@ class _Reading:
         self.found: dict[tuple[str, str, str], _Found] = {}
         self.newest: float | None = None
         self.manifests: list[NamedText] = []
-        self.manifest_spaces: set[str] = set()
         self.empty: list[str] = []
         self.files = self.older = self.left_out = 0
         self.configs: dict[tuple[str, str], Object] = {}
@@ -222,7 +221,8 @@ class _Reading:
             verb = "holds" if len(self.empty) == 1 else "hold"
             yield f"{count(len(self.empty), 'file')} {verb} no Kubernetes objects: {some(self.empty)}"
         if self.older:
-            yield f"{count(self.older, 'older copy').replace('copys', 'copies')} of objects that are there in a newer version"
+            copies = "1 older copy" if self.older == 1 else f"{self.older} older copies"
+            yield f"{copies} of objects that are there in a newer version"
         if self.left_out:
             yield f"{count(self.left_out, 'object')} of kinds on which no decision depends left out"
         for file, _ in self.manifests:

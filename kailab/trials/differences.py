@@ -13,7 +13,7 @@ from kailab.errors import EvidenceError
 from kailab.evidence.diff import WorkloadEndedElsewhere, moved_workloads
 from kailab.evidence.history import LabHistory
 from kailab.evidence.store import load_test
-from kailab.lab.wording import gpus
+from kailab.evidence.wording import gpus
 from kailab.trials.results import LabPhase, LabResult, TestResult
 
 SOONEST_SECONDS = 1.0

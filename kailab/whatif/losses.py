@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.errors import InputError, NotFound
 from kailab.evidence.entries import MOVING, PodRow
+from kailab.evidence.wording import count, gpu_amount, gpus, some
 from kailab.explain.subject import SubjectRef
 from kailab.lab.change import Change, Delete, Patch
-from kailab.lab.wording import count, gpus, some
 from kailab.whatif.outcome import Eviction, WorkloadOwners
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Loss:
         )
         whom = f" for {self.beneficiary}" if self.beneficiary else ""
         how = f" ({self.action})" if self.action not in ("", DELETED, SUSPENDED) else ""
-        freed = some([f"{node} ({gpus(milli).partition(' ')[0]})" for node, milli in self.nodes.items()])
+        freed = some([f"{node} ({gpu_amount(milli)})" for node, milli in self.nodes.items()])
         frees = f"; frees {gpus(self.gpus)} on {freed}" if self.gpus else ""
         yield f"{count(len(self.pods), 'pod')} of {self.workload} ({self.queue or 'no queue'}) {outcome}{whom}{how}{frees}"
         if self.action not in (DELETED, SUSPENDED):

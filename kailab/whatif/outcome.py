@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kailab.errors import NotFound
 from kailab.evidence.entries import MOVING, PodEvicted, PodRow
 from kailab.evidence.shares import QueueAmounts
+from kailab.evidence.wording import count
 from kailab.lab.owners import top_of
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import SYSTEM_NAMESPACES
-from kailab.lab.wording import count
 from kailab.model import markup
 from kailab.model.kinds import kind_key
 from kailab.model.objects import name_of

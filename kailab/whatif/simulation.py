@@ -9,12 +9,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kailab.errors import InputError
+from kailab.evidence.wording import elapsed
 from kailab.explain.forecast import binding_moments
 from kailab.explain.questions import ask
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import SubjectRef
 from kailab.lab.answer import Answer, Verdict
-from kailab.lab.wording import elapsed
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
 from kailab.whatif.losses import Loss, group_losses, losses_of_step

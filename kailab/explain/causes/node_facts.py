@@ -39,8 +39,8 @@ from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import Job, ShapeInfo, WTask
 from kailab.engine.working.workingset import WorkingSet
+from kailab.evidence.wording import count, gpus, some
 from kailab.lab.answer import ObjectRef
-from kailab.lab.wording import count, gpus, some
 
 
 class NodeFacts:

@@ -17,6 +17,7 @@ from kailab.engine.snapshot.records import GPU, NodeTerm, Requirement, Taint
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import ShapeInfo
+from kailab.evidence.wording import capitalized, some
 from kailab.explain.causes.node_facts import (
     amount,
     amount_figure,
@@ -32,7 +33,6 @@ from kailab.explain.causes.node_facts import (
 from kailab.explain.causes.refusal import Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.lab.answer import CauseCode, ObjectRef
-from kailab.lab.wording import capitalized, some
 from kailab.model.labels import NODE_POOL
 from kailab.scheduler.reading import references
 from kailab.scheduler.reading.nodes import node_record

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import MadePreemptible, PriorityGiven
 from kailab.evidence.entries import PodRow
+from kailab.evidence.wording import count, some
 from kailab.explain.causes.refusal import INTERNAL, Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.evictions import latest_event
@@ -21,7 +22,6 @@ from kailab.explain.subject import min_member
 from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.lab.inert_kinds import makes_no_pods, why_no_pods
 from kailab.lab.owners import owned_by, owners_of
-from kailab.lab.wording import count, some
 from kailab.model import labels
 from kailab.model.kinds import KINDS
 from kailab.model.labels import PRIORITY_CLASS, QUEUE

@@ -13,10 +13,10 @@ from kailab.engine.decisions import PendingCode as Reason
 from kailab.engine.relaxing.queue_rules import RefusingRule, refusing_rules
 from kailab.engine.relaxing.rules import LimitsLifted, QueueField, QuotasRaised, Relaxation
 from kailab.engine.snapshot.records import ALLOCATED, UNLIMITED
+from kailab.evidence.wording import amount_text, capitalized, some
 from kailab.explain.causes.refusal import Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.lab.answer import CauseCode, ObjectRef
-from kailab.lab.wording import amount_text, capitalized, some
 
 NAMES: Mapping[str, str] = {"gpu": "GPUs", "cpu": "CPU", "memory": "memory"}
 """Names of resources, by the fields of queues and amounts."""

@@ -32,13 +32,13 @@ from kailab.engine.report.serving import serving_positions as in_turn
 from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import moment_text, number
 from kailab.engine.snapshot.records import Status
+from kailab.evidence.wording import amount_text, capitalized, count, gpus, some
 from kailab.explain.causes.queue_limits import queue_ref, quota_words
 from kailab.explain.causes.refusal import INTERNAL, Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.lab.owners import work_title
 from kailab.lab.picture import group_of
-from kailab.lab.wording import amount_text, capitalized, count, gpus, some
 from kailab.model.times import format_time
 
 

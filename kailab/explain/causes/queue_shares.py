@@ -20,6 +20,7 @@ from kailab.engine.relaxing.rules import (
 )
 from kailab.engine.report.eviction_blockers import EvictionBlocker, Holder, ReachableCapacity
 from kailab.engine.snapshot.records import UNLIMITED
+from kailab.evidence.wording import amount_text, capitalized, some
 from kailab.explain.causes.queue_limits import PodsTogether, QueueRefusal, queue_ref, quota_words
 from kailab.explain.causes.queue_order import (
     find_blocked_victims,
@@ -30,7 +31,6 @@ from kailab.explain.causes.queue_order import (
 from kailab.explain.causes.refusal import Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.lab.answer import CauseCode
-from kailab.lab.wording import amount_text, capitalized, some
 
 
 class Holding(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
+from kailab.evidence.wording import count, some
 from kailab.explain.steps.proposals import (
     Change,
     Disturbance,
@@ -28,7 +29,6 @@ from kailab.explain.steps.proposals import (
 )
 from kailab.explain.steps.question_context import QuestionContext
 from kailab.lab.node_changes import nodes_to_add
-from kailab.lab.wording import count, some
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.quantities import parse_count

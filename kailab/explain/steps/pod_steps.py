@@ -10,6 +10,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import GangLowered, OthersGone
 from kailab.engine.working.layout import CPU, MEMORY
+from kailab.evidence.wording import count, some
 from kailab.explain.steps.proposals import (
     Disturbance,
     Edit,
@@ -27,7 +28,6 @@ from kailab.explain.steps.proposals import (
 )
 from kailab.explain.steps.question_context import QuestionContext, kind_and_name
 from kailab.explain.subject import min_member, wanted_pods
-from kailab.lab.wording import count, some
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.kinds import kind_key

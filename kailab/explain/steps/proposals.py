@@ -16,10 +16,10 @@ from kailab.cluster.embedded.merge import merge_patch
 from kailab.cluster.embedded.updates import LAST_APPLIED
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import Relaxation
+from kailab.evidence.wording import some
 from kailab.explain.steps.question_context import QuestionContext
 from kailab.grouping.default import TOP_OWNER_METADATA
 from kailab.lab.redacted_changes import redacted_data
-from kailab.lab.wording import some
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key

@@ -8,6 +8,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import Relaxation, WaitingWithdrawn
 from kailab.evidence.entries import PodRow
+from kailab.evidence.wording import count, elapsed, gpus, some
 from kailab.explain.causes.queue_order import IN_FRONT
 from kailab.explain.forecast import forecast
 from kailab.explain.steps.node_steps import node_subsets
@@ -27,7 +28,6 @@ from kailab.explain.steps.proposals import (
     spec_patch,
 )
 from kailab.explain.steps.question_context import QuestionContext, kind_and_name, object_key
-from kailab.lab.wording import count, elapsed, gpus, some
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.kinds import KINDS, api_version_of, kind_key

@@ -12,8 +12,8 @@ from msgspec import structs
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.storage.state_file import write_state
 from kailab.errors import InputError
+from kailab.evidence.wording import count
 from kailab.lab.venues.contract import Place, Provider, Request, RunningProcess, Tell
-from kailab.lab.wording import count
 from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import Decider, SchedulerUnderTest
 from kailab.version import __version__

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from kailab.cluster.kubernetes import Connection
 from kailab.cluster.vcluster import HostCluster, VclusterPlane, find_tools, take_down, tools_reason
 from kailab.errors import InputError
+from kailab.evidence.wording import some
 from kailab.lab.venues.contract import Request, Tell
 from kailab.lab.venues.kubeconfig import kubeconfig_of
 from kailab.lab.venues.plane import PlaneProvider, Planes, PlaneVenue
-from kailab.lab.wording import some
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet

@@ -16,8 +16,17 @@ def gpus(milli: float) -> str:
     """
     if milli == -1:
         return "unlimited"
-    amount = f"{milli / 1000:.3f}".rstrip("0").rstrip(".")
+    amount = gpu_amount(milli)
     return f"{amount} GPU" if amount == "1" else f"{amount} GPUs"
+
+
+def gpu_amount(milli: float) -> str:
+    """Milli-GPU as a number without the word.
+
+    >>> gpu_amount(1000), gpu_amount(2500)
+    ('1', '2.5')
+    """
+    return f"{milli / 1000:.3f}".rstrip("0").rstrip(".")
 
 
 def amount_text(resource: str, value: float) -> str:
