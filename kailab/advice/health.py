@@ -44,7 +44,7 @@ class LastCycle:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class BindRefusal:
     """A pod that is pending because the cluster refused its bind."""
 
     pod: str
@@ -101,7 +101,7 @@ class Health:
 
     scheduler: str
     cycle: LastCycle | None = None
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[BindRefusal, ...] = ()
     evictions: Evictions = Evictions(0)
     loops: tuple[Loop, ...] = ()
     unserved: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -240,7 +240,7 @@ def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
     report = Health(
         scheduler=picture.scheduler.title,
         cycle=_cycle(log.last, log.cycle, picture.now, answer),
-        refusals=tuple(Refusal(row.name, _why_refused(lab, row)) for row in picture.rows if _is_refused(row)),
+        refusals=tuple(BindRefusal(row.name, _why_refused(lab, row)) for row in picture.rows if _is_refused(row)),
         evictions=summarize_evictions(log.evictions, now, window, workload),
         loops=loops(log.evictions, now, window, workload),
         unserved=_unserved(picture),

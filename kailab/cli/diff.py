@@ -17,7 +17,7 @@ from kailab.cli.whatif import whatif_lines
 from kailab.errors import InputError
 
 if TYPE_CHECKING:
-    from kailab.whatif.plan import Diff, FieldChange, ObjectDiff
+    from kailab.whatif.plan import Diff, FieldDiff, ObjectDiff
 
 CHANGES = 1
 """Exit code if there are changes, as of ``kubectl diff``."""
@@ -98,7 +98,7 @@ def _object_lines(obj: ObjectDiff) -> Iterator[str]:
         yield f"    {_field_line(field)}"
 
 
-def _field_line(field: FieldChange) -> str:
+def _field_line(field: FieldDiff) -> str:
     if field.before is None:
         return f"+ {field.path}: {_value(field.after)}"
     if field.after is None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kailab.lab import Lab
     from kailab.lab.intake import NamedText
     from kailab.lab.unknown_fields import Validation
-    from kailab.whatif.plan_files import Plan
+    from kailab.whatif.plan_files import ChangePlan
 
 
 def settle_lab(lab: Lab, before: LabChanges, settle: bool) -> str:
@@ -154,7 +154,7 @@ def apply(
         terminal.notice(report)
 
 
-def _plan(files: Sequence[str], recursive: bool, kustomization: Path | None) -> tuple[str, Plan] | None:
+def _plan(files: Sequence[str], recursive: bool, kustomization: Path | None) -> tuple[str, ChangePlan] | None:
     """The plan that is to be applied, with its path; None if there is none. Raises InputError for a plan beside other files."""
     from kailab.whatif.plan_files import is_plan, read_plan
 

@@ -40,7 +40,7 @@ class QueueBox:
 
 
 @dataclass(frozen=True)
-class QueueTree:
+class QueueTreeDrawing:
     boxes: tuple[QueueBox, ...]
     width: int
     height: int
@@ -58,7 +58,7 @@ class HeldPart:
 
 
 @dataclass(frozen=True)
-class NodeRow:
+class DrawnNode:
     """A node: ``gpus`` that it has, and what pods hold of them. ``x``: where its name ends and its GPUs begin.
     ``note``: why it takes no pods, or empty."""
 
@@ -74,7 +74,7 @@ class NodeRow:
 class GpuMap:
     """``legend``: queue, colour and GPUs held of each queue that holds some. ``waiting``: pending pods, as text."""
 
-    nodes: tuple[NodeRow, ...]
+    nodes: tuple[DrawnNode, ...]
     legend: tuple[tuple[str, int, str], ...]
     waiting: str
     width: int
@@ -84,7 +84,7 @@ class GpuMap:
 
 @dataclass(frozen=True)
 class LabDrawing:
-    tree: QueueTree
+    tree: QueueTreeDrawing
     gpus: GpuMap
 
 
@@ -103,7 +103,7 @@ def _colours(queues: Mapping[str, QueueState]) -> dict[str, int]:
     return {name: place % COLOURS for place, name in enumerate(leaves)}
 
 
-def _tree(queues: Mapping[str, QueueState], colours: Mapping[str, int]) -> QueueTree:
+def _tree(queues: Mapping[str, QueueState], colours: Mapping[str, int]) -> QueueTreeDrawing:
     boxes: list[QueueBox] = []
     below: dict[str, list[str]] = {}
     for queue in queues.values():
@@ -127,7 +127,7 @@ def _tree(queues: Mapping[str, QueueState], colours: Mapping[str, int]) -> Queue
         QueueBox(box.name, box.amounts, box.x, box.y, box.colour, _foot(at.get(queues[box.name].parent)))
         for box in boxes
     )
-    return QueueTree(joined, width, max((box.y for box in boxes), default=0) + _ROW)
+    return QueueTreeDrawing(joined, width, max((box.y for box in boxes), default=0) + _ROW)
 
 
 def _foot(box: QueueBox | None) -> tuple[int, int] | None:
@@ -165,7 +165,7 @@ def _map(picture: Picture, colours: Mapping[str, int]) -> GpuMap:
     height = ceil(len(nodes) / columns)
     column = _NAMES + widest * _CELL
     rows = tuple(
-        NodeRow(name, place // height * column + _NAMES, place % height * _LINE, gpus[name], parts[name], _note(node))
+        DrawnNode(name, place // height * column + _NAMES, place % height * _LINE, gpus[name], parts[name], _note(node))
         for place, (name, node) in enumerate(nodes.items())
     )
     totals: dict[str, int] = {}

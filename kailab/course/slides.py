@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kailab.course.drawing import GpuMap, QueueTree
+from kailab.course.drawing import GpuMap, QueueTreeDrawing
 from kailab.course.lesson import Lesson
 from kailab.course.teaching import LessonWalk, walk
 
@@ -28,7 +28,7 @@ class Slide:
     points: tuple[str, ...] = ()
     numbers: tuple[tuple[str, str], ...] = ()
     blocks: tuple[str, ...] = ()
-    tree: QueueTree | None = None
+    tree: QueueTreeDrawing | None = None
     gpus: GpuMap | None = None
 
 

@@ -16,6 +16,7 @@ from kailab.model.kinds import KINDS, key_of
 from kailab.model.objects import (
     controller_of,
     full_name,
+    is_ended,
     is_ready,
     is_terminating,
     labels_of,
@@ -48,18 +49,18 @@ class BudgetState:
         return f"PodDisruptionBudget {full_name(self.budget)}"
 
 
-class Evictions(NamedTuple):
+class EvictionAnswer(NamedTuple):
     """``allowed``: pods that may be evicted now, all together. ``blocked``: the others, each with the reason."""
 
     allowed: list[Object]
     blocked: list[tuple[Object, str]]
 
 
-def evictions(cluster: Cluster, pods: Sequence[Object]) -> Evictions:
+def evictions(cluster: Cluster, pods: Sequence[Object]) -> EvictionAnswer:
     """Ask for the eviction of pods one after the other, as ``kubectl drain`` does. Source: Kubernetes' eviction subresource of pods."""
     states = budget_states(cluster)
     left = {id(state): state.allowed for state in states}
-    result = Evictions([], [])
+    result = EvictionAnswer([], [])
     for pod in pods:
         own = [state for state in states if _key(pod) in state.pods]
         # A pod that does not run or is going already is in nobody's way.
@@ -94,11 +95,7 @@ def _why(state: BudgetState) -> str:
 def budget_states(cluster: Cluster) -> list[BudgetState]:
     """All budgets with their pods."""
     budgets = cluster.list("PodDisruptionBudget")
-    pods = (
-        [pod for pod in cluster.list("Pod") if status_of(pod).get("phase") not in ("Succeeded", "Failed")]
-        if budgets
-        else []
-    )
+    pods = [pod for pod in cluster.list("Pod") if not is_ended(pod)] if budgets else []
     return [_state(cluster, budget, pods) for budget in budgets]
 
 

@@ -20,7 +20,7 @@ from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, read_texts
 from kailab.model.objects import metadata_of, name_of, namespace_of
 from kailab.model.patches import merge_key
-from kailab.whatif.plan_files import Plan, state_of
+from kailab.whatif.plan_files import ChangePlan, state_of
 from kailab.whatif.trial import Alternative, WhatIf, what_if
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _OF_SERVER = frozenset({"uid", "resourceVersion", "generation", "creationTimesta
 _LAST_APPLIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration", LAST_APPLIED})
 
 
-class FieldChange(msgspec.Struct, frozen=True, omit_defaults=True):
+class FieldDiff(msgspec.Struct, frozen=True, omit_defaults=True):
     """``before`` None: the field is new; ``after`` None: it is removed. Values of environment variables are hidden."""
 
     path: str
@@ -44,7 +44,7 @@ class ObjectDiff(msgspec.Struct, frozen=True):
     namespace: str
     name: str
     action: Literal["create", "change", "unchanged"]
-    fields: tuple[FieldChange, ...] = ()
+    fields: tuple[FieldDiff, ...] = ()
 
 
 class Diff(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Diff(msgspec.Struct, frozen=True):
     objects: tuple[ObjectDiff, ...]
     consequence: WhatIf | None
     warnings: tuple[str, ...]
-    plan: Plan
+    plan: ChangePlan
 
     @property
     def changes(self) -> bool:
@@ -94,7 +94,7 @@ def diff(
     if any(obj.action != "unchanged" for obj in objects):
         change = Apply(tuple(manifests.objects), namespace, tuple(texts))
         consequence = what_if(lab, [Alternative("the manifests", (change,))], seconds)
-    plan = Plan(state=state_of(lab), time=lab.now, namespace=namespace, strict=strict, texts=tuple(texts))
+    plan = ChangePlan(state=state_of(lab), time=lab.now, namespace=namespace, strict=strict, texts=tuple(texts))
     return Diff(objects, consequence, tuple(warnings), plan)
 
 
@@ -138,12 +138,12 @@ def _essence(obj: Mapping[str, Any]) -> dict[str, Any]:
     return {**({"metadata": meta} if meta else {}), **rest}
 
 
-def _changes(before: Any, after: Any, path: str, field: str) -> Iterator[FieldChange]:
+def _changes(before: Any, after: Any, path: str, field: str) -> Iterator[FieldDiff]:
     if isinstance(before, dict) and isinstance(after, dict):
         for key in dict.fromkeys((*before, *after)):
             inside = _inside(path, str(key))
             if key not in after:
-                yield from (FieldChange(leaf.path, leaf.after) for leaf in _leaves(before[key], inside))
+                yield from (FieldDiff(leaf.path, leaf.after) for leaf in _leaves(before[key], inside))
             elif key not in before:
                 yield from _leaves(after[key], inside)
             else:
@@ -156,10 +156,10 @@ def _changes(before: Any, after: Any, path: str, field: str) -> Iterator[FieldCh
         return
     if type(before) is not type(after) or before != after:
         hidden = _is_hidden(path)
-        yield FieldChange(path, HIDDEN if hidden else before, HIDDEN if hidden else after)
+        yield FieldDiff(path, HIDDEN if hidden else before, HIDDEN if hidden else after)
 
 
-def _leaves(value: Any, path: str) -> Iterator[FieldChange]:
+def _leaves(value: Any, path: str) -> Iterator[FieldDiff]:
     """Each value inside a new value."""
     if isinstance(value, dict) and value:
         for key, inside in value.items():
@@ -169,7 +169,7 @@ def _leaves(value: Any, path: str) -> Iterator[FieldChange]:
         for number, item in enumerate(value):
             yield from _leaves(item, f"{path}[{item[key] if key else number}]")
     else:
-        yield FieldChange(path, None, HIDDEN if _is_hidden(path) else value)
+        yield FieldDiff(path, None, HIDDEN if _is_hidden(path) else value)
 
 
 def _inside(path: str, key: str) -> str:

@@ -30,7 +30,7 @@ _RESTLESS = frozenset({"Event", "Event.events.k8s.io", "Lease"})
 """Kinds that change all the time in a cluster, and on which no decision depends."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ChangePlan(msgspec.Struct, frozen=True, kw_only=True):
     """``texts``: name and text of the manifests, as they were read. ``state``: the identity of the lab's state. ``time``: of the lab."""
 
     kind: Literal["kailab-plan"] = "kailab-plan"
@@ -70,10 +70,10 @@ def is_plan(path: Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> ChangePlan:
     """Raises InputError for a file that is damaged, of another format, or no plan."""
     try:
-        plan = msgspec.json.decode(read_bytes(path, LARGEST), type=Plan)
+        plan = msgspec.json.decode(read_bytes(path, LARGEST), type=ChangePlan)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"is no plan of `kailab diff`, or damaged: {error}", Where(file=str(path))) from None
     if plan.format != FORMAT:

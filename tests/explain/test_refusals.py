@@ -14,7 +14,7 @@ from kailab.cluster.unreadable_objects import STRICT
 from kailab.engine.relaxing.queue_rules import refusing_rules
 from kailab.explain.cause_kinds import CAUSE_KINDS, FALLBACK_FINDERS, FINDERS, find_causes
 from kailab.explain.causes.node_capacity import DevicesFragmented, DevicesLacking
-from kailab.explain.causes.queue_limits import LimitExceeded, PodsTogether, QueueRefusal
+from kailab.explain.causes.queue_limits import LimitExceeded, PodsTogether, QueueBoundRefusal
 from kailab.explain.causes.queue_order import WorkInFront
 from kailab.explain.causes.refusal import ContradictionError, Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup, waiting_podgroups
@@ -86,7 +86,7 @@ def test_each_kind_of_refusal_has_its_place_in_the_table() -> None:
             yield from concrete(below)
 
     named = {refusal for kind in CAUSE_KINDS.values() for refusal in kind.refusals}
-    assert named == {kind for kind in concrete(Refusal) if kind not in (Refusal, Statement)} - {QueueRefusal}
+    assert named == {kind for kind in concrete(Refusal) if kind not in (Refusal, Statement)} - {QueueBoundRefusal}
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -100,7 +100,7 @@ def test_what_finders_report_holds_and_ends_when_it_is_lifted(seed: int) -> None
                 continue
             if isinstance(refusal, WorkInFront):
                 assert trials.further(*lifted, before=True)
-            elif isinstance(refusal, QueueRefusal) and refusal.code in (
+            elif isinstance(refusal, QueueBoundRefusal) and refusal.code in (
                 CauseCode.OVER_LIMIT,
                 CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
             ):

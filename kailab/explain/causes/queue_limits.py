@@ -53,7 +53,7 @@ class PodsTogether(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueueRefusal(Refusal):
+class QueueBoundRefusal(Refusal):
     """A comparison of what a queue holds, and of what work in it wants beside that, with an amount of the queue. ``own_queue``: the queue
     of the work, which may be below ``queue``."""
 
@@ -84,7 +84,7 @@ class QueueRefusal(Refusal):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LimitExceeded(QueueRefusal):
+class LimitExceeded(QueueBoundRefusal):
     """The queue would hold more than its limit."""
 
     FACTS: ClassVar[tuple[str, ...]] = ("queue", "resource", "limit", "held", "wanted")
@@ -107,7 +107,7 @@ class LimitExceeded(QueueRefusal):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuotaExceeded(QueueRefusal):
+class QuotaExceeded(QueueBoundRefusal):
     """Non-preemptible work would exceed the quota of the queue. ``held``: what such work holds already."""
 
     FACTS: ClassVar[tuple[str, ...]] = ("queue", "resource", "quota", "held", "wanted")
@@ -130,7 +130,7 @@ class QuotaExceeded(QueueRefusal):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueueResourcesMissing(QueueRefusal):
+class QueueResourcesMissing(QueueBoundRefusal):
     """The queue has no resources block, or none for resources that the work wants. ``resource``: the first of ``resources``."""
 
     FACTS: ClassVar[tuple[str, ...]] = ("queue", "resources")

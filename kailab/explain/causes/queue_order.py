@@ -180,7 +180,7 @@ class OwnDelay(Refusal):
         return (DelayGone(),)
 
 
-class Claim(NamedTuple):
+class QueueClaim(NamedTuple):
     """A claim on what a queue holds. ``own``: it is the queue of the work itself, where priority decides. ``rule``: by which the queue may
     lose what it holds beyond its ``quota`` or ``fair share``."""
 
@@ -211,7 +211,7 @@ class BlockedVictims(Refusal):
 
     FACTS: ClassVar[tuple[str, ...]] = ("queues",)
     queues: tuple[str, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[QueueClaim, ...]
     victims: tuple[str, ...]
 
     @property
@@ -405,7 +405,7 @@ def _blocked(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequ
     }
 
 
-def _claim(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, queue: str, holders: Sequence[Holder]) -> Claim:
+def _claim(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, queue: str, holders: Sequence[Holder]) -> QueueClaim:
     """The claim on what a queue holds, by the rule that the engine gave for an eviction there."""
     own = any(holder.queue == group.queue for holder in holders if holder.beside == queue)
     grounds = (eviction.ground for eviction in outcome.evictions)
@@ -413,7 +413,7 @@ def _claim(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, queue: str, hol
     resource = "gpu" if ground is None or ground.resource is None else ground.resource.lower()
     rule = "quota" if ground is None or ground.rule not in ("fair share", "quota") else ground.rule
     share = outcome.share(queue, resource)
-    return Claim(queue, own, resource, rule, share.allocated, share.quota, share.fair_share)
+    return QueueClaim(queue, own, resource, rule, share.allocated, share.quota, share.fair_share)
 
 
 IN_FRONT = "inFront"

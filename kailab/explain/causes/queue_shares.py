@@ -21,7 +21,7 @@ from kailab.engine.relaxing.rules import (
 from kailab.engine.report.eviction_blockers import EvictionBlocker, Holder, ReachableCapacity
 from kailab.engine.snapshot.records import UNLIMITED
 from kailab.evidence.wording import amount_text, capitalized, some
-from kailab.explain.causes.queue_limits import PodsTogether, QueueRefusal, queue_ref, quota_words
+from kailab.explain.causes.queue_limits import PodsTogether, QueueBoundRefusal, queue_ref, quota_words
 from kailab.explain.causes.queue_order import (
     find_blocked_victims,
     find_work_in_front,
@@ -55,7 +55,7 @@ class Holding(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShareRefusal(QueueRefusal):
+class ShareRefusal(QueueBoundRefusal):
     """A comparison of a queue with what it has a claim on. ``holdings``: the queues beside it that hold the rest, the largest first."""
 
     FACTS: ClassVar[tuple[str, ...]] = ("queue", "resource", "quota", "held", "fair_share")
