@@ -29,6 +29,13 @@ CLUSTERS = 100
 """The default number of clusters of a hunt."""
 
 _seed = click.option("--seed", type=click.IntRange(min=0), default=0, help="The first seed; each further one adds 1.")
+_areas = click.option(
+    "--area",
+    "areas",
+    multiple=True,
+    help="The area that clusters are drawn from; may be repeated.",
+    show_default="small",
+)
 _workers = click.option("--workers", type=click.IntRange(min=1), default=1, help="Processes that share the work.")
 
 
@@ -225,13 +232,7 @@ def grouping(file: Path | None, verbose: bool, output: TextOrJson) -> None:
 @click.option("--cases", type=click.IntRange(min=1), default=200, help="Number of clusters, in each area.")
 @_seed
 @_workers
-@click.option(
-    "--area",
-    "areas",
-    multiple=True,
-    help="The area that clusters are drawn from; may be repeated.",
-    show_default="small",
-)
+@_areas
 @click.option(
     "--changes",
     type=click.IntRange(min=0),
@@ -278,13 +279,7 @@ def fuzz(
 @app.command("both-ways")
 @click.option("--cases", type=click.IntRange(min=1), default=200, help="Number of clusters, in each area.")
 @_seed
-@click.option(
-    "--area",
-    "areas",
-    multiple=True,
-    help="The area that clusters are drawn from; may be repeated.",
-    show_default="small",
-)
+@_areas
 @click.option("--changes", type=click.IntRange(min=0), default=5, help="How often each settled cluster is changed.")
 @_verbose
 @options.output
@@ -303,13 +298,7 @@ def both_ways(cases: int, seed: int, areas: tuple[str, ...], changes: int, verbo
 @app.command()
 @click.option("--cases", type=click.IntRange(min=1), default=20, help="Number of clusters, in each area.")
 @_seed
-@click.option(
-    "--area",
-    "areas",
-    multiple=True,
-    help="The area that clusters are drawn from; may be repeated.",
-    show_default="small",
-)
+@_areas
 @click.option("--cycles", type=click.IntRange(min=1), default=3, help="Cycles until the outcome of a case counts.")
 @click.option("--out", type=options.PATH, required=True, help="The folder for the case files, one for each area.")
 def draw(cases: int, seed: int, areas: tuple[str, ...], cycles: int, out: Path) -> None:

@@ -20,8 +20,12 @@ commands. ``store`` reads all of it back.
     diff                compare two runs
     history             the past of a lab, from evidence or from its record
     subject_timeline    what happened to one pod, PodGroup, queue or workload
+    eviction_chains     who displaced whom, by workload and as chains
+    workload_events     events by workload
+    model_use           the use of GPUs by model
     cluster_state       pods, PodGroups, queues and nodes at one moment, as rows
     shares              quota, use and borrowing of queues
+    wording             amounts, counts and names as texts
     canonical           JSON, times and file names, always written the same way
     metrics             metrics for Prometheus
 """

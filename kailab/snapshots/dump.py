@@ -17,9 +17,7 @@ from typing import NamedTuple
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
-from kailab.engine.snapshot.records import GPU
 from kailab.errors import InputError, InputErrors, NotFound, Where
-from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.evidence.wording import count, some
 from kailab.lab.intake import NamedText
@@ -33,11 +31,9 @@ from kailab.model.newest_time import newest_time
 from kailab.model.objects import annotations_of, metadata_of, name_of, namespace_of, owner_references, uid_of
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
-from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.snapshots.kai_settings import KaiSettings, settings_in
 from kailab.snapshots.snapshot import ClusterSnapshot
-from kailab.snapshots.taking import NAMES_ONLY, kinds_taken, unknown_owner_kinds
-from kailab.version import __version__
+from kailab.snapshots.taking import NAMES_ONLY, cluster_facts, kinds_taken, unknown_owner_kinds
 
 BACKEND = "files"
 _NEVER = frozenset({"Secret", "Event", "Event.events.k8s.io", "Lease", "CustomResourceDefinition"})
@@ -174,17 +170,16 @@ class _Reading:
         kai = settings_in(looks, self.config) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
         filtered = Sanitizer((), looks, {})
         objects = {kind: filtered.text.value(several) for kind, several in filtered.before.items()}
-        nodes, accounts = objects.get("Node", []), GpuAccounts(EmbeddedCluster(), (), {})
-        facts = LabFacts(
+        empty = EmbeddedCluster()
+        facts = cluster_facts(
+            empty,
+            objects.get("Node", []),
             fleet=paths[0].name.partition(".")[0] or "files",
             backend=BACKEND,
             scheduler=kai.version or "unknown",
-            nodes=len(nodes),
-            gpus=sum(map(accounts.offered, nodes)) // GPU,
-            settings=LabSettings(engine=kai.settings.engine, usage=kai.settings.usage, adopt_default_scheduler=False),
-            versions={"kailab": __version__},
+            settings=kai.settings,
         )
-        when = EmbeddedCluster().now() if taken is None else taken
+        when = empty.now() if taken is None else taken
         snapshot = ClusterSnapshot(
             taken=when, opened=when, facts=facts, node_pool=kai.node_pool, objects=objects, cut=filtered.cut,
         )  # fmt: skip

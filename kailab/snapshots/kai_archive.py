@@ -19,9 +19,7 @@ from msgspec import structs
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
-from kailab.engine.snapshot.records import GPU
 from kailab.errors import InputError, Where
-from kailab.evidence.entries import LabFacts, LabSettings
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.model.files import open_file
 from kailab.model.kinds import KINDS
@@ -30,12 +28,11 @@ from kailab.model.newest_time import newest_time
 from kailab.model.objects import metadata_of
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
-from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.settings.config_file import settings_from
 from kailab.scheduler.settings.shard import with_flags
 from kailab.snapshots.snapshot import ClusterSnapshot, TooLarge, most_unpacked, too_large_message
-from kailab.version import __version__
+from kailab.snapshots.taking import cluster_facts
 
 NAME = "snapshot.json"
 _KINDS = {
@@ -93,15 +90,14 @@ def read(path: Path, data: bytes, at: float | None = None) -> Archive:
     notices += settings_notices
     filtered = Sanitizer((), looks, {})
     objects = {kind: filtered.text.value(snapshot) for kind, snapshot in filtered.before.items()}
-    nodes, accounts = objects.get("Node", []), GpuAccounts(EmbeddedCluster(), (), {})
-    facts = LabFacts(
+    facts = cluster_facts(
+        EmbeddedCluster(),
+        objects.get("Node", []),
         fleet=path.stem,
         backend="kai-snapshot",
         scheduler="kai",
-        nodes=len(nodes),
-        gpus=sum(map(accounts.offered, nodes)) // GPU,
-        settings=LabSettings(engine=settings.engine, usage=settings.usage, adopt_default_scheduler=False),
-        versions={"kailab": __version__, **_server(content.discovery)},
+        settings=settings,
+        versions=_server(content.discovery),
     )
     snapshot = ClusterSnapshot(
         taken=taken, opened=taken, facts=facts, node_pool=pool, objects=objects, cut=filtered.cut

@@ -88,7 +88,7 @@ def of_lab(lab: Lab, *, partial: bool = False) -> ClusterSnapshot:
     kai = KaiSettings(SchedulerSettings(engine=lab.config, usage=lab.usage))
     if not BACKENDS[lab.backend].starts_schedulers:
         kai = settings_in(looks, lab.cluster.get) or kai
-        facts = msgspec.structs.replace(facts, settings=_settings(kai, facts.settings.adopt_default_scheduler))
+        facts = msgspec.structs.replace(facts, settings=_settings(kai.settings, facts.settings.adopt_default_scheduler))
     decided = SchedulerDecisions(cycle=log.cycle, evictions=list(log.evictions), last=log.last)
     return _snapshot(
         lab.cluster, facts, looks, left_out, kai,
@@ -109,23 +109,45 @@ def of_cluster(
     try:
         looks, left_out = _looks(cluster, partial)
         kai = settings_in(looks, cluster.get) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
-        nodes, accounts = looks.get("Node", []), GpuAccounts(cluster, (), {})
-        facts = LabFacts(
+        facts = cluster_facts(
+            cluster,
+            looks.get("Node", []),
             fleet="cluster",
             backend="kubeconfig",
             scheduler=kai.version or "unknown",
-            settings=_settings(kai, False),
-            versions={"kailab": __version__, "kubernetes": cluster.version},
-            nodes=len(nodes),
-            gpus=sum(map(accounts.offered, nodes)) // GPU,
+            settings=kai.settings,
+            versions={"kubernetes": cluster.version},
         )
         return _snapshot(cluster, facts, looks, left_out, kai, opened=cluster.now())
     finally:
         cluster.close()
 
 
-def _settings(kai: KaiSettings, adopt: bool) -> LabSettings:
-    return LabSettings(engine=kai.settings.engine, usage=kai.settings.usage, adopt_default_scheduler=adopt)
+def cluster_facts(
+    cluster: Cluster,
+    nodes: Sequence[Object],
+    *,
+    fleet: str,
+    backend: str,
+    scheduler: str,
+    settings: SchedulerSettings,
+    versions: Mapping[str, str] | None = None,
+) -> LabFacts:
+    """The facts of a cluster that is no lab of kailab's: ``nodes`` of it, and the scheduler's settings. ``versions``: of others than kailab."""
+    accounts = GpuAccounts(cluster, (), {})
+    return LabFacts(
+        fleet=fleet,
+        backend=backend,
+        scheduler=scheduler,
+        nodes=len(nodes),
+        gpus=sum(map(accounts.offered, nodes)) // GPU,
+        settings=_settings(settings, False),
+        versions={"kailab": __version__, **(versions or {})},
+    )
+
+
+def _settings(settings: SchedulerSettings, adopt: bool) -> LabSettings:
+    return LabSettings(engine=settings.engine, usage=settings.usage, adopt_default_scheduler=adopt)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Forbidden
 from kailab.model.kinds import KINDS, kind_key
-from kailab.model.objects import namespace_of
+from kailab.model.objects import is_ended, namespace_of
 from kailab.model.pod_resources import (
     Amounts,
     add_amounts,
@@ -166,7 +166,7 @@ def usage_of(kind: str, obj: Object) -> Amounts:
         used[bare] = parse(1)
     spec = obj.get("spec") or {}
     if kind == "Pod":
-        if (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        if is_ended(obj):
             return used
         used["pods"] = parse(1)
         for name, amount in pod_requests(spec).items():
@@ -211,8 +211,7 @@ def _same_for_quotas(kind: str, old: Object | None, new: Object | None) -> bool:
         return True
     if old.get("spec") is not new.get("spec"):
         return False
-    before, after = ((obj.get("status") or {}).get("phase") in ("Succeeded", "Failed") for obj in (old, new))
-    return before == after
+    return is_ended(old) == is_ended(new)
 
 
 def _lacking(hard: Iterable[str], spec: Mapping[str, Any]) -> list[str]:
@@ -270,8 +269,8 @@ def is_best_effort(spec: Mapping[str, Any]) -> bool:
     return not any(
         amount
         for container in containers_of(spec)
-        for field in ("requests", "limits")
-        for name, amount in parsed((container.get("resources") or {}).get(field) or {}).items()
+        for amounts in (given(container, "requests"), given(container, "limits"))
+        for name, amount in amounts.items()
         if name in _MUST_BE_GIVEN
     )
 

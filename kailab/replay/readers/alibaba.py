@@ -34,11 +34,22 @@ OPENB_LIST_COLUMNS = OPENB_COLUMNS[:6]
 
 def read_openb_list_pod(fields: LineFields, line: int) -> TraceJob | SkippedLine:
     """Read one pod of a list without times: pods arrive one each second, in the order of the file, and never end. Raises BrokenLine."""
-    gpus, milli = _openb_gpus(fields)
+    return _openb_job(fields, line, line - 2, int(LONGEST_SECONDS))
+
+
+def _openb_job(fields: LineFields, line: int, arrival: int, seconds: int) -> TraceJob:
+    """A pod as a job, with its GPUs as the number and the thousandths of each. Raises BrokenLine."""
+    gpus, milli = fields.whole("num_gpu"), fields.whole("gpu_milli", WHOLE)
+    if gpus and not 0 < milli <= WHOLE:
+        raise BrokenLine(f"gpu_milli is {milli}; expected 1 to {WHOLE}")
+    if gpus > 1 and milli != WHOLE:
+        raise BrokenLine(
+            f"gpu_milli is {milli} with {gpus} GPUs; expected {WHOLE}, because only a single GPU can be shared"
+        )
     return TraceJob(
         name=fields.text("name"),
-        arrival=line - 2,
-        seconds=int(LONGEST_SECONDS),
+        arrival=arrival,
+        seconds=seconds,
         gpus=gpus,
         share=milli if gpus else WHOLE,
         pods=1,
@@ -47,18 +58,6 @@ def read_openb_list_pod(fields: LineFields, line: int) -> TraceJob | SkippedLine
         models=models(fields.text("gpu_spec")),
         line=line,
     )
-
-
-def _openb_gpus(fields: LineFields) -> tuple[int, int]:
-    """The number of GPUs, and the thousandths of each. Raises BrokenLine."""
-    gpus, milli = fields.whole("num_gpu"), fields.whole("gpu_milli", WHOLE)
-    if gpus and not 0 < milli <= WHOLE:
-        raise BrokenLine(f"gpu_milli is {milli}; expected 1 to {WHOLE}")
-    if gpus > 1 and milli != WHOLE:
-        raise BrokenLine(
-            f"gpu_milli is {milli} with {gpus} GPUs; expected {WHOLE}, because only a single GPU can be shared"
-        )
-    return gpus, milli
 
 
 def read_openb_pod(fields: LineFields, line: int) -> TraceJob | SkippedLine:
@@ -67,19 +66,7 @@ def read_openb_pod(fields: LineFields, line: int) -> TraceJob | SkippedLine:
     begun = fields.whole("scheduled_time", arrival)
     if end < arrival:
         raise BrokenLine(f"deletion_time is {end}; expected a time not before creation_time, {arrival}")
-    gpus, milli = _openb_gpus(fields)
-    return TraceJob(
-        name=fields.text("name"),
-        arrival=arrival,
-        seconds=max(1, end - max(begun, arrival)),
-        gpus=gpus,
-        share=milli if gpus else WHOLE,
-        pods=1,
-        cpu_millis=fields.whole("cpu_milli"),
-        memory_mib=fields.whole("memory_mib"),
-        models=models(fields.text("gpu_spec")),
-        line=line,
-    )
+    return _openb_job(fields, line, arrival, max(1, end - max(begun, arrival)))
 
 
 PAI_COLUMNS = (
