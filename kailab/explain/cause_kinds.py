@@ -49,8 +49,9 @@ class CauseKind:
     """What is true of every cause with one code.
 
     ``refusals``: the comparisons of amounts or of turns that it may stand for. Each has its numbers, its words, what its numbers have to
-    show, and the relaxation that lifts it. A cause without one is a ``Statement`` about objects. ``says_least``: it comes after every cause that says more, so it is the first cause only if there is no other. ``steps``: the step
-    families that may remove it, the least disturbing first.
+    show, and the relaxation that lifts it. A cause without one is a ``Statement`` about objects. ``says_least``: it comes after every cause
+    that says more, so it is the first cause only if there is no other. ``steps``: the step families that may remove it, the least
+    disturbing first.
     """
 
     code: CauseCode

@@ -388,11 +388,11 @@ def search_steps(
 ) -> Iterator[Step]:
     """Steps that let the subject run, each tried on a fork, one by one.
 
-    Steps that raise a priority or change other work come last, then those that fail workloads, then those that evict; then disturbance decides. A step is held
-    back until no proposal that is left could come before it. ``causes``: the first cause first. ``never``: the subject would not run
-    without other work, so changes of other work need no trial. ``everything``: also in a large lab more than the first step that works,
-    and pairs of changes. ``budget``: where it ends the search, it says so, and what was found by then is still given. ``known_forecast``: when it runs if nothing changes, where that is known. No step if no known
-    change helps.
+    Steps that raise a priority or change other work come last, then those that fail workloads, then those that evict; then disturbance
+    decides. A step is held back until no proposal that is left could come before it. ``causes``: the first cause first. ``never``: the
+    subject would not run without other work, so changes of other work need no trial. ``everything``: also in a large lab more than the
+    first step that works, and pairs of changes. ``budget``: where it ends the search, it says so, and what was found by then is still
+    given. ``known_forecast``: when it runs if nothing changes, where that is known. No step if no known change helps.
     """
     context = QuestionContext(state, causes, never, budget, known_forecast)
     trials = StepTrials(context, everything)
@@ -425,12 +425,8 @@ def search_steps(
     except (StepsStopped, KeyboardInterrupt) as error:
         budget.stop(error)
     # A pair of changes may begin with the correction.
-    pairs = tuple(working.proposal.intent() for working in held) if not number else ()
-    yield from (
-        correction.step
-        for correction in corrections
-        if not any(pair.startswith(f"{correction.proposal.intent()}; then ") for pair in pairs)
-    )
+    begun = [working.proposal.first.changes for working in held if working.proposal.first is not None]
+    yield from (correction.step for correction in corrections if correction.proposal.changes not in begun)
     yield from (working.step for working in sorted(held, key=_order))
 
 

@@ -472,9 +472,10 @@ class Lab:
     ) -> Answer:
         """Why something is as it is, and what would let it run: a pod, a PodGroup, a workload or a queue. ``everything``: in a large
         lab, too, further steps are looked for where one was found. ``tried``: False to look for no steps. ``picture``: of the lab, if
-        the caller has one. ``timeout``: seconds of processor time after which no further step is tried; None: no limit. ``safe``: no step raises
-        a priority, or withdraws or ends the work of others. ``on_answer``: called with the answer as it grows: with its cause before any step is tried, then with each step. The answer says in ``incomplete`` what
-        was not tried. Raises NotFound, and InputError for what can't be explained."""
+        the caller has one. ``timeout``: seconds of processor time after which no further step is tried; None: no limit. ``safe``: no step
+        raises a priority, or withdraws or ends the work of others. ``on_answer``: called with the answer as it grows: with its cause before
+        any step is tried, then with each step. The answer says in ``incomplete`` what was not tried. Raises NotFound, and InputError for
+        what can't be explained."""
         if timeout is not None and not timeout >= 0:
             raise InputError(f"timeout: expected seconds (0 or more) or None, not {timeout:g}")
         # ``kailab.explain`` is a layer above this package. It is imported when somebody asks.

@@ -79,12 +79,13 @@ Words: TypeAlias = str | Callable[[ObjectsAfterChanges], str]
 @dataclass(frozen=True)
 class Proposal:
     """Changes that may let the subject run. ``words``: what they do. ``seen``: the relaxation with the same effect in the
-    engine. None: ``step_search`` derives it from the changed objects."""
+    engine. None: ``step_search`` derives it from the changed objects. ``first``: of a pair of changes, the one that comes first."""
 
     words: Words
     changes: tuple[Change, ...]
     disturbance: Disturbance
     seen: Relaxation | None = None
+    first: Proposal | None = None
 
     def intent(self, changes: Iterable[Change] | None = None) -> str:
         """What it does. ``changes``: all changes that are carried out, if its own are only a part of them."""
@@ -182,7 +183,7 @@ def combined(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
         other = second.intent(objects.changes)
         return f"{first.intent(objects.changes)}; then {other[:1].lower()}{other[1:]}"
 
-    return Proposal(words, (*changes, *added), max(first.disturbance, second.disturbance))
+    return Proposal(words, (*changes, *added), max(first.disturbance, second.disturbance), first=first)
 
 
 def apply_difference(before: Any, changed: Any, other: Any) -> Any:
