@@ -43,6 +43,8 @@ from kailab.workloads.controller import Controller, Reference, Workbench, with_m
 
 TAKEN_OVER = "kailab.dev/revision-of"  # "<hash of the template here>=<the other controller's name>"
 REVISION_LABEL = "controller-revision-hash"
+TEMPLATE = "kailab.dev/template"
+"""Annotation of an object that a controller makes: the hash of what its owner asked for."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -50,6 +52,28 @@ def template_hash(template: Object) -> str:
     """A short name for a pod template: equal templates, equal names."""
     # Keys are sorted, so that their order in a manifest does not matter.
     return safe_text(str(zlib.crc32(_encode(template))))
+
+
+def ensure_object(
+    bench: Workbench,
+    owner: Object,
+    kind: str,
+    name: str,
+    spec: Object,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+) -> Object | None:
+    """The object of this name that an owner makes: created, or with these fields in its spec once the owner asks for others. What somebody
+    else has changed stays until then. None, and an event, if the cluster refuses it."""
+    digest = template_hash(spec)
+    current = bench.find(kind, (namespace_of(owner), name))
+    if current is None:
+        metadata = {"name": name, "labels": dict(labels), "annotations": {**annotations, TEMPLATE: digest}}
+        return bench.create(owner, kind, {"kind": kind.partition(".")[0], "metadata": metadata, "spec": spec})
+    if annotations_of(current).get(TEMPLATE) == digest:
+        return current
+    metadata = {**current["metadata"], "annotations": {**annotations_of(current), TEMPLATE: digest}}
+    return bench.update(owner, kind, {**current, "metadata": metadata, "spec": {**current["spec"], **spec}})
 
 
 def revision_of(owner: Object, digest: str, default: str) -> str:

@@ -10,15 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.model import labels as names
-from kailab.model.objects import Object, annotations_of, is_terminating, labels_of, name_of, namespace_of, status_of
-from kailab.workloads.apps import template_hash
+from kailab.model.objects import Object, annotations_of, is_terminating, labels_of, name_of, status_of
+from kailab.workloads.apps import ensure_object
 from kailab.workloads.controller import Controller
 
 QUEUE = "nvidia.com/kai-scheduler-queue"
 _DEFAULT_QUEUE = "dynamo"
 _PREFIX = "nvidia.com/dynamo-"
 _MAIN = "main"
-_TEMPLATE = "kailab.dev/template"
 
 
 def services_of(spec: Object) -> dict[str, Object]:
@@ -44,17 +43,8 @@ class DynamoController(Controller):
         if not queue and bench.find("Queue", ("", _DEFAULT_QUEUE)) is not None:
             queue = _DEFAULT_QUEUE
         wanted = {"replicas": 1, "template": self._template(owner, queue)}
-        digest = template_hash(wanted)
-        current = bench.find("PodCliqueSet", (namespace_of(owner), name_of(owner)))
-        if current is None:
-            current = bench.create(owner, "PodCliqueSet", {
-                "metadata": {"name": name_of(owner), "labels": dict(spec.get("labels") or {}),
-                             "annotations": {**(spec.get("annotations") or {}), _TEMPLATE: digest}},
-                "spec": wanted,
-            })  # fmt: skip
-        elif annotations_of(current).get(_TEMPLATE) != digest:
-            metadata = {**current["metadata"], "annotations": {**annotations_of(current), _TEMPLATE: digest}}
-            current = bench.update(owner, "PodCliqueSet", {**current, "metadata": metadata, "spec": wanted})
+        labels, annotations = spec.get("labels") or {}, spec.get("annotations") or {}
+        current = ensure_object(bench, owner, "PodCliqueSet", name_of(owner), wanted, labels, annotations)
         ready = current is not None and status_of(current).get("availableReplicas", 0) > 0
         self.set_status(
             owner,

@@ -30,11 +30,10 @@ from kailab.model.objects import (
     status_of,
 )
 from kailab.model.validation.fields import Faults
-from kailab.workloads.apps import surplus_pods, template_hash
+from kailab.workloads.apps import TEMPLATE, surplus_pods, template_hash
 from kailab.workloads.controller import Controller, Reference
 
 PREFIX = "grove.io/"
-TEMPLATE = "kailab.dev/template"
 GATE = "grove.io/podgang-pending-creation"
 _PART_OF = "app.kubernetes.io/part-of"
 _GROUP, _GROUP_REPLICA = f"{PREFIX}podcliquescalinggroup", f"{PREFIX}podcliquescalinggroup-replica-index"

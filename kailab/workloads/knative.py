@@ -14,12 +14,11 @@ from kailab.model.objects import (
     uid_of,
 )
 from kailab.model.quantities import parse_count
-from kailab.workloads.apps import template_hash
+from kailab.workloads.apps import TEMPLATE, template_hash
 from kailab.workloads.controller import Controller
 
 PREFIX = "serving.knative.dev/"
 MIN_SCALE = "autoscaling.knative.dev/min-scale"
-TEMPLATE = "kailab.dev/template"
 
 
 class KnativeController(Controller):

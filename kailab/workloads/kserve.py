@@ -23,7 +23,7 @@ from kailab.model.objects import (
 )
 from kailab.model.patches import strategic_patch
 from kailab.model.validation.core import field_types
-from kailab.workloads.apps import passed_on_annotations, template_hash
+from kailab.workloads.apps import ensure_object, passed_on_annotations
 from kailab.workloads.controller import Controller, Reference
 from kailab.workloads.knative import MIN_SCALE
 
@@ -31,7 +31,6 @@ PREFIX = "serving.kserve.io/"
 COMPONENTS = ("predictor", "transformer", "explainer")
 _RAW = ("RawDeployment", "Standard")
 _CONTAINER = "kserve-container"
-_TEMPLATE = "kailab.dev/template"
 _SMALL = {"cpu": "1", "memory": "2Gi"}
 _BROUGHT = {"name": _CONTAINER, "image": "kserve", "resources": {"requests": _SMALL, "limits": _SMALL}}
 """The container of the runtimes that KServe brings."""
@@ -89,14 +88,7 @@ class InferenceServiceController(Controller):
         else:
             spec, notes = {}, {MIN_SCALE: str(component.get("minReplicas", 1)), **notes}
         spec["template"] = {"metadata": {"labels": labels, "annotations": notes}, "spec": pod_spec}
-        digest = template_hash(spec)
-        current = bench.find(kind, (namespace_of(owner), name))
-        if current is None:
-            metadata = {"name": name, "labels": labels, "annotations": {**notes, _TEMPLATE: digest}}
-            current = bench.create(owner, kind, {"kind": kind.partition(".")[0], "metadata": metadata, "spec": spec})
-        elif annotations_of(current).get(_TEMPLATE) != digest:
-            metadata = {**current["metadata"], "annotations": {**annotations_of(current), _TEMPLATE: digest}}
-            current = bench.update(owner, kind, {**current, "metadata": metadata, "spec": {**current["spec"], **spec}})
+        current = ensure_object(bench, owner, kind, name, spec, labels, notes)
         if current is None:
             return False
         if kind == "Deployment":
