@@ -36,6 +36,8 @@ $(READY): requirements-dev.lock pyproject.toml
 	@touch $@
 
 lab: KEEP := --keep
+# Some exercises apply what `apply` warns of, because that is their lesson. The warnings are counted, and `make exercises` shows them.
+lab: WARNINGS := --disable-warnings
 lab: lab-up exercises ## Set up, start a lab, run the exercises: the main job
 	@echo "The evidence of each test is in $(EVIDENCE)/; the latest run:"
 	@$(BIN)/kailab evidence list --evidence $(EVIDENCE) | sed -n '1p;$$p'
@@ -52,7 +54,7 @@ OF_THE_LAB = $(strip $(foreach name,FLEET SCHEDULER,$(if $(filter command,$(orig
 
 exercises: $(READY) ## Run the exercises (BACKEND=...; ARGS="-n auto -k gang" for pytest)
 	@$(if $(OF_THE_LAB),echo "note: $(OF_THE_LAB): of the lab that is up; exercises bring their own (else: ARGS=\"--kailab-fleet ... --kailab-scheduler ...\")" >&2)
-	@$(BIN)/pytest exercises/ --kailab-backend $(BACKEND) --kailab-evidence $(EVIDENCE) $(ARGS)
+	@$(BIN)/pytest exercises/ --kailab-backend $(BACKEND) --kailab-evidence $(EVIDENCE) $(WARNINGS) $(ARGS)
 
 evidence: $(READY) ## Write the evidence of the lab that is up (EVIDENCE=folder)
 	@$(BIN)/kailab evidence capture $(EVIDENCE)

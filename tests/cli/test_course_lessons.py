@@ -237,7 +237,7 @@ def test_a_teacher_sees_how_far_each_is(kailab, home: Path, monkeypatch: pytest.
     lines = kailab("course", "class", "class.yaml", "--student", "Bob").out.splitlines()
     assert ["quota", "compared", "24", "8", "16", "8"] in [line.split() for line in lines]
     assert ["lost-queue", "begun", "1", "1"] in [line.split() for line in lines]
-    # A damaged file costs one row.
+    # The others are shown all the same.
     (home / "bob.json").write_text("{]")
     damaged = kailab("course", "class", "class.yaml")
     assert damaged.code == 0

@@ -99,7 +99,8 @@ def test_a_process_has_ended_with_the_last_of_its_threads(
     """Until then it has its ports, though it looks like a zombie since its first thread ended."""
     made = control_plane.spawn("threads", [sys.executable, "-c", LAST_THREAD, tmp_path / "seen", tmp_path / "over"])
     eventually(lambda: "up" in control_plane.log("threads").read_text())
-    # The other thread may have said so before the first has ended, and lives until this test has seen that end.
+    # The other thread may report before the first one ends. It keeps the process alive until this test has seen the
+    # first one end.
     eventually(lambda: Path(f"/proc/{made.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
     (tmp_path / "seen").touch()
     control_plane.stop("threads", grace=0.0)

@@ -102,8 +102,7 @@ def _on_one_device(facts: NodeFacts, usable: np.ndarray) -> tuple[int, int]:
 @dataclass(frozen=True, kw_only=True)
 class RoomRefusal(Refusal):
     """A comparison of what pods that are placed together want of a resource of nodes with what nodes have of it. ``wanted``: by all
-    ``pods``; ``one``: by one of them, and
-    ``each``: the same in words. ``waiting``: how many pods of the group wait."""
+    ``pods``; ``one``: by one of them, and ``each``: the same in words. ``waiting``: how many pods of the group wait."""
 
     resource: str
     wanted: int
