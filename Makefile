@@ -96,6 +96,8 @@ docs: $(READY) ## Write what docs/ has from the code: the API, examples, the pag
 	@$(BIN)/python -m tools.own_tests
 	@$(BIN)/python -m tools.included_files
 	@$(BIN)/python -m tools.course_site
+	@$(BIN)/python -m tools.coverage_table
+	@$(BIN)/python -m tools.known_names
 
 course-site: $(READY) ## Build the course as a site, in build/course
 	@$(PYTHON) -m venv build/course-tools

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 import yaml
 
 from kailab.lab.expectations import Expectation
@@ -21,7 +20,6 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.slow
 def test_the_page_is_current() -> None:
     assert page() == PAGE, "run `make docs`"
 

@@ -33,7 +33,7 @@ TOLD = [
 
 
 def test_the_page_is_current() -> None:
-    assert FILE.read_text(encoding="utf-8") == render(), "python -m tools.coverage_table writes it anew"
+    assert FILE.read_text(encoding="utf-8") == render(), "run `make docs`"
 
 
 def test_every_field_of_a_pod_and_a_job_has_a_row_and_no_row_is_stale() -> None:

@@ -259,7 +259,7 @@ def test_what_is_nobodys_name_stays(text: str) -> None:
 
 
 def test_every_word_that_kailab_reads_is_known() -> None:
-    """`python -m tools.known_names` writes the list anew."""
+    """`make docs` writes the list anew."""
     assert known_names.collect_words() - set(known_names.FILE.read_text().split()) == set()
 
 
