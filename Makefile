@@ -17,6 +17,11 @@ WORKERS ?= 4
 # The tests of a module stay with one worker as far as that goes, so that what a module sets up is set up once.
 SPREAD := --dist worksteal
 
+# The tests of the packages that import the libraries. What stands on these packages alone behaves the same with every version.
+NEXT_TO_LIBRARIES := $(addprefix tests/,cluster components engine evidence extensions fleet kubernetes metrics model policies \
+  pytest_plugin report scenarios scheduler serve studies) tests/cli/test_commands.py tests/cli/test_get.py tests/cli/test_top.py \
+  tests/cli/test_main.py tests/replay/test_plotting.py
+
 .DEFAULT_GOAL := help
 .PHONY: help setup components lab lab-up lab-down exercises evidence quick test test-fast test-lowest lint format docs course-site docs-site bench lock clean
 
@@ -72,8 +77,8 @@ quick: $(READY) ## Check a change in about a minute: lint, types, contracts, the
 test-fast: $(READY) ## Run the fast tests: no control plane, some minutes
 	@$(BIN)/pytest -q -n $(WORKERS) $(SPREAD) -m "not slow" --kailab-evidence off $(ARGS)
 
-test-lowest: $(LOWEST)/.ready ## Run the fast tests with the lowest versions that pyproject.toml allows
-	@$(LOWEST)/bin/python -m pytest -q -n auto -m "not slow" --kailab-evidence off -p no:cacheprovider $(ARGS)
+test-lowest: $(LOWEST)/.ready ## Run the tests next to the libraries with the lowest versions that pyproject.toml allows
+	@$(LOWEST)/bin/python -m pytest -q -n auto $(SPREAD) -m "not slow" --kailab-evidence off -p no:cacheprovider $(ARGS) $(NEXT_TO_LIBRARIES)
 
 $(LOWEST)/.ready: $(READY) pyproject.toml
 	@echo "setting up $(LOWEST) with the lowest versions ..."
