@@ -122,6 +122,10 @@ def scenarios(
 @click.option("--level", default="nodes", help="Random cases: compare by queues, status, nodes, rounds or operations.")
 @click.option("--loading", is_flag=True, help="Only compare the loaded cases with KAI's initial state; decide nothing.")
 @click.option("--imitate-faults", is_flag=True, help="Decide as KAI does even where it breaks its own rules.")
+@click.option(
+    "--name-faults", is_flag=True, help="Decide both ways, and name the faults of KAI behind each difference."
+)
+@click.option("--by", "groupings", default="area", help="Count agreement by area, by size, or by both: area,size.")
 @_verbose
 @options.output
 def cases(
@@ -132,6 +136,8 @@ def cases(
     level: str,
     loading: bool,
     imitate_faults: bool,
+    name_faults: bool,
+    groupings: str,
     verbose: bool,
     output: TextOrJson,
 ) -> None:
@@ -143,13 +149,19 @@ def cases(
     from checks.recorded.expectations import LEVELS
     from checks.recorded.selection import choose
     from checks.recorded_files import shared_folder
+    from checks.report import GROUPINGS
     from kailab.errors import InputError
 
     if level not in LEVELS:
         raise InputError(f"--level: {level!r} is none of: {', '.join(LEVELS)}")
+    by = tuple(name for name in GROUPINGS if name in groupings.split(","))
+    if set(groupings.split(",")) != set(by):
+        raise InputError(f"--by: {groupings!r} is none of: area, size, area,size")
+    if sum((loading, imitate_faults, name_faults)) > 1:
+        raise InputError("--loading, --imitate-faults and --name-faults: expected one of them at most")
     chosen = choose(paths or [shared_folder() / "conformance" / "cases"], suite, tag or (), expression)
     with terminal.progress_bars() as tell:
-        report = check_loading(chosen) if loading else run_cases(chosen, level, tell, imitate_faults)
+        report = check_loading(chosen) if loading else run_cases(chosen, level, tell, imitate_faults, name_faults, by)
     _finish(report, output, report.text(verbose))
 
 

@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from kailab.engine.faults import FaultsBehind
 
 AREA = "area-"
 """The beginning of the tag that tells what a randomly made case is about."""
 
 
+SIZES = (4, 8, 16, 32)
+"""The largest number of nodes in each class of sizes; larger clusters are a class of their own."""
+
+Grouping = Literal["area", "size"]
+GROUPINGS: tuple[Grouping, ...] = ("area", "size")
+
+
 class Agreement(NamedTuple):
-    """Cases of one area: how many there are, in how many the status of every task agrees, and in how many its node and
-    its sharing of devices as well.
+    """Cases of one area or size: how many there are, in how many the status of every task agrees, and in how many its
+    node and its sharing of devices as well; the latter two also with KAI's faults imitated, or None.
     """
 
     cases: int
     status: int
     nodes: int
+    status_imitating: int | None = None
+    nodes_imitating: int | None = None
+
+
+class ImitatedOutcome(NamedTuple):
+    """A case decided with KAI's faults imitated: whether the status of every task agrees, and everything. ``behind``:
+    the faults without which the case would differ; None if it agrees without them too, or differs all the same.
+    """
+
+    same_status: bool
+    passed: bool
+    behind: FaultsBehind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +49,8 @@ class Result:
     ``differences`` are sentences: what was expected, what happened, and the engine's reason if known. ``notes``: parts
     of the case that could not be expressed or compared. ``counted`` False: the case was run but is not in the totals
     (its source says that parts of it cannot be expressed). ``same_status``: the status of every task agrees, whatever
-    its node; None if nodes were not compared.
+    its node; None if nodes were not compared. ``size``: the number of nodes, 0 if not told. ``imitating``: the
+    outcome with KAI's faults imitated, if that was asked for.
     """
 
     id: str
@@ -38,6 +60,8 @@ class Result:
     notes: tuple[str, ...] = ()
     counted: bool = True
     same_status: bool | None = None
+    size: int = 0
+    imitating: ImitatedOutcome | None = None
 
     @property
     def passed(self) -> bool:
@@ -48,6 +72,35 @@ class Result:
         """The area of the case without its prefix, or ''."""
         return next((tag.removeprefix(AREA) for tag in self.tags if tag.startswith(AREA)), "")
 
+    @property
+    def size_class(self) -> str:
+        """The number of nodes as a range, such as ``9 to 16 nodes``."""
+        least = 1
+        for most in SIZES:
+            if self.size <= most:
+                return f"{least} to {most} nodes"
+            least = most + 1
+        return f"{least} nodes and more"
+
+    def group(self, by: Sequence[Grouping]) -> str:
+        """What the case counts for in a table by these properties."""
+        return ", ".join(self.area if name == "area" else self.size_class for name in by)
+
+    @property
+    def cause(self) -> str:
+        """Why a case differs from KAI, as far as imitating KAI's faults tells. '' if it agrees or was not tried."""
+        if self.passed or self.imitating is None:
+            return ""
+        behind = self.imitating.behind
+        if behind is None:
+            return "not explained by faults that can be imitated"
+        if not behind.faults:
+            return "the order of equally full devices"
+        numbers = [str(fault.number) for fault in behind.faults]
+        if len(numbers) == 1:
+            return f"fault {numbers[0]}"
+        return f"faults {' and '.join(numbers)} together" if behind.together else f"fault {' or '.join(numbers)}"
+
 
 @dataclass(slots=True)
 class Report:
@@ -55,6 +108,7 @@ class Report:
 
     title: str
     results: list[Result] = field(default_factory=list)
+    by: tuple[Grouping, ...] = ("area",)
 
     @property
     def passed(self) -> int:
@@ -77,13 +131,20 @@ class Report:
         return _tally((tag, result) for result in self.results if result.counted for tag in result.tags)
 
     def by_area(self) -> dict[str, Agreement]:
-        """Area -> agreement, sorted by name, of the cases that have an area and whose nodes were compared."""
-        areas: dict[str, Agreement] = {}
+        """Area (or size, or both: ``by``) -> agreement, of the cases that have an area and whose nodes were compared."""
+        groups: dict[str, list[Result]] = {}
+        compared = [result for result in self.results if result.counted and result.area and result.same_status is not None]
+        for result in sorted(compared, key=lambda one: (one.area if "area" in self.by else "", one.size)):
+            groups.setdefault(result.group(self.by), []).append(result)
+        return {name: _agreement(results) for name, results in groups.items()}
+
+    def by_cause(self) -> dict[str, list[str]]:
+        """Cause -> ids of the cases that differ for it (``Result.cause``)."""
+        causes: dict[str, list[str]] = {}
         for result in self.results:
-            if result.counted and result.area and result.same_status is not None:
-                cases, status, nodes = areas.get(result.area, (0, 0, 0))
-                areas[result.area] = Agreement(cases + 1, status + result.same_status, nodes + result.passed)
-        return dict(sorted(areas.items()))
+            if result.counted and result.cause:
+                causes.setdefault(result.cause, []).append(result.id)
+        return dict(sorted(causes.items()))
 
     def text(self, verbose: bool = False, most: int = 6) -> str:
         """The differing cases, tables, and the last line ``N passed, M failed``.
@@ -111,7 +172,10 @@ class Report:
                 f"not counted: {len(self.uncounted)} cases with parts that can't be expressed, {same} agree",
             ]
         if areas := self.by_area():
-            lines += ["", *_agreement_table(areas)]
+            lines += ["", *_agreement_table(" AND ".join(self.by).upper(), areas)]
+        if causes := self.by_cause():
+            lines += ["", "CASES  WHY THEY DIFFER"]
+            lines += [f"{len(ids):>5}  {cause}: {', '.join(sorted(ids))}" for cause, ids in causes.items()]
         lines += ["", f"{self.passed} passed, {self.failed} failed"]
         return "\n".join(lines).lstrip("\n")
 
@@ -121,7 +185,11 @@ class Report:
             "passed": self.passed,
             "failed": self.failed,
             "suites": {name: {"passed": good, "failed": bad} for name, (good, bad) in self.by_suite().items()},
-            "areas": {name: agreement._asdict() for name, agreement in self.by_area().items()},
+            "areas": {
+                name: {column: value for column, value in agreement._asdict().items() if value is not None}
+                for name, agreement in self.by_area().items()
+            },
+            "causes": self.by_cause(),
             "results": [
                 {
                     "id": result.id,
@@ -155,11 +223,29 @@ def _table(heading: str, tally: dict[str, tuple[int, int]]) -> list[str]:
     return lines
 
 
-def _agreement_table(areas: dict[str, Agreement]) -> list[str]:
-    every = Agreement(*(sum(amounts) for amounts in zip(*areas.values(), strict=True)))
-    rows = {**areas, "all areas": every} if len(areas) > 1 else areas
-    width = max(len("AREA"), *map(len, rows))
-    lines = [f"{'AREA':<{width}}  CASES  STATUS   NODES"]
-    for name, (cases, status, nodes) in rows.items():
-        lines.append(f"{name:<{width}}  {cases:>5}  {status / cases:>6.1%}  {nodes / cases:>6.1%}")
+def _agreement(results: Sequence[Result]) -> Agreement:
+    imitated = [result.imitating for result in results if result.imitating is not None]
+    whole = len(imitated) == len(results)
+    return Agreement(
+        len(results),
+        sum(bool(result.same_status) for result in results),
+        sum(result.passed for result in results),
+        sum(outcome.same_status for outcome in imitated) if whole else None,
+        sum(outcome.passed for outcome in imitated) if whole else None,
+    )
+
+
+def _agreement_table(heading: str, groups: dict[str, Agreement]) -> list[str]:
+    columns = list(zip(*groups.values(), strict=True))
+    every = Agreement(*(None if None in amounts else sum(amounts) for amounts in columns))
+    rows = {**groups, "all": every} if len(groups) > 1 else groups
+    width = max(len(heading), *map(len, rows))
+    imitated = "" if every.nodes_imitating is None else "  IMITATING: STATUS   NODES"
+    lines = [f"{heading:<{width}}  CASES  STATUS   NODES{imitated}"]
+    for name, (cases, status, nodes, *imitating) in rows.items():
+        line = f"{name:<{width}}  {cases:>5}  {status / cases:>6.1%}  {nodes / cases:>6.1%}"
+        amounts = [amount for amount in imitating if amount is not None]
+        if amounts:
+            line += f"  {amounts[0] / cases:>17.1%}  {amounts[1] / cases:>6.1%}"
+        lines.append(line)
     return lines

@@ -4,6 +4,7 @@ between.
 
 from __future__ import annotations
 
+import dataclasses
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -22,11 +23,12 @@ from checks.recorded.expectations import (
     recorded_round_differences,
 )
 from checks.recorded.loading_check import loading_differences
-from checks.report import Report, Result
+from checks.report import Grouping, ImitatedOutcome, Report, Result
 from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
+from kailab.engine.faults import FAULTS, KaiFault, faults_behind
 from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import InputError
 
@@ -64,6 +66,7 @@ def run_case(case: RecordedCase, level: Level = "nodes", decide: Decide = run_cy
         notes=(*case.notes, *case.unsupported),
         counted=not case.unsupported,
         same_status=outcome.same_status,
+        size=len(case.nodes),
     )
 
 
@@ -143,22 +146,48 @@ def _with_reasons(case: RecordedCase, differences: list[str], reasons: dict[str,
 
 
 def run_cases(
-    cases: Sequence[RecordedCase], level: Level = "nodes", tell: Tell | None = None, imitate_faults: bool = False
+    cases: Sequence[RecordedCase],
+    level: Level = "nodes",
+    tell: Tell | None = None,
+    imitate_faults: bool = False,
+    name_faults: bool = False,
+    by: tuple[Grouping, ...] = ("area",),
 ) -> Report:
     """Run cases. ``tell("engine cases", done, total)`` is called after each. ``imitate_faults``: decide with
-    ``EngineConfig.imitate_faults``.
+    ``EngineConfig.imitate_faults``. ``name_faults``: decide both ways, and find the faults behind each difference.
+    ``by``: the properties by which the report counts agreement.
     """
-    report = Report("engine cases")
-    decide = _with_faults if imitate_faults else run_cycle
+    report = Report("engine cases", by=by)
+    decide = _imitating(FAULTS) if imitate_faults else run_cycle
     for case in cases:
-        report.results.append(run_case(case, level, decide))
+        result = run_case(case, level, decide)
+        if name_faults:
+            result = dataclasses.replace(result, imitating=_imitated_outcome(case, level, result.passed))
+        report.results.append(result)
         if tell is not None:
             tell(report.title, len(report.results), len(cases))
     return report
 
 
-def _with_faults(working: WorkingSet, config: EngineConfig, now: float) -> Decisions:
-    return run_cycle(working, structs.replace(config, imitate_faults=True), now)
+def _imitating(faults: Iterable[KaiFault]) -> Decide:
+    """A function that decides with these faults imitated."""
+    numbers = tuple(fault.number for fault in faults)
+
+    def decide(working: WorkingSet, config: EngineConfig, now: float) -> Decisions:
+        return run_cycle(working, structs.replace(config, imitate_faults=numbers), now)
+
+    return decide
+
+
+def _imitated_outcome(case: RecordedCase, level: Level, agrees: bool) -> ImitatedOutcome:
+    """The outcome with all faults imitated, and which of them are behind a difference. ``agrees``: the case agrees
+    without them.
+    """
+    result = run_case(case, level, _imitating(FAULTS))
+    behind = None
+    if result.passed and not agrees:
+        behind = faults_behind(FAULTS, lambda faults: run_case(case, level, _imitating(faults)).passed)
+    return ImitatedOutcome(bool(result.same_status), result.passed, behind)
 
 
 def check_loading(cases: Iterable[RecordedCase]) -> Report:

@@ -1,11 +1,12 @@
 """The faults of KAI that the engine can imitate, each declared once (docs/conformance.md, "Faults of KAI").
 
 A rule that differs because of a fault asks ``Session.imitates``. Whoever compares cycles with and without imitated
-faults, such as ``kailab.explain.kai_faults``, goes through ``SEPARABLE``, so a new fault is named there too.
+faults, such as ``deciding_faults``, goes through ``FAULTS``, so a new fault is named there too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kailab.engine.config import EngineConfig
@@ -32,27 +33,56 @@ HELD_GPU = KaiFault(17, "binds a share to a new GPU that pods are still leaving"
 UNBACKED_PROMISE = KaiFault(18, "promises places that no pod has to leave")
 ACROSS_KINDS = KaiFault(19, "does not search for a share after a search for whole GPUs has failed")
 
-SEPARABLE: tuple[tuple[KaiFault, ...], ...] = (
-    (SURPLUS_LEFT,),
-    (COUNTED_TWICE,),
-    (PROMISES_FORGOTTEN,),
-    (GPU_LOST, COPY_LEFT, CLAIM_PER_POD),  # all come from counting step by step
-    (PROMISE_KEPT,),
-    (MULTIPLE_OF_MEMORY,),
-    (NOT_DISCARDED,),
-    (LACKING_GPUS,),
-    (HELD_GPU,),
-    (UNBACKED_PROMISE,),
-    (ACROSS_KINDS,),
+FAULTS: tuple[KaiFault, ...] = (
+    SURPLUS_LEFT,
+    COUNTED_TWICE,
+    PROMISES_FORGOTTEN,
+    GPU_LOST,
+    PROMISE_KEPT,
+    COPY_LEFT,
+    MULTIPLE_OF_MEMORY,
+    NOT_DISCARDED,
+    LACKING_GPUS,
+    CLAIM_PER_POD,
+    HELD_GPU,
+    UNBACKED_PROMISE,
+    ACROSS_KINDS,
 )
-"""All faults, in groups that can be imitated apart from each other."""
-
-FAULTS: frozenset[KaiFault] = frozenset(fault for group in SEPARABLE for fault in group)
+"""All faults. Each can be imitated apart from the others."""
 
 
 def imitated_faults(config: EngineConfig) -> frozenset[KaiFault]:
     """The faults that a configuration imitates. Numbers of faults that cannot be imitated are ignored."""
     wanted = config.imitate_faults
     if isinstance(wanted, bool):
-        return FAULTS if wanted else frozenset()
+        return frozenset(FAULTS) if wanted else frozenset()
     return frozenset(fault for fault in FAULTS if fault.number in wanted)
+
+
+class FaultsBehind(NamedTuple):
+    """The faults on which an outcome rests. ``together``: only all of them together lead to it; otherwise each of them
+    alone does. ``faults`` is empty if the outcome needs none of them.
+    """
+
+    faults: tuple[KaiFault, ...]
+    together: bool = False
+
+
+def faults_behind(
+    imitated: Iterable[KaiFault], same: Callable[[frozenset[KaiFault]], bool]
+) -> FaultsBehind:
+    """Find the faults on which an outcome rests that shows while ``imitated`` are imitated, and not without faults.
+
+    ``same``: True if the outcome also shows while only these faults are imitated. Each fault is tried alone; if none
+    suffices, faults are left out one after the other as long as the outcome stays.
+    """
+    given = tuple(sorted(imitated))
+    alone = tuple(fault for fault in given if same(frozenset({fault})))
+    if alone:
+        # What follows from any one fault follows from none of them: it is the order of equally full devices.
+        return FaultsBehind(() if len(alone) == len(given) > 1 else alone)
+    left = frozenset(given)
+    for fault in given:
+        if same(left - {fault}):
+            left -= {fault}
+    return FaultsBehind(tuple(sorted(left)), together=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from msgspec import structs
@@ -18,6 +19,8 @@ from msgspec import structs
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Action, EvictionGround, QueueShare, TaskAmounts
 from kailab.engine.faults import (
+    CLAIM_PER_POD,
+    COPY_LEFT,
     GPU_LOST,
     LACKING_GPUS,
     MULTIPLE_OF_MEMORY,
@@ -59,7 +62,7 @@ class Session:
         self.working, self.config, self.now = working, config, now
         self.only, self.until, self.once = only, until, once  # which jobs are tried, see ``run_cycle``
         if self.imitated:
-            working.renew_table(StepwiseNodeTable if self.imitates(GPU_LOST) else NodeTable)
+            working.renew_table(self._imitating_table)
         self.table = working.table
         self.table.multiples_fit = self.imitates(MULTIPLE_OF_MEMORY)
         self.table.lacking_gpus_refuse = self.imitates(LACKING_GPUS)
@@ -103,6 +106,18 @@ class Session:
     def imitates(self, fault: KaiFault) -> bool:
         """True if the cycle decides as KAI does where this fault shows."""
         return fault in self.imitated
+
+    def _imitating_table(self, *given: Any) -> NodeTable:
+        """The node table with the imitated faults. ``given``: the arguments of ``NodeTable``."""
+        loses_gpus, keeps_copies = self.imitates(GPU_LOST), self.imitates(COPY_LEFT)
+        table = (
+            StepwiseNodeTable(*given, loses_gpus=loses_gpus, keeps_copies=keeps_copies)
+            if loses_gpus or keeps_copies
+            else NodeTable(*given)
+        )
+        table.claims.per_pod = self.imitates(CLAIM_PER_POD)
+        table.devices_by_age = True
+        return table
 
     # Queues
 

@@ -1,7 +1,7 @@
 """Where the answer about waiting work rests on a fault of KAI: one in which kailab differs on purpose, or that it imitates.
 
-Two cycles are decided, one with all faults that can be imitated and one without any. If they treat the subject unlike each other, each fault
-is tried apart from the others. All faults are taken from ``kailab.engine.faults``.
+Two cycles are decided, one with all faults that can be imitated and one without any. If they treat the subject unlike each other, the faults
+behind that are looked for, as ``kailab.engine.faults`` has them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kailab.engine.faults import FAULTS, SEPARABLE, KaiFault, imitated_faults
+from kailab.engine.faults import FAULTS, FaultsBehind, KaiFault, faults_behind, imitated_faults
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
 from kailab.engine.relaxing.rules import Imitating
 from kailab.evidence.wording import count
@@ -61,25 +61,22 @@ def fault_lines(state: PodsAtMoment) -> Iterator[str]:
         return Treatment.of(cycles(Imitating(numbers), everyone=True))
 
     here = imitated_faults(moment.config)
-    imitating = bool(here)
-    ours, other = treat(here), treat(frozenset() if imitating else FAULTS)
-    if ours == other:
+    imitated = here or frozenset(FAULTS)
+    kais, right = treat(imitated), treat(frozenset())
+    if kais == right:
         return
-    # In the other direction the fault is the one without which the decision becomes the right one.
-    faults = next(
-        (group for group in SEPARABLE if treat(here.difference(group) if imitating else frozenset(group)) == other), ()
-    )
-    if imitating:
-        yield f"The decision rests on {_named(faults)}, as imitate_faults is on. Without it the next cycle would {other.text()}."
+    named = _named(faults_behind(imitated, lambda faults: treat(faults) == kais))
+    if here:
+        yield f"The decision rests on {named}, as imitate_faults is on. Without it the next cycle would {right.text()}."
     else:
         yield (
-            f"KAI would {other.text()} in the next cycle, by {_named(faults)}. "
+            f"KAI would {kais.text()} in the next cycle, by {named}. "
             "kailab decides so only with imitate_faults (docs/conformance.md)."
         )
 
 
-def _named(faults: tuple[KaiFault, ...]) -> str:
-    if not faults:
-        return "several of its faults together"
-    numbers = " or ".join(str(fault.number) for fault in faults)
-    return f"fault {numbers} of KAI ({'; '.join(f'it {fault.does}' for fault in faults)})"
+def _named(behind: FaultsBehind) -> str:
+    if not behind.faults:
+        return "the order in which it takes equally full devices"
+    numbers = (" and " if behind.together else " or ").join(str(fault.number) for fault in behind.faults)
+    return f"fault {numbers} of KAI ({'; '.join(f'it {fault.does}' for fault in behind.faults)})"

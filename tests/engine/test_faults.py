@@ -9,7 +9,7 @@ import pytest
 
 from kailab.engine import faults
 from kailab.engine.config import EngineConfig
-from kailab.engine.faults import FAULTS, SEPARABLE, KaiFault, imitated_faults
+from kailab.engine.faults import FAULTS, KaiFault, faults_behind, imitated_faults
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.relaxing.rules import Imitating
 from kailab.engine.snapshot.gpu_requests import GpuFraction, GpuMemory
@@ -23,7 +23,7 @@ NOT_IMITATED = {9, 16}
 
 def test_every_declared_fault_is_compared_and_has_its_own_number():
     declared = [value for value in vars(faults).values() if isinstance(value, KaiFault)]
-    assert sorted(declared) == sorted(fault for group in SEPARABLE for fault in group)
+    assert sorted(declared) == sorted(FAULTS)
     assert len({fault.number for fault in declared}) == len(declared)
 
 
@@ -34,10 +34,9 @@ def test_the_docs_describe_exactly_these_faults():
 
 
 def test_each_fault_is_asked_for_by_a_rule_of_the_engine():
-    """A group that is imitated together, such as the counts of a stepwise table, needs one of its faults asked for."""
     sources = "".join(path.read_text() for path in (ROOT / "kailab/engine").rglob("*.py"))
     names = {value: name for name, value in vars(faults).items() if isinstance(value, KaiFault)}
-    assert all(any(f"imitates({names[fault]})" in sources for fault in group) for group in SEPARABLE)
+    assert all(f"imitates({names[fault]})" in sources for fault in FAULTS)
 
 
 @pytest.mark.parametrize(
@@ -87,3 +86,23 @@ def test_imitated_memory_of_promises_is_kais(world):
     world.job("late")
     assert world.decide(promised=("late",)).bound == {"late-0": "node-1"}
     assert world.decide(promised=("late",), imitate_faults=(3,)).bound == {"early-0": "node-1"}
+
+
+@pytest.mark.parametrize(
+    ("sufficient", "behind"),
+    [
+        ([{2}], (2,)),
+        ([{2}, {4}], (2, 4)),
+        ([{2, 4}], (2, 4)),
+        ([set()], ()),
+    ],
+)
+def test_the_faults_behind_an_outcome_are_found_alone_or_together(sufficient, behind):
+    """``sufficient``: sets of faults, of which any leads to the outcome, also with others."""
+
+    def same(faults):
+        return any(needed <= {fault.number for fault in faults} for needed in sufficient)
+
+    found = faults_behind(FAULTS, same)
+    assert tuple(fault.number for fault in found.faults) == behind
+    assert found.together == (sufficient == [{2, 4}])

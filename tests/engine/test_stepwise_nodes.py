@@ -31,7 +31,7 @@ def opened(team):
     return open_session
 
 
-@pytest.mark.parametrize(("imitate_faults", "free"), [(False, 1), (True, 0)])
+@pytest.mark.parametrize(("imitate_faults", "free"), [(False, 1), (True, 0), ((4,), 0), ((11,), 1)])
 def test_a_shared_gpu_is_lost_where_whole_ones_are_promised(opened, imitate_faults, free):
     """Promises count as used beside the pods that leave, so the node seems to use more GPUs than it has."""
     session, tasks = opened(imitate_faults)
@@ -54,7 +54,7 @@ def test_without_promises_no_gpu_is_lost(opened, imitate_faults):
     assert (session.table.free_of(GPUS)[0], session.table.releasing[GPUS, 0]) == (0, 0)
 
 
-@pytest.mark.parametrize(("imitate_faults", "held"), [(False, 0.5), (True, 1.0)])
+@pytest.mark.parametrize(("imitate_faults", "held"), [(False, 0.5), (True, 1.0), ((4,), 0.5), ((11,), 1.0)])
 def test_a_share_moved_on_its_node_leaves_a_copy_when_the_move_is_undone(opened, imitate_faults, held):
     """The promise replaces the node's record of the leaving copy, so the undo does not find the copy."""
     session, tasks = opened(imitate_faults)
@@ -63,6 +63,7 @@ def test_a_share_moved_on_its_node_leaves_a_copy_when_the_move_is_undone(opened,
     session.undo(0)
     shared = session.table.shared[0]
     assert shared.groups["g"].allocated == held * shared.memory
+    assert session.table.free_of(GPUS)[0] == 0
 
 
 @pytest.mark.parametrize("imitate_faults", [False, True])

@@ -1,6 +1,6 @@
 """The node table as KAI keeps it: counts that change step by step, with the faults that follow from that.
 
-Used only with ``EngineConfig.imitate_faults``. Two faults of KAI come from its steps (docs/conformance.md):
+Used only with ``EngineConfig.imitate_faults``. Two faults of KAI come from its steps (docs/conformance.md), and each can be left out:
 
 * Whether the first share on a GPU takes it from the idle ones, and the last one gives it back, depends on a comparison
   of the node's GPUs with the idle and used ones. Promised GPUs count as used, so on a node with promises the comparison
@@ -97,9 +97,11 @@ class StepwiseSharedGpus(SharedGpus):
 
 
 class StepwiseNodeTable(NodeTable):
-    """A node table that changes as KAI's does. Valid for one cycle: undoing a cycle need not restore it."""
+    """A node table that changes as KAI's does. Valid for one cycle: undoing a cycle need not restore it.
 
-    devices_by_age = True
+    ``loses_gpus``: idle and releasing GPUs change by KAI's comparisons. ``keeps_copies``: a share that moves on its
+    node leaves its old place in the counts if the move is undone.
+    """
 
     def __init__(
         self,
@@ -107,14 +109,19 @@ class StepwiseNodeTable(NodeTable):
         layout: Layout,
         claims: Mapping[str, ResourceClaim] | None = None,
         tasks: Container[str] = (),
+        *,
+        loses_gpus: bool,
+        keeps_copies: bool,
     ) -> None:
         super().__init__(nodes, layout, claims, tasks)
-        self.claims.per_pod = True
+        self._loses_gpus, self._keeps_copies = loses_gpus, keeps_copies
         self._records: list[dict[str, NodeRecord]] = [{} for _ in self.nodes]
         self._used = [0] * len(self.nodes)  # milli-GPU of whole devices that tasks hold or wait for
         self._before: TaskPlacement | None = None
 
     def sharing(self, i: int) -> SharedGpus:
+        if not self._loses_gpus:
+            return super().sharing(i)
         shared = self.shares.nodes.get(i)
         if shared is None:
             shared = StepwiseSharedGpus(int(self.gpu_memory[i]), lambda: self._surplus(i))
@@ -179,6 +186,9 @@ class StepwiseNodeTable(NodeTable):
             self._add(task, after)
         elif not ON_NODE[after.status] or (before.status, after.status) == (Status.PIPELINED, Status.RELEASING):
             self._forget(task, before.node)  # a place taken back; the record there goes, whatever it says
+            if not self._keeps_copies and after.node == before.node and after.groups != before.groups:
+                # The leaving copy still counts, so the node knows of it again, and the next step removes it.
+                self._records[self.index[after.node]][task.uid] = NodeRecord(after.status, after.groups, after.zones)
         else:
             i = self.index.get(after.node)
             record = None if i is None else self._records[i].get(task.uid)

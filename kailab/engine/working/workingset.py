@@ -7,6 +7,7 @@ again. ``Snapshot`` is the same records as a value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kailab.engine.snapshot.changes import Changes, Follower
@@ -54,7 +55,7 @@ class WorkingSet:
         self._shapes: dict[Shape, ShapeInfo] = {}
         self._shapes_by_id: dict[int, ShapeInfo] = {}
         self._table: NodeTable | None = None
-        self._table_type: type[NodeTable] = NodeTable
+        self._make_table: Callable[..., NodeTable] = NodeTable
         self.table_version = 0
         self._tree: QueueTree | None = None
         self._trees: dict[str, tuple[int, DomainTree]] = {}
@@ -367,14 +368,14 @@ class WorkingSet:
 
     # State of a cycle
 
-    def renew_table(self, table_type: type[NodeTable]) -> None:
-        """Build the node table anew on its next use, as this type."""
-        self._table, self._table_type = None, table_type
+    def renew_table(self, make: Callable[..., NodeTable]) -> None:
+        """Build the node table anew on its next use. ``make`` takes the arguments of ``NodeTable``."""
+        self._table, self._make_table = None, make
 
     @property
     def table(self) -> NodeTable:
         if self._table is None:
-            table = self._table = self._table_type(self.nodes.values(), self.layout, self.claims, self.tasks)
+            table = self._table = self._make_table(self.nodes.values(), self.layout, self.claims, self.tasks)
             # Tasks may request resources that no node has; these have rows too.
             table.grow()
             for task in self.tasks.values():
