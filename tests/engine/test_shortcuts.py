@@ -25,7 +25,7 @@ from kailab.engine.search.solver import Solver
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
 from kailab.engine.snapshot.gpu_requests import GpuFraction, GpuMemory, WholeGpus
-from kailab.engine.snapshot.records import Constraint, Requirement, Status, Task
+from kailab.engine.snapshot.records import Constraint, PodSet, Requirement, Status, SubGroup, Task
 from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
@@ -426,3 +426,22 @@ def test_a_job_that_is_not_placed_for_lack_of_room_counts_as_tried_if_its_first_
     allocator = Allocator(Session(working, EngineConfig(), NOW))
     assert not allocator.may_fit(working.jobs["gang"], None)
     assert allocator.first_fits(working.jobs["gang"], None) is fits
+
+
+def test_a_try_is_made_again_where_only_victims_that_it_left_alone_made_it_possible(team):
+    """KAI asks for a rack with room for the job's running pods too (sumGpuRequirements). Together with ``far``, which was gathered first and
+    cannot help, ``near`` passes that check and suffices. In the try of the whole job only ``near`` is recorded, so KAI gathers ``far`` once
+    more, and evicts both.
+    """
+    team.topology("racks", "rack")
+    for number in range(2):
+        team.node(f"n-{number}", gpus=2, labels={"rack": f"r-{number}"})
+    root = SubGroup(
+        podsets=(PodSet(name="default", min_available=1),), constraint=Constraint(topology="racks", required="rack")
+    )
+    team.job("grows", tasks=2, on=["n-0"], root=root, priority=75)
+    team.job("near", on="n-0")
+    team.job("far", gpus=2, on="n-1")
+    decided = team.decide()
+    assert decided.promised == {"grows-1": "n-0"}
+    assert decided.evicted == {"near-0", "far-0"}

@@ -6,6 +6,9 @@ They only exclude sets that cannot work. Source: KAI's accumulated scenario filt
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from copy import copy
+
 import numpy as np
 
 from kailab.engine.faults import COUNTED_TWICE
@@ -22,11 +25,13 @@ class Filters:
     def __init__(self, session: Session, goal: SearchGoal, recorded: list[VictimBatch]) -> None:
         self.session = session
         table = session.table
-        self.free = table.free_gpu_vector().copy()
+        self._at_first = table.free_gpu_vector().copy()
+        self.free = self._at_first.copy()
         self.wanted = sorted((gpus for gpus in session.gpus_needed(goal.tasks) if gpus > 0), reverse=True)
         # For equal requests, counting how many of them fit on all nodes is enough.
         self._unit = self.wanted[0] if self.wanted and self.wanted[0] == self.wanted[-1] else 0
-        self._takes = int(np.maximum(self.free // self._unit, 0).sum()) if self._unit else 0
+        self._takes = self._all_takes()
+        self._nodes = goal.nodes
         self.reachable = goal.nodes.copy()
         self._affinities = self._affinity_masks(goal)
         self._levels = self._required_levels(goal)
@@ -53,6 +58,21 @@ class Filters:
                 if self._unit:
                     self._takes += max(now // self._unit, 0) - max(before // self._unit, 0)
                 self.reachable[i] = True
+
+    def passes_with(self, victims: Iterable[tuple[str, int]]) -> bool:
+        """``passes`` with these victims alone, whatever was added. ``victims``: the node of each, and its milli-GPU."""
+        alone = copy(self)
+        alone.free, alone.reachable = self._at_first.copy(), self._nodes.copy()
+        for node, gpus in victims:
+            i = self.session.table.index.get(node)
+            if i is not None:
+                alone.free[i] += gpus
+                alone.reachable[i] = True
+        alone._takes = alone._all_takes()
+        return alone.passes()
+
+    def _all_takes(self) -> int:
+        return int(np.maximum(self.free // self._unit, 0).sum()) if self._unit else 0
 
     def passes(self) -> bool:
         return (

@@ -8,7 +8,7 @@ nodelocalgreedy and multinodegang plugins and the sub-scenario emitter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from kailab.engine.faults import COUNTED_TWICE, SURPLUS_LEFT
@@ -81,6 +81,10 @@ class Accumulation:
     def valid(self) -> bool:
         """True if the victims might suffice."""
         return self._filters.passes()
+
+    def valid_with(self, victims: Iterable[tuple[str, int]]) -> bool:
+        """``valid`` with these victims alone: the node of each, and its milli-GPU."""
+        return self._filters.passes_with(victims)
 
     def advance(self) -> bool:
         """Add the next unit. Returns False if none is left."""

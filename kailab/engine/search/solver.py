@@ -26,7 +26,7 @@ from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.search.shortfall import RemainingRoom, Shortfall
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import Status
+from kailab.engine.snapshot.records import ACTIVE, Status
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, WTask
 
@@ -82,6 +82,7 @@ class Solver:
         self._victims_first: VictimsFirstBound | None = None  # set at the same time
         self._bounds = bounds
         self._tasks: list[WTask] = []
+        self._accumulation: Accumulation | None = None  # of the latest try
         self._counts = False  # scenarios may be skipped by counting
         # A simulation may leave counts changed when KAI's faults are imitated, so none of them is left out.
         self._every_step = bool(session.imitated)
@@ -156,7 +157,7 @@ class Solver:
             # If every victim unit is needed, the try of the whole job would only repeat this one.
             stands = False
             if k == count and solution is not None and not self._every_step:
-                stands = solution.all_gone or self._repeats(solution)
+                stands = (solution.all_gone or self._repeats(solution)) and self._passes_alone(mark)
             # Every try begins in the same state; only the victims of a success are kept for the next.
             if not stands:
                 session.undo(mark)
@@ -177,6 +178,19 @@ class Solver:
                 session.undo(mark)
             return False
         return True
+
+    def _passes_alone(self, mark: int) -> bool:
+        """True if the victims of the solution since ``mark`` pass the checks that come before a simulation. The try that
+        found them also counted victims that it gathered and left alone; with these victims recorded, the next does not.
+        """
+        assert self._accumulation is not None
+        session, nodes = self.session, dict[WTask, str]()
+        for task, before, _ in session.journal[mark:]:
+            if ACTIVE[before[0]]:
+                nodes.setdefault(task, before[1])
+        return self._accumulation.valid_with(
+            (node, session.held_amounts(task, node).gpu) for task, node in nodes.items() if task.job is not self.job
+        )
 
     def _repeats(self, solution: Solution) -> bool:
         """True if a second try with the same victims must give the same result, although some victims were promised other
@@ -211,6 +225,7 @@ class Solver:
         """The first scenario that works, which is then in the journal, or None."""
         goal = SearchGoal(self.job, tasks, self._nodes)
         accumulation = Accumulation(self.session, goal, recorded, self._victim_queue(), lambda: self._spend(1))
+        self._accumulation = accumulation
         for scenario in generator(accumulation):
             # Both generators, and tries of equally many tasks, propose the same victims; repeating a simulation would
             # cost as much.
