@@ -9,7 +9,8 @@ from msgspec import structs
 
 from kailab.engine.actions import allocate, consolidation, preempt, reclaim, stalegangs
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import Decisions
+from kailab.engine.decisions import Decisions, ImitatedFaults
+from kailab.engine.faults import KaiFault, faults_behind, imitated_faults
 from kailab.engine.placing import unbacked_pipelines
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.placing.reservations import NodeReservations
@@ -76,6 +77,51 @@ def run_cycle(
     finally:
         # Also after a policy's error, because the mirror goes on using the working set.
         session.close()
+
+
+def name_faults(decisions: Decisions, working: WorkingSet, config: EngineConfig, now: float) -> Decisions:
+    """The decisions of ``run_cycle``, with the faults of KAI on which they rest if the cycle imitated any
+    (``Decisions.imitated``).
+
+    The cycle is decided again without faults, and if that makes a difference, with each of them alone. So a cycle that
+    imitates faults costs twice as much, and more where a fault shows.
+    """
+    imitated = imitated_faults(config)
+    if not imitated:
+        return decisions
+    known = {imitated: _by_podgroup(decisions)}
+
+    def with_faults(faults: frozenset[KaiFault]) -> dict[str, set[_Decided]]:
+        if faults not in known:
+            numbers = tuple(sorted(fault.number for fault in faults))
+            again = run_cycle(working, structs.replace(config, imitate_faults=numbers), now, reasons=False)
+            known[faults] = _by_podgroup(again)
+        return known[faults]
+
+    made, right = known[imitated], with_faults(frozenset())
+
+    def same(uid: str, faults: frozenset[KaiFault]) -> bool:
+        return with_faults(faults).get(uid) == made.get(uid)
+
+    found: dict[str, ImitatedFaults] = {}
+    for uid in sorted(made.keys() | right.keys()):
+        if made.get(uid) != right.get(uid):
+            behind = faults_behind(imitated, partial(same, uid))
+            numbers = tuple(fault.number for fault in behind.faults)
+            found[uid] = ImitatedFaults(numbers=numbers, together=behind.together)
+    return structs.replace(decisions, imitated=found)
+
+
+_Decided = tuple[str, str, str]
+"""The kind of the decision, the task and the node."""
+
+
+def _by_podgroup(decisions: Decisions) -> dict[str, set[_Decided]]:
+    """What is decided about each PodGroup (uid)."""
+    decided: dict[str, set[_Decided]] = {}
+    for entry in (*decisions.binds, *decisions.pipelines, *decisions.evictions):
+        decided.setdefault(entry.podgroup, set()).add((type(entry).__name__, entry.task, entry.node))
+    return decided
 
 
 def decide(snapshot: Snapshot, config: EngineConfig, now: float) -> Decisions:

@@ -299,6 +299,15 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     memory: QueueShare
 
 
+class ImitatedFaults(msgspec.Struct, frozen=True, kw_only=True):
+    """Imitated faults of KAI without which a decision would be another. ``numbers``: as in docs/conformance.md; none if
+    it is the order of equally full devices. ``together``: all of them are needed; otherwise each alone suffices.
+    """
+
+    numbers: tuple[int, ...]
+    together: bool = False
+
+
 class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one cycle. Lists are in the order decided.
 
@@ -308,7 +317,8 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     ("" if a stale gang was evicted). ``heirs``: PodGroups (uid) that the next cycle serves first (``EngineConfig.promised``),
     because room was made for them. ``again``: the cycle changes nothing, but a job's room was given to another job, and
     every later cycle would do the same unless the heirs go first; so repeat the cycle at once. ``kept``: nodes kept
-    free, in serving order.
+    free, in serving order. ``imitated``: PodGroup (uid) -> the imitated faults of KAI on which the
+    decisions about it rest (``cycle.name_faults``).
     """
 
     now: float
@@ -323,6 +333,7 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     heirs: tuple[str, ...] = ()
     again: bool = False
     kept: tuple[KeptPlace, ...] = ()
+    imitated: dict[str, ImitatedFaults] = {}
     wake_at: float | None = None
 
     @property

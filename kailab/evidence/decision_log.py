@@ -172,10 +172,16 @@ class DecisionLog(Observer):
     def _entries(self, decisions: Decisions, failures: Iterable[RefusedDecision]) -> Iterable[Decision]:
         moment = CycleMoment(self.cycle, round(decisions.now - self._opened, 6), format_rfc3339(decisions.now))
         # Evictions first: this is the order in which decisions are carried out and best understood.
-        yield from (self._evicted(evict, moment) for evict in decisions.evictions)
-        yield from (PodBound(**self._on_node(bind, moment), gpu_groups=bind.gpu_groups) for bind in decisions.binds)
-        yield from (self._promised(promise, moment) for promise in decisions.pipelines)
-        yield from self._waiting(decisions.pending, moment)
+        entries: Iterable[PodEvicted | PodBound | PodPromised | GroupWaits] = (
+            *(self._evicted(evict, moment) for evict in decisions.evictions),
+            *(PodBound(**self._on_node(bind, moment), gpu_groups=bind.gpu_groups) for bind in decisions.binds),
+            *(self._promised(promise, moment) for promise in decisions.pipelines),
+            *self._waiting(decisions.pending, moment),
+        )
+        imitated = {self.names.of(uid).name: faults for uid, faults in decisions.imitated.items()}
+        for entry in entries:
+            faults = imitated.get(entry.podgroup)
+            yield structs.replace(entry, imitated=faults) if faults is not None else entry
         for failure in failures:
             # The decision itself is an entry above; this entry is the cluster's refusal.
             pod = self.names.of(failure.task)

@@ -14,7 +14,7 @@ import msgspec
 
 from kailab.cluster.writes import Subresource
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import EvictionGround, EvictionTotals, Numbers, QueueShare, TaskAmounts
+from kailab.engine.decisions import EvictionGround, EvictionTotals, ImitatedFaults, Numbers, QueueShare, TaskAmounts
 from kailab.scheduler import UsageParams
 
 FORMAT = 3
@@ -70,12 +70,14 @@ class PodEntry(EvidenceEntry, frozen=True, kw_only=True):
 
 
 class PodOnNode(PodEntry, frozen=True, kw_only=True):
-    """A decision with a node. ``amounts``: the resources that the pod uses there."""
+    """A decision with a node. ``amounts``: the resources that the pod uses there. ``imitated``: the faults of KAI without
+    which it would be another, where the scheduler imitates them."""
 
     podgroup: str
     queue: str
     node: str
     amounts: TaskAmounts | None = None
+    imitated: ImitatedFaults | None = None
 
 
 class PodBound(PodOnNode, frozen=True, kw_only=True, tag_field="decision", tag="bind"):
@@ -122,12 +124,13 @@ class PodEvicted(PodOnNode, frozen=True, kw_only=True, omit_defaults=False, tag_
 
 
 class GroupWaits(PendingReason, frozen=True, kw_only=True, tag_field="decision", tag="pending"):
-    """A PodGroup is pending, for another reason than in the cycle before."""
+    """A PodGroup is pending, for another reason than in the cycle before. ``imitated``: as in ``PodOnNode``."""
 
     cycle: int
     t: float
     time: str
     action: str
+    imitated: ImitatedFaults | None = None
 
 
 class WriteRefused(PodEntry, frozen=True, kw_only=True, tag_field="decision", tag="failure"):

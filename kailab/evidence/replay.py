@@ -16,7 +16,7 @@ import msgspec
 from msgspec import structs
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.cycle import run_cycle
+from kailab.engine.cycle import name_faults, run_cycle
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot import jsonform
 from kailab.engine.working.workingset import WorkingSet
@@ -183,7 +183,7 @@ def _decided_again(cycles: list[RecordedCycle], folder: Path) -> Iterator[tuple[
                 working = WorkingSet.of(cycle.changes.set)
             else:
                 working.apply(cycle.changes)
-            again = run_cycle(working, config, cycle.now)
+            again = name_faults(run_cycle(working, config, cycle.now), working, config, cycle.now)
             yield cycle, recorded, jsonform.decode(jsonform.encode(again), Decisions)  # numbers in the form of a file
     # Records that were edited can be contradictory and fail anywhere in the engine.
     except (InputError, ExtensionError, PolicyError, KeyError, ValueError) as error:

@@ -13,6 +13,7 @@ from kailab.engine.decisions import EvictionGround, beyond_quota
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.shares import QueueAmounts, queue_ancestry
 from kailab.evidence.wording import amount_text, count, gpus, some
+from kailab.explain.kai_faults import decided_by
 from kailab.explain.queues import RESOURCES, borrowing_lines, shares_in, unused_words
 from kailab.explain.subject import PodsAtMoment, min_member
 from kailab.lab.answer import Cause, CauseCode, ObjectRef
@@ -42,7 +43,8 @@ def eviction_cause_of(entries: Sequence[PodEvicted], whose: Callable[[str], str]
     verb = "moved" if last.is_move else "evicted"
     return Cause(
         CauseCode.EVICTED,
-        f"{what} {verb} at {last.time} by {_by(last)}{_for(last, whose)}. {' '.join(ground_sentences(_joined(same)))}".rstrip(),
+        f"{what} {verb} at {last.time} by {_by(last)}{_for(last, whose)}. "
+        f"{' '.join((*ground_sentences(_joined(same)), *decided_by(last.imitated)))}".rstrip(),
         tuple(ObjectRef("Pod", *entry.pod.split("/", 1)) for entry in same),
         {
             "time": last.time,
@@ -111,6 +113,7 @@ def eviction_lines(entry: PodEvicted) -> list[str]:
     if entry.reason:
         lines.append(" ".join(entry.reason.split()))
     lines += ground_sentences(entry.ground)
+    lines += decided_by(entry.imitated)
     for queue, moment in entry.shares.items():
         before, after = moment.before, moment.after
         lines.append(

@@ -6,10 +6,11 @@ behind that are looked for, as ``kailab.engine.faults`` has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kailab.engine.faults import FAULTS, FaultsBehind, KaiFault, faults_behind, imitated_faults
+from kailab.engine.decisions import ImitatedFaults
+from kailab.engine.faults import FAULTS, KaiFault, faults_behind, imitated_faults
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
 from kailab.engine.relaxing.rules import Imitating
 from kailab.evidence.wording import count
@@ -65,7 +66,8 @@ def fault_lines(state: PodsAtMoment) -> Iterator[str]:
     kais, right = treat(imitated), treat(frozenset())
     if kais == right:
         return
-    named = _named(faults_behind(imitated, lambda faults: treat(faults) == kais))
+    behind = faults_behind(imitated, lambda faults: treat(faults) == kais)
+    named = named_faults(behind.faults, behind.together)
     if here:
         yield f"The decision rests on {named}, as imitate_faults is on. Without it the next cycle would {right.text()}."
     else:
@@ -75,8 +77,16 @@ def fault_lines(state: PodsAtMoment) -> Iterator[str]:
         )
 
 
-def _named(behind: FaultsBehind) -> str:
-    if not behind.faults:
-        return "the order in which it takes equally full devices"
-    numbers = (" and " if behind.together else " or ").join(str(fault.number) for fault in behind.faults)
-    return f"fault {numbers} of KAI ({'; '.join(f'it {fault.does}' for fault in behind.faults)})"
+def decided_by(faults: ImitatedFaults | None) -> Iterator[str]:
+    """At most one line: that a decision of an earlier cycle rests on imitated faults."""
+    if faults is not None:
+        named = named_faults([fault for fault in FAULTS if fault.number in faults.numbers], faults.together)
+        yield f"This rests on {named}, as imitate_faults was on."
+
+
+def named_faults(faults: Sequence[KaiFault], together: bool) -> str:
+    """The faults by number, and what KAI does by each. ``together``: see ``FaultsBehind``."""
+    if not faults:
+        return "the order in which KAI takes equally full devices"
+    numbers = (" and " if together else " or ").join(str(fault.number) for fault in faults)
+    return f"fault {numbers} of KAI ({'; '.join(f'it {fault.does}' for fault in faults)})"

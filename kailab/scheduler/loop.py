@@ -11,7 +11,7 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
-from kailab.engine.cycle import repeat_cycle, run_cycle
+from kailab.engine.cycle import name_faults, repeat_cycle, run_cycle
 from kailab.engine.decisions import Decisions, Pending
 from kailab.engine.policies.job_orders import call_policy
 from kailab.engine.policies.ranking import order_holds
@@ -187,6 +187,7 @@ class Scheduler:
             return
         self.mirror.update()
         decisions = run_cycle(self.mirror.working, latest.config, latest.now)
+        decisions = msgspec.structs.replace(decisions, imitated=latest.decisions.imitated)
         self.history.add(msgspec.structs.replace(latest, decisions=decisions))
         self._reporter.report(decisions, (), ())
 
@@ -251,6 +252,7 @@ class Scheduler:
                 config, decisions = repeat_cycle(
                     lambda given: run_cycle(working, given, now, on_phase, reasons=reasons), config
                 )
+                decisions = name_faults(decisions, working, config, now)
         except PolicyError as error:
             raise PolicyError(f"{error}; in cycle {self.cycles + 1}") from error
         self._promised = decisions.heirs

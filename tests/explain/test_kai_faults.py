@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kailab.engine.config import EngineConfig
+from kailab.engine.decisions import ImitatedFaults
 from kailab.explain import kai_faults
 from kailab.explain.questions import ask
 from kailab.lab import Lab
+from kailab.lab.settle import NotSettled
 from tests.explain.manifests import Object, fleet, job, pod, queue
 
+REGRESSIONS = Path(__file__).parents[2] / "examples/regressions"
 L4: Object = {"count": 1, "gpus": 1, "gpuModel": "L4", "gpuMemory": "24Gi"}
 FEW_SLOTS: Object = {"count": 1, "gpus": 8, "pods": 2}
 MULTIPLE = {"gpu-memory": "49000"}
@@ -55,3 +61,19 @@ def test_a_decision_that_rests_on_an_imitated_fault_names_it(imitated: bool | tu
 def test_a_large_lab_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kai_faults, "MOST_TASKS", 0)
     assert not told(pod("want", "red", 0, annotations=MULTIPLE))
+
+
+def test_a_decision_that_was_made_by_an_imitated_fault_names_it() -> None:
+    """KAI evicts a pod of the elastic gang in each cycle, because it counts that pod twice."""
+    scenario = yaml.safe_load((REGRESSIONS / "a-victim-counted-twice.yaml").read_text())
+    with Lab.open(fleet({"count": 1, "gpus": 8}), config=EngineConfig(imitate_faults=True)) as lab:
+        for step in scenario["steps"]:
+            lab.apply(step["apply"])
+            with suppress(NotSettled):
+                lab.settle()
+        evicted = lab.log.evictions[-1]
+        assert (evicted.podgroup, evicted.imitated) == ("default/elastic", ImitatedFaults(numbers=(2,)))
+        assert any(
+            "This rests on fault 2 of KAI (it evicts a victim twice" in line
+            for line in ask(lab, "Deployment", "elastic").lines()
+        )
