@@ -445,6 +445,7 @@ def explain(
 @click.option("--for", "duration", help="Run for this long instead: 30m, 4h. The last cluster is completed.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="The first seed; each further one adds 1.")
 @click.option("--isolation", default="controlplane", help="The backend for the other scheduler.")
+@click.option("--area", default="", help="The area that clusters are drawn from.", show_default="small")
 @click.option(
     "--compare",
     "kinds",
@@ -479,6 +480,7 @@ def hunt(
     duration: str | None,
     seed: int,
     isolation: str,
+    area: str,
     kinds: tuple[str, ...],
     again: int,
     tries: int,
@@ -507,7 +509,7 @@ def hunt(
     until = None if duration is None else time.monotonic() + duration_seconds(duration, days=True)
     accepted = read_baseline(baseline) if baseline is not None else AcceptedBaseline()
     where = {option: value for option, value in place.items() if value is not None}
-    wanted = make_hunt(against, isolation, kinds, again, tries, name, where)
+    wanted = make_hunt(against, isolation, kinds, again, tries, name, where, area)
     folder = HuntFolder(root / wanted.name)
     seeds = seeds_from(seed, None if duration is not None else clusters or CLUSTERS)
     with signals.terminate_in_order(), folder.held(), terminal.progress_bars() as tell:

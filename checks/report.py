@@ -133,7 +133,9 @@ class Report:
     def by_area(self) -> dict[str, Agreement]:
         """Area (or size, or both: ``by``) -> agreement, of the cases that have an area and whose nodes were compared."""
         groups: dict[str, list[Result]] = {}
-        compared = [result for result in self.results if result.counted and result.area and result.same_status is not None]
+        compared = [
+            result for result in self.results if result.counted and result.area and result.same_status is not None
+        ]
         for result in sorted(compared, key=lambda one: (one.area if "area" in self.by else "", one.size)):
             groups.setdefault(result.group(self.by), []).append(result)
         return {name: _agreement(results) for name, results in groups.items()}

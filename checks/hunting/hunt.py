@@ -17,6 +17,7 @@ from checks.hunting.random_sample import seeded
 from checks.hunting.sample import SCENARIO, HuntSample
 from checks.hunting.shrinking import shrink
 from checks.hunting.store import Decided, Hunt, HuntFolder
+from checks.hunting.team_sample import check_hunt_area, seeded_in
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import ConnectError, InputError, StateError
 from kailab.trials.definition import contender, make_trial, subjects_of
@@ -87,7 +88,7 @@ def _decide_seed(
 ) -> Decided:
     """Decide one cluster, and cut down a difference."""
     begun = time.monotonic()
-    sample = seeded(seed)
+    sample = seeded_in(hunt.area, seed) if hunt.area else seeded(seed)
     judged = judge.judge(sample)
     if judged.verdict != "differs":
         return Decided(seed=seed, judged=judged, seconds=_since(begun))
@@ -141,11 +142,20 @@ def _since(begun: float) -> float:
 
 
 def make_hunt(
-    against: str, isolation: str, kinds: Sequence[str], again: int, tries: int, name: str, options: Mapping[str, Any]
+    against: str,
+    isolation: str,
+    kinds: Sequence[str],
+    again: int,
+    tries: int,
+    name: str,
+    options: Mapping[str, Any],
+    area: str = "",
 ) -> Hunt:
-    """A hunt with defaults for what is not given. Raises InputError for an unknown scheduler, or one that cannot run in
-    that isolation.
+    """A hunt with defaults for what is not given. ``area``: of random clusters; "": small ones with a few of everything.
+    Raises InputError for an unknown area or scheduler, or one that cannot run in that isolation.
     """
+    if area:
+        check_hunt_area(area)
     other = contender(against)
     if other.kind == OURS and other.name == OURS:
         raise InputError(
@@ -160,7 +170,8 @@ def make_hunt(
     subject = TrialSubject(kind="scenarios", name="hunt", path="")
     cell = TrialCell(contender=other, isolation=isolation, subject=subject, fleet="")
     return Hunt(
-        name=name or f"{other.name}-{isolation}",
+        name=name or "-".join(filter(None, (other.name, isolation, area))),
+        area=area,
         against=other.scheduler,
         column=other.name,
         isolation=isolation,

@@ -27,7 +27,7 @@ _CURE = "expected a file that a hunt wrote: remove it"
 
 class Hunt(msgspec.Struct, frozen=True, kw_only=True):
     """``against``: the other scheduler as in ``--scheduler``; ``column``: its name. ``kinds``: of differences.
-    ``again``: see Judge. ``tries``: attempts to cut a difference down. ``stands_on``: digests of what decides, by
+    ``area``: of random clusters, or "". ``again``: see Judge. ``tries``: attempts to cut a difference down. ``stands_on``: digests of what decides, by
     path.
     """
 
@@ -38,6 +38,7 @@ class Hunt(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...]
     again: int
     tries: int
+    area: str = ""
     stands_on: Mapping[str, str] = {}
 
 

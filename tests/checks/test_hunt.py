@@ -18,8 +18,10 @@ from checks.hunting.outcomes import DEFAULT_KINDS
 from checks.hunting.random_sample import seeded
 from checks.hunting.sample import HuntSample
 from checks.hunting.shrinking import shrink
+from checks.hunting.team_sample import seeded_in
 from kailab.components import ComponentSet
 from kailab.components.pins import PROGRAMS
+from kailab.lab import Lab
 from kailab.model.objects import Object
 
 
@@ -179,3 +181,34 @@ def test_bad_input_is_told_before_anything_is_written(tmp_path: Path, arguments:
     assert done.exit_code == 2, done.output
     assert told in done.stderr
     assert not (tmp_path / "hunts").exists()
+
+
+@pytest.mark.parametrize("area", ["gpu-memory", "topology", "elastic-subgroups"])
+def test_a_seed_of_an_area_gives_a_cluster_with_work_for_it(area: str, tmp_path: Path) -> None:
+    drawn = seeded_in(area, 1)
+    assert drawn == seeded_in(area, 1) != seeded_in(area, 2)
+    scenario = drawn.written(tmp_path)
+    assert len(scenario.steps) > 3
+    with Lab.open(tmp_path / "fleet.yaml") as lab:
+        for step in drawn.steps:
+            lab.apply(step["apply"])
+        lab.settle()
+        assert [pod for pod in lab.get("pods") if pod["status"].get("phase") == "Running"]
+
+
+def test_an_unknown_area_of_a_hunt_is_refused(tmp_path: Path) -> None:
+    arguments = [
+        "hunt",
+        "--against",
+        "kube-scheduler",
+        "--isolation",
+        "embedded",
+        "--area",
+        "nowhere",
+        "--hunts",
+        str(tmp_path),
+    ]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert "--area: there is no area 'nowhere' of hunts; expected one of: cpu-quota" in result.output
+    assert not list(tmp_path.iterdir())
