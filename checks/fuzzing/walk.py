@@ -19,17 +19,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from checks.fuzzing.walk_objects import WORK, queue_tree, queue_with
+from checks.fuzzing.walk_objects import WORK, queue_tree, queue_with, subgroups
 from checks.report import Report, Result
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
+from kailab.engine.decisions import QueueShare, QueueState
 from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.state import Job
 from kailab.errors import KailabError
 from kailab.lab.lab import Lab
 from kailab.scheduler.mirror import Mirror
 
-FLEETS = ("lesson", "mixed")
+FLEETS = ("lesson", "mixed", "racks")
 LEAVES = ("t1", "t2", "t3", "t4")
 STEPS = 40
 Tell = Callable[[str, int, int], None]
@@ -66,7 +67,7 @@ class Walk:
         self._made: list[tuple[str, str]] = []
         self._gone: list[dict[str, Any]] = []  # nodes
         self._count = 0
-        self._held: dict[str, int] = {}
+        self._held: dict[str, tuple[int, ...]] = {}
         self.lab.apply(queue_tree(LEAVES))
 
     def close(self) -> None:
@@ -84,12 +85,14 @@ class Walk:
     # User actions
 
     def _apply(self, number: int, other: int) -> None:
-        make = WORK[number % len(WORK)]
         self._count += 1
         chance = random.Random(other)
-        manifest = make(f"w{self._count}", chance.choice(LEAVES), chance)
-        self._made.append((manifest["kind"], manifest["metadata"]["name"]))
-        self.lab.apply([manifest])
+        name, queue = f"w{self._count}", chance.choice(LEAVES)
+        made = number % (len(WORK) + 1)
+        manifests = [WORK[made](name, queue, chance)] if made < len(WORK) else subgroups(name, queue, chance)
+        # What is deleted of a PodGroup are its pods, one at a time.
+        self._made += [(each["kind"], each["metadata"]["name"]) for each in manifests if each["kind"] != "PodGroup"]
+        self.lab.apply(manifests)
 
     def _delete(self, number: int, other: int) -> None:
         if self._made:
@@ -175,13 +178,17 @@ class Walk:
         new queue may find work that was not counted.
         """
         decisions = run_cycle(mirror.working, EngineConfig(actions=()), self.lab.now)
-        held, self._held = self._held, {queue.name: queue.gpu.allocated for queue in decisions.queues}
+        held, self._held = (
+            self._held,
+            {queue.name: tuple(share.allocated for share in _shares(queue)) for queue in decisions.queues},
+        )
         if self._held.keys() - held.keys():
             return
         for queue in decisions.queues:
-            gpu = queue.gpu
-            if gpu.limit >= 0 and gpu.allocated > max(gpu.limit, held.get(queue.name, 0)):
-                yield f"queue {queue.name} holds {gpu.allocated / GPU:g} GPUs, its limit is {gpu.limit / GPU:g}"
+            before = held.get(queue.name, (0, 0, 0))
+            for what, unit, share, had in zip(_AMOUNTS, _UNITS, _shares(queue), before, strict=True):
+                if 0 <= share.limit < share.allocated and share.allocated > had:
+                    yield f"queue {queue.name} holds {share.allocated / unit:g} {what}, its limit is {share.limit / unit:g}"
 
     def _wrongly_waiting(self, mirror: Mirror) -> Iterator[str]:
         leaving = any("deletionTimestamp" in pod["metadata"] for pod in mirror.pods.values())
@@ -193,6 +200,13 @@ class Walk:
         decisions = run_cycle(mirror.working, config, self.lab.now)
         for bind in decisions.binds:
             yield f"pod {mirror.pod_name(bind.task)} waits and would fit on {bind.node}"
+
+
+_AMOUNTS, _UNITS = ("GPUs", "cores", "bytes"), (GPU, 1000, 1)
+
+
+def _shares(queue: QueueState) -> tuple[QueueShare, QueueShare, QueueShare]:
+    return queue.gpu, queue.cpu, queue.memory
 
 
 def _overcommitted_nodes(mirror: Mirror) -> Iterator[str]:

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.model import labels
 from kailab.model.kinds import api_version_of
 
 _FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
@@ -31,7 +32,14 @@ def queue_tree(leaves: Sequence[str]) -> list[Object]:
 def queue_with(name: str, leaves: Sequence[str], chance: Random) -> Object:
     """A leaf with random amounts."""
     quota, limit = chance.choice((0, 2, 4, 8, -1)), chance.choice((-1, -1, 8, 12))
-    return queue(name, _parent(name, leaves), quota, limit, chance.choice((1, 1, 2)))
+    made = queue(name, _parent(name, leaves), quota, limit, chance.choice((1, 1, 2)))
+    if chance.random() < 0.3:
+        # Cores in thousandths, memory in MB.
+        made["spec"]["resources"] |= {
+            "cpu": {"quota": chance.choice((2_000, 8_000)), "limit": chance.choice((-1, 16_000)), "overQuotaWeight": 1},
+            "memory": {"quota": 4_000, "limit": chance.choice((-1, 16_000)), "overQuotaWeight": 1},
+        }
+    return made
 
 
 def _parent(name: str, leaves: Sequence[str]) -> str:
@@ -47,12 +55,12 @@ def _template(
     cpu: str = "1",
     **spec: Any,
 ) -> Object:
-    labels = {"app": name, "kai.scheduler/queue": queue, "priorityClassName": chance.choice(_PRIORITIES)}
+    named = {"app": name, "kai.scheduler/queue": queue, "priorityClassName": chance.choice(_PRIORITIES)}
     resources: Object = {"requests": {"cpu": cpu, "memory": "1Gi"}}
     if gpus:
         resources["limits"] = {"nvidia.com/gpu": gpus}
     return {
-        "metadata": {"labels": labels, "annotations": dict(annotations or {})},
+        "metadata": {"labels": named, "annotations": dict(annotations or {})},
         "spec": {
             "schedulerName": "kai-scheduler",
             "terminationGracePeriodSeconds": 0,
@@ -122,3 +130,46 @@ def _pod(name: str, queue: str, chance: Random) -> Object:
 WORK: tuple[Callable[[str, str, Random], Object], ...] = (
     _job, _gang, _gang, _deployment, _fractions, _memory, _cpu_only, _stateful, _pod,
 )  # fmt: skip
+
+
+def subgroups(name: str, queue: str, chance: Random) -> list[Object]:
+    """A PodGroup with two or three subgroups, some of which may be left out or grow beyond their minimum, and its pods. Half of them prefer or
+    require a level of the topology ``racks``.
+    """
+    names = [f"{name}-s{number}" for number in range(chance.choice((2, 2, 3)))]
+    sizes = {each: chance.randint(1, 3) for each in names}
+    spec: Object = {
+        "queue": queue,
+        "priorityClassName": chance.choice(_PRIORITIES[:3]),
+        "subGroups": [{"name": each, "minMember": chance.randint(1, size)} for each, size in sizes.items()],
+    }
+    if chance.random() < 0.5:
+        spec["minSubGroup"] = chance.randint(1, len(names))
+    if chance.random() < 0.5:
+        level = chance.choice(("requiredTopologyLevel", "preferredTopologyLevel"))
+        spec["topologyConstraint"] = {"topology": "racks", level: chance.choice(("lab/zone", "lab/rack"))}
+    group = {"apiVersion": api_version_of("PodGroup"), "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+    gpus = chance.choice((0, 1, 1, 2, 4))
+    return [
+        group,
+        *(_member(each, number, name, queue, gpus) for each, size in sizes.items() for number in range(size)),
+    ]
+
+
+def _member(subgroup: str, number: int, group: str, queue: str, gpus: int) -> Object:
+    named = {"app": group, labels.QUEUE: queue, labels.SUBGROUP_NAME: subgroup}
+    notes = {labels.POD_GROUP: group, labels.SKIP_PODGROUPER: "true"}
+    resources: Object = {
+        "requests": {"cpu": "1", "memory": "1Gi"},
+        "limits": {labels.GPU_RESOURCE: gpus} if gpus else {},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"{subgroup}-{number}", "labels": named, "annotations": notes},
+        "spec": {
+            "schedulerName": labels.SCHEDULER_NAME,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "pause", "resources": resources}],
+        },
+    }

@@ -55,7 +55,7 @@ def test_what_fails_is_shrunk_to_its_fewest_steps(idle_scheduler):
 
 
 def test_every_kind_of_step_can_be_taken():
-    steps = [WalkStep("apply", number, number) for number in range(9)]
+    steps = [WalkStep("apply", number, number) for number in range(10)]
     steps += [WalkStep(what, 3, 5) for what in walk._WEIGHTS if what != "apply"]
     lab = Walk(1)
     try:

@@ -204,7 +204,8 @@ def test_in_any_world_devices_of_claims_count_once_and_none_is_left_idle(world, 
 
 
 @pytest.mark.parametrize(
-    ("imitate_faults", "allocated", "bound"), [(False, False, 2), (True, False, 1), ((15,), False, 1), ((4, 11), False, 2), (True, True, 2)]
+    ("imitate_faults", "allocated", "bound"),
+    [(False, False, 2), (True, False, 1), ((15,), False, 1), ((4, 11), False, 2), (True, True, 2)],
 )
 def test_kai_counts_a_claim_once_for_each_pod_in_the_cycle_that_allocates_it(team, imitate_faults, allocated, bound):
     team.node("n", gpus=1, devices=1)
