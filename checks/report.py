@@ -237,9 +237,24 @@ def _agreement(results: Sequence[Result]) -> Agreement:
     )
 
 
+def _summed(groups: Sequence[Agreement]) -> Agreement:
+    imitating = [
+        (group.status_imitating, group.nodes_imitating)
+        for group in groups
+        if group.status_imitating is not None and group.nodes_imitating is not None
+    ]
+    whole = len(imitating) == len(groups)
+    return Agreement(
+        sum(group.cases for group in groups),
+        sum(group.status for group in groups),
+        sum(group.nodes for group in groups),
+        sum(status for status, _ in imitating) if whole else None,
+        sum(nodes for _, nodes in imitating) if whole else None,
+    )
+
+
 def _agreement_table(heading: str, groups: dict[str, Agreement]) -> list[str]:
-    columns = list(zip(*groups.values(), strict=True))
-    every = Agreement(*(None if None in amounts else sum(amounts) for amounts in columns))
+    every = _summed(list(groups.values()))
     rows = {**groups, "all": every} if len(groups) > 1 else groups
     width = max(len(heading), *map(len, rows))
     imitated = "" if every.nodes_imitating is None else "  IMITATING: STATUS   NODES"

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from kailab.engine.actions import allocate, consolidation, preempt, reclaim, stalegangs
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import Decisions, ImitatedFaults
+from kailab.engine.decisions import Bind, Decisions, Evict, ImitatedFaults, Pipeline
 from kailab.engine.faults import KaiFault, faults_behind, imitated_faults
 from kailab.engine.placing import unbacked_pipelines
 from kailab.engine.placing.allocation import Allocator
@@ -119,7 +119,8 @@ _Decided = tuple[str, str, str]
 def _by_podgroup(decisions: Decisions) -> dict[str, set[_Decided]]:
     """What is decided about each PodGroup (uid)."""
     decided: dict[str, set[_Decided]] = {}
-    for entry in (*decisions.binds, *decisions.pipelines, *decisions.evictions):
+    entries: tuple[Bind | Pipeline | Evict, ...] = (*decisions.binds, *decisions.pipelines, *decisions.evictions)
+    for entry in entries:
         decided.setdefault(entry.podgroup, set()).add((type(entry).__name__, entry.task, entry.node))
     return decided
 
