@@ -45,7 +45,7 @@ def check_hunt_area(area: str) -> None:
 
 def _fleet(drawn: CaseInput) -> Object:
     leveled = bool(drawn.topologies)
-    pools = []
+    pools: list[Object] = []
     for _, nodes in groupby(drawn.nodes, key=lambda node: (node.cpu, node.memory, node.gpus, node.gpu_memory_mib)):
         alike = list(nodes)
         pools.append(_pool(f"p{len(pools)}", alike[0], len(alike), leveled))
