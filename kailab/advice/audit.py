@@ -114,10 +114,10 @@ def fitting_nowhere(picture: Picture) -> Iterable[AuditFinding]:
         return
     from kailab.engine.report import unplaceable
 
-    present = picture.compute_present()
-    moment = present.cycle_input()
+    moment = picture.cycle_input
+    titles = {record.uid: f"{record.namespace}/{record.name}" for record in moment.snapshot.podgroups}
     for shape in unplaceable.unplaceable_groups(moment.snapshot, moment.config, moment.now):
-        names = sorted(present.podgroup(uid) for uid in shape.podgroups)
+        names = sorted(titles[uid] for uid in shape.podgroups)
         size = f"{shape.pods} pods that start together" if shape.pods > 1 else "1 pod"
         alike = f"Each of {count(len(names), 'pod group')} ({some(names)}; " if len(names) > 1 else f"{names[0]} ("
         yield AuditFinding(

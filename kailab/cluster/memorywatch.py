@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from kailab.cluster.protocol import EventType, Object, WatchEvent
 from kailab.errors import Gone
@@ -10,19 +11,27 @@ from kailab.errors import Gone
 # A watcher nobody polls would grow without bound; a real API server drops its history too.
 LIMIT = 4_000_000
 
+Backlog: TypeAlias = Sequence[tuple[str, Sequence[Object]]]
+"""Objects that exist when a watch begins, by kind. Objects are not changed, but replaced."""
+
 
 class MemoryWatch:
     """One watcher's queue."""
 
-    def __init__(self, hub: WatchHub, kinds: frozenset[str] | None, backlog: list[WatchEvent]) -> None:
+    def __init__(self, hub: WatchHub, kinds: frozenset[str] | None, backlog: Backlog) -> None:
         self._hub = hub
         self.kinds = kinds
-        self.queue = backlog
+        self.queue: list[WatchEvent] = []
+        self._backlog = backlog
         self._closed = False
 
     def poll(self) -> list[WatchEvent]:
         """The changes since the last call, in order. Raises Gone if too many were left unread."""
         queue = self.queue
+        if self._backlog:
+            # In place: another thread may be adding to the queue.
+            queue[:0] = [WatchEvent("ADDED", kind, obj) for kind, objects in self._backlog for obj in objects]
+            self._backlog = ()
         if not queue:
             return []
         self.queue = []
@@ -36,6 +45,7 @@ class MemoryWatch:
         if not self._closed:
             self._closed = True
             self.queue = []
+            self._backlog = ()
             self._hub.remove(self)
 
 
@@ -46,7 +56,9 @@ class WatchHub:
         self._watchers: list[MemoryWatch] = []
         self._by_kind: dict[str, list[MemoryWatch]] = {}
 
-    def open(self, kinds: Iterable[str] | None, backlog: list[WatchEvent]) -> MemoryWatch:
+    def open(self, kinds: Iterable[str] | None, backlog: Backlog) -> MemoryWatch:
+        """``backlog``: the objects that exist. Their events are made by the first ``poll``, as many watches are never polled: a lab that
+        is only asked a question has all its controllers."""
         watch = MemoryWatch(self, None if kinds is None else frozenset(kinds), backlog)
         self._watchers.append(watch)
         self._by_kind.clear()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 from kailab.explain.cause_kinds import CAUSE_KINDS, find_causes
+from kailab.explain.causes.queue_limits import PodsTogether
 from kailab.explain.causes.waiting_group import WaitingPodGroup, waiting_podgroups
 from kailab.explain.subject import PodsAtMoment
 from kailab.lab.answer import Cause, CauseCode, CauseGroup
@@ -72,6 +74,13 @@ def likeness(group: WaitingPodGroup) -> Hashable:
         return (group.name, tuple(row.name for row in group.pods))
     return (
         record.namespace, record.queue, record.priority, record.preemptible, record.root, record.preemption_delay,
-        tuple(task.status for task in group.tasks), tuple(task.shape for task in group.tasks),
-        group.entry.reason if group.entry else "",
+        _pods_alike(group), group.entry.reason if group.entry else "",
     )  # fmt: skip
+
+
+def _pods_alike(group: WaitingPodGroup) -> Hashable:
+    """How many of its pods are in which state. Pods beyond a minimum that runs are placed one by one, so there it matters only whether
+    there are several."""
+    together = max(0, PodsTogether.of(group).together)
+    counts = Counter((task.status, task.subgroup, task.shape) for task in group.tasks)
+    return together, frozenset((kind, number if together > 0 else min(number, 2)) for kind, number in counts.items())

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.snapshot.records import PodGroup, Task
 from kailab.errors import InputError, NotFound
 from kailab.evidence.entries import PodEvicted, PodRow
@@ -23,6 +22,7 @@ from kailab.model.kinds import KINDS, is_namespaced, kind_key, part
 from kailab.scheduler.reading.queues import creation_time
 
 if TYPE_CHECKING:
+    from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
     from kailab.lab.lab import Lab
     from kailab.scheduler.scheduling_state import CycleInput
 
@@ -208,28 +208,25 @@ class PodsAtMoment:
         record = self.records.get(podgroup)
         return record is None or record.preemptible
 
-    @cached_property
+    @property
     def moment(self) -> CycleInput:
         """The input of the next cycle."""
-        return self.picture.compute_present().cycle_input()
+        return self.picture.cycle_input
 
-    @cached_property
+    @property
     def trials(self) -> RelaxedCycles:
         """Relaxed cycles on that input, with no PodGroup chosen yet."""
-        return RelaxedCycles(*self.moment)
+        return self.picture.cycles
 
-    @cached_property
-    def records(self) -> dict[str, PodGroup]:
+    @property
+    def records(self) -> Mapping[str, PodGroup]:
         """Engine records of PodGroups, by UID."""
-        return {record.uid: record for record in self.moment.snapshot.podgroups}
+        return self.trials.podgroups
 
-    @cached_property
-    def tasks(self) -> dict[str, list[Task]]:
+    @property
+    def tasks(self) -> Mapping[str, Sequence[Task]]:
         """Engine records of pods, by the UID of their PodGroup."""
-        by_podgroup: dict[str, list[Task]] = {}
-        for task in self.moment.snapshot.tasks:
-            by_podgroup.setdefault(task.podgroup, []).append(task)
-        return by_podgroup
+        return self.trials.tasks_by_podgroup
 
     @property
     def runs(self) -> bool:

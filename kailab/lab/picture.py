@@ -26,7 +26,8 @@ from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.selection import choose_scheduler
 
 if TYPE_CHECKING:
-    from kailab.scheduler.scheduling_state import SchedulingState
+    from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
+    from kailab.scheduler.scheduling_state import CycleInput, SchedulingState
 
 
 class Picture:
@@ -135,13 +136,25 @@ class Picture:
         return self._present(self.log.last.heirs if self.log.last is not None else ())
 
     @cached_property
+    def cycle_input(self) -> CycleInput:
+        """The input of the next cycle."""
+        return self.compute_present().cycle_input()
+
+    @cached_property
+    def cycles(self) -> RelaxedCycles:
+        """Relaxed cycles on that input, with no PodGroup chosen yet. All questions about this moment share their working set."""
+        # This loads the engine, which most questions do not need.
+        from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
+
+        return RelaxedCycles(*self.cycle_input)
+
+    @cached_property
     def next_cycle(self) -> Decisions:
         """What kailab's scheduler would decide next. Nothing is carried out."""
-        # This loads the engine, which most questions do not need.
-        from kailab.engine.cycle import decide, repeat_cycle
+        from kailab.engine.cycle import repeat_cycle, run_cycle
 
-        moment = self.compute_present().cycle_input()
-        return repeat_cycle(lambda config: decide(moment.snapshot, config, moment.now), moment.config)[1]
+        working, now = self.cycles.working, self.cycle_input.now
+        return repeat_cycle(lambda config: run_cycle(working, config, now), self.cycle_input.config)[1]
 
     @cached_property
     def by_group(self) -> dict[str, list[PodRow]]:

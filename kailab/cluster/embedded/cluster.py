@@ -18,7 +18,7 @@ from kailab.cluster.embedded.storage.store import ObjectStore, Reference, key_of
 from kailab.cluster.embedded.updates import SERVERS, Updates
 from kailab.cluster.embedded.volumes import VolumeBinder
 from kailab.cluster.memorywatch import MemoryWatch
-from kailab.cluster.protocol import Object, Severity, WatchEvent, write_sequentially
+from kailab.cluster.protocol import Object, Severity, write_sequentially
 from kailab.cluster.selectors import matches, selector_of
 from kailab.cluster.writes import Chain, Subresource, WriteOutcome
 from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
@@ -126,12 +126,12 @@ class EmbeddedCluster:
     def watch(self, kinds: Iterable[str] | None = None) -> MemoryWatch:
         """See ``Cluster``. Existing objects come kind by kind in the order given, oldest first."""
         wanted = self.kinds() if kinds is None else list(dict.fromkeys(kinds))
-        backlog: list[WatchEvent] = []
+        backlog: list[tuple[str, Sequence[Object]]] = []
         for kind in wanted:
             if table := self.store.existing_table(kind):
-                backlog.extend([WatchEvent("ADDED", kind, obj) for obj in table.objects.values()])
+                backlog.append((kind, tuple(table.objects.values())))
             if kind == "Event":
-                backlog.extend([WatchEvent("ADDED", kind, r.materialise()) for r in self.store.events])
+                backlog.append((kind, [recorded.materialise() for recorded in self.store.events]))
         # A watch of everything also sees kinds without objects so far.
         return self.store.hub.open(None if kinds is None else wanted, backlog)
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from kailab.cluster.kubernetes.informer import InformerUpdate, WriteInquiry
 from kailab.cluster.memorywatch import MemoryWatch, WatchHub
-from kailab.cluster.protocol import Object, WatchEvent
+from kailab.cluster.protocol import Object
 from kailab.model.objects import annotations_of, is_terminating, node_of, object_key, uid_of
 
 Key: TypeAlias = tuple[str, str]
@@ -48,8 +48,7 @@ class ObjectCache:
         """A watch that begins with the known objects."""
         wanted = list(self.kinds) if kinds is None else list(kinds)
         # By age and name, as far as a server reports the order of creation: the same objects give the same events.
-        backlog = [WatchEvent("ADDED", kind, obj) for kind in wanted for obj in self._by_age(kind)]
-        return self.hub.open(None if kinds is None else wanted, backlog)
+        return self.hub.open(None if kinds is None else wanted, [(kind, self._by_age(kind)) for kind in wanted])
 
     def _by_age(self, kind: str) -> list[Object]:
         return sorted(

@@ -7,7 +7,7 @@ it is so large that a new working set costs less.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -18,7 +18,7 @@ from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline, Q
 from kailab.engine.relaxing.rules import Draft, Kinds, QueueField, Relaxation, by_identity
 from kailab.engine.report.eviction_blockers import ReachableCapacity, reachable_capacity
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import Status
+from kailab.engine.snapshot.records import PodGroup, Status, Task
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.workingset import WorkingSet
 
@@ -134,17 +134,32 @@ class RelaxedCycles:
         self._drafts: dict[tuple[ServedJobs, bool], list[tuple[Draft, RelaxedCycleOutcome]]] = {}
         self._after: dict[tuple[Relaxation, ...], RelaxedCycles] = {}
         self._about: dict[tuple[str, ...], RelaxedCycles] = {}
+        self._reach: dict[str, ReachableCapacity | None] = {} if of is None else of._reach
 
     @cached_property
     def working(self) -> WorkingSet:
         """The working set of the unchanged snapshot. Users must undo their changes."""
         return WorkingSet.of(self.snapshot) if self._of is None else self._of.working
 
+    @property
+    def podgroups(self) -> Mapping[str, PodGroup]:
+        """UID -> PodGroup, of the unchanged snapshot."""
+        return self._records["podgroups"]
+
+    @cached_property
+    def tasks_by_podgroup(self) -> Mapping[str, Sequence[Task]]:
+        """UID of a PodGroup -> its tasks in the unchanged snapshot."""
+        if self._of is not None:
+            return self._of.tasks_by_podgroup
+        tasks: dict[str, list[Task]] = {}
+        for task in self.snapshot.tasks:
+            tasks.setdefault(task.podgroup, []).append(task)
+        return tasks
+
     @cached_property
     def _members(self) -> tuple[str, ...]:
-        """UIDs of the subject's tasks, in the order of the records."""
-        subject = set(self.subject)
-        return tuple(uid for uid, task in self._records["tasks"].items() if task.podgroup in subject)
+        """UIDs of the subject's tasks."""
+        return tuple(task.uid for uid in dict.fromkeys(self.subject) for task in self.tasks_by_podgroup.get(uid, ()))
 
     def about(self, *subject: str) -> RelaxedCycles:
         """The same moment for another subject; cached with its outcomes."""
@@ -194,12 +209,14 @@ class RelaxedCycles:
 
     def reach(self, podgroup: str) -> ReachableCapacity | None:
         """What one of the subject's PodGroups wants and who holds it. None if the PodGroup or its queue does not exist."""
-        session = Session(self.working, self.config, self.now)
-        try:
-            job = session.jobs.get(podgroup)
-            return None if job is None else reachable_capacity(session, job)
-        finally:
-            session.close()
+        if podgroup not in self._reach:
+            session = Session(self.working, self.config, self.now)
+            try:
+                job = session.jobs.get(podgroup)
+                self._reach[podgroup] = None if job is None else reachable_capacity(session, job)
+            finally:
+                session.close()
+        return self._reach[podgroup]
 
     @property
     def queue_path(self) -> tuple[str, ...]:

@@ -59,16 +59,11 @@ class Draft:
         self.subject = subject
 
     def records(self, kind: str) -> Iterator[Any]:
-        """All records of a kind, with the changes."""
-        changed = self._changed[kind]
-        # A copy, because relaxations change records during the iteration.
-        for identity, record in list(self._before[kind].items()):
-            record = changed.get(identity, record)
-            if record is not None:
-                yield record
-        for identity, record in list(changed.items()):
-            if record is not None and identity not in self._before[kind]:
-                yield record
+        """All records of a kind, with the changes made so far. Relaxations may change records during the iteration."""
+        before, changed = self._before[kind], self._changed[kind]
+        if not changed:
+            return iter(tuple(before.values()))
+        return iter([record for record in {**before, **changed}.values() if record is not None])
 
     def record(self, kind: str, identity: str) -> Any:
         """The record, or None if it does not exist or was removed."""
@@ -345,7 +340,7 @@ def _reshape(draft: Draft, tasks: list[Task], shaped: Callable[[Shape], Shape]) 
 @dataclass(frozen=True)
 class OthersGone(Relaxation):
     """All pods of others are gone, those of other schedulers too, with the claims that only they name. ``placed``:
-    those that have a place; ``waiting``: the others.
+    those that have a place; ``waiting``: the others. If both are gone, so are their PodGroups.
     """
 
     placed: bool = True
@@ -358,6 +353,11 @@ class OthersGone(Relaxation):
             return task.podgroup not in subject and (self.placed if ON_NODE[task.status] else self.waiting)
 
         _remove(draft, is_gone, claims=self.placed)
+        # An empty PodGroup changes nothing, but a large cluster has very many, and each costs as much as a pod.
+        if self.placed and self.waiting:
+            for podgroup in draft.records("podgroups"):
+                if podgroup.uid not in subject:
+                    draft.remove("podgroups", podgroup.uid)
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,12 @@ class NodeFacts:
         """The result of a cycle without other work, queue rules and required pod affinity."""
         return self._alone(CompanyNotNeeded(), *self.no_queue_rules, *relaxations)
 
+    @cached_property
+    def fits_nowhere(self) -> bool:
+        """Whether it has no place yet and could not start on empty nodes either."""
+        tried = self.ready and self.topologies_known and not any(task.node for task in self.job)
+        return tried and not self.starts_alone().further
+
     def needed_alone(self, relaxations: Sequence[Relaxation]) -> tuple[Relaxation, ...]:
         """The fewest of these relaxations that let the group start on empty nodes; empty if all together do not."""
         return self._alone.fewest(relaxations, given=(CompanyNotNeeded(), *self.no_queue_rules))
@@ -163,17 +169,27 @@ class NodeFacts:
         own = self.trials.fewest(self._applicable_relaxations(), given=(Actions(("allocate",)),))
         return tuple(reversed(self.trials.fewest(own))) if own else ()
 
+    def _is_scarce(self, row: int) -> bool:
+        """Whether some node that its next pods may use could not take all of them, as far as this row decides."""
+        tasks = self.next_tasks
+        wanted = sum(task.info.rows.get(row, 0) for task in tasks)
+        # A pod with a share of a GPU may come with a second one, which reserves the GPU.
+        least = 2 * wanted if any(task.info.shape.gpu.shared for task in tasks) else wanted
+        usable = self.usable_nodes(tasks)
+        return bool((self.table.idle[row][usable] < least).any())
+
     def _applicable_relaxations(self) -> list[Relaxation]:
         """Relaxations that apply to it, those that say least first."""
         shapes = [task.info.shape for task in self.next_tasks]
         wanted = {row for task in self.next_tasks for row, value in task.info.rows.items() if value}
+        scarce = {row for row in (PODS, MEMORY, CPU) if row in wanted and self._is_scarce(row)}
         candidates: list[tuple[Relaxation, bool]] = [
             (ClaimsGone(), any(shape.claims for shape in shapes)),
             (RoomGiven(("extended",)), any(shape.gpu.profiles or shape.extended for shape in shapes)),
             (RoomGiven(("gpu",)), GPUS in wanted or any(shape.gpu.shared for shape in shapes)),
-            (RoomGiven(("pods",)), PODS in wanted),
-            (RoomGiven(("memory",)), MEMORY in wanted),
-            (RoomGiven(("cpu",)), CPU in wanted),
+            (RoomGiven(("pods",)), PODS in scarce),
+            (RoomGiven(("memory",)), MEMORY in scarce),
+            (RoomGiven(("cpu",)), CPU in scarce),
             (ZonesIgnored(), bool(self.table.numa)),
             (TopologyGone(), any(constraints(self.job.record.root))),
             (PortsGone(), any(shape.ports for shape in shapes)),

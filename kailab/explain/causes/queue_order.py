@@ -9,7 +9,7 @@ Its own delay, and the protection or non-preemptibility of the holders, is a cau
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
@@ -33,6 +33,7 @@ from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import moment_text, number
 from kailab.engine.snapshot.records import Status
 from kailab.evidence.wording import amount_text, capitalized, count, gpus, some
+from kailab.explain.causes.node_facts import NodeFacts
 from kailab.explain.causes.queue_limits import queue_ref, quota_words
 from kailab.explain.causes.refusal import INTERNAL, Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
@@ -325,11 +326,15 @@ def _taking(decisions: Decisions, alone: RelaxedCycleOutcome) -> list[str]:
 _ROOM = (Reason.POD_SCHEDULING_ERRORS, Reason.PREEMPTION_DELAY, Reason.UNSCHEDULABLE)
 
 
-def lacks_room_or_claim(trials: RelaxedCycles) -> bool:
-    """True if it gets nothing even when it is served first and no queue rule refuses it: it lacks room, and has no claim on what others hold."""
-    outcome = trials()
+def lacks_room_or_claim(facts: NodeFacts) -> bool:
+    """True if it gets nothing even when it is served first and no queue rule refuses it: it lacks room, and has no claim on what others hold.
+    False if it would not start on empty nodes, where neither would help."""
+    outcome = facts.trials()
     return (
-        not outcome.further and any(pending.code in _ROOM for pending in outcome.pending) and not refusing_rules(trials)
+        not outcome.further
+        and any(pending.code in _ROOM for pending in outcome.pending)
+        and not refusing_rules(facts.trials)
+        and not facts.fits_nowhere
     )
 
 
@@ -356,23 +361,23 @@ def find_own_delay(group: WaitingPodGroup) -> Iterable[Refusal]:
 
 def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Find causes for work that could reclaim or preempt, but whose victims are protected by a minimum runtime or non-preemptible."""
-    trials, record = group.trials, group.record
-    if trials is None or record is None:
+    trials, record, facts = group.trials, group.record, group.node_facts
+    if trials is None or record is None or facts is None:
         return
     refusing = refusing_rules(trials)
     # Victims of its own queue would also make room below a limit.
     if (
         trials(DelayGone(), *(rule.lifted() for rule in refusing)).further
         if refusing
-        else not lacks_room_or_claim(trials)
+        else not lacks_room_or_claim(facts)
     ):
         return
     before = without_own_delay(trials)
     if before and trials(*before).further:
         return
     both = (QueuesUnprotected(), OthersPreemptible())
-    # Asked first, because in most cases not even both help.
-    if not trials(*before, *both).further:
+    # Asked first, because in most cases nothing that it could evict is protected, or not even both help.
+    if not _some_blocked(trials, record.uid) or not trials(*before, *both).further:
         return
     for changes in ((QueuesUnprotected(),), (OthersPreemptible(),), both):
         outcome = trials(*before, *changes)
@@ -391,6 +396,14 @@ def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Refusal]:
         if firm and OthersPreemptible() in changes:
             yield VictimsNonPreemptible(**_blocked(group, outcome, firm))
         return
+
+
+def _some_blocked(trials: RelaxedCycles, podgroup: str) -> bool:
+    """Whether only a minimum runtime or non-preemptibility keeps a PodGroup (UID) from evicting some other."""
+    reach = trials.reach(podgroup)
+    return reach is None or any(
+        holder.keeps in (EvictionBlocker.PROTECTED, EvictionBlocker.NON_PREEMPTIBLE) for holder in reach.holders
+    )
 
 
 def _blocked(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequence[Holder]) -> dict[str, Any]:
@@ -425,8 +438,8 @@ ONE_BY_ONE = 8
 
 def find_work_in_front(group: WaitingPodGroup) -> Iterable[Refusal]:
     """It would be placed, in free room or by evictions, if some of the waiting work did not exist."""
-    trials = group.trials
-    if trials is None or not lacks_room_or_claim(trials):
+    trials, facts = group.trials, group.node_facts
+    if trials is None or facts is None or not lacks_room_or_claim(facts):
         return
     before = without_own_delay(trials)
     if before and trials(*before).further:
@@ -454,34 +467,37 @@ def find_work_in_front(group: WaitingPodGroup) -> Iterable[Refusal]:
 def _in_the_way(group: WaitingPodGroup, trials: RelaxedCycles, before: tuple[Relaxation, ...]) -> tuple[str, ...]:
     """The fewest PodGroups (UIDs) without which it gets something, although all others have their turns before it. Its own queue comes
     first, then the queues beside it, and so on up the tree."""
+
+    def served_first(gone: Sequence[str]) -> bool:
+        return trials.further(*before, WaitingWithdrawn(tuple(gone)))
+
+    def in_its_turn(gone: Sequence[str]) -> bool:
+        return served_first(gone) and trials.further(*before, WaitingWithdrawn(tuple(gone)), before=True)
+
     line: list[str] = []
     for groups in _lines(group, trials):
         if not groups:
             continue
         line += groups
-        if _is_placed_without(trials, before, line):
-            return _fewest(trials, before, line)
+        if in_its_turn(line):
+            # A cycle with all that comes before it costs much more than its own turn, whose answer nearly always is the same.
+            fewest = _fewest(served_first, line)
+            return fewest if in_its_turn(fewest) else _fewest(in_its_turn, line)
     return ()
 
 
-def _is_placed_without(trials: RelaxedCycles, before: tuple[Relaxation, ...], gone: Sequence[str]) -> bool:
-    withdrawn = WaitingWithdrawn(tuple(gone))
-    # Its own turn is asked first, which costs much less than a cycle with all that comes before it.
-    return all(trials.further(*before, withdrawn, before=others) for others in (False, True))
-
-
-def _fewest(trials: RelaxedCycles, before: tuple[Relaxation, ...], line: Sequence[str]) -> tuple[str, ...]:
+def _fewest(is_placed_without: Callable[[Sequence[str]], bool], line: Sequence[str]) -> tuple[str, ...]:
     low, high = 1, len(line)
     while low < high:
         middle = (low + high) // 2
-        if _is_placed_without(trials, before, line[:middle]):
+        if is_placed_without(line[:middle]):
             high = middle
         else:
             low = middle + 1
     needed = list(line[:low])
-    for uid in list(needed) if len(needed) <= ONE_BY_ONE else ():
+    for uid in list(needed) if 1 < len(needed) <= ONE_BY_ONE else ():
         fewer = [other for other in needed if other != uid]
-        if fewer and _is_placed_without(trials, before, fewer):
+        if fewer and is_placed_without(fewer):
             needed = fewer
     return tuple(needed)
 

@@ -174,8 +174,8 @@ class VictimsWithinQuota(ShareRefusal):
 
 def find_share_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Its queue has reached its share, or the other queues may keep what they hold. One at most."""
-    trials, record = group.trials, group.record
-    if trials is None or record is None or not lacks_room_or_claim(trials):
+    trials, record, facts = group.trials, group.record, group.node_facts
+    if trials is None or record is None or facts is None or not lacks_room_or_claim(facts):
         return
     before = without_own_delay(trials)
     if before and trials(*before).further:
