@@ -29,7 +29,7 @@ from checks.explaining.step_outcomes import outcome_faults
 from checks.explaining.step_words import difference
 from checks.explaining.workload_context import WorkloadContext
 from checks.explaining.workloads import AppliedWorkload, waiting_workloads
-from kailab.errors import KailabError
+from kailab.errors import Forbidden, InputError, KailabError
 from kailab.explain.questions import ask
 from kailab.lab.answer import Answer, CauseCode, Verdict
 from kailab.lab.answer import Step as AnswerStep
@@ -236,7 +236,12 @@ def _cause(case: _SituationCase, code: str) -> list[str]:
             if removal_of_current is None:
                 return [*(name for name, _ in chain[1:]), *([current] if chain and current else [])]
             chain.append((current, removal_of_current))
-            lab = labs.enter_context(_with_removal(case, lab, [removal for _, removal in chain]))
+            try:
+                lab = labs.enter_context(_with_removal(case, lab, [removal for _, removal in chain]))
+            except InputError as error:
+                if not isinstance(error.__cause__, Forbidden):
+                    raise
+                break  # a ResourceQuota refuses the changed pod: others have taken what the old one held of it
             if len(chain) == 1:
                 kept_some = case.work.running(lab) > case.work.running(case.lab)
             if case.work.runs(lab):

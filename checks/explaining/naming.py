@@ -12,6 +12,7 @@ from checks.explaining.workload_context import WorkloadContext
 from kailab.cluster.protocol import Object
 from kailab.lab.answer import CauseCode
 from kailab.model import labels
+from kailab.model.objects import condition_of
 
 Alternatives = Iterator[tuple[str, ...]]
 """Sets of texts, one of which has to be named in full."""
@@ -76,7 +77,9 @@ def _taints(context: WorkloadContext) -> Alternatives:
 
 def _cordoned(context: WorkloadContext) -> Alternatives:
     for node in context.lab.cluster.list("Node"):
-        if (node.get("spec") or {}).get("unschedulable"):
+        if (node.get("spec") or {}).get("unschedulable") or (condition_of(node, "Ready") or {}).get(
+            "status"
+        ) == "False":
             yield (node["metadata"]["name"],)
 
 

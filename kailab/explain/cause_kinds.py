@@ -303,8 +303,7 @@ FINDERS: tuple[Finder, ...] = (
     node_restrictions.find_refused_claim,
     node_restrictions.find_unknown_topology,
     node_capacity.find_fleet_limits,
-    queue_limits.find_exceeded_quotas,
-    queue_limits.find_exceeded_limits,
+    queue_limits.find_exceeded_bounds,
     queue_order.find_earlier_turns,
     queue_order.find_work_in_front,
     queue_order.find_own_delay,
@@ -329,8 +328,16 @@ def find_causes(group: WaitingPodGroup) -> tuple[Cause, ...]:
 
 
 def least_last(causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    """In the same order, but with the causes that say least at the end."""
-    return tuple(sorted(causes, key=lambda cause: CAUSE_KINDS[cause.code].says_least))
+    """In the same order, but with the causes that say least at the end. A quota stays behind the limit that comes before it, as in the
+    reason of the scheduler."""
+    first: list[Cause] = []
+    last: list[Cause] = []
+    for cause in causes:
+        behind_limit = cause.code is CauseCode.NON_PREEMPTIBLE_OVER_QUOTA and any(
+            earlier.code is CauseCode.OVER_LIMIT for earlier in last
+        )
+        (last if behind_limit or CAUSE_KINDS[cause.code].says_least else first).append(cause)
+    return (*first, *last)
 
 
 def _found(group: WaitingPodGroup, finders: Sequence[Finder], contradicted: list[Refusal]) -> list[Cause]:

@@ -76,8 +76,9 @@ def _verdict_and_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tu
         runs, alone = run_without_others(state)
         verdict = Verdict.LATER if runs else Verdict.NEVER
         if not runs:
-            sentences = {cause.sentence for cause in causes}
-            alone = tuple(cause if cause.sentence in sentences else _without_others(cause) for cause in alone)
+            # A cause of the present cluster has its present numbers, although its sentence may be the same without other work.
+            present = {cause.sentence: cause for cause in causes}
+            alone = tuple(present.get(cause.sentence) or _without_others(cause) for cause in alone)
             # Of one code the cause without other work is kept: it is the one that explains ``never``.
             kept: dict[CauseCode, Cause] = {}
             for cause in (*alone, *causes):
@@ -128,8 +129,17 @@ def _ask_without_others(state: PodsAtMoment, verdict: Verdict | None, first: Cau
     if verdict is Verdict.LATER:
         return bool(state.waiting and state.missing)
     duration = CAUSE_KINDS[first.code].duration
-    ends = duration is Duration.PASSES or (duration is Duration.OWN_PODS and bool(state.running))
+    ends = duration is Duration.PASSES or (
+        duration is Duration.OWN_PODS and (bool(state.running) or _others_fill_bound(first))
+    )
     return verdict is Verdict.NEVER and ends
+
+
+def _others_fill_bound(cause: Cause) -> bool:
+    """Whether a queue would take the work but for what it holds now."""
+    facts = cause.facts
+    bound = facts.get("limit", facts.get("quota"))
+    return bound is not None and facts["held"] > 0 and facts["wanted"] <= bound
 
 
 def _without_others(cause: Cause) -> Cause:

@@ -113,14 +113,16 @@ def test_a_quota_of_cpu_binds_non_preemptible_work() -> None:
     assert "it wants 4 CPU" in cause.sentence
 
 
-def test_a_quota_says_more_than_a_limit_beside_it() -> None:
+def test_a_limit_and_a_quota_are_named_in_the_order_of_the_tables() -> None:
     with lab() as found:
         settled(found, queue("team", 1, 1), *pods(1, "held", "team", priority="build"))
         settled(found, pod("mine", "team", priority="build"))
         assert [one.code for one in causes(found, "Pod", "mine")] == [
-            CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
             CauseCode.OVER_LIMIT,
+            CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
         ]
+        [table] = found.picture().waiting()
+        assert table.reason == CauseCode.OVER_LIMIT
 
 
 LARGE = node_building.pool("large", 1, 1, gpuModel="A100", gpuMemory="80Gi")

@@ -13,7 +13,6 @@ from kailab.engine.decisions import PendingCode as Reason
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.relaxing.rules import (
     Actions,
-    DelayGone,
     LimitsLifted,
     QueueField,
     QuotasRaised,
@@ -44,8 +43,7 @@ class RefusingRule(NamedTuple):
 def refusing_rules(cycles: RelaxedCycles) -> list[RefusingRule]:
     """All rules that refuse the subject now, in the order in which the engine meets them."""
     rules: list[RefusingRule] = []
-    # The engine checks the preemption delay before these rules.
-    lifted: list[Relaxation] = [DelayGone()]
+    lifted: list[Relaxation] = []
     while len(rules) < MOST_RULES:
         outcome = cycles(*lifted)
         pending = outcome.pending

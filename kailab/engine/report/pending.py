@@ -11,6 +11,8 @@ from msgspec import structs
 from kailab.engine.decisions import Numbers, Pending, PendingCode, QueueState, TaskFit
 from kailab.engine.ledger import FailedAttempt, queue_state
 from kailab.engine.placing import fit
+from kailab.engine.queueing.capacity import refuses
+from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.report.node_filter import FilterStage, NodeRule, filter_nodes
 from kailab.engine.report.serving import serving_positions
 from kailab.engine.session import Session
@@ -34,6 +36,7 @@ class KeptOff(NamedTuple):
 
 
 Fits = dict[int, KeptOff]
+_QUEUE_RULES = (PendingCode.OVER_LIMIT, PendingCode.NON_PREEMPTIBLE_OVER_QUOTA)
 """By id of a ShapeInfo."""
 
 
@@ -161,7 +164,8 @@ def _failure(session: Session, job: Job, tasks: list[WTask], unassigned: list[WT
         since = f" from {moment_text(place.at)} on" if place.at > session.now else ""
         numbers: Numbers = {**(failure.numbers or {}), "kept_for": job.uid, "kept_from": place.at}
         return failure._replace(message=f"{failure.message}; a place is kept for it{since}", numbers=numbers)
-    if until is not None:
+    # A rule of its queue refuses it whatever room there is, so the end of the delay would not help.
+    if until is not None and (failure is None or failure.code not in _QUEUE_RULES):
         rest = until - session.now
         return FailedAttempt(
             PendingCode.PREEMPTION_DELAY,
@@ -177,6 +181,12 @@ def _failure(session: Session, job: Job, tasks: list[WTask], unassigned: list[WT
         return FailedAttempt(
             PendingCode.POD_SCHEDULING_ERRORS, f"there was room, and it went to {other} in the same cycle"
         )
+    # Allocate did not try it, for example because of its queue depth, and the rules of its queue would have refused it.
+    refusal = refuses(
+        queue, session.wants(tasks_to_allocate(job), session.table.max_gpu_memory), job.record.preemptible
+    )
+    if refusal is not None:
+        return FailedAttempt(refusal.code, refusal.message, refusal.queue, refusal.numbers)
     return FailedAttempt(PendingCode.POD_SCHEDULING_ERRORS, "no node has room")
 
 

@@ -168,17 +168,13 @@ def find_missing_queue_resources(group: WaitingPodGroup) -> Iterable[Refusal]:
         )
 
 
-def find_exceeded_quotas(group: WaitingPodGroup) -> Iterable[Refusal]:
-    """Non-preemptible work would exceed the quota of its queue, or of one above it."""
+def find_exceeded_bounds(group: WaitingPodGroup) -> Iterable[Refusal]:
+    """The queue, or one above it, would hold more than its limit, or more non-preemptible work than its quota, in the order in which the
+    scheduler reports them."""
     for rule in _rules(group):
         if rule.reason == Reason.NON_PREEMPTIBLE_OVER_QUOTA:
             yield QuotaExceeded(**_shared(group, rule), quota=rule.bound)
-
-
-def find_exceeded_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
-    """The queue, or one above it, would hold more than its limit."""
-    for rule in _rules(group):
-        if rule.reason == Reason.OVER_LIMIT and not _is_missing(group, rule):
+        elif not _is_missing(group, rule):
             yield LimitExceeded(**_shared(group, rule), limit=rule.bound)
 
 

@@ -345,16 +345,21 @@ def without_own_delay(trials: RelaxedCycles) -> tuple[Relaxation, ...]:
 
 
 def find_own_delay(group: WaitingPodGroup) -> Iterable[Refusal]:
-    """Its preemption delay keeps it from evicting others."""
+    """Its preemption delay keeps it from evicting others, alone or together with rules of its queue."""
     trials, record = group.trials, group.record
-    if trials is None or record is None or not without_own_delay(trials) or not trials(DelayGone()).further:
+    if trials is None or record is None or not without_own_delay(trials):
+        return
+    allowed = tuple(rule.lifted() for rule in refusing_rules(trials))
+    outcome = trials(DelayGone(), *allowed)
+    if not outcome.further or (allowed and trials(*allowed).further):
         return
     until = next(pending.numbers["until"] for pending in trials().pending if pending.code == Reason.PREEMPTION_DELAY)
     yield OwnDelay(
         delay=record.preemption_delay,
         until=until,
         now=group.moment.now,
-        victims=_titles(group, trials(DelayGone()).evicted_podgroups),
+        # With a rule of its queue in force the end of the delay is not enough for evictions.
+        victims=() if allowed else _titles(group, outcome.evicted_podgroups),
         objects=(podgroup_ref(group, record.uid),),
     )
 
