@@ -52,9 +52,10 @@ class Tally:
 
 @dataclass
 class Findings:
-    """The results of a run."""
+    """The results of a run in an area."""
 
     results: list[SeedResult] = field(default_factory=list)
+    area: str = MISTAKES
 
     @property
     def all(self) -> list[tuple[int, JudgedAnswer]]:
@@ -149,6 +150,7 @@ class Findings:
     def as_json(self) -> str:
         return json.dumps(
             {
+                "area": self.area,
                 "cases": len(self.results),
                 "asked": self.asked,
                 "right": self.asked - len(self.failed),
@@ -188,7 +190,7 @@ def run_seeds(
     (processes). ``budget``: seconds after which no further one begins. ``tell("situations", done, total)`` is called
     after each.
     """
-    findings = Findings()
+    findings = Findings(area=area)
     end = None if budget is None else monotonic() + budget
     for result in _results(seeds, workers, partial(run_seed, steps=steps, area=area)):
         findings.results.append(result)

@@ -61,6 +61,9 @@ def pending_steps(
 def _verdict_and_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tuple[Verdict | None, tuple[Cause, ...]]:
     causes = first_causes(state, groups)
     verdict = verdict_of(state, causes[0] if causes else None)
+    # Asked before anything is tried on a fork, which takes seconds in a large lab.
+    if verdict is Verdict.NEVER and state.subject.kind == "Queue" and _one_runs_later(state, groups):
+        return Verdict.LATER, causes
     if (
         verdict is Verdict.NEVER
         and _controllers_may_act(state, causes)
@@ -84,8 +87,6 @@ def _verdict_and_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tu
             for cause in (*alone, *causes):
                 kept.setdefault(cause.code, cause)
             causes = tuple(kept.values())
-    if verdict is Verdict.NEVER and state.subject.kind == "Queue" and _one_runs_later(state, groups):
-        verdict = Verdict.LATER
     return verdict, causes
 
 

@@ -13,6 +13,7 @@ from checks.explaining.judging import JudgedAnswer, judge_situation
 from checks.explaining.naming import missing_names
 from checks.explaining.random_situation import seeded
 from checks.explaining.run import Findings, SeedResult, run_seeds
+from checks.explaining.shares import table as shares_table
 from checks.explaining.shrinking import shrink
 from checks.explaining.situation import Situation
 from checks.explaining.workload_context import WorkloadContext
@@ -402,3 +403,12 @@ def test_findings_tell_the_share_by_cause() -> None:
         "3 of 4 answers right in 2 cases: 75.00 %; causes 75.00 %, 3 steps, 0 answers with a step"
     )
     assert json.loads(findings.as_json())["failed"][0]["case"] == 4
+
+
+def test_the_table_of_shares_adds_up_the_runs_of_an_area() -> None:
+    work = {"kind": "Job", "name": "w", "namespace": "default"}
+    run = {"area": "platform-small", "cases": 2, "asked": 4, "right": 3, "steps": 5}
+    run["failed"] = [{"case": 1, "work": work, "faults": [["screens", "..."], ["number", "..."]]}]
+    _, _, row = shares_table([run, {**run, "asked": 6, "right": 6, "failed": []}])
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells == ["`platform-small`", "4 to 9", "4", "10", "10 (100.00 %)", "10", "0", "1", "1", "9 (90.00 %)"]

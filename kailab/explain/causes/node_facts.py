@@ -58,7 +58,8 @@ class NodeFacts:
     @property
     def _alone(self) -> RelaxedCycles:
         """Relaxed cycles of a cluster in which only the pods of the group exist, all of them unplaced."""
-        return self.trials.after(OthersGone(), Unplaced())
+        # In two steps, because the verdict needs the first as well.
+        return self.trials.after(OthersGone()).after(Unplaced())
 
     @cached_property
     def empty_working_set(self) -> WorkingSet:
