@@ -333,12 +333,12 @@ class StepTrials:
             tuple(dict.fromkeys(entry.pod for entry in evicted if entry.is_move is moves)) for moves in (False, True)
         )
         moved = tuple(name for name in moved if name not in gone)
-        return StepOutcome(len(after.running), gone, moved, tuple(_failed(context, copy, gone)))
+        return StepOutcome(len(after.running), gone, moved, tuple(_failed(context, copy, (*gone, *moved))))
 
 
-def _failed(context: QuestionContext, copy: Lab, evicted: Sequence[str]) -> Iterator[str]:
-    """Workloads of evicted pods that have failed on the fork and had not before."""
-    owners = {uid: obj for pod in evicted if pod in context.pods for uid, obj in _owners(context, context.pods[pod])}
+def _failed(context: QuestionContext, copy: Lab, displaced: Sequence[str]) -> Iterator[str]:
+    """Workloads of evicted or moved pods that have failed on the fork and had not before. A moved pod counts against a backoffLimit, too."""
+    owners = {uid: obj for pod in displaced if pod in context.pods for uid, obj in _owners(context, context.pods[pod])}
     for obj in owners.values():
         try:
             now = copy.cluster.get(obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace"))

@@ -127,7 +127,7 @@ class Verdict(StrEnum):
 @dataclass(frozen=True)
 class StepOutcome:
     """What happened on the fork on which a step was tried. ``running``: pods of the subject. ``evicted`` and ``moved``: full names of pods
-    that are evicted for it, or placed on another node. ``failed``: workloads that fail by these evictions, with the reason, as a Job does
+    that are evicted for it, or placed on another node. ``failed``: workloads that fail by that, with the reason, as a Job does
     beyond its backoffLimit."""
 
     running: int

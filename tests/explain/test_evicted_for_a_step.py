@@ -23,3 +23,23 @@ def test_work_that_waited_before_the_step_is_not_told_as_evicted() -> None:
         assert step.outcome is not None
         assert step.outcome.running == 2
         assert step.outcome.evicted == ()
+
+
+def test_a_job_that_fails_because_its_pod_is_moved_is_named() -> None:
+    held, beside = job("held", "team", 1, 2), job("beside", "team", 1, 2)
+    for fragile in (held, beside):
+        fragile["spec"]["backoffLimit"] = 0
+    with Lab.open(fleet({"count": 2, "gpus": 4})) as lab:
+        lab.apply([queue("team", quota=8), held, job("filler", "team", 1, 2)])
+        lab.settle()
+        lab.apply([beside])
+        lab.settle()
+        lab.delete("Job", "filler")
+        lab.apply([job("big", "taem", 1, 4)])
+        lab.settle()
+        step = lab.explain("Job", "big").steps[0]
+    assert step.outcome is not None
+    [moved] = step.outcome.moved
+    [failed] = step.outcome.failed
+    assert failed == f"Job {moved.partition('/')[2].rpartition('-')[0]} (BackoffLimitExceeded)"
+    assert "then fails" in step.describe()
