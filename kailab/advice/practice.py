@@ -24,7 +24,7 @@ from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import Manifest, Manifests, Notice
 from kailab.model.objects import labels_of, name_of, namespace_of
 from kailab.model.queues import check_queue_tree, check_workload_queues
-from kailab.model.validation.advice import pod_templates
+from kailab.model.validation.advice import described_pods, pod_templates
 from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 from kailab.undertest.contract import NotExpressible
@@ -370,14 +370,14 @@ def _for_no_scheduler(manifests: Manifests) -> Iterator[Notice]:
     """GPU work that names neither KAI's scheduler nor a queue. ``_under_kai`` checks work with a queue; a named scheduler is taken as
     intended."""
     for manifest in manifests:
-        pods = list(pod_templates(manifest.object))
-        holders = [manifest.object, *(pod for _, pod in pods)]
+        pods = list(described_pods(manifest.object))
+        holders = [manifest.object, *(described.pod for described in pods)]
         if any(labels.QUEUE in ((holder.get("metadata") or {}).get("labels") or {}) for holder in holders):
             continue
-        for path, pod in pods:
+        for _, path, pod, _ in pods:
             if not pod["spec"].get("schedulerName") and _asks_for_gpus(pod):
                 text = f"is missing: KAI does not schedule these pods; set {labels.SCHEDULER_NAME}, and a queue with the label {labels.QUEUE}"
-                yield Notice(text, manifest.where(f"{path}spec.schedulerName"), "no-scheduler")
+                yield Notice(text, manifest.where(f"{path}schedulerName"), "no-scheduler")
 
 
 def _asks_for_gpus(pod: Object) -> bool:

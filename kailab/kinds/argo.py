@@ -144,6 +144,8 @@ KINDS = (
         "Workflow",
         "wf",
         shape=lambda: with_spec(record(_spec())),
+        describes="kailab.workloads.argo:pods_of_workflow",
+        needs="kailab.workloads.argo:needs_of_workflow",
         controller="kailab.workloads.argo:WorkflowController",
         grouping="kailab.grouping.families.plain_workloads:WRAPPER",
         watches=("WorkflowTemplate", "ClusterWorkflowTemplate"),

@@ -68,6 +68,7 @@ KINDS = (
         label_domains=("nvidia.com",),
         shape=_shape,
         controller="kailab.workloads.dynamo:DynamoController",
+        describes="kailab.workloads.dynamo:pods_of_graph",
         wanted_pods="kailab.workloads.wanted_pods:dynamo_graph",
         grouping="kailab.grouping.families.plain_workloads:WRAPPER",
         in_all=True,

@@ -17,13 +17,10 @@ def _pod_fields() -> dict[str, Check]:
 
 
 def _shape() -> Check:
-    model = {
-        **fields_of("V1Container"),
-        "modelFormat": record({"name": TEXT}, ("name",)),
-        "runtime": TEXT,
-        "storageUri": TEXT,
-        "storage": MAPPING,
-    }
+    from kailab.workloads.kserve import FRAMEWORKS
+
+    served = {**fields_of("V1Container"), "runtime": TEXT, "storageUri": TEXT, "storage": MAPPING}
+    model = {**served, "modelFormat": record({"name": TEXT}, ("name",))}
     component = record(
         {
             **_pod_fields(),
@@ -32,6 +29,7 @@ def _shape() -> Check:
             "labels": table(TEXT),
             "annotations": table(TEXT),
             "model": record(model, ("modelFormat",)),
+            **dict.fromkeys((*FRAMEWORKS, "art"), record(served)),
         }
     )
     spec = {"predictor": component, "transformer": component, "explainer": component}
@@ -64,6 +62,9 @@ KINDS = (
         "isvc",
         versions=("v1beta1",),
         shape=_shape,
+        check="kailab.workloads.kserve:check_inference_service",
+        describes="kailab.workloads.kserve:pods_of_service",
+        needs="kailab.workloads.kserve:needs_of_inference_service",
         controller="kailab.workloads.kserve:InferenceServiceController",
         wanted_pods="kailab.workloads.wanted_pods:inference_service",
         watches=_RUNTIMES,

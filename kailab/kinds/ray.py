@@ -128,6 +128,7 @@ KINDS = (
         "rayjobs",
         "RAY_JOB",
         shape=_job,
+        needs="kailab.workloads.ray:needs_of_ray_job",
         suspended_by="suspend",
         watches=("RayCluster",),
         in_all=True,

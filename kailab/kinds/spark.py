@@ -112,6 +112,7 @@ KINDS = (
         plural="sparkapplications",
         short=("sparkapp",),
         shape=_shape,
+        describes="kailab.workloads.spark:pods_of_application",
         controller="kailab.workloads.spark:SparkController",
         wanted_pods="kailab.workloads.wanted_pods:spark_application",
         unread=(

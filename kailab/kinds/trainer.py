@@ -82,6 +82,7 @@ KINDS = (
         versions=("v1alpha1",),
         plural="trainjobs",
         shape=_train_job,
+        needs="kailab.workloads.kubeflow:needs_of_train_job",
         controller="kailab.workloads.kubeflow:TrainJobController",
         suspended_by="suspend",
         watches=_RUNTIMES,

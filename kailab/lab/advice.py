@@ -15,9 +15,9 @@ from kailab.model import labels
 from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, Manifests, Notice
 from kailab.model.objects import Object, annotations_of, labels_of, name_of, namespace_of, status_of
-from kailab.model.validation.advice import advise_ignored, advise_old_label, advise_scheduler, pod_templates
+from kailab.model.validation.advice import advise_ignored, advise_old_label, advise_scheduler, described_pods
 from kailab.model.validation.devices import advise_claim
-from kailab.model.validation.fields import Faults
+from kailab.model.validation.fields import Faults, shown
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 
 KAI_NAMESPACE = "kai-scheduler"
@@ -25,16 +25,18 @@ _QUEUE_LABELS = {labels.QUEUE, labels.QUEUE_RUNAI, PROJECT}
 
 
 def advise_under_kai(
-    cluster: Cluster, manifests: Manifests, namespace: str, adopted: bool, alone: bool = False
+    cluster: Cluster, manifests: Manifests, namespace: str, adopted: bool, alone: bool = False, closed: bool = False
 ) -> list[Notice]:
     """Notices about work that KAI treats in another way than its manifest suggests. ``adopted``: pods that name no scheduler are KAI's too.
-    ``alone``: the cluster has no other scheduler. A PriorityClass is reported once, where it is first named."""
+    ``alone``: the cluster has no other scheduler. ``closed``: it has none but KAI's and the default one. A PriorityClass is reported once, where it is first named."""
     work = [manifest for manifest in manifests if _is_for_kai(manifest)]
     result = [] if adopted else _notices_of(manifests, advise_scheduler, "no-scheduler")
     if alone and not adopted:
         result += _notices_of(
             (manifest for manifest in manifests if manifest not in work), _advise_unplaced, "no-scheduler"
         )
+    if closed:
+        result += _notices_of(manifests, _advise_foreign, "no-scheduler")
     result += _notices_of(
         [*(manifest for manifest in manifests if manifest.kind == "PriorityClass"), *work],
         advise_ignored,
@@ -81,13 +83,22 @@ def advise_under_kai(
 
 
 def _advise_unplaced(faults: Faults, obj: dict[str, Any]) -> None:
-    for path, pod in pod_templates(obj):
+    for _, path, pod, _ in described_pods(obj):
         if pod["spec"].get("schedulerName") in (None, labels.DEFAULT_SCHEDULER_NAME):
             faults.add(
-                f"{path}spec.schedulerName",
+                f"{path}schedulerName",
                 f"names no scheduler of this lab, so no scheduler places its pods: name {labels.SCHEDULER_NAME} (and a queue, by the "
                 f"label {labels.QUEUE}), or open the lab with --scheduler kailab+kube-scheduler (kube-scheduler places them, as in a cluster) or "
                 "--adopt-default-scheduler (kailab's does)",
+            )
+
+
+def _advise_foreign(faults: Faults, obj: dict[str, Any]) -> None:
+    for _, path, pod, _ in described_pods(obj):
+        name = pod["spec"].get("schedulerName")
+        if name not in (None, "", labels.SCHEDULER_NAME, labels.DEFAULT_SCHEDULER_NAME):
+            faults.add(
+                f"{path}schedulerName", f"{shown(name)}: no scheduler of this name runs here, so the pods stay pending"
             )
 
 
@@ -98,7 +109,8 @@ def _notices_of(
     for manifest in manifests:
         faults = Faults()
         advise(faults, manifest.object)
-        result += [Notice(text, manifest.where(path), rule) for path, text in faults.found]
+        # Several pods of an object may share a field.
+        result += [Notice(text, manifest.where(path), rule) for path, text in dict.fromkeys(faults.found)]
     return result
 
 
@@ -106,7 +118,7 @@ def _is_for_kai(manifest: Manifest) -> bool:
     """Work that KAI schedules: it has a queue label or names KAI as its scheduler."""
     if manifest.kind == "PodGroup":
         return True
-    pods = [pod for _, pod in pod_templates(manifest.object)]
+    pods = [described.pod for described in described_pods(manifest.object)]
     return any(pod["spec"].get("schedulerName") == labels.SCHEDULER_NAME for pod in pods) or (
         bool(pods) and any(labels.QUEUE in _labels(holder) for holder in (manifest.object, *pods))
     )
@@ -134,7 +146,7 @@ def _spaces_with_queue(cluster: Cluster, manifests: Iterable[Manifest]) -> set[s
 def _without_queue(manifest: Manifest, namespace: str, spaces: Container[str]) -> Notice | None:
     """A notice for work that names no queue in any way that KAI reads, so that it goes to the default queue, which does not exist.
     ``spaces``: namespaces that set a queue for all work in them."""
-    holders = [manifest.object, *(pod for _, pod in pod_templates(manifest.object))]
+    holders = [manifest.object, *(described.pod for described in described_pods(manifest.object))]
     if manifest.kind == "PodGroup" or not is_queued_by_labels(manifest):
         return None
     if (namespace_of(manifest.object) or namespace) in spaces or any(
@@ -151,7 +163,7 @@ def _of_other_vendors(cluster: Cluster, work: Iterable[Manifest]) -> Iterator[No
     asking = [
         (manifest, path, pod["spec"], name)
         for manifest in work
-        for path, pod in pod_templates(manifest.object)
+        for _, path, pod, _ in described_pods(manifest.object)
         for name in labels.GPU_RESOURCES
         if any(
             name in ((each.get("resources") or {}).get("limits") or {}) for each in pod["spec"].get("containers") or ()
@@ -173,7 +185,7 @@ def _of_other_vendors(cluster: Cluster, work: Iterable[Manifest]) -> Iterator[No
                 f"asks for {name} but selects no nodes: KAI counts {other} as the same resource, so pods may be placed on "
                 f"{name_of(open_to[0])}, where they get none; select nodes, for example by a label of the vendor's operator"
             )
-            yield Notice(text, manifest.where(f"{path}spec.nodeSelector"), "gpu-vendor")
+            yield Notice(text, manifest.where(f"{path}nodeSelector"), "gpu-vendor")
 
 
 _HAMI_RESOURCES = ("nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "nvidia.com/priority")
@@ -189,7 +201,7 @@ def _of_hami(cluster: Cluster, work: Iterable[Manifest]) -> list[Notice]:
     notices: dict[str, Notice] = {}
     nodes: list[Object] | None = None
     for manifest in work:
-        for path, pod in pod_templates(manifest.object):
+        for metadata, spec, pod, _ in described_pods(manifest.object):
             for index, container in enumerate(pod["spec"].get("containers") or ()):
                 resources = container.get("resources") or {}
                 asked = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
@@ -205,36 +217,40 @@ def _of_hami(cluster: Cluster, work: Iterable[Manifest]) -> list[Notice]:
                         f"is HAMi's, whose own scheduler divides GPUs by it: {then}; for a part of a GPU under KAI use the "
                         f"annotation {labels.GPU_MEMORY} (in MiB) or {labels.GPU_FRACTION}, without {labels.GPU_RESOURCE}"
                     )
-                    field = f"{path}spec.containers[{index}].resources.limits[{name}]"
+                    field = f"{spec}containers[{index}].resources.limits[{name}]"
                     notices[name] = Notice(text, manifest.where(field), "ignored-by-kai")
             for name in set(_HAMI_ANNOTATIONS).intersection(annotations_of(pod)).difference(notices):
                 text = (
                     "is HAMi's, and KAI does not read it; select nodes by their labels, such as nvidia.com/gpu.product"
                 )
-                notices[name] = Notice(text, manifest.where(f"{path}metadata.annotations[{name}]"), "ignored-by-kai")
+                notices[name] = Notice(text, manifest.where(f"{metadata}annotations[{name}]"), "ignored-by-kai")
     return [notices[name] for name in sorted(notices)]
 
 
 def _classes(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """The PriorityClasses that work names, each with its field: labels before fields, as KAI reads them."""
     obj = manifest.object
-    pods = list(pod_templates(obj))
-    for path, holder in (("", obj), *(item for item in pods if item[0])):
+    pods = list(described_pods(obj))
+    holders = [("metadata.", obj), *((each.metadata, each.pod) for each in pods if not each.itself)]
+    for path, holder in holders:
         if isinstance(name := _labels(holder).get(labels.PRIORITY_CLASS), str):
-            yield f"{path}metadata.labels[{labels.PRIORITY_CLASS}]", name
+            yield f"{path}labels[{labels.PRIORITY_CLASS}]", name
             return
-    own = [("", obj)] if manifest.kind == "PodGroup" else pods
+    own = [("spec.", obj)] if manifest.kind == "PodGroup" else [(each.spec, each.pod) for each in pods]
     for path, holder in own:
         name = holder["spec"].get("priorityClassName") if isinstance(holder.get("spec"), dict) else None
         if isinstance(name, str):
-            yield f"{path}spec.priorityClassName", name
+            yield f"{path}priorityClassName", name
 
 
 def _says_preemptibility(manifest: Manifest) -> bool:
     obj = manifest.object
     if manifest.kind == "PodGroup" and isinstance(obj.get("spec"), dict) and obj["spec"].get("preemptibility"):
         return True
-    return any(labels.PREEMPTIBILITY in _labels(holder) for holder in (obj, *(pod for _, pod in pod_templates(obj))))
+    return any(
+        labels.PREEMPTIBILITY in _labels(holder)
+        for holder in (obj, *(described.pod for described in described_pods(obj)))
+    )
 
 
 def _labels(holder: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from kailab.model.objects import (
 )
 from kailab.model.quantities import parse, parse_count
 from kailab.model.queues import check_guaranteed, check_queue_tree, check_workload_queues
-from kailab.model.validation.advice import pod_templates
+from kailab.model.validation.advice import described_pods
 from kailab.undertest.contract import SchedulerUnderTest
 
 
@@ -244,7 +244,7 @@ def is_queued_by_labels(manifest: Manifest) -> bool:
         manifest.kind == "Pod" and labels.POD_GROUP in annotations_of(manifest.object)
     ):
         return False
-    schedulers = [pod["spec"].get("schedulerName") for _, pod in pod_templates(manifest.object)]
+    schedulers = [described.pod["spec"].get("schedulerName") for described in described_pods(manifest.object)]
     return not schedulers or any(name in (None, "", labels.SCHEDULER_NAME) for name in schedulers)
 
 
@@ -259,12 +259,13 @@ def named_queues(manifests: Manifests) -> Iterable[tuple[str, Where]]:
             continue
         if not is_queued_by_labels(manifest):
             continue
-        for path, holder in (("", manifest.object), *pod_templates(manifest.object)):
+        pods = described_pods(manifest.object)
+        for path, holder in (("metadata.", manifest.object), *((each.metadata, each.pod) for each in pods)):
             metadata = holder.get("metadata")
             own = metadata.get("labels") if isinstance(metadata, dict) else None
             name = own.get(labels.QUEUE) if isinstance(own, dict) else None
             if name:
-                yield name, manifest.where(f"{path}metadata.labels[{labels.QUEUE}]")
+                yield name, manifest.where(f"{path}labels[{labels.QUEUE}]")
                 break
 
 

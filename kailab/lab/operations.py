@@ -65,10 +65,12 @@ def _warnings(lab: OpenLab, read: SourceContents, namespace: str, validate: unkn
         notices += inert_kinds.warn_inert_kinds(manifests)
         notices += unknown_fields.warn_unread_fields(manifests)
         notices += references.warn_missing_references(cluster, manifests, namespace)
+        notices += references.warn_unmet_needs(cluster, manifests, namespace)
         notices += references.warn_pod_priorities(cluster, manifests)
     if lab.under_test.understands_kai:
         alone = lab.venue.exclusive and not lab.under_test.has_default
-        notices += advice.advise_under_kai(cluster, manifests, namespace, lab.spec.adopt_default_scheduler, alone)
+        adopted, closed = lab.spec.adopt_default_scheduler, lab.venue.exclusive
+        notices += advice.advise_under_kai(cluster, manifests, namespace, adopted, alone, closed)
     return [*warnings, *map(str, notices)]
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.model.kinds import KINDS, is_namespaced, key_of
+from kailab.model.kinds import KINDS, is_namespaced, key_of, part
 from kailab.model.manifests import Manifest, Notice
 from kailab.model.objects import annotations_of, name_of, namespace_of, owner_references, spec_of, uid_of
-from kailab.model.validation.advice import pod_templates
+from kailab.model.validation.advice import described_pods
 from kailab.model.validation.fields import shown
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -51,6 +51,28 @@ def warn_missing_references(cluster: Cluster, manifests: Iterable[Manifest], nam
     return list(notices.values())
 
 
+def warn_unmet_needs(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> list[Notice]:
+    """Objects for which no pods are made because the manifests and the lab lack an object that they name (``Kind.needs``)."""
+    given = list(manifests)
+    notices: dict[str, Notice] = {}
+    for manifest in given:
+        needs = part(manifest.kind, "needs")
+        for need in needs(manifest.object) if needs is not None else ():
+            space = namespace_of(manifest.object) or namespace
+            others = [
+                other.object
+                for other in given
+                if other.kind in need.kinds
+                and (not KINDS[other.kind].namespaced or (namespace_of(other.object) or namespace) == space)
+            ]
+            there = [
+                obj for kind in need.kinds for obj in cluster.list(kind, space if KINDS[kind].namespaced else None)
+            ]
+            if not any(map(need.met_by, (*others, *there))):
+                notices.setdefault(need.told, Notice(need.told, manifest.where(need.field), "not-meant"))
+    return list(notices.values())
+
+
 def _names(cluster: Cluster, wanted: _Reference) -> dict[tuple[str, str], str]:
     objects = cluster.list(wanted.kind, wanted.namespace or None)
     # An owner is in the namespace of the object that it owns, or has no namespace.
@@ -75,26 +97,24 @@ def _references(manifest: Manifest, space: str) -> Iterator[_Reference]:
     elif manifest.kind == "StatefulSet":
         for index, claim in enumerate(spec_of(obj).get("volumeClaimTemplates") or ()):
             yield from _storage(claim.get("spec"), f"spec.volumeClaimTemplates[{index}].spec")
-    elif manifest.kind == "TrainJob":
-        ref = spec_of(obj).get("runtimeRef") or {}
-        kind, name = ref.get("kind", "ClusterTrainingRuntime"), ref.get("name")
-        if name and kind in KINDS:
-            text = f"there is no {kind} {shown(name)}: Kubeflow Trainer refuses such a TrainJob; here no pods are made until there is one"
-            yield _Reference(kind, space if KINDS[kind].namespaced else "", name, "", "spec.runtimeRef.name", text)
-    for path, pod in pod_templates(obj):
+    for _, path, pod, itself in described_pods(obj):
         if name := pod["spec"].get("nodeName"):
             text = f"there is no node {shown(name)}: the pod holds what it asks for in its queue, runs nowhere, and is deleted after 40 s"
-            yield _Reference("Node", "", name, "", f"{path}spec.nodeName", text)
+            yield _Reference("Node", "", name, "", f"{path}nodeName", text)
         # The account "default" is made with each namespace.
         if (name := pod["spec"].get("serviceAccountName")) and name != "default":
             text = f"there is no ServiceAccount {shown(name)}: a cluster refuses the pods until there is one; here they are taken"
-            yield _Reference("ServiceAccount", space, name, "", f"{path}spec.serviceAccountName", text)
+            yield _Reference("ServiceAccount", space, name, "", f"{path}serviceAccountName", text)
+        # A pod itself is refused.
+        if (name := pod["spec"].get("priorityClassName")) and not itself:
+            text = f"there is no PriorityClass {shown(name)}: the pods are refused until there is one"
+            yield _Reference("PriorityClass", "", name, "", f"{path}priorityClassName", text)
         if name := pod["spec"].get("runtimeClassName"):
             text = f"there is no RuntimeClass {shown(name)}: a cluster refuses the pods until there is one; here they are taken without it"
-            yield _Reference("RuntimeClass", "", name, "", f"{path}spec.runtimeClassName", text)
+            yield _Reference("RuntimeClass", "", name, "", f"{path}runtimeClassName", text)
         for index, volume in enumerate(pod["spec"].get("volumes") or ()):
             claim = ((volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}).get("spec")
-            yield from _storage(claim, f"{path}spec.volumes[{index}].ephemeral.volumeClaimTemplate.spec")
+            yield from _storage(claim, f"{path}volumes[{index}].ephemeral.volumeClaimTemplate.spec")
 
 
 def _storage(spec: Any, path: str) -> Iterator[_Reference]:
@@ -142,7 +162,7 @@ def warn_pod_priorities(cluster: Cluster, manifests: Iterable[Manifest]) -> list
     pods = [
         (manifest, path, pod["spec"])
         for manifest in given
-        for path, pod in pod_templates(manifest.object)
+        for _, path, pod, _ in described_pods(manifest.object)
         if pod["spec"].get("priority") is not None
     ]
     if not pods:
@@ -162,5 +182,5 @@ def warn_pod_priorities(cluster: Cluster, manifests: Iterable[Manifest]) -> list
             continue
         whose = f"its class {name} has {value}" if name else f"without a class it is {value}"
         text = f"{number} differs from the class: {whose}; an API server refuses the pod, and here {value} counts"
-        notices.setdefault((name, number), Notice(text, manifest.where(f"{path}spec.priority"), "not-meant"))
+        notices.setdefault((name, number), Notice(text, manifest.where(f"{path}priority"), "not-meant"))
     return list(notices.values())

@@ -23,7 +23,7 @@ from kailab.model.manifests import Manifest, Notice
 from kailab.model.objects import Object
 from kailab.model.suggestions import closest_names
 from kailab.model.validation import core
-from kailab.model.validation.advice import pod_templates
+from kailab.model.validation.advice import described_pods, pod_templates
 from kailab.model.validation.devices import is_flat
 
 Found = Iterator[tuple[str, str, Collection[str]]]
@@ -204,9 +204,11 @@ def unread_fields(obj: dict[str, Any], kind: str) -> Iterator[tuple[str, Unread]
         for path, value in _values_at(obj, field.steps, ""):
             if value and value not in field.as_left_out and (not field.only or value in field.only):
                 yield path, field
-    for above, pod in pod_templates(obj):
+    for described in described_pods(obj):
         for field in OF_PODS:
-            yield from ((f"{above}{path}", field) for path, value in _values_at(pod, field.steps, "") if value)
+            for path, value in _values_at(described.pod["spec"], field.steps[1:], ""):
+                if value:
+                    yield f"{described.spec}{path}", field
 
 
 def _values_at(value: Any, steps: tuple[str, ...], path: str) -> Iterator[tuple[str, Any]]:

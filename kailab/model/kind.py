@@ -53,6 +53,17 @@ class Unread(NamedTuple):
     only: tuple[object, ...] = ()
 
 
+class Need(NamedTuple):
+    """An object of another kind without which no pods are made for an object. ``kinds``: kind keys, of which any will do, in the object's
+    namespace if they are in namespaces; ``met_by``: whether an object of these kinds is the one; ``field``: where it is named; ``told``: what
+    a notice says if there is none."""
+
+    kinds: tuple[str, ...]
+    met_by: Callable[[dict[str, Any]], bool]
+    field: str
+    told: str
+
+
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind. ``group`` is empty for the core group. ``versions`` are sorted, the newest first: kailab reads all and writes the first."""
 
@@ -97,6 +108,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """True if defaults and checks cover its pod template, so that pods made from it need no check."""
     grouping: object | str | None = None
     """The ``kailab.grouping.family.Family`` of its pods; None: one PodGroup with a minimum of one pod."""
+
+    describes: Part = None
+    """(object) -> the pods that it describes (``kailab.model.validation.advice.DescribedPod``). None: those of its pod templates."""
+    needs: Part = None
+    """(object) -> the ``Need`` of each object that it names and that its controller waits for."""
 
     wanted_pods: Part = None
     """(object) -> the number of pods that it wants while it is neither suspended nor ended. None: the kind does not say."""
@@ -143,7 +159,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-_PARTS = ("defaults", "check", "shape", "advice", "fixed", "controller", "wanted_pods")
+_PARTS = ("defaults", "check", "shape", "advice", "fixed", "controller", "describes", "needs", "wanted_pods")
 
 
 def check_form(kind: object) -> Kind:

@@ -12,9 +12,11 @@ import ast
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kailab.errors import InputError
+from kailab.model.kind import Need
 from kailab.model.objects import (
     Object,
     as_owner_reference,
@@ -29,6 +31,8 @@ from kailab.model.objects import (
 from kailab.model.patches import strategic_patch
 from kailab.model.quantities import parse_count
 from kailab.model.times import duration_seconds, parse_time
+from kailab.model.validation.advice import DescribedPod
+from kailab.model.validation.fields import shown
 from kailab.model.yamltext import read_document
 from kailab.workloads.controller import Controller
 
@@ -41,6 +45,63 @@ _OF_POD = ("nodeSelector", "affinity", "tolerations", "schedulerName", "serviceA
            "securityContext", "automountServiceAccountToken")  # fmt: skip
 _OF_WORKFLOW = (*_OF_POD, "hostNetwork", "dnsPolicy", "dnsConfig", "imagePullSecrets")
 _TEMPLATES = ("WorkflowTemplate", "ClusterWorkflowTemplate")
+
+
+def needs_of_workflow(obj: Object) -> Iterator[Need]:
+    spec = obj["spec"]
+    places: list[tuple[str, Any]] = [("spec.workflowTemplateRef", spec.get("workflowTemplateRef"))]
+    for index, template in enumerate(spec.get("templates") or ()):
+        at = f"spec.templates[{index}]"
+        for number, group in enumerate(template.get("steps") or ()):
+            for place, step in enumerate(group if isinstance(group, list) else ()):
+                places.append((f"{at}.steps[{number}][{place}].templateRef", step.get("templateRef")))
+        for number, task in enumerate((template.get("dag") or {}).get("tasks") or ()):
+            places.append((f"{at}.dag.tasks[{number}].templateRef", task.get("templateRef")))
+    for field, reference in places:
+        name = (reference or {}).get("name")
+        # What a tag is replaced by is known only later.
+        if isinstance(name, str) and "{{" not in name:
+            kind = _TEMPLATES[bool(reference.get("clusterScope"))]
+            text = f"there is no {kind} {shown(name)}: Argo ends the Workflow with an error, and so does kailab"
+            yield Need((kind,), partial(_has_name, name), f"{field}.name", text)
+
+
+def pods_of_workflow(obj: Object) -> Iterator[DescribedPod]:
+    """The pods of the workflow's own templates, as far as their parameters are known. Fields that a template does not set are the workflow's."""
+    spec = _filled(obj["spec"], _known_values(obj, obj["spec"]))
+    for index, own in enumerate(spec.get("templates") or ()):
+        template = {**(spec.get("templateDefaults") or {}), **own}
+        values = {f"inputs.parameters.{key}": value for key, value in _parameters(template.get("inputs")).items()}
+        try:
+            pod_spec = _pod_spec(spec, _filled(template, values)) if _runs_a_container(template) else None
+        except InputError:
+            continue  # its patch depends on what is not known yet
+        if pod_spec is not None:
+            path = f"spec.templates[{index}]."
+            yield DescribedPod(
+                f"{path}metadata." if own.get("metadata") else "spec.podMetadata.",
+                path if any(field in own for field in _OF_POD) else "spec.",
+                {"metadata": _marks(spec, template), "spec": pod_spec},
+            )
+
+
+def _marks(spec: Object, template: Object) -> dict[str, dict[str, str]]:
+    """Labels and annotations of a template's pod."""
+    holders = (spec.get("podMetadata") or {}, template.get("metadata") or {})
+    return {
+        field: {key: value for holder in holders for key, value in (holder.get(field) or {}).items()}
+        for field in ("labels", "annotations")
+    }
+
+
+def _known_values(owner: Object, spec: Object) -> dict[str, Any]:
+    """What tags stand for in all templates of a workflow."""
+    values = {f"workflow.parameters.{key}": value for key, value in _parameters(spec.get("arguments")).items()}
+    return {**values, "workflow.name": name_of(owner), "workflow.namespace": namespace_of(owner)}
+
+
+def _has_name(name: str, obj: Object) -> bool:
+    return name_of(obj) == name
 
 
 class WorkflowController(Controller):
@@ -100,7 +161,10 @@ class _Run:
 
     def __init__(self, controller: WorkflowController, owner: Object, spec: Object) -> None:
         self._controller, self._bench = controller, controller._bench
-        self.owner, self.spec = owner, spec
+        self.owner = owner
+        self._values = _known_values(owner, spec)
+        # Templates are filled in when their own inputs are known.
+        self.spec = {key: value if key == "templates" else _filled(value, self._values) for key, value in spec.items()}
         self.nodes: dict[str, dict[str, Any]] = {**(status_of(owner).get("nodes") or {})}
         self._templates = {one["name"]: one for one in spec.get("templates") or () if one.get("name")}
         self._pods = {name_of(pod): pod for pod in self._bench.owned(owner, "Pod")}
@@ -147,11 +211,7 @@ class _Run:
             return "Error"
         given = {**_parameters(template.get("inputs")), **arguments}
         values = {f"inputs.parameters.{key}": value for key, value in given.items()}
-        values |= {
-            f"workflow.parameters.{key}": value for key, value in _parameters(self.spec.get("arguments")).items()
-        }
-        values |= {"workflow.name": name_of(self.owner), "workflow.namespace": namespace_of(self.owner)}
-        template = _filled(template, values)
+        template = _filled(template, {**values, **self._values})
         retries = template.get("retryStrategy") or self.spec.get("retryStrategy")
         if retries is None or not _runs_a_container(template):
             return self._once(name, template)
@@ -315,13 +375,13 @@ class _Run:
 
     def _create(self, name: str, pod_name: str, template: Object) -> Object | None:
         try:
-            pod_spec = self._pod_spec(template)
+            pod_spec = _pod_spec(self.spec, template)
         except InputError as error:
             self._problem = str(error)
             return None
-        common, own = self.spec.get("podMetadata") or {}, template.get("metadata") or {}
-        labels = {**(common.get("labels") or {}), **(own.get("labels") or {}), f"{PREFIX}workflow": name_of(self.owner)}
-        notes = {**(common.get("annotations") or {}), **(own.get("annotations") or {}), f"{PREFIX}node-name": name}
+        marks = _marks(self.spec, template)
+        labels = {**marks["labels"], f"{PREFIX}workflow": name_of(self.owner)}
+        notes = {**marks["annotations"], f"{PREFIX}node-name": name}
         pod = self._bench.create_pod(
             self.owner,
             {"metadata": {"labels": labels, "annotations": notes}, "spec": pod_spec},
@@ -333,37 +393,38 @@ class _Run:
             self._pods[pod_name] = pod
         return pod
 
-    def _pod_spec(self, template: Object) -> Object:
-        spec = self.spec
-        if "containerSet" in template:
-            containers = list(template["containerSet"].get("containers") or ())
-        else:
-            given = template.get("container") or template.get("script") or {}
-            containers = [{**{key: value for key, value in given.items() if key != "source"}, "name": "main"}]
-        containers += template.get("sidecars") or ()
-        result: Object = {
-            "restartPolicy": "Never",
-            **{key: spec[key] for key in _OF_WORKFLOW if key in spec},
-            **{key: template[key] for key in _OF_POD if key in template},
-            "containers": [{"image": "", **container} for container in containers],
-        }
-        for field in ("initContainers", "volumes"):
-            if both := [*(spec.get(field) or () if field == "volumes" else ()), *(template.get(field) or ())]:
-                result[field] = both
-        if named := template.get("priorityClassName") or spec.get("podPriorityClassName"):
-            result["priorityClassName"] = named
-        if (deadline := _count(template.get("activeDeadlineSeconds"))) > 0:
-            result["activeDeadlineSeconds"] = deadline
-        for where, patch in (
-            ("spec.podSpecPatch", spec.get("podSpecPatch")),
-            ("podSpecPatch", template.get("podSpecPatch")),
-        ):
-            if patch:
-                content, _ = read_document(patch, where, "a patch of a pod's spec")
-                if not isinstance(content, dict):
-                    raise InputError(f"{where}: is not a mapping; expected a patch of a pod's spec")
-                result = strategic_patch(result, content, where)
-        return result
+
+def _pod_spec(spec: Object, template: Object) -> Object:
+    """The spec of a template's pod. ``spec``: the workflow's. Raises InputError."""
+    if "containerSet" in template:
+        containers = list(template["containerSet"].get("containers") or ())
+    else:
+        given = template.get("container") or template.get("script") or {}
+        containers = [{**{key: value for key, value in given.items() if key != "source"}, "name": "main"}]
+    containers += template.get("sidecars") or ()
+    result: Object = {
+        "restartPolicy": "Never",
+        **{key: spec[key] for key in _OF_WORKFLOW if key in spec},
+        **{key: template[key] for key in _OF_POD if key in template},
+        "containers": [{"image": "", **container} for container in containers],
+    }
+    for field in ("initContainers", "volumes"):
+        if both := [*(spec.get(field) or () if field == "volumes" else ()), *(template.get(field) or ())]:
+            result[field] = both
+    if named := template.get("priorityClassName") or spec.get("podPriorityClassName"):
+        result["priorityClassName"] = named
+    if (deadline := _count(template.get("activeDeadlineSeconds"))) > 0:
+        result["activeDeadlineSeconds"] = deadline
+    for where, patch in (
+        ("spec.podSpecPatch", spec.get("podSpecPatch")),
+        ("podSpecPatch", template.get("podSpecPatch")),
+    ):
+        if patch:
+            content, _ = read_document(patch, where, "a patch of a pod's spec")
+            if not isinstance(content, dict):
+                raise InputError(f"{where}: is not a mapping; expected a patch of a pod's spec")
+            result = strategic_patch(result, content, where)
+    return result
 
 
 def _count(value: Any, otherwise: int = 0) -> int:

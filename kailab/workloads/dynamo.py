@@ -7,10 +7,12 @@ queue ``dynamo``. Source: Dynamo's operator, internal/dynamo/graph.go (GenerateG
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kailab.model import labels as names
 from kailab.model.objects import Object, annotations_of, is_terminating, labels_of, name_of, status_of
+from kailab.model.validation.advice import DescribedPod
 from kailab.workloads.apps import ensure_object
 from kailab.workloads.controller import Controller
 
@@ -32,6 +34,21 @@ def roles_of(name: str, service: Object) -> list[tuple[str, int]]:
     if nodes > 1:
         return [(f"{name}-ldr", 1), (f"{name}-wkr", nodes - 1)]
     return [(name, service.get("replicas", 1))]
+
+
+def pods_of_graph(obj: Object) -> Iterator[DescribedPod]:
+    queue = annotations_of(obj).get(QUEUE)
+    places = {name: f"spec.services.{name}." for name in obj["spec"].get("services") or {}}
+    for index, component in enumerate(obj["spec"].get("components") or ()):
+        places[component["name"]] = f"spec.components[{index}]."
+    for name, service in services_of(obj["spec"]).items():
+        labels, annotations, pod_spec = _pod(obj, name, service)
+        pod = {
+            "metadata": {"labels": {**({names.QUEUE: queue} if queue else {}), **labels}, "annotations": annotations},
+            "spec": pod_spec,
+        }
+        within = "podTemplate.spec." if "podTemplate" in service else "extraPodSpec."
+        yield DescribedPod(places[name], places[name] + within, pod)
 
 
 class DynamoController(Controller):

@@ -29,6 +29,7 @@ from kailab.model.objects import (
     object_key,
     status_of,
 )
+from kailab.model.validation.advice import DescribedPod
 from kailab.model.validation.fields import Faults
 from kailab.workloads.apps import TEMPLATE, surplus_pods, template_hash
 from kailab.workloads.controller import Controller, Reference
@@ -88,6 +89,21 @@ class Gang(NamedTuple):
     cliques: list[Clique]
     constraint: Object | None
     groups: list[tuple[str, list[str], Object]]
+
+
+def pods_of_set(obj: Object) -> Iterator[DescribedPod]:
+    for index, clique in enumerate(obj["spec"]["template"].get("cliques") or ()):
+        path, own = f"spec.template.cliques[{index}].", clique.get("spec") or {}
+        yield _described(clique, own.get("podSpec"), path, f"{path}spec.podSpec.")
+
+
+def pods_of_clique(obj: Object) -> Iterator[DescribedPod]:
+    yield _described(obj["metadata"], obj["spec"].get("podSpec"), "metadata.", "spec.podSpec.")
+
+
+def _described(holder: Object, pod_spec: Object | None, metadata: str, spec: str) -> DescribedPod:
+    marks = {key: holder[key] for key in ("labels", "annotations") if holder.get(key)}
+    return DescribedPod(metadata, spec, {"metadata": marks, "spec": pod_spec or {}})
 
 
 def replicas_of(template: Object) -> int:

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 from kailab.cluster.protocol import WatchEvent
 from kailab.errors import InputError
+from kailab.model.kind import Need
 from kailab.model.objects import (
     Object,
     annotations_of,
@@ -42,6 +43,7 @@ from kailab.model.objects import (
 from kailab.model.patches import strategic_patch
 from kailab.model.quantities import parse_count
 from kailab.model.times import parse_time
+from kailab.model.validation.fields import shown
 from kailab.workloads.controller import Controller, Reference, with_metadata
 
 PREFIX = "training.kubeflow.org/"
@@ -361,6 +363,14 @@ def _works(job: Object) -> bool:
 # --- TrainJob ---------------------------------------------------------------------------------------------------------
 
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+
+
+def needs_of_train_job(obj: Object) -> Iterator[Need]:
+    reference = obj["spec"].get("runtimeRef") or {}
+    kind, name = reference.get("kind", "ClusterTrainingRuntime"), reference.get("name")
+    if name and kind in ("ClusterTrainingRuntime", "TrainingRuntime"):
+        text = f"there is no {kind} {shown(name)}: Kubeflow Trainer refuses such a TrainJob; here no pods are made until there is one"
+        yield Need((kind,), lambda one: name_of(one) == name, "spec.runtimeRef.name", text)
 
 
 class TrainJobController(Controller):

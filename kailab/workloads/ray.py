@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kailab.cluster.protocol import WatchEvent
+from kailab.model.kind import Need
 from kailab.model.objects import (
     Object,
     has_condition,
@@ -21,10 +22,22 @@ from kailab.model.objects import (
     status_of,
 )
 from kailab.model.times import parse_time
+from kailab.model.validation.fields import shown
 from kailab.workloads.apps import passed_on_annotations, surplus_pods
 from kailab.workloads.controller import Controller, Reference, Workbench
 
 PREFIX = "ray.io/"
+
+
+def needs_of_ray_job(obj: Object) -> Iterator[Need]:
+    name = _selected_name(obj)
+    if name:
+        text = f"there is no RayCluster {shown(name)}: the job waits, and nothing runs until there is one"
+        yield Need(("RayCluster",), lambda one: name_of(one) == name, "spec.clusterSelector", text)
+
+
+def _selected_name(job: Object) -> str | None:
+    return (job["spec"].get("clusterSelector") or {}).get(PREFIX + "cluster")
 
 
 class RayClusterController(Controller):
@@ -140,7 +153,7 @@ class RayJobController(Controller):
         if status.get("jobDeploymentStatus") in ("Complete", "Failed"):
             self._shut_down(owner)
             return
-        selected = (spec.get("clusterSelector") or {}).get(PREFIX + "cluster")
+        selected = _selected_name(owner)
         clusters = self._selected(owner, selected) if selected else bench.owned(owner, "RayCluster")
         submitter = next(iter(bench.owned(owner, "Job")), None)
         if spec.get("suspend"):
@@ -196,7 +209,7 @@ class RayJobController(Controller):
         return [
             (self.kind, object_key(job))
             for job in self._bench.cluster.list(self.kind, namespace_of(event.object))
-            if (job["spec"].get("clusterSelector") or {}).get(PREFIX + "cluster") == name
+            if _selected_name(job) == name
         ]
 
     @staticmethod

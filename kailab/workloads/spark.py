@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 from kailab.model import labels as names
@@ -21,6 +22,7 @@ from kailab.model.objects import (
 )
 from kailab.model.quantities import parse_count
 from kailab.model.times import parse_time
+from kailab.model.validation.advice import DescribedPod
 from kailab.workloads.controller import Controller
 
 _MEBIBYTES = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20}
@@ -116,30 +118,50 @@ class SparkController(Controller):
         }
         if number:
             labels["spark-exec-id"] = str(number)
-        template = spec.get("template") or {}
-        pod_spec: dict[str, Any] = {"restartPolicy": "Never", **(template.get("spec") or {})}
-        for field in ("tolerations", "nodeSelector", "affinity", "priorityClassName", "schedulerName", "hostNetwork",
-                      "terminationGracePeriodSeconds"):  # fmt: skip
-            if field in spec:
-                pod_spec[field] = spec[field]
-        if selector_of_all := owner["spec"].get("nodeSelector"):
-            pod_spec["nodeSelector"] = {**selector_of_all, **pod_spec.get("nodeSelector", {})}
-        if "batchScheduler" in owner["spec"] and "schedulerName" not in pod_spec:
-            pod_spec["schedulerName"] = owner["spec"]["batchScheduler"]
-        containers = list(pod_spec.get("containers") or ({},))
-        containers[0] = {
-            "name": f"spark-kubernetes-{role}" if role == "driver" else "spark-kubernetes-executor",
-            "image": spec.get("image") or owner["spec"].get("image", ""),
-            **containers[0],
-            "resources": _resources(owner["spec"], role),
-        }
-        pod_spec["containers"] = [*containers, *(spec.get("sidecars") or ())]
-        if before := [*(pod_spec.get("initContainers") or ()), *(spec.get("initContainers") or ())]:
-            pod_spec["initContainers"] = before
+        pod_spec = _pod_spec(owner["spec"], role)
         annotations = spec.get("annotations") or {}
         return self._bench.create_pod(
-            controller, {**template, "spec": pod_spec}, name=name, labels=labels, annotations=annotations
+            controller,
+            {**(spec.get("template") or {}), "spec": pod_spec},
+            name=name,
+            labels=labels,
+            annotations=annotations,
         )
+
+
+def pods_of_application(obj: Object) -> Iterator[DescribedPod]:
+    for role in ("driver", "executor"):
+        spec, path = obj["spec"].get(role) or {}, f"spec.{role}."
+        marks = {key: spec[key] for key in ("labels", "annotations") if spec.get(key)}
+        yield DescribedPod(path, path, {"metadata": marks, "spec": _pod_spec(obj["spec"], role)})
+
+
+def _pod_spec(application: Object, role: str) -> dict[str, Any]:
+    """The spec of a pod. ``application``: the spec of the SparkApplication."""
+    spec = application.get(role) or {}
+    template = spec.get("template") or {}
+    pod_spec: dict[str, Any] = {"restartPolicy": "Never", **(template.get("spec") or {})}
+    for field in ("tolerations", "nodeSelector", "affinity", "priorityClassName", "schedulerName", "hostNetwork",
+                  "terminationGracePeriodSeconds"):  # fmt: skip
+        if field in spec:
+            pod_spec[field] = spec[field]
+    if spec.get("serviceAccount"):
+        pod_spec["serviceAccountName"] = spec["serviceAccount"]
+    if selector_of_all := application.get("nodeSelector"):
+        pod_spec["nodeSelector"] = {**selector_of_all, **pod_spec.get("nodeSelector", {})}
+    if "batchScheduler" in application and "schedulerName" not in pod_spec:
+        pod_spec["schedulerName"] = application["batchScheduler"]
+    containers = list(pod_spec.get("containers") or ({},))
+    containers[0] = {
+        "name": f"spark-kubernetes-{role}" if role == "driver" else "spark-kubernetes-executor",
+        "image": spec.get("image") or application.get("image", ""),
+        **containers[0],
+        "resources": _resources(application, role),
+    }
+    pod_spec["containers"] = [*containers, *(spec.get("sidecars") or ())]
+    if before := [*(pod_spec.get("initContainers") or ()), *(spec.get("initContainers") or ())]:
+        pod_spec["initContainers"] = before
+    return pod_spec
 
 
 def wanted_executors(app: Object) -> int:

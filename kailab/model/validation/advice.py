@@ -5,17 +5,18 @@ staleness grace period, and it can't group a batch Job whose minimum of members 
 kube-scheduler uses and no release of KAI (v0.2 to v0.17) does: ``preemptionPolicy``, preferred node affinity and topology spread
 constraints. ``advise_old_label`` looks at the label ``runai/queue``, which KAI has not read since v0.6 and kailab still reads.
 
-No API server refuses such objects. ``pod_templates`` finds the pods that an object describes.
+No API server refuses such objects. ``described_pods`` finds the pods that an object describes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from kailab.errors import InputError
 from kailab.model import labels, times
+from kailab.model.kinds import kind_key, part
 from kailab.model.objects import content_key, labels_of
 from kailab.model.validation import core, shapes
 from kailab.model.validation.fields import Fault, Faults, shown
@@ -53,15 +54,13 @@ def advise_scheduler(faults: Faults, obj: dict[str, Any]) -> None:
     so it is not part of ``advise_work``."""
     if not any(labels.QUEUE in _texts(meta, "labels") for _, meta in _metadata(obj)):
         return
-    for path, pod in pod_templates(obj):
+    for _, spec, pod, _ in described_pods(obj):
         name = pod["spec"].get("schedulerName")
         # An explicit default scheduler is intended.
         if name in (labels.SCHEDULER_NAME, labels.DEFAULT_SCHEDULER_NAME):
             continue
         text = f"is {shown(name)}" if name else "is missing"
-        faults.add(
-            f"{path}spec.schedulerName", f"{text}: only pods that say {labels.SCHEDULER_NAME} here go by their queue"
-        )
+        faults.add(f"{spec}schedulerName", f"{text}: only pods that say {labels.SCHEDULER_NAME} here go by their queue")
 
 
 def pod_templates(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -71,6 +70,29 @@ def pod_templates(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for path, pod in _descriptions(obj):
         if not _faults_of(pod):
             yield path, pod
+
+
+class DescribedPod(NamedTuple):
+    """A pod that an object is or describes. ``metadata``, ``spec``: the paths of the fields with its labels and with its spec, with a final
+    dot: ``spec.template.metadata.`` and ``spec.template.spec.`` in a Job. ``itself``: the object is the pod."""
+
+    metadata: str
+    spec: str
+    pod: dict[str, Any]
+    itself: bool = False
+
+
+def described_pods(obj: dict[str, Any]) -> Iterator[DescribedPod]:
+    """Each pod that an object is or describes, in the form of a pod template or in one of its kind's own (``Kind.describes``). Pods that can't
+    be read are left out. The pods are for reading: a change of one may not change the object."""
+    describes = part(kind_key(obj), "describes")
+    if describes is None:
+        for path, pod in pod_templates(obj):
+            yield DescribedPod(f"{path}metadata.", f"{path}spec.", pod, not path)
+        return
+    for described in describes(obj):
+        if not _faults_of(described.pod):
+            yield described
 
 
 def _descriptions(obj: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -134,10 +156,10 @@ def _is_count(text: str) -> bool:
 
 def _metadata(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "metadata", obj["metadata"]
-    for path, pod in pod_templates(obj):
-        meta = pod.get("metadata")
-        if path and isinstance(meta, dict):
-            yield f"{path}metadata", meta
+    for described in described_pods(obj):
+        meta = described.pod.get("metadata")
+        if not described.itself and isinstance(meta, dict):
+            yield described.metadata.removesuffix("."), meta
 
 
 def _texts(meta: dict[str, Any], key: str) -> dict[str, str]:
@@ -165,21 +187,21 @@ def advise_ignored(faults: Faults, obj: dict[str, Any]) -> None:
     """Advise on fields that KAI, and kailab's scheduler, ignore."""
     if obj["kind"] == "PriorityClass":
         _advise_policy(faults, obj, "")
-    for path, pod in pod_templates(obj):
+    for _, path, pod, _ in described_pods(obj):
         spec = pod["spec"]
-        _advise_policy(faults, spec, f"{path}spec.")
+        _advise_policy(faults, spec, path)
         if spec.get("topologySpreadConstraints"):
-            faults.add(f"{path}spec.topologySpreadConstraints", _SPREAD)
+            faults.add(f"{path}topologySpreadConstraints", _SPREAD)
         affinity = spec.get("affinity")
         nodes = affinity.get("nodeAffinity") if isinstance(affinity, dict) else None
         if isinstance(nodes, dict) and nodes.get(_PREFERRED):
-            faults.add(f"{path}spec.affinity.nodeAffinity.{_PREFERRED}", _NODES)
+            faults.add(f"{path}affinity.nodeAffinity.{_PREFERRED}", _NODES)
 
 
 def advise_old_label(faults: Faults, obj: dict[str, Any]) -> None:
     """Advise on work or namespaces that name their queue only by the label of an older KAI."""
-    pods = list(pod_templates(obj))
-    holders = [("", obj), *((path, pod) for path, pod in pods if path)]
+    pods = list(described_pods(obj))
+    holders = [("metadata.", obj), *((described.metadata, described.pod) for described in pods if not described.itself)]
     if not pods and obj["kind"] != "Namespace":
         return
     named = [(path, labels_of(holder)) for path, holder in holders]
@@ -187,7 +209,7 @@ def advise_old_label(faults: Faults, obj: dict[str, Any]) -> None:
         return
     for path, found in named:
         if labels.QUEUE_RUNAI in found:
-            faults.add(f"{path}metadata.labels[{labels.QUEUE_RUNAI}]", _OLD_LABEL)
+            faults.add(f"{path}labels[{labels.QUEUE_RUNAI}]", _OLD_LABEL)
             return
 
 
