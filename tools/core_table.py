@@ -12,7 +12,7 @@ from kailab.model.validation.core import SCALARS, TABLE
 _MODELS = {"V1ResourceClaim": "ResourceV1ResourceClaim"}  # a pod's entry has that name too
 # Types that the models do not tell apart: texts that are quantities, mappings of integers or texts, and 64-bit integers.
 _QUANTITIES = {"limits", "requests", "capacity", "allocatable", "overhead", "hard", "used", "default", "defaultRequest",
-               "max", "min", "maxLimitRequestRatio", "sizeLimit", "divisor", "podFixed", "consumedCapacity", "step"}  # fmt: skip
+               "max", "min", "maxLimitRequestRatio", "sizeLimit", "divisor", "podFixed", "consumedCapacity", "step", "maximumVolumeSize"}  # fmt: skip
 _SHARES = {"maxSurge", "maxUnavailable", "minAvailable"}
 _PODS = {"replicas", "parallelism"}
 _LONG = re.compile(

@@ -69,8 +69,8 @@ def drain(
     Disruption budgets are kept: the lab runs between evictions, so that other pods take the place of those that went. Exit code 1 if budgets
     allow no further eviction and pods remain.
     """
-    from kailab.lab.disruption import evictions, violated_budgets
     from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain
+    from kailab.workloads.disruption import evictions, violated_budgets
 
     remaining: list[str] = []
 

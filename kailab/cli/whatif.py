@@ -285,10 +285,10 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
     """Build the alternative of one group of options. Raises InputError that names the wrong option."""
     from kailab.lab import intake
     from kailab.lab.change import Apply
-    from kailab.lab.disruption import violated_budgets
     from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
     from kailab.whatif.fields import deletion_of, deletions_by_label, patch_of
     from kailab.whatif.trial import Alternative
+    from kailab.workloads.disruption import violated_budgets
 
     changes: list[Change] = []
     shown = {**options, "drains": [name for name in options["drains"] if name != BY_LABEL]}

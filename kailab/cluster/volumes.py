@@ -69,3 +69,36 @@ def size_of(volume: Object) -> Fraction:
 
 def asked_size(claim: Object) -> Any:
     return ((spec_of(claim).get("resources") or {}).get("requests") or {}).get("storage", 0)
+
+
+# --- storage that drivers tell of ------------------------------------------------------------------------------------
+
+
+def counts_capacity(driver: Object | None) -> bool:
+    """Whether a driver tells by CSIStorageCapacity objects how much storage it has. A class whose driver is no CSIDriver has any amount."""
+    return driver is not None and bool(spec_of(driver).get("storageCapacity"))
+
+
+def has_room(capacity: Object, storage_class: Object, claim: Object) -> bool:
+    """Whether a CSIStorageCapacity has room for a claim. Source: Kubernetes' volume binder, capacitySufficient."""
+    limit = capacity.get("maximumVolumeSize", capacity.get("capacity"))
+    return (
+        capacity.get("storageClassName") == name_of(storage_class)
+        and capacity.get("nodeTopology") is not None
+        and limit is not None
+        and parse(limit) >= parse(asked_size(claim))
+    )
+
+
+def capacity_term(capacity: Object) -> dict[str, Any]:
+    """The nodes that can use a CSIStorageCapacity, as a node selector term."""
+    topology = capacity.get("nodeTopology") or {}
+    labels = [
+        {"key": key, "operator": "In", "values": [value]} for key, value in (topology.get("matchLabels") or {}).items()
+    ]
+    return {"matchExpressions": [*labels, *(topology.get("matchExpressions") or ())]}
+
+
+def joined(term: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """A node selector term that holds where both do."""
+    return {"matchExpressions": [*term.get("matchExpressions", ()), *other.get("matchExpressions", ())]}

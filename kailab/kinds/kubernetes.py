@@ -50,7 +50,10 @@ def _item_defaults(item: Any) -> Any:
 
 def unread_of_claims(*above: str) -> tuple[Unread, ...]:
     """The unread fields of a PersistentVolumeClaim's spec. ``above``: the path to the spec."""
-    effect = "one pod alone may use such a claim, and others wait until it is gone"
+    effect = (
+        "one pod alone may use such a claim: KAI does not look at it and places others too, and their kubelets start them when it is gone; "
+        "kube-scheduler keeps them pending"
+    )
     return (Unread((*above, "accessModes", "*"), effect, only=("ReadWriteOncePod",)),)
 
 
@@ -136,6 +139,7 @@ KINDS = (
         "quota",
         schema="V1ResourceQuota",
         check="kailab.model.validation.budgets:check_resource_quota",
+        advice="kailab.model.validation.budgets:advise_resource_quota",
         acts=True,
     ),
     _core(
@@ -167,7 +171,8 @@ KINDS = (
         "pdb",
         schema="V1PodDisruptionBudget",
         check="kailab.model.validation.budgets:check_disruption_budget",
-        acts=True,
+        controller="kailab.workloads.disruption:DisruptionController",
+        watches=("Pod",),
     ),
     _of("coordination.k8s.io", "Lease", "leases", schedules_nothing=True),
     _of(
@@ -183,7 +188,18 @@ KINDS = (
         "storage.k8s.io",
         "CSIStorageCapacity",
         "csistoragecapacities",
-        in_cluster="pods whose claims need more storage than it tells of are placed elsewhere",
+        schema="V1CSIStorageCapacity",
+        immutable=("storageClassName", "nodeTopology"),
+        acts=True,
+    ),
+    _of("storage.k8s.io", "CSIDriver", "csidrivers", namespaced=False, schema="V1CSIDriver", acts=True),
+    _of(
+        "storage.k8s.io",
+        "CSINode",
+        "csinodes",
+        namespaced=False,
+        schema="V1CSINode",
+        in_cluster="its limits bound how many volumes kube-scheduler puts on the node; KAI does not look at them, and the kubelet starts no pod beyond them",
     ),
     _of(
         "node.k8s.io",

@@ -56,6 +56,12 @@ def advise_under_kai(
         result += [notice for manifest in work if (notice := _without_queue(manifest, namespace, spaces)) is not None]
     result += _of_other_vendors(cluster, work)
     result += _of_hami(cluster, work)
+    if closed:
+        result += [
+            _of_fake_gpus(manifest)
+            for manifest in manifests
+            if manifest.kind == "Node" and _FAKE_POOL in labels_of(manifest.object)
+        ]
     classes = [manifest.object for manifest in manifests if manifest.kind == "PriorityClass"]
     high = {
         name_of(priority_class): priority_class["value"]
@@ -186,6 +192,14 @@ def _of_other_vendors(cluster: Cluster, work: Iterable[Manifest]) -> Iterator[No
                 f"{name_of(open_to[0])}, where they get none; select nodes, for example by a label of the vendor's operator"
             )
             yield Notice(text, manifest.where(f"{path}nodeSelector"), "gpu-vendor")
+
+
+_FAKE_POOL = "run.ai/simulated-gpu-node-pool"
+
+
+def _of_fake_gpus(node: Manifest) -> Notice:
+    text = "is the fake-gpu-operator's, which publishes the GPUs of its pool on such a node; here the node offers what its status says"
+    return Notice(text, node.where(f"metadata.labels[{_FAKE_POOL}]"), "not-meant")
 
 
 _HAMI_RESOURCES = ("nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "nvidia.com/priority")

@@ -237,6 +237,7 @@ def is_queued_by_labels(manifest: Manifest) -> bool:
     if (
         known is not None
         and known.controller is None
+        and manifest.kind != "Pod"
         and any(manifest.kind in other.watches for other in KINDS.values())
     ):
         return False  # a training runtime: the objects made from it have their own labels

@@ -1,7 +1,7 @@
 """Changes of nodes: nodes are added, drained, fail and recover.
 
 ``drain_node`` deletes all pods at once, for plans and forks; the command ``drain`` evicts them as PodDisruptionBudgets allow
-(``kailab.lab.disruption``).
+(``kailab.workloads.disruption``).
 """
 
 from __future__ import annotations

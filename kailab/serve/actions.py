@@ -11,12 +11,12 @@ from kailab.errors import InputError
 from kailab.evidence.wording import some
 from kailab.lab import intake
 from kailab.lab.change import Apply, Change
-from kailab.lab.disruption import violated_budgets
 from kailab.lab.intake import NamedText
 from kailab.lab.lab import Lab
 from kailab.lab.node_changes import drain_node, nodes_to_add, pods_to_drain
 from kailab.model.objects import name_of
 from kailab.whatif.fields import deletion_of, patch_of
+from kailab.workloads.disruption import violated_budgets
 
 EDITOR = "editor"
 """The file name that errors and the record give to text from the page."""

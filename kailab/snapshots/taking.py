@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 _READ = (
     "Namespace", "PriorityClass", "Topology", "DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "ConfigMap",
-    "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSIStorageCapacity", "RuntimeClass", "ResourceQuota", "LimitRange",
-    "NodeResourceTopology", "Node", "Queue", "BindRequest", "PodGroup", "Pod",
+    "PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSIDriver", "CSIStorageCapacity", "RuntimeClass", "ResourceQuota",
+    "LimitRange", "PodDisruptionBudget", "NodeResourceTopology", "Node", "Queue", "BindRequest", "PodGroup", "Pod",
 )  # fmt: skip
 
 NEEDED = frozenset({"Namespace", "Node", "Queue", "PodGroup", "Pod", "PriorityClass"})
@@ -46,11 +46,12 @@ NAMES_ONLY = frozenset({"ConfigMap"})
 
 
 def kinds_taken() -> tuple[str, ...]:
-    """Kind keys in the order of reading: owners of pods first, pods last, so that of objects made meanwhile an owner may be missing but no
-    pod is counted without its owner."""
+    """Kind keys in the order of reading: owners of pods first, then the runtimes and templates that their controllers read, pods last, so that of
+    objects made meanwhile an owner may be missing but no pod is counted without its owner."""
     register_installed()
     owners = [key for key, kind in KINDS.items() if kind.owns_pods]
-    return (*dict.fromkeys((*owners, "ReplicationController")), *_READ)
+    templates = [watched for kind in KINDS.values() for watched in kind.watches if watched not in _READ]
+    return (*dict.fromkeys((*owners, *templates, "ReplicationController")), *_READ)
 
 
 def cluster_role() -> Object:

@@ -114,6 +114,7 @@ class WorkloadControllers:
                     self._mark_above(obj)
                     # The name of a deleted pod is free, so refused creates are retried.
                     self._retry()
+                self._mark_concerned(event)
             return
         if event.kind in self._controlled:
             meta = obj["metadata"]
@@ -127,6 +128,9 @@ class WorkloadControllers:
             self._retry()
         elif event.kind in _REFUSING:
             self._retry()
+        self._mark_concerned(event)
+
+    def _mark_concerned(self, event: WatchEvent) -> None:
         for kind, controller in self._made.items():  # one that is not made yet has no owners that this could concern
             if event.kind in self._controlled[kind]:
                 self._dirty.update(dict.fromkeys(controller.concerned(event)))

@@ -237,6 +237,24 @@ def test_a_contradictory_quota_or_limit_range_is_refused(cluster: EmbeddedCluste
     assert refused.value.field.startswith(field)
 
 
+def test_a_name_that_a_quota_counts_nothing_for_is_told(lab: Lab) -> None:
+    hard = {
+        "nvidia.com/gpu": 1,
+        "limits.nvidia.com/gpu": 1,
+        "requests.nvidia.com/gpu": 1,
+        "count/jobs.batch": 1,
+        "limits.cpu": 1,
+    }
+    said = lab.apply(
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+    ).warnings
+    assert [text.partition("hard[")[2].partition("]")[0] for text in said] == [
+        "nvidia.com/gpu",
+        "limits.nvidia.com/gpu",
+    ]
+    assert all("counts only requests.nvidia.com/gpu" in text for text in said)
+
+
 def test_an_unknown_field_is_refused_unless_the_user_says_otherwise(lab: Lab) -> None:
     work = deployment(1)
     work["spec"]["replica"] = 2

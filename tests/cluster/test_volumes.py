@@ -144,3 +144,26 @@ def test_a_claim_whose_volume_is_deleted_is_lost_and_a_forked_cluster_binds_on()
     forked.create(volume("two", "hand"))
     forked.create(claim("more", "hand"))
     assert forked.get("PersistentVolumeClaim", "more", "default")["spec"]["volumeName"] == "two"
+
+
+def test_a_driver_makes_volumes_only_where_it_has_room(lab: Lab) -> None:
+    lab.apply(
+        storage_class("local", "disk.example.com", waits=True),
+        {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "disk.example.com"}, "spec": {"storageCapacity": True}},
+        *(
+            {"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity", "metadata": {"name": node}, "storageClassName": "local",
+             "capacity": size, "nodeTopology": {"matchLabels": {"kubernetes.io/hostname": node}}}
+            for node, size in (("a100-0", "5Gi"), ("a100-1", "15Gi"))
+        ),
+        claim("one", "local"), pod("first", "one"),
+    )  # fmt: skip
+    lab.settle()
+    assert lab.get("Pod", "first")["spec"]["nodeName"] == "a100-1"
+    # The volume has taken 10 of the 15 GiB.
+    lab.apply(claim("two", "local"), pod("second", "two"))
+    lab.settle()
+    assert "did not have enough free storage" in str(lab.explain_pod("second"))
+    lab.delete("Pod", "first")
+    lab.delete("PersistentVolumeClaim", "one")
+    lab.settle()
+    assert lab.get("Pod", "second")["spec"]["nodeName"] == "a100-1"

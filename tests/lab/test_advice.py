@@ -97,6 +97,30 @@ def test_pods_that_nobody_places_here_are_told(advised) -> None:
     ]
 
 
+POD = {"schedulerName": "nobody", "priorityClassName": "unheard", "containers": [{"name": "c", "image": "x"}]}
+CLIQUES = {"cliques": [{"name": "a", "spec": {"roleName": "a", "replicas": 1, "podSpec": POD}}]}
+GRAPH = {"services": {"a": {"extraPodSpec": {**POD, "mainContainer": {"image": "x"}, "containers": []}}}}
+WORK = {"entrypoint": "a", "schedulerName": "nobody", "podPriorityClassName": "unheard",
+        "templates": [{"name": "a", "container": {"image": "x"}}, {"name": "b", "container": {"image": "x"}}]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "spec", "path"),
+    [
+        ("grove.io/v1alpha1", "PodCliqueSet", {"replicas": 1, "template": CLIQUES}, "spec.template.cliques[0].spec.podSpec."),
+        ("argoproj.io/v1alpha1", "Workflow", WORK, "spec."),
+        ("serving.kserve.io/v1beta1", "InferenceService", {"predictor": POD}, "spec.predictor."),
+        ("nvidia.com/v1alpha1", "DynamoGraphDeployment", GRAPH, "spec.services.a.extraPodSpec."),
+        ("sparkoperator.k8s.io/v1beta2", "SparkApplication",
+         {"type": "Python", "mainApplicationFile": "x", "driver": {"schedulerName": "nobody", "priorityClassName": "unheard"}}, "spec.driver."),
+    ],
+)  # fmt: skip
+def test_pods_are_looked_into_whatever_form_their_kind_gives_them(lab, api_version, kind, spec, path) -> None:
+    said = lab.apply({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": spec}).warnings
+    assert sum(f"{path}schedulerName: 'nobody': no scheduler of this name" in text for text in said) == 1
+    assert sum("there is no PriorityClass 'unheard'" in text for text in said) == 1
+
+
 def test_work_in_kais_own_namespace(advised, job) -> None:
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kai-scheduler"}}
     (said,) = advised(space, job("x", "a", 1), namespace="kai-scheduler")

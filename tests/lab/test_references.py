@@ -85,6 +85,52 @@ def test_a_train_job_whose_runtime_is_not_there_is_told(lab) -> None:
     assert "there is no TrainingRuntime 'torch'" in said
 
 
+def ray_job() -> dict[str, Any]:
+    spec = {"entrypoint": "x", "clusterSelector": {"ray.io/cluster": "mine"}}
+    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "a"}, "spec": spec}
+
+
+def workflow(**template: Any) -> dict[str, Any]:
+    spec = {"entrypoint": "main", "templates": [{"name": "main", **template}]}
+    return {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "a"}, "spec": spec}
+
+
+def service(**model: Any) -> dict[str, Any]:
+    spec = {"predictor": {"model": {"modelFormat": {"name": "sklearn"}, **model}}}
+    return {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": {"name": "a"},
+        "spec": spec,
+    }
+
+
+REF = {"name": "shared", "template": "t", "clusterScope": True}
+
+
+@pytest.mark.parametrize(
+    ("obj", "field", "lacking"),
+    [
+        (ray_job(), "spec.clusterSelector", "RayCluster 'mine'"),
+        (workflow(steps=[[{"name": "s", "templateRef": REF}]]), "templates[0].steps[0][0].templateRef.name", "ClusterWorkflowTemplate 'shared'"),
+        (workflow(dag={"tasks": [{"name": "s", "templateRef": REF}]}), "dag.tasks[0].templateRef.name", "ClusterWorkflowTemplate 'shared'"),
+        (service(runtime="own"), "predictor.model.runtime", "ClusterServingRuntime 'own'"),
+        (service(modelFormat={"name": "own"}), "predictor.model.modelFormat.name", "the model format 'own'"),
+    ],
+)  # fmt: skip
+def test_an_object_without_which_no_pods_are_made_is_told_until_it_is_there(lab, obj, field, lacking) -> None:
+    (said,) = [text for text in lab.apply(obj).warnings if lacking in text]
+    assert field in said
+    there = [
+        {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "mine"},
+         "spec": {"headGroupSpec": {"template": {"spec": {"containers": [{"name": "head", "image": "x"}]}}}}},
+        {"apiVersion": "argoproj.io/v1alpha1", "kind": "ClusterWorkflowTemplate", "metadata": {"name": "shared"}, "spec": {}},
+        {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ClusterServingRuntime", "metadata": {"name": "own"},
+         "spec": {"containers": [], "supportedModelFormats": [{"name": "own", "autoSelect": True}]}},
+    ]  # fmt: skip
+    assert not [text for text in lab.apply(obj, *there).warnings if lacking in text]
+
+
 @pytest.mark.parametrize(
     ("named", "lacking"),
     [({}, "there is no default StorageClass"), ({"storageClassName": ""}, "there is no PersistentVolume")],

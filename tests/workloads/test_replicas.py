@@ -237,3 +237,17 @@ def test_the_selector_of_a_replication_controller_selects_its_pods(world, select
         world.add("v1", "ReplicationController", spec)
         world.settle()
         assert len(world.pods()) == 1
+
+
+def test_the_status_of_a_budget_follows_its_pods(world):
+    selector = {"matchLabels": {"app": "a"}}
+    world.add("policy/v1", "PodDisruptionBudget", {"maxUnavailable": 1, "selector": selector})
+    world.replicated("Deployment", 3)
+    world.settle()
+    status = world.cluster.get("PodDisruptionBudget", "a", "default")["status"]
+    assert (status["currentHealthy"], status["desiredHealthy"], status["disruptionsAllowed"]) == (3, 2, 1)
+    assert world.conditions("PodDisruptionBudget")["DisruptionAllowed"] == "True"
+    world.cluster.patch("Deployment", "a", "default", {"spec": {"replicas": 1}})
+    world.pass_time(60)
+    status = world.cluster.get("PodDisruptionBudget", "a", "default")["status"]
+    assert (status["expectedPods"], status["currentHealthy"], status["desiredHealthy"]) == (1, 1, 0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.errors import Invalid
+
 MODE = "serving.kserve.io/deploymentMode"
 
 
@@ -113,3 +115,44 @@ def test_a_changed_scale_reaches_the_pods(world):
     world.cluster.patch("InferenceService", "a", "default", {"spec": {"predictor": {"minReplicas": 2}}})
     world.pass_time(60)
     assert len(world.pods()) == 2
+
+
+@pytest.mark.parametrize(
+    "predictor", [{"sklearn": {"storageUri": "s3://m"}}, {"model": {"modelFormat": {"name": "sklearn"}}}]
+)
+def test_a_framework_says_what_a_model_of_its_format_says(world, predictor):
+    inference_service(world, predictor=predictor)
+    world.settle()
+    (main,) = world.pods()[0]["spec"]["containers"]
+    assert (main["name"], main["resources"]["limits"]["cpu"]) == ("kserve-container", "1")
+
+
+def test_a_model_of_a_format_without_a_runtime_has_no_pods_until_there_is_one(world):
+    inference_service(world, predictor={"model": {"modelFormat": {"name": "mine"}}})
+    world.settle()
+    assert world.pods() == []
+    world.cluster.create({
+        "apiVersion": "serving.kserve.io/v1alpha1", "kind": "ServingRuntime", "metadata": {"name": "r", "namespace": "default"},
+        "spec": {"supportedModelFormats": [{"name": "mine", "autoSelect": True}], "containers": [{"name": "kserve-container", "image": "x"}]},
+    })  # fmt: skip
+    world.settle()
+    assert len(world.pods()) == 1
+
+
+def test_a_stopped_service_has_no_pods(world):
+    inference_service(world, predictor={"containers": [container()]})
+    world.settle()
+    world.cluster.patch(
+        "InferenceService", "a", "default", {"metadata": {"annotations": {"serving.kserve.io/stop": "true"}}}
+    )
+    world.pass_time(60)
+    assert world.pods() == []
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{"predictor": {}}, {"predictor": {"sklearn": {}, "pytorch": {}}}, {"predictor": {"sklearn": {}}, "explainer": {}}],
+)
+def test_a_component_without_one_implementation_is_refused(world, parts):
+    with pytest.raises(Invalid, match="expected one of"):
+        inference_service(world, **parts)

@@ -250,3 +250,10 @@ def test_a_pause_that_is_no_duration_fails_its_step(world):
     assert phase(world) in ("Failed", "Error")
     nodes = world.get("Workflow")["status"]["nodes"].values()
     assert any("'soon' is not a duration" in node.get("message", "") for node in nodes)
+
+
+def test_parameters_of_the_workflow_are_filled_in_its_own_fields_too(world):
+    patch = '{"containers": [{"name": "main", "resources": {"limits": {"memory": "{{workflow.parameters.size}}"}}}]}'
+    workflow(world, work(), podSpecPatch=patch, arguments={"parameters": [{"name": "size", "value": "2Gi"}]})
+    world.step()
+    assert world.pods()[0]["spec"]["containers"][0]["resources"]["limits"]["memory"] == "2Gi"

@@ -8,17 +8,34 @@ whose class does not exist stays unbound.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from typing import Any
 
 from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
 from kailab.cluster.selectors import from_label_selector, matches
-from kailab.cluster.volumes import NO_PROVISIONER, asked_size, is_meant_for, node_terms, serves, size_of, topology_terms
+from kailab.cluster.volumes import (
+    NO_PROVISIONER,
+    asked_size,
+    capacity_term,
+    counts_capacity,
+    has_room,
+    is_meant_for,
+    joined,
+    node_terms,
+    serves,
+    size_of,
+    topology_terms,
+)
 from kailab.model.objects import annotations_of, is_terminating, labels_of, name_of, spec_of, status_of, uid_of
+from kailab.model.pod_resources import format_amount
+from kailab.model.quantities import parse
 
 _BOUND = "pv.kubernetes.io/bind-completed"
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
+_TAKEN_FROM = "kailab.dev/storage-capacity"
+"""The CSIStorageCapacity that a volume takes its storage from, as namespace/name."""
 
 
 class VolumeBinder:
@@ -30,6 +47,8 @@ class VolumeBinder:
         store.hook("PersistentVolumeClaim", self._claim_changed)
         store.hook("PersistentVolume", self._volume_changed)
         store.hook("StorageClass", self._class_changed)
+        store.hook("CSIDriver", self._class_changed)
+        store.hook("CSIStorageCapacity", self._capacity_changed)
         store.hook("Pod", self._pod_changed)
 
     def _claim_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
@@ -40,6 +59,7 @@ class VolumeBinder:
 
     def _volume_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         if type == "DELETED":
+            self._give_back(old)
             for claim_key, claim in list(self._store.table("PersistentVolumeClaim").objects.items()):
                 if spec_of(claim).get("volumeName") == key[1] and status_of(claim).get("phase") == "Bound":
                     self._replace(
@@ -52,6 +72,10 @@ class VolumeBinder:
 
     def _class_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         if type == "ADDED":
+            self._bind_all()
+
+    def _capacity_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+        if new is not None and (old is None or parse(old.get("capacity", 0)) < parse(new.get("capacity", 0))):
             self._bind_all()
 
     def _pod_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
@@ -93,10 +117,24 @@ class VolumeBinder:
         ):
             return
         else:
-            volume = self._provision(claim, storage_class)
+            made = self._provision(claim, storage_class, found)
+            if made is None:
+                return
+            volume = made
         self._join(key, volume)
 
-    def _provision(self, claim: Object, storage_class: Object) -> Object:
+    def _provision(self, claim: Object, storage_class: Object, node: Object | None) -> Object | None:
+        """A new volume for a claim; None if the driver has no room for it. ``node``: where it has to be used, if that is known."""
+        terms = topology_terms(storage_class)
+        notes = {_PROVISIONED: str(storage_class.get("provisioner"))}
+        if counts_capacity(self._store.find("CSIDriver", ("", storage_class.get("provisioner") or ""))):
+            taken = self._take(claim, storage_class, node)
+            if taken is None:
+                return None
+            notes[_TAKEN_FROM] = "/".join(taken)
+            room = capacity_term(self._store.get("CSIStorageCapacity", taken))
+            terms = [joined(topology, room) for topology in terms or ({},)]
+            terms = [term for term in terms if term["matchExpressions"]]
         spec = spec_of(claim)
         made: Object = {
             "capacity": {"storage": asked_size(claim)},
@@ -107,13 +145,31 @@ class VolumeBinder:
             "claimRef": _reference(claim),
             "csi": {"driver": storage_class.get("provisioner") or "unknown", "volumeHandle": uid_of(claim)},
         }
-        if terms := topology_terms(storage_class):
+        if terms:
             made["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
-        metadata = {
-            "name": f"pvc-{uid_of(claim)}",
-            "annotations": {_PROVISIONED: str(storage_class.get("provisioner"))},
-        }
+        metadata = {"name": f"pvc-{uid_of(claim)}", "annotations": notes}
         return self._create({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": made})
+
+    def _take(self, claim: Object, storage_class: Object, node: Object | None) -> Key | None:
+        """Take the storage of a claim from a CSIStorageCapacity, as the driver does; None if none has room."""
+        for key, capacity in list(self._store.table("CSIStorageCapacity").objects.items()):
+            fits = has_room(capacity, storage_class, claim)
+            if fits and (node is None or _holds(capacity_term(capacity), node)):
+                self._change_capacity(key, capacity, -parse(asked_size(claim)))
+                return key
+        return None
+
+    def _give_back(self, volume: Object | None) -> None:
+        namespace, _, name = annotations_of(volume or {}).get(_TAKEN_FROM, "").partition("/")
+        capacity = self._store.find("CSIStorageCapacity", (namespace, name))
+        if volume is not None and capacity is not None:
+            self._change_capacity((namespace, name), capacity, size_of(volume))
+
+    def _change_capacity(self, key: Key, capacity: Object, by: Fraction) -> None:
+        if capacity.get("capacity") is not None:
+            left = max(parse(capacity["capacity"]) + by, Fraction(0))
+            new = {**capacity, "capacity": format_amount("storage", left)}
+            self._store.replace("CSIStorageCapacity", key, capacity, new)
 
     def _join(self, key: Key, volume: Object) -> None:
         claim = self._store.get("PersistentVolumeClaim", key)

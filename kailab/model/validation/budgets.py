@@ -106,6 +106,16 @@ def check_resource_quota(faults: Faults, obj: dict[str, Any]) -> None:
             faults.add("spec.scopes", f"{one} and {other} can't be given together")
 
 
+def advise_resource_quota(faults: Faults, obj: dict[str, Any]) -> None:
+    """Advise on names that Kubernetes takes and counts nothing for: of a resource with a domain a quota bounds only the requests."""
+    for name in (obj.get("spec") or {}).get("hard") or ():
+        bare = name.removeprefix("limits.")
+        if "/" in bare and not bare.startswith(("count/", "requests.")):
+            faults.add(
+                f"spec.hard[{name:.80}]", f"bounds nothing: of {bare:.80} a quota counts only requests.{bare:.80}"
+            )
+
+
 def _is_counted(name: str) -> bool:
     """Whether Kubernetes takes the name in a quota: an unknown bare name is refused, a name with a domain is counted for nothing."""
     if "/" in name or name in OF_PODS or name.startswith(("requests.", "limits.", "hugepages-")):

@@ -11,13 +11,24 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Object
-from kailab.cluster.volumes import NO_PROVISIONER, node_terms, serves, topology_terms
+from kailab.cluster.volumes import (
+    NO_PROVISIONER,
+    capacity_term,
+    counts_capacity,
+    has_room,
+    joined,
+    node_terms,
+    serves,
+    topology_terms,
+)
 from kailab.engine.snapshot.records import NodeTerm
+from kailab.model.kinds import KINDS
 from kailab.model.objects import name_of, namespace_of, spec_of, status_of
 from kailab.scheduler.reading import affinity
 
-VOLUME_KINDS = ("PersistentVolume", "StorageClass")
+VOLUME_KINDS = ("PersistentVolume", "StorageClass", "CSIDriver", "CSIStorageCapacity")
 _UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+_NO_SPACE = "node(s) did not have enough free storage"
 _NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 Alternatives = tuple[NodeTerm, ...]
 
@@ -39,16 +50,19 @@ class VolumeIndex:
         self._claims: dict[tuple[str, str], Object] = {}
         self._volumes: dict[str, Object] = {}
         self._classes: dict[str, Object] = {}
+        self._drivers: dict[str, Object] = {}
+        self._capacities: dict[tuple[str, str], Object] = {}
 
     def take(self, kind: str, obj: Object, deleted: bool) -> bool:
         """Take in an object. Returns whether pods may be limited otherwise than before."""
         tables: dict[str, dict[Any, Object]] = {
             "PersistentVolumeClaim": self._claims, "PersistentVolume": self._volumes, "StorageClass": self._classes,
+            "CSIDriver": self._drivers, "CSIStorageCapacity": self._capacities,
         }  # fmt: skip
         table = tables.get(kind)
         if table is None:
             return False
-        key = (namespace_of(obj), name_of(obj)) if kind == "PersistentVolumeClaim" else name_of(obj)
+        key = (namespace_of(obj), name_of(obj)) if KINDS[kind].namespaced else name_of(obj)
         before = table.pop(key, None)
         if not deleted:
             table[key] = obj
@@ -85,11 +99,23 @@ class VolumeIndex:
             return ()
         alternatives: list[Mapping[str, Any]] = [term for volume in there for term in node_terms(volume)]
         if storage_class.get("provisioner") != NO_PROVISIONER:
-            topologies = topology_terms(storage_class)
-            if not topologies:
+            made = self._provisionable(storage_class, claim)
+            if made is None:
                 return ()
-            alternatives += topologies
+            if not made and not alternatives:
+                return _NO_SPACE
+            alternatives += made
         return _terms(alternatives) or _NO_VOLUME
+
+    def _provisionable(self, storage_class: Object, claim: Object) -> list[dict[str, Any]] | None:
+        """Node selector terms of the nodes for which a volume can be made; None: all nodes."""
+        terms = topology_terms(storage_class)
+        if counts_capacity(self._drivers.get(str(storage_class.get("provisioner")))):
+            rooms = [capacity_term(each) for each in self._capacities.values() if has_room(each, storage_class, claim)]
+            terms = [joined(topology, room) for topology in terms or ({},) for room in rooms]
+        elif not terms:
+            return None
+        return None if any(not term["matchExpressions"] for term in terms) else terms
 
 
 def _terms(terms: list[Mapping[str, Any]]) -> Alternatives:
@@ -111,4 +137,14 @@ def both(terms: Alternatives, others: Alternatives) -> Alternatives:
 
 
 def _deciding(obj: Object) -> tuple[Any, ...]:
-    return obj.get("spec"), status_of(obj).get("phase"), obj.get("volumeBindingMode"), obj.get("provisioner")
+    fields = (
+        "spec",
+        "volumeBindingMode",
+        "provisioner",
+        "allowedTopologies",
+        "storageClassName",
+        "nodeTopology",
+        "capacity",
+        "maximumVolumeSize",
+    )
+    return status_of(obj).get("phase"), *map(obj.get, fields)

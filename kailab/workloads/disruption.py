@@ -1,17 +1,18 @@
 """PodDisruptionBudgets, as the eviction API keeps to them: which pods may be evicted now, and which budget holds back the others.
 
-Only requests to evict ask for it (``kubectl drain``). Schedulers delete their victims, and budgets do not hold them back.
+Only requests to evict ask for it (``kubectl drain``). Schedulers delete their victims, and budgets do not hold them back. The status of a
+budget says what it allows, as from Kubernetes' disruption controller.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kailab.cluster.protocol import Cluster, Object, find_object
-from kailab.engine.placing.fit import matches
+from kailab.cluster.protocol import Cluster, Object, WatchEvent, find_object
+from kailab.cluster.selectors import from_label_selector, matches
 from kailab.model.kinds import KINDS, key_of
 from kailab.model.objects import (
     controller_of,
@@ -22,20 +23,44 @@ from kailab.model.objects import (
     labels_of,
     name_of,
     namespace_of,
+    object_key,
     spec_of,
     status_of,
 )
-from kailab.scheduler.reading.affinity import label_selector
+from kailab.workloads.controller import Controller, Reference
+
+
+class DisruptionController(Controller):
+    """Keeps the status of a budget."""
+
+    def concerned(self, event: WatchEvent) -> Iterable[Reference]:
+        return [(self.kind, object_key(one)) for one in self._bench.cluster.list(self.kind, namespace_of(event.object))]
+
+    def sync(self, owner: Object) -> None:
+        if is_terminating(owner):
+            return
+        state = budget_state(self._bench.cluster, owner)
+        reason = "SyncFailed" if state.fault else "SufficientPods" if state.allowed else "InsufficientPods"
+        self.set_status(
+            owner,
+            ("DisruptionAllowed", state.allowed > 0, reason, state.fault),
+            currentHealthy=state.healthy,
+            desiredHealthy=state.least,
+            expectedPods=state.expected,
+            disruptionsAllowed=state.allowed,
+            observedGeneration=owner["metadata"].get("generation", 1),
+        )
 
 
 @dataclass(frozen=True)
 class BudgetState:
-    """One budget and its pods. ``healthy``: ready pods; ``least``: how many of them must remain; ``fault``: why no pod may be evicted by it,
-    whatever the numbers."""
+    """One budget and its pods. ``healthy``: ready pods; ``expected``: how many there should be; ``least``: how many ready ones must remain;
+    ``fault``: why no pod may be evicted by it, whatever the numbers."""
 
     budget: Object
     pods: Collection[tuple[str, str]]
     healthy: int
+    expected: int
     least: int
     fault: str = ""
 
@@ -94,26 +119,20 @@ def _why(state: BudgetState) -> str:
 
 def budget_states(cluster: Cluster) -> list[BudgetState]:
     """All budgets with their pods."""
-    budgets = cluster.list("PodDisruptionBudget")
-    pods = [pod for pod in cluster.list("Pod") if not is_ended(pod)] if budgets else []
-    return [_state(cluster, budget, pods) for budget in budgets]
+    return [budget_state(cluster, budget) for budget in cluster.list("PodDisruptionBudget")]
 
 
-def _state(cluster: Cluster, budget: Object, pods: Sequence[Object]) -> BudgetState:
-    spec, namespace = spec_of(budget), namespace_of(budget)
-    wanted = label_selector(spec.get("selector"))
-    own = [
-        pod
-        for pod in pods
-        if wanted is not None
-        and namespace_of(pod) == namespace
-        and all(matches(requirement, dict(labels_of(pod))) for requirement in wanted)
-    ]
+def budget_state(cluster: Cluster, budget: Object) -> BudgetState:
+    """A budget with its pods."""
+    spec = spec_of(budget)
+    wanted = from_label_selector(spec.get("selector"))
+    pods = cluster.list("Pod", namespace_of(budget)) if wanted is not None else []
+    own = [pod for pod in pods if not is_ended(pod) and matches(wanted or (), labels_of(pod))]
     healthy = sum(is_ready(pod) and not is_terminating(pod) for pod in own)
     expected, fault = len(own), ""
     if _is_relative(spec):
         expected, fault = _expected(cluster, own)
-    return BudgetState(budget, {_key(pod) for pod in own}, healthy, _least(spec, expected), fault)
+    return BudgetState(budget, {_key(pod) for pod in own}, healthy, expected, _least(spec, expected), fault)
 
 
 def _is_relative(spec: Mapping[str, Any]) -> bool:
