@@ -175,6 +175,7 @@ def cases(
 @options.context
 @options.components
 @options.kubernetes
+@options.operators
 @_verbose
 @options.output
 def manifests(
@@ -198,8 +199,11 @@ def manifests(
     from checks.recorded.selection import matching
     from checks.recorded_files import shared_folder
     from checks.report import Report
+    from kailab.operators import choose_operators
 
     where = {option: value for option, value in place.items() if value is not None}
+    if named := where.pop("operators"):
+        where["operators"] = ",".join(choose_operators(",".join(named)))
     matches = matching(expression)
     report = Report("manifests")
     with terminal.progress_bars() as tell:

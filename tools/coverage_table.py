@@ -1,4 +1,4 @@
-"""Write docs/coverage.md: what an embedded lab does with each field of Pod, Job, Queue and PodGroup. Run it when a test reports that the table
+"""Write docs/coverage.md: what an embedded lab does with each field of Pod, Job, Queue, PodGroup and operators' kinds. Run it when a test reports that the table
 is stale:
 
     python -m tools.coverage_table
@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from kailab.lab.coverage import COVERED, Effect, Field, fields_of
+from kailab.lab.coverage import COVERED, OPERATORS_ACT, Effect, Field, fields_of, operator_of
 
 FILE = Path(__file__).parents[1] / "docs" / "coverage.md"
 _HEAD = """\
@@ -31,6 +31,14 @@ are treated like the Pod here. What a real API server does otherwise, and why, i
 """
 
 
+_OPERATORS = """
+## Operators' kinds
+
+The fields of the pinned definitions. Pods of these kinds are treated like the Pod above, in whatever form the kind describes them. A field that
+the definition lacks is told at apply. ClusterTrainingRuntime, ClusterServingRuntime and ClusterWorkflowTemplate are as their kinds in namespaces.
+"""
+
+
 def render() -> str:
     """The text of the page."""
     parts = [_HEAD]
@@ -38,16 +46,23 @@ def render() -> str:
         rows = fields_of(kind)
         parts.append(f"\n## {kind}\n\n| field | | |\n|---|---|---|\n")
         parts += [f"| `{row.path}` | {row.effect} | {row.note} |\n" for row in rows if row.effect is not Effect.CHECKED]
-        checked = [row for row in rows if row.effect is Effect.CHECKED]
-        if checked:
-            parts.append(f"\nChecked only ({len(checked)}):\n\n{_listed(checked)}\n")
+        parts += _listed(rows, Effect.CHECKED, "Checked only")
+    parts.append(_OPERATORS)
+    for kind in OPERATORS_ACT:
+        rows = fields_of(kind)
+        parts.append(f"\n### {kind} ({operator_of(kind)})\n")
+        parts += _listed(rows, Effect.ACTS, "Acts")
+        if told := [f"| `{row.path}` | {row.note} |\n" for row in rows if row.effect is Effect.TOLD]:
+            parts += ["\n| told | |\n|---|---|\n", *told]
+        parts += _listed(rows, Effect.CHECKED, "Checked only")
     return "".join(parts)
 
 
-def _listed(rows: list[Field]) -> str:
-    return textwrap.fill(
-        ", ".join(f"`{row.path}`" for row in rows), 120, break_long_words=False, break_on_hyphens=False
-    )
+def _listed(rows: list[Field], effect: Effect, title: str) -> list[str]:
+    """A paragraph with the fields of one effect; none if there are none."""
+    paths = [f"`{row.path}`" for row in rows if row.effect is effect]
+    text = textwrap.fill(", ".join(paths), 120, break_long_words=False, break_on_hyphens=False)
+    return [f"\n{title} ({len(paths)}):\n\n{text}\n"] if paths else []
 
 
 if __name__ == "__main__":

@@ -21,6 +21,10 @@ ACCEPTED = (
         "kailab refuses gangs that can never start; --force takes them",
     ),
     Accepted(
+        r"^Pod/.*refuses it .*annotations\[(gpu-|nvidia\.com|kai\.scheduler)",
+        "KAI's admission webhook refuses it, and beside a control plane without KAI there is none",
+    ),
+    Accepted(
         r"Queue/.*the embedded lab refuses it", "kailab checks the tree of queues, which KAI's API server does not"
     ),
 )

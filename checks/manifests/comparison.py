@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from checks.manifests.accepted import reason_for
 from checks.manifests.observation import Answer, Observation, known_kind, without_names
+
+_PODS = "pods here: "
+_FOLLOWING = (_PODS, "status here: ", "objects here: ")
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,24 @@ def compare(embedded: Observation, real: Observation) -> list[Difference]:
     found = [*_stopped(embedded, real), *_answers(embedded, real)]
     # What follows from another answer is no difference of its own.
     refused_by_one = {about for about, _ in found}
-    found += [pair for pair in _outcome(embedded, real) if pair[0] not in refused_by_one]
+    # All work competes for the same nodes, so of a case of which a part is not there only what admission wrote can be compared.
+    outcome = _admission(embedded, real) if unserved(real) else _outcome(embedded, real)
+    found += [pair for pair in outcome if pair[0] not in refused_by_one]
     warnings = [warning for answer in embedded.answers for warning in answer.warnings]
     differences = [Difference(about, text, _told(about, warnings), reason_for(about, text)) for about, text in found]
-    return sorted(differences, key=lambda difference: difference.explained)
+    return sorted(_with_consequences(differences), key=lambda difference: difference.explained)
+
+
+def _with_consequences(differences: list[Difference]) -> list[Difference]:
+    """Other pods, queues, quotas and numbers of objects follow from pods of which it is known why there are more on one side."""
+    cause = next((each for each in differences if each.explained and each.text.startswith(_PODS)), None)
+    if cause is None:
+        return differences
+    reason = f"follows from {cause.about}"
+    return [
+        each if each.explained or not each.text.startswith(_FOLLOWING) else replace(each, reason=reason)
+        for each in differences
+    ]
 
 
 def _told(about: str, warnings: list[str]) -> str:
@@ -45,7 +62,8 @@ def _told(about: str, warnings: list[str]) -> str:
     kind, _, rest = about.partition("/")
     name = rest.rpartition("/")[2]
     for warning in warnings:
-        if f"{kind}/" in warning and name in warning:
+        # An owner that is not there is named in a warning about its pods.
+        if (f"{kind}/" in warning and name in warning) or f"there is no {kind} {name!r} with this uid" in warning:
             return warning
     return ""
 
@@ -77,6 +95,7 @@ def not_served(answer: Answer) -> bool:
     text = answer.refused.lower()
     return (
         "no matches for kind" in text
+        or "has no kind" in text
         or "does not have" in text
         or "is not served" in text
         or "could not find the requested resource" in text
@@ -98,22 +117,24 @@ def silent(embedded: Observation, real: Observation) -> list[str]:
 
 
 def _outcome(embedded: Observation, real: Observation) -> Iterator[tuple[str, str]]:
-    foreign = set(unserved(real))
     for root in sorted({*embedded.pods, *real.pods}):
-        if root in foreign:
-            continue
         mine, theirs = embedded.pods.get(root, Counter()), real.pods.get(root, Counter())
         if mine != theirs:
-            yield root, f"pods here: {_counts(mine)}; on the control plane: {_counts(theirs)}"
-        elif embedded.specs[root] != real.specs[root]:
-            yield root, f"admission differs: {_parts(embedded.specs[root], real.specs[root])}"
+            yield root, f"{_PODS}{_counts(mine)}; on the control plane: {_counts(theirs)}"
+    yield from _admission(embedded, real)
     for subject, ours, there in (("quota", embedded.quotas, real.quotas), ("queue", embedded.queues, real.queues)):
         for name in sorted({*ours, *there}):
-            if ours.get(name) != there.get(name) and not foreign:
+            if ours.get(name) != there.get(name):
                 yield f"{subject} {name}", f"status here: {ours.get(name)}; on the control plane: {there.get(name)}"
     for what in sorted({*embedded.made, *real.made}):
-        if embedded.made[what] != real.made[what] and not foreign:
+        if embedded.made[what] != real.made[what]:
             yield what, f"objects here: {embedded.made[what]}; on the control plane: {real.made[what]}"
+
+
+def _admission(embedded: Observation, real: Observation) -> Iterator[tuple[str, str]]:
+    for root in sorted(embedded.specs.keys() & real.specs.keys()):
+        if embedded.specs[root] != real.specs[root]:
+            yield root, f"admission differs: {_parts(embedded.specs[root], real.specs[root])}"
 
 
 def _counts(pods: Counter[str]) -> str:

@@ -130,12 +130,14 @@ _UNREAD = (
     Unread(
         (*_TEMPLATE, "daemon"), "the next step begins when its pod is ready, and it ends with the template around it"
     ),
+    Unread((*_TEMPLATE, "timeout"), "the template fails after it, from the moment when it begins"),
     Unread((*_TEMPLATE, "synchronization"), "it waits for a lock that others hold"),
     Unread((*_TEMPLATE, "memoize"), "a result from before may take the place of its pod"),
     Unread((*_TEMPLATE, "retryStrategy", "backoff"), "the next attempt waits"),
     Unread(("spec", "synchronization"), "it waits for a lock that others hold"),
     Unread(("spec", "hooks"), "more templates are run when a condition comes true"),
     Unread(("spec", "volumeClaimTemplates"), "pods get volumes of the workflow, and wait for them"),
+    Unread(("spec", "podDisruptionBudget"), "a budget holds back evictions of its pods"),
     Unread(("spec", "podGC", "strategy"), "pods that ended are deleted"),
 )
 

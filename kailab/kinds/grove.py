@@ -109,6 +109,11 @@ KINDS = (
             Unread((*_GROUPS, "scaleConfig"), _SCALED),
             Unread((*_CLIQUES, "spec", "startsAfter"), _LATER),
             Unread(("spec", "template", "cliqueStartupType"), _LATER, ("CliqueStartupTypeAnyOrder",)),
+            Unread(
+                ("spec", "updateStrategy", "type"),
+                "pods of an older template stay until somebody deletes them",
+                only=("OnDelete",),
+            ),
             Unread(("spec", "template", "resourceSharing"), _SHARED),
             Unread((*_CLIQUES, "resourceSharing"), _SHARED),
             Unread((*_GROUPS, "resourceSharing"), _SHARED),

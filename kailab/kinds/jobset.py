@@ -91,6 +91,11 @@ def unread_of_job_sets(*above: str) -> tuple[Unread, ...]:
             _ACTIONS,
         ),
         Unread((*above, "replicatedJobs", "*", "template", "metadata", "annotations", _EXCLUSIVE), _ALONE),
+        Unread(
+            (*above, "failurePolicy", "restartStrategy"),
+            "Jobs are made again when all old ones are gone, or their containers start again in place",
+            only=("BlockingRecreate", "InPlaceRestart"),
+        ),
         Unread((*above, "volumeClaimPolicies"), "pods get volumes of their own, and wait for them"),
     )
 

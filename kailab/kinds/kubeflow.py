@@ -111,7 +111,15 @@ KINDS = (
         in_all=True,
         unread=(_MANAGED_BY, _ELASTIC),
     ),
-    _training("TFJob", "tfReplicaSpecs", grouping="kailab.grouping.families.kubeflow:TENSORFLOW"),
+    _training(
+        "TFJob",
+        "tfReplicaSpecs",
+        grouping="kailab.grouping.families.kubeflow:TENSORFLOW",
+        unread=(
+            _MANAGED_BY,
+            Unread(("spec", "successPolicy"), "the job ends when all its workers have succeeded", only=("AllWorkers",)),
+        ),
+    ),
     _training(
         "XGBoostJob", "xgbReplicaSpecs", _MASTER_AND_WORKERS, grouping="kailab.grouping.families.kubeflow:XGBOOST"
     ),

@@ -46,6 +46,7 @@ def _shape() -> Check:
 
 
 _LWS = "leaderworkerset.sigs.k8s.io"
+_ROLLING = ("spec", "rolloutStrategy", "rollingUpdateConfiguration")
 
 KINDS = (
     Kind(
@@ -71,6 +72,10 @@ KINDS = (
                 ("metadata", "annotations", f"{_LWS}/subgroup-exclusive-topology"),
                 "each subgroup has a domain of that topology to itself",
             ),
+            Unread(
+                (*_ROLLING, "maxUnavailable"), "so many groups are replaced at once; here one after the other", (1, "1")
+            ),
+            Unread((*_ROLLING, "maxSurge"), "more groups are made while others are replaced"),
             Unread(
                 ("spec", "leaderWorkerTemplate", "volumeClaimTemplates"),
                 "pods get volumes of their own, and wait for them",

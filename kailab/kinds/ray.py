@@ -121,7 +121,11 @@ KINDS = (
         check=_check_cluster,
         shape=lambda: with_spec(_cluster_spec()),
         in_all=True,
-        unread=(_autoscaling("spec"), _MANAGED_BY),
+        unread=(
+            _autoscaling("spec"),
+            Unread(("spec", "upgradeStrategy", "type"), "a change of a template replaces all pods", only=("Recreate",)),
+            _MANAGED_BY,
+        ),
     ),
     _ray(
         "RayJob",

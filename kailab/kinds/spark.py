@@ -72,6 +72,8 @@ def _shape() -> Check:
         "image": TEXT,
         "labels": table(TEXT),
         "annotations": table(TEXT),
+        "serviceAccount": TEXT,
+        "volumeMounts": shape("[V1VolumeMount]"),
         "sidecars": containers,
         "initContainers": containers,
         "gpu": record({"name": filled(TEXT), "quantity": COUNT}),
@@ -81,6 +83,7 @@ def _shape() -> Check:
         "driver": record(role),
         "executor": record(role),
         "nodeSelector": table(TEXT),
+        "volumes": shape("[V1Volume]"),
         "dynamicAllocation": record(
             {"enabled": FLAG, **dict.fromkeys(("initialExecutors", "minExecutors", "maxExecutors"), PODS)}
         ),

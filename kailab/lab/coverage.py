@@ -34,6 +34,7 @@ class Field(NamedTuple):
 
 
 COVERED = ("Pod", "Job", "Queue", "PodGroup")
+"""Kinds with a row for each field of their specs; ``OPERATORS_ACT`` has those of operators."""
 
 _POD_ACTS = {
     "activeDeadlineSeconds": "the pod fails after it",
@@ -93,6 +94,53 @@ _PODGROUP_ACTS = {
     "stalenessGracePeriod": "", "schedulingBackoff": "", "topologyConstraint": "", "subGroups": "",
     "markUnschedulable": "whether pods get the condition Unschedulable",
 }  # fmt: skip
+_RUN_POLICY = "runPolicy.activeDeadlineSeconds runPolicy.backoffLimit runPolicy.cleanPodPolicy runPolicy.schedulingPolicy runPolicy.suspend runPolicy.ttlSecondsAfterFinished"
+_RAY_GROUPS = ("headGroupSpec.labels headGroupSpec.resources headGroupSpec.template autoscalerOptions.image autoscalerOptions.resources suspend "
+               "workerGroupSpecs.*.groupName workerGroupSpecs.*.labels workerGroupSpecs.*.maxReplicas workerGroupSpecs.*.minReplicas "
+               "workerGroupSpecs.*.numOfHosts workerGroupSpecs.*.replicas workerGroupSpecs.*.resources workerGroupSpecs.*.suspend "
+               "workerGroupSpecs.*.template")  # fmt: skip
+_WORKFLOW = ("activeDeadlineSeconds affinity arguments.parameters entrypoint hostNetwork nodeSelector onExit parallelism podMetadata "
+             "podPriorityClassName podSpecPatch retryStrategy schedulerName serviceAccountName shutdown suspend templateDefaults templates tolerations "
+             "ttlStrategy volumes workflowTemplateRef")  # fmt: skip
+_RUNTIME = "affinity annotations containers disabled labels nodeSelector supportedModelFormats tolerations volumes"
+
+
+def _below(field: str, names: str) -> str:
+    return " ".join(f"{field}.{name}" for name in names.split())
+
+
+OPERATORS_ACT = {
+    "JobSet": "coordinator failurePolicy.maxRestarts failurePolicy.rules network.subdomain replicatedJobs.*.dependsOn replicatedJobs.*.groupName "
+              "replicatedJobs.*.name replicatedJobs.*.replicas replicatedJobs.*.template startupPolicy successPolicy suspend ttlSecondsAfterFinished",
+    "LeaderWorkerSet": "leaderWorkerTemplate.leaderTemplate leaderWorkerTemplate.restartPolicy leaderWorkerTemplate.size "
+                       "leaderWorkerTemplate.subGroupPolicy leaderWorkerTemplate.workerTemplate replicas rolloutStrategy startupPolicy",
+    "TrainJob": "activeDeadlineSeconds runtimePatches runtimeRef suspend trainer.args trainer.command trainer.env trainer.image trainer.numNodes "
+                "trainer.resourcesPerNode",
+    "TrainingRuntime": "mlPolicy.mpi mlPolicy.numNodes template",
+    "PyTorchJob": f"elasticPolicy.minReplicas pytorchReplicaSpecs {_RUN_POLICY}",
+    "TFJob": f"tfReplicaSpecs {_RUN_POLICY}",
+    "XGBoostJob": f"xgbReplicaSpecs {_RUN_POLICY}",
+    "JAXJob": f"jaxReplicaSpecs {_RUN_POLICY}",
+    "PaddleJob": f"paddleReplicaSpecs {_RUN_POLICY}",
+    "MPIJob": f"launcherCreationPolicy mpiReplicaSpecs runLauncherAsWorker {_RUN_POLICY}",
+    "RayCluster": _RAY_GROUPS,
+    "RayJob": "activeDeadlineSeconds backoffLimit clusterSelector deletionStrategy preRunningDeadlineSeconds shutdownAfterJobFinishes submissionMode "
+              f"submitterConfig submitterPodTemplate suspend ttlSecondsAfterFinished {_below('rayClusterSpec', _RAY_GROUPS)}",
+    "RayService": _below("rayClusterConfig", _RAY_GROUPS),
+    "SparkApplication": "batchScheduler driver dynamicAllocation.initialExecutors dynamicAllocation.maxExecutors dynamicAllocation.minExecutors executor "
+                        "image memoryOverheadFactor nodeSelector restartPolicy.onFailureRetries restartPolicy.onFailureRetryInterval "
+                        "restartPolicy.type sparkConf sparkVersion timeToLiveSeconds type volumes",
+    "Service.serving.knative.dev": "template",
+    "InferenceService": "explainer predictor transformer",
+    "ServingRuntime": _RUNTIME,
+    "Notebook": "template",
+    "Workflow": _WORKFLOW,
+    "WorkflowTemplate": _WORKFLOW,
+    "PodCliqueSet": "replicas template.cliques template.podCliqueScalingGroups template.priorityClassName template.topologyConstraint",
+    "DynamoGraphDeployment": "annotations components labels priorityClassName topologyConstraint",
+}  # fmt: skip
+"""What the controllers of operators' kinds read, by kind key: paths below ``spec``. Kinds that differ only in being of the whole cluster have the
+rows of the other."""
 _TOLD_BY_OTHERS = {
     "spec.preemptionPolicy": "KAI does not look at it",
     "spec.serviceAccountName": "if there is no such account: a cluster refuses the pod",
@@ -102,7 +150,7 @@ _TOLD_BY_OTHERS = {
 
 
 def fields_of(kind: str) -> list[Field]:
-    """The rows of a kind, sorted by path. ``kind``: one of ``COVERED``."""
+    """The rows of a kind, sorted by path. ``kind``: one of ``COVERED`` and ``OPERATORS_ACT``."""
     rows = {row.path: row for row in _rows(kind)}
     for unread in (*KINDS[kind].unread, *(OF_PODS if kind == "Pod" else ())):
         path = ".".join(unread.steps)
@@ -114,7 +162,11 @@ def fields_of(kind: str) -> list[Field]:
 
 
 def _rows(kind: str) -> Iterator[Field]:
-    if kind == "Pod":
+    if kind in OPERATORS_ACT:
+        acts = OPERATORS_ACT[kind].split()
+        yield from (Field(f"spec.{path}", Effect.ACTS) for path in acts)
+        yield from (Field(path, Effect.CHECKED) for path in _untouched(_operators_spec(kind), "", set(acts)))
+    elif kind == "Pod":
         yield from _of_type("V1PodSpec", "spec.", _POD_ACTS, without=("containers", "initContainers", "volumes"))
         yield from _of_type("V1Container", "spec.containers.*.", _CONTAINER_ACTS)
         yield from _of_type("V1Container", "spec.initContainers.*.", {**_CONTAINER_ACTS, **_INIT_ACTS})
@@ -125,6 +177,33 @@ def _rows(kind: str) -> Iterator[Field]:
         acts = _QUEUE_ACTS if kind == "Queue" else _PODGROUP_ACTS
         for name in _spec_of(kind):
             yield Field(f"spec.{name}", Effect.ACTS if name in acts else Effect.CHECKED, acts.get(name, ""))
+
+
+def _operators_spec(kind: str) -> str:
+    """The type of a kind's spec in the definition that is pinned."""
+    known = KINDS[kind]
+    definition = core.operator_definition(known.api_version, known.kind)
+    return core.operator_field_types(definition.type)["spec"] if definition is not None else "any"
+
+
+def _untouched(type: str, above: str, acts: set[str]) -> Iterator[str]:
+    """Fields of a type that no row covers. ``above``: the path to it below ``spec``, with a final dot."""
+    for name, inner in core.operator_field_types(type.strip("[]{}")).items():
+        path = f"{above}{name}"
+        if path in acts:
+            continue
+        step = f"{path}.*." if inner[0] in "[{" else f"{path}."
+        if any(other.startswith(step) for other in acts):
+            yield from _untouched(inner, step, acts)
+        else:
+            yield f"spec.{path}"
+
+
+def operator_of(kind: str) -> str:
+    """Whose definition the rows of an operator's kind are compared with."""
+    known = KINDS[kind]
+    definition = core.operator_definition(known.api_version, known.kind)
+    return definition.whose if definition is not None else ""
 
 
 def _spec_of(kind: str) -> Object:
@@ -150,6 +229,25 @@ def stale_rows() -> list[str]:
         ("V1PodSpec", _POD_ACTS), ("V1Container", {**_CONTAINER_ACTS, **_INIT_ACTS}), ("V1Volume", _VOLUMES_ACT), ("V1JobSpec", _JOB_ACTS),
     )  # fmt: skip
     missing = [f"{type}.{name}" for type, acts in declared for name in acts if name not in core.field_types(type)]
+    missing += [
+        f"{kind}.spec.{path}"
+        for kind, paths in OPERATORS_ACT.items()
+        for path in paths.split()
+        if not _exists(kind, path)
+    ]
     for kind, acts in (("Queue", _QUEUE_ACTS), ("PodGroup", _PODGROUP_ACTS)):
         missing += [f"{kind}.spec.{name}" for name in acts if name not in _spec_of(kind)]
     return missing
+
+
+def _exists(kind: str, path: str) -> bool:
+    type = _operators_spec(kind)
+    for step in path.split("."):
+        inner = type.strip("[]{}")
+        if step == "*":
+            type = inner
+        elif step in (fields := core.operator_field_types(inner)):
+            type = fields[step]
+        else:
+            return False
+    return True

@@ -1,5 +1,7 @@
 """LeaderWorkerSet: groups of one leader and its workers. As with the operator, there is a StatefulSet of leaders with the name of the set,
-and for each leader pod a StatefulSet of workers that the pod owns, so that workers go with their leader.
+and for each leader pod a StatefulSet of workers that the pod owns, so that workers go with their leader. A group whose worker goes or restarts is
+made again as a whole unless the restart policy says otherwise, and a changed template replaces one group after the other. Source:
+LeaderWorkerSet v0.9.0, pkg/controllers/pod_controller.go.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from kailab.workloads.apps import template_hash
 from kailab.workloads.controller import Controller, with_metadata
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
+_REVISION = PREFIX + "template-revision-hash"
+_RECREATING = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart")
 
 
 class LeaderWorkerSetController(Controller):
@@ -53,11 +57,13 @@ class LeaderWorkerSetController(Controller):
     def _leaders(self, owner: Object, template: Object, size: int, revision: str) -> Object | None:
         name = name_of(owner)
         pod = template.get("leaderTemplate") or template["workerTemplate"]
-        labels = {PREFIX + "name": name, PREFIX + "worker-index": "0", PREFIX + "template-revision-hash": revision}
+        rolling = (owner["spec"].get("rolloutStrategy") or {}).get("rollingUpdateConfiguration") or {}
+        labels = {PREFIX + "name": name, PREFIX + "worker-index": "0", _REVISION: revision}
         spec = {
             "replicas": owner["spec"].get("replicas", 1),
             "serviceName": name,
             "podManagementPolicy": "Parallel",
+            "updateStrategy": {"rollingUpdate": {"partition": rolling.get("partition", 0)}},
             "selector": {"matchLabels": {PREFIX + "name": name, PREFIX + "worker-index": "0"}},
             "template": with_metadata(pod, labels, {PREFIX + "size": str(size), **_segments(template, leader=True)}),
         }
@@ -72,8 +78,13 @@ class LeaderWorkerSetController(Controller):
             PREFIX + "name": name,
             PREFIX + "group-index": index,
             PREFIX + "group-key": template_hash({"leader": full_name(leader)}),
-            PREFIX + "template-revision-hash": revision,
+            _REVISION: revision,
         }
+        # Until its turn in a rolling update comes, a group is that of the older template.
+        if labels_of(leader).get(_REVISION, revision) != revision:
+            workers = bench.find("StatefulSet", (namespace_of(owner), leader_name))
+            there = size <= 1 or (workers is not None and status_of(workers).get("readyReplicas", 0) >= size - 1)
+            return is_ready(leader) and there
         if labels_of(leader).get(PREFIX + "group-index") != index:
             segment = _segment(template, size, leader, 0)
             leader = bench.patch("Pod", leader, {"metadata": {"labels": {**labels, **segment}}})
@@ -97,7 +108,11 @@ class LeaderWorkerSetController(Controller):
         workers = self._stateful_set(owner, leader, leader_name, labels, spec)
         if workers is None:
             return False
-        for pod in bench.owned(workers, "Pod"):
+        pods = bench.owned(workers, "Pod")
+        if _is_broken(template, [leader, *pods]):
+            bench.delete("Pod", leader)
+            return False
+        for pod in pods:
             number = name_of(pod).rpartition("-")[2]
             if labels_of(pod).get(PREFIX + "worker-index") != number:
                 own = {PREFIX + "worker-index": number, **_segment(template, size, leader, int(number))}
@@ -115,7 +130,23 @@ class LeaderWorkerSetController(Controller):
             return None
         if result["spec"]["replicas"] != spec["replicas"]:
             result = bench.patch("StatefulSet", result, {"spec": {"replicas": spec["replicas"]}})
+        # Workers are replaced with their leader.
+        if controller is owner and labels_of(result["spec"]["template"]).get(_REVISION) != labels[_REVISION]:
+            changed = {**result["spec"], "template": spec["template"], "updateStrategy": spec["updateStrategy"]}
+            return bench.update(owner, "StatefulSet", {**result, "spec": changed})
         return result
+
+
+def _is_broken(template: Object, pods: list[Object]) -> bool:
+    """Whether a group has to be made again. ``pods``: its leader and its workers."""
+    policy = template.get("restartPolicy", _RECREATING[0])
+    if policy not in _RECREATING or not any(is_terminating(pod) or _restarted(pod) for pod in pods):
+        return False
+    return policy == _RECREATING[0] or all(status_of(pod).get("phase") != "Pending" for pod in pods)
+
+
+def _restarted(pod: Object) -> bool:
+    return any(status.get("restartCount") for status in status_of(pod).get("containerStatuses") or ())
 
 
 def _segments(template: Object, *, leader: bool = False) -> dict[str, str]:

@@ -158,6 +158,12 @@ def _pod_spec(application: Object, role: str) -> dict[str, Any]:
         **containers[0],
         "resources": _resources(application, role),
     }
+    # The operator's webhook gives pods the volumes that they mount.
+    if mounts := spec.get("volumeMounts"):
+        containers[0]["volumeMounts"] = [*(containers[0].get("volumeMounts") or ()), *mounts]
+        mounted = {mount.get("name") for mount in mounts}
+        volumes = [volume for volume in application.get("volumes") or () if volume.get("name") in mounted]
+        pod_spec["volumes"] = [*(pod_spec.get("volumes") or ()), *volumes]
     pod_spec["containers"] = [*containers, *(spec.get("sidecars") or ())]
     if before := [*(pod_spec.get("initContainers") or ()), *(spec.get("initContainers") or ())]:
         pod_spec["initContainers"] = before

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kailab.lab import Lab
-from kailab.lab.coverage import COVERED, Effect, Field, fields_of, stale_rows
+from kailab.lab.coverage import COVERED, OPERATORS_ACT, Effect, Field, fields_of, stale_rows
 from kailab.lab.unknown_fields import refused_fields
+from kailab.model.kinds import KINDS
 from kailab.model.manifests import from_objects
 from kailab.model.validation import core
 from tools.coverage_table import FILE, render
@@ -45,18 +47,32 @@ def test_every_field_of_a_pod_and_a_job_has_a_row_and_no_row_is_stale() -> None:
     assert {f"spec.{name}" for name in core.field_types("V1JobSpec")} <= {row.path for row in fields_of("Job")}
 
 
-@pytest.mark.parametrize("kind", COVERED)
-def test_something_reads_each_field_that_is_said_to_act(kind: str) -> None:
+@cache
+def names_that_are_read() -> set[str]:
     texts = "".join(
         path.read_text(encoding="utf-8")
         for part in ACTING
         for path in (ROOT / "kailab" / part).rglob("*.py")
         if path.name not in ("coverage.py", "core.json")
     )
-    read = set(re.findall(r"""["'.](\w+)["'\]]""", texts)) | set(re.findall(r"\b(\w+):", texts))
-    assert [
-        row.path for row in fields_of(kind) if row.effect is Effect.ACTS and row.path.rpartition(".")[2] not in read
-    ] == []
+    return set(re.findall(r"""["'.](\w+)["'\]]""", texts)) | set(re.findall(r"\b(\w+):", texts))
+
+
+@pytest.mark.parametrize("kind", [*COVERED, *OPERATORS_ACT])
+def test_something_reads_each_field_that_is_said_to_act(kind: str) -> None:
+    acting = [row.path for row in fields_of(kind) if row.effect is Effect.ACTS]
+    assert acting
+    assert [path for path in acting if path.rpartition(".")[2] not in names_that_are_read()] == []
+
+
+@pytest.mark.parametrize("kind", OPERATORS_ACT)
+def test_every_field_of_an_operators_kind_has_a_row(kind: str) -> None:
+    known = KINDS[kind]
+    definition = core.operator_definition(known.api_version, known.kind)
+    assert definition is not None
+    spec = core.operator_field_types(definition.type)["spec"]
+    named = {row.path.split(".")[1] for row in fields_of(kind) if row.path.startswith("spec.")}
+    assert set(core.operator_field_types(spec)) <= named
 
 
 VALUES: dict[str, Any] = {

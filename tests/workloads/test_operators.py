@@ -137,6 +137,35 @@ def test_leader_worker_set(world):
     assert world.cluster.get("Pod", "a-1-2", "default")["metadata"]["uid"] != worker["uid"], "the group goes as a whole"
 
 
+@pytest.mark.parametrize(("policy", "replaced"), [(None, 3), ("RecreateGroupOnPodRestart", 3), ("None", 1)])
+def test_a_group_that_loses_a_worker_is_made_again_as_its_restart_policy_says(world, policy, replaced):
+    pods = {"workerTemplate": world.template("w"), "size": 3, **({"restartPolicy": policy} if policy else {})}
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": pods})
+    world.settle()
+    before = {pod["metadata"]["uid"] for pod in world.pods()}
+    world.cluster.evict("default", "a-1-2", "Preempted", "")
+    world.pass_time(120)
+    assert world.names() == ["a-0", "a-0-1", "a-0-2", "a-1", "a-1-1", "a-1-2"]
+    assert len(before - {pod["metadata"]["uid"] for pod in world.pods()}) == replaced
+
+
+@pytest.mark.parametrize(("partition", "images"), [(0, {"new"}), (1, {"pause", "new"})])
+def test_a_changed_template_replaces_group_by_group(world, partition, images):
+    pods = {"workerTemplate": world.template("w"), "size": 2}
+    rollout = {"rollingUpdateConfiguration": {"partition": partition, "maxUnavailable": 1}}
+    spec = {"replicas": 2, "leaderWorkerTemplate": pods, "rolloutStrategy": rollout}
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec)
+    world.settle()
+    changed = {"spec": {"containers": [{"name": "c", "image": "new"}]}}
+    world.cluster.patch(
+        "LeaderWorkerSet", "a", "default", {"spec": {"leaderWorkerTemplate": {"workerTemplate": changed}}}
+    )
+    world.pass_time(300)
+    found = {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"] for pod in world.pods()}
+    assert set(found.values()) == images
+    assert (found["a-1"], found["a-1-1"]) == ("new", "new")
+
+
 @pytest.mark.parametrize(
     ("size", "kind", "segments"),
     [
