@@ -358,19 +358,24 @@ def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output:
 @click.option("--cases", type=click.IntRange(min=1), default=500, help="Number of manifests.")
 @_seed
 @click.option("--minutes", type=click.FloatRange(min=0), help="Run for this long instead of a number of cases.")
+@click.option(
+    "--drawn", is_flag=True, help="Add fields of the kinds' definitions to sound manifests, instead of damaging them."
+)
 @click.option("--show", is_flag=True, help="Only print the first manifest.")
 @_verbose
 @options.output
-def odd(cases: int, seed: int, minutes: float | None, show: bool, verbose: bool, output: TextOrJson) -> None:
+def odd(
+    cases: int, seed: int, minutes: float | None, drawn: bool, show: bool, verbose: bool, output: TextOrJson
+) -> None:
     """Apply manifests with odd values to a lab: each must be refused with an error, or the lab must settle."""
     from checks.fuzzing.odd_manifests import MANY, OddCase, run_seeds
 
     if show:
-        terminal.say(OddCase(seed).manifest())
+        terminal.say(OddCase(seed, drawn).manifest())
         return
     most = cases if minutes is None else MANY
     with terminal.progress_bars() as tell:
-        report = run_seeds(range(seed, seed + most), minutes, tell)
+        report = run_seeds(range(seed, seed + most), minutes, tell, drawn)
     _finish(report, output, report.text(verbose))
 
 

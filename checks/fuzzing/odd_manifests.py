@@ -22,6 +22,7 @@ from typing import Any
 
 from checks.fuzzing.fuzz import Tell
 from checks.fuzzing.odd_seeds import SEEDS
+from checks.manifests.drawing import add_fields
 from checks.report import Report, Result
 from kailab.advice.practice import lint
 from kailab.errors import InputError
@@ -139,15 +140,19 @@ def as_text(value: Any) -> str:
 
 
 class OddCase:
-    """The objects of a seed, the last of them damaged, and the actions around them."""
+    """The objects of a seed, the last of them damaged, and the actions around them. ``drawn``: it gets fields of its kind's definition
+    instead, most of them with values that a user may give."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, drawn: bool = False) -> None:
         self.seed = seed
         source = random.Random(seed)
         names = sorted(SEEDS)
         self.name = names[source.randrange(len(names))]
         self.objects = [deepcopy(obj) for obj in SEEDS[self.name]]
-        self.done = [damage(self.objects[-1], source) for _ in range(source.choice((1, 1, 1, 2, 2, 3)))]
+        if drawn:
+            self.done = [add_fields(source, self.objects[-1])]
+        else:
+            self.done = [damage(self.objects[-1], source) for _ in range(source.choice((1, 1, 1, 2, 2, 3)))]
         # Some manifests change an existing object, by apply or by patch, and pass other checks than a new object.
         self.door = source.choice(("apply", "apply", "apply", "reapply", "patch"))
         self.after = source.choice(("", "delete", "scale", "sound", "drain", "evict"))
@@ -299,19 +304,21 @@ def _watchdog() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def run_seed(seed: int) -> Result:
-    wrong = violation(OddCase(seed))
+def run_seed(seed: int, drawn: bool = False) -> Result:
+    wrong = violation(OddCase(seed, drawn))
     return Result(id=f"odd/{seed}", suite="odd manifests", differences=(wrong,) if wrong else ())
 
 
-def run_seeds(seeds: Sequence[int], minutes: float | None = None, tell: Tell | None = None) -> Report:
-    """Run these cases; with ``minutes``, as many of them as that time allows. ``tell("odd manifests", done, total)`` is
+def run_seeds(
+    seeds: Sequence[int], minutes: float | None = None, tell: Tell | None = None, drawn: bool = False
+) -> Report:
+    """Run these cases, with drawn fields or damaged; with ``minutes``, as many of them as that time allows. ``tell("odd manifests", done, total)`` is
     called after each.
     """
     report = Report("odd manifests")
     end = None if minutes is None else time.monotonic() + 60 * minutes
     for seed in seeds:
-        report.results.append(run_seed(seed))
+        report.results.append(run_seed(seed, drawn))
         if tell is not None:
             tell("odd manifests", len(report.results), len(seeds))
         if end is not None and time.monotonic() >= end:

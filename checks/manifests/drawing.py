@@ -1,4 +1,4 @@
-"""Draw objects from the tables of Kubernetes' kinds: sound ones with any of their fields, and ones with a fault.
+"""Draw objects from the tables of Kubernetes' kinds and of operators: sound ones with any of their fields, and ones with a fault.
 
 Values are drawn for the type of a field; names with a meaning (a port, an operator, a policy) get values that a user would write. So most
 objects are taken by an API server, and each refusal is worth a look.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
+from kailab.model.kinds import KINDS, kind_key
 from kailab.model.objects import Object
 from kailab.model.validation import core
 
@@ -93,6 +94,11 @@ _TYPES: dict[str, Values] = {
     "int|str": Values((80, "http"), ("25%", "")),
     "time": Values(("2024-01-01T00:00:00Z",), ("yesterday",)),
     "float": Values((1.5,), ("x",)),
+    # Operators' tables have only the names of fields.
+    "any": Values(
+        (0, 1, 2, 30, True, False, "a", "main", "1Gi", "50%", {"a": "b"}, ["a"], [{"name": "main"}], {}),
+        (-1, "", [1], {"a": {}}, 2**31),
+    ),
 }
 
 
@@ -109,6 +115,29 @@ def draw(seed: int) -> Object:
     return obj
 
 
+def add_fields(drawn: random.Random, obj: Object) -> str:
+    """Set some fields of an object of any kind with a definition, whatever it has there. Returns the paths of the first steps."""
+    known = KINDS.get(kind_key(obj))
+    definition = core.operator_definition(obj["apiVersion"], obj["kind"])
+    type = (
+        known.schema if known is not None and known.schema else definition.type if definition is not None else "V1Pod"
+    )
+    before = _copied(obj)
+    for _ in range(drawn.choice((1, 2, 2, 4))):
+        _set_a_field(drawn, obj, type, 0)
+    spec, old = obj.get("spec"), before.get("spec")
+    changed = (
+        [name for name in spec if not isinstance(old, dict) or old.get(name) != spec[name]]
+        if isinstance(spec, dict)
+        else []
+    )
+    return f"drawn: {', '.join(changed) or 'outside of spec'}"
+
+
+def _is_record(type: str) -> bool:
+    return type not in core.SCALARS and type not in _TYPES and type[0] not in "[{="
+
+
 def _copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
@@ -119,7 +148,7 @@ def _set_a_field(drawn: random.Random, value: dict[str, Any], type: str, depth: 
     """Set a field of a value or of one below it."""
     fields = {
         name: of
-        for name, of in core.field_types(type).items()
+        for name, of in core.operator_field_types(type).items()
         if name not in ("metadata", "status", "apiVersion", "kind")
     }
     if not fields:
@@ -128,12 +157,16 @@ def _set_a_field(drawn: random.Random, value: dict[str, Any], type: str, depth: 
     name = drawn.choice(there) if there and depth < 6 and drawn.random() < 0.75 else drawn.choice(list(fields))
     of, present = fields[name], value.get(name)
     inner = of.strip("[]")
-    if isinstance(present, dict) and of[0] not in "[{" and of not in core.SCALARS:
+    if isinstance(present, dict) and present and of[0] == "{" and _is_record(of.strip("{}")):
+        below = drawn.choice(list(present))
+        if isinstance(present[below], dict):
+            _set_a_field(drawn, present[below], of.strip("{}"), depth + 1)
+    elif isinstance(present, dict) and _is_record(of):
         _set_a_field(drawn, present, of, depth + 1)
     elif (
         isinstance(present, list)
         and of[0] == "["
-        and inner not in core.SCALARS
+        and _is_record(inner)
         and all(isinstance(item, dict) for item in present)
     ):
         _set_a_field(drawn, drawn.choice(present), inner, depth + 1)
@@ -157,7 +190,8 @@ def _value(drawn: random.Random, name: str, type: str, depth: int) -> Any:
         return _TYPES[type].draw(drawn)
     if type in core.SCALARS or depth > 5:
         return {}
-    fields, required = core.field_types(type), core.required_fields(type)
+    fields = core.operator_field_types(type)
+    required = core.required_fields(type) if type in core.types() else ()
     return {
         field: _value(drawn, field, of, depth + 1)
         for field, of in fields.items()

@@ -29,12 +29,12 @@ def advise_under_kai(
 ) -> list[Notice]:
     """Notices about work that KAI treats in another way than its manifest suggests. ``adopted``: pods that name no scheduler are KAI's too.
     ``alone``: the cluster has no other scheduler. ``closed``: it has none but KAI's and the default one. A PriorityClass is reported once, where it is first named."""
-    work = [manifest for manifest in manifests if _is_for_kai(manifest)]
+    work, others = [], []
+    for manifest in manifests:
+        (work if _is_for_kai(manifest) else others).append(manifest)
     result = [] if adopted else _notices_of(manifests, advise_scheduler, "no-scheduler")
     if alone and not adopted:
-        result += _notices_of(
-            (manifest for manifest in manifests if manifest not in work), _advise_unplaced, "no-scheduler"
-        )
+        result += _notices_of(others, _advise_unplaced, "no-scheduler")
     if closed:
         result += _notices_of(manifests, _advise_foreign, "no-scheduler")
     result += _notices_of(

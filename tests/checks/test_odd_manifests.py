@@ -37,6 +37,11 @@ def test_a_few_hundred_odd_manifests():
     assert not report.failed, report.text(True)
 
 
+def test_manifests_with_fields_that_are_drawn_from_their_definitions():
+    report = run_seeds(range(FIRST, FIRST + 100), drawn=True)
+    assert not report.failed, report.text(True)
+
+
 @pytest.mark.slow
 def test_thousands_of_odd_manifests():
     report = run_seeds(range(FIRST + 100_000, FIRST + 104_000))
