@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import completion, options, terminal
+from kailab.cli import completion, configurations, options, terminal
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
 from kailab.course import progress as record
@@ -475,6 +475,8 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
 
     path, before = read_progress(file)
     task, place = _begun_challenge(before, name, folder)
+    if task.config:
+        configurations.print_notices_of_files([task.place(task.config, place)])
     verdict = judge(task, place)
     if opened:
         workspace.open_lab(task, place / workspace.STATE, place)

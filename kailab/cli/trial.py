@@ -18,7 +18,7 @@ from kailab.errors import InputError, StateError
 from kailab.model import manifests
 
 if TYPE_CHECKING:
-    from kailab.trials.matrix import Trial
+    from kailab.trials.matrix import Contender, Trial
     from kailab.trials.outcome import TrialOutcome
     from kailab.trials.store import TrialFolder
 
@@ -153,17 +153,22 @@ group.add_command(upgrade)
     "configs",
     type=options.PATH,
     multiple=True,
-    help="Scheduler configuration of a contender. May be repeated.",
+    help="Scheduler configuration of a contender; one alone is compared with the configuration in use. May be repeated.",
 )
 @click.option(
     "--isolation",
     "isolations",
     multiple=True,
     help="Backend on which each cell runs. May be repeated.",
-    show_default="controlplane",
+    show_default="embedded if every contender can run there, else controlplane",
 )
 @click.option("--reference", default="", help="Contender with which the others are compared.", show_default="the first")
-@click.option("--fleet", default=None, help="Fleet of fake nodes.", show_default="lesson")
+@click.option(
+    "--fleet",
+    default=None,
+    help="Fleet of fake nodes.",
+    show_default="kailab_fleet of the tests' settings, else lesson",
+)
 @click.option(
     "--compare",
     "compared",
@@ -183,6 +188,7 @@ group.add_command(upgrade)
 @options.components
 @options.kubernetes
 @options.operators
+@options.state
 @_report_options
 @_root
 @_output
@@ -192,7 +198,8 @@ def run(on: tuple[str, ...], root: Path, again: bool, output: ResultFormat, **op
     from kailab.trials.store import TrialFolder
     from kailab.trials.trial import carry_out
 
-    trial = _from_file(Path(on[0]), options) if _is_file(on, options) else _from_options(on, options)
+    trial = _from_file(Path(on[0]), options) if _is_file(on, options) else _from_options(on, options, root)
+    _tell_fleets(trial)
     configurations.print_notices_of_files(file for contender in trial.contenders for file in config_files(contender))
     folder = TrialFolder(root / trial.name)
     if len(trial.columns()) == 1:
@@ -262,11 +269,22 @@ def clean(trials: tuple[str, ...], results: bool, root: Path) -> None:
 
 def _is_file(on: tuple[str, ...], options: dict[str, Any]) -> bool:
     """True if the argument is a trial file, which names the contenders itself."""
+    from kailab.trials.definition import is_trial_file
+
     if options["schedulers"]:
         return False
-    if len(on) == 1 and Path(on[0]).suffix in (".yaml", ".yml"):
+    if len(on) == 1 and is_trial_file(Path(on[0])):
         return True
-    raise InputError("there is nothing to compare; expected a trial file, or --scheduler A --scheduler B and exercises")
+    if options["configs"] and on:
+        return False
+    if on:
+        raise InputError(
+            f"{on[0]}: no scheduler and no configuration to compare; expected --scheduler A --scheduler B, "
+            "--config NEW.yaml (compared with the configuration in use), or a trial file"
+        )
+    raise InputError(
+        "there is nothing to run; expected a trial file, or exercises, scenarios and manifests with --scheduler or --config"
+    )
 
 
 def _from_file(path: Path, options: dict[str, Any]) -> Trial:
@@ -285,11 +303,13 @@ def _from_file(path: Path, options: dict[str, Any]) -> Trial:
     return structs.replace(trial, **{key: value for key, value in changes.items() if value})
 
 
-def _from_options(on: tuple[str, ...], given: dict[str, Any]) -> Trial:
+def _from_options(on: tuple[str, ...], given: dict[str, Any], root: Path) -> Trial:
     from kailab.trials.definition import contenders, make_trial, subjects_of, trial_name
 
     cluster_options = ("kubeconfig", "context", "components", "kubernetes")
-    compared = contenders(given["schedulers"], given["configs"])
+    compared = contenders(given["schedulers"] or ("kailab",), given["configs"])
+    if not given["schedulers"] or (len(compared) == 1 and compared[0].config):
+        compared = [_in_use(given["state"], root), *compared]
     subjects = [subject for text in on for subject in subjects_of(text)]
     return make_trial(
         compared,
@@ -297,7 +317,7 @@ def _from_options(on: tuple[str, ...], given: dict[str, Any]) -> Trial:
         given["isolations"],
         name=given["name"] or trial_name(compared, subjects, given["isolations"]),
         reference=given["reference"],
-        fleet=given["fleet"] or "lesson",
+        fleet=given["fleet"] or "",
         compared=given["compared"],
         time_ratio=given["time_ratio"],
         jobs=given["jobs"],
@@ -309,6 +329,29 @@ def _from_options(on: tuple[str, ...], given: dict[str, Any]) -> Trial:
         }
         | ({"operators": ",".join(given["operators"])} if given["operators"] else {}),
     )
+
+
+def _in_use(state: Path, root: Path) -> Contender:
+    """The contender with the configuration of the lab here, or with KAI's defaults if there is none."""
+    from kailab.cli import labfile
+    from kailab.trials.definition import contender_in_use
+
+    if not state.exists():
+        terminal.notice("now: KAI's default configuration, because no lab is up here")
+        return contender_in_use(None, root)
+    with labfile.read_lab(state) as lab:
+        terminal.notice(f"now: the configuration of the lab {state}")
+        return contender_in_use(lab, root)
+
+
+def _tell_fleets(trial: Trial) -> None:
+    """Tell which fleets the settings of tests name."""
+    from kailab.trials.tests_ini import fleet_of_tests
+
+    if not trial.fleet:
+        named = {fleet_of_tests(Path(subject.path.partition("::")[0])) for subject in trial.subjects}
+        for fleet in sorted(each for each in named if each is not None):
+            terminal.notice(f"fleet {fleet.fleet}, as {fleet.file} has it for tests (--fleet names another)")
 
 
 def _report(outcome: TrialOutcome, output: ResultFormat, given: dict[str, Any]) -> None:
@@ -358,7 +401,11 @@ def _lines(outcome: TrialOutcome, data: dict[str, Any], verbose: bool) -> Iterat
         for side, path in entry["evidence"].items():
             if path:
                 yield f"  evidence of {side}: {path}"
-    errors = [f"{test} on {column} could not be run: {why}" for column, test, why in outcome.errors]
+    errors = [
+        f"{error['test']} on {error['column']} could not be run: {error['message']}"
+        + (f" (accepted: {error['accepted']})" if error["accepted"] else "")
+        for error in data["errors"]
+    ]
     yield from ["", *errors] if errors else []
     entries = data["staleBaseline"] if outcome.complete else ()
     stale = [f"accepted, and no longer different: {entry}" for entry in entries]
@@ -373,14 +420,14 @@ def _summary(outcome: TrialOutcome) -> str:
     tests = f"{number} test{'' if number == 1 else 's'} on {columns} contender{'' if columns == 1 else 's'}"
     accepted = len(outcome.all_differences) - len(outcome.differences)
     rest = "" if outcome.complete else "; not all of it has been run (`kailab trial run` goes on)"
-    if columns == 1:
-        unable = f"; {len(outcome.errors)} could not be run" if outcome.errors else ""
-        return f"{tests}: nothing is compared{unable}{rest}"
-    if outcome.same:
-        return f"{tests}: the same" + (f" but for {accepted} accepted differences" if accepted else "") + rest
-    where = {(difference.test, difference.column) for difference in outcome.differences}
     if outcome.errors:
         rest = f"; {len(outcome.errors)} could not be run{rest}"
+    if columns == 1:
+        return f"{tests}: nothing is compared{rest}"
+    if not outcome.differences:
+        same = "no difference in what was run" if rest else "the same"
+        return f"{tests}: {same}" + (f" but for {accepted} accepted differences" if accepted else "") + rest
+    where = {(difference.test, difference.column) for difference in outcome.differences}
     return (
         f"{tests}: {len(outcome.differences)} differences in {len(where)} places"
         + (f", {accepted} accepted" if accepted else "")

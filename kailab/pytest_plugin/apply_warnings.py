@@ -1,9 +1,9 @@
-"""Warnings of ``lab.apply`` as warnings of pytest: in its summary, with the line of the test. Imported when a lab is used."""
+"""Warnings of ``lab.apply``, and notices about a scheduler's configuration, as warnings of pytest: in its summary, with the line of the test. Imported when a lab is used."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -14,6 +14,10 @@ from kailab.scheduler.observers import Observer
 
 class ApplyWarning(pytest.PytestWarning):
     """``-W error::kailab.pytest_plugin.apply_warnings.ApplyWarning`` lets a test fail at it."""
+
+
+class ConfigurationWarning(pytest.PytestWarning):
+    """About a setting that has no effect, or switches off more than one may think."""
 
 
 class WarningReporter(Observer):
@@ -30,3 +34,11 @@ class WarningReporter(Observer):
         file, line = ("kailab", 0) if at is None else (at.file, at.line)
         for warning in given:
             warnings.warn_explicit(ApplyWarning(f"lab.apply: {warning}"), None, file, line)
+
+
+def warn_of_configuration(notices: Iterable[str], item: pytest.Item) -> None:
+    """Pass the notices of the scheduler's configuration of a test on to pytest."""
+    # A class or module that shares a lab has no line.
+    file, line, _ = getattr(item, "location", (item.nodeid, None, ""))
+    for notice in notices:
+        warnings.warn_explicit(ConfigurationWarning(notice), None, file, (line or 0) + 1)

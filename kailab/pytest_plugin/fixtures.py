@@ -134,7 +134,7 @@ class LabFactory:
     ) -> Lab:
         """Open a new lab. Defaults come from the test's markers, then from the command line and the ini file."""
         from kailab.evidence.recorder import Recorder
-        from kailab.pytest_plugin.apply_warnings import WarningReporter
+        from kailab.pytest_plugin.apply_warnings import WarningReporter, warn_of_configuration
 
         chosen = scheduler is not None
         scheduler = scheduler or self._marked("kailab_scheduler", self._settings.scheduler)
@@ -152,6 +152,7 @@ class LabFactory:
         recorder = Recorder(lab_name, source=self._evidence.sources.here) if recorded else None
         observers: list[Observer] = [] if recorder is None else [recorder]
         observers.append(WarningReporter(self._evidence.sources.here))
+        warn_of_configuration(_notices(scheduler, config), self._item)
         if recorder is not None and for_allure:
             from kailab.pytest_plugin.allure_results import AllureSteps
 
@@ -296,6 +297,16 @@ class LabFactory:
                     venue.cluster.list(kind)
                 except NotFound:
                     pytest.skip(f"the cluster has no kind {kind}: this test's work needs {OPERATORS[name].title} there")
+
+
+def _notices(scheduler: str, config: Any) -> tuple[str, ...]:
+    """Notices of a lab's configuration: ``config``, or the file of the scheduler's entry. Raises InputError."""
+    given = read_name(scheduler).options.get("config") if config is None else config
+    if given is None:
+        return ()
+    from kailab.scheduler import settings_of
+
+    return settings_of(given).notices
 
 
 def uses_fixture(item: pytest.Item, fixture: str, module: str) -> bool:

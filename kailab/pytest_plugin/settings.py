@@ -194,4 +194,10 @@ def _check_operators(names: str) -> None:
 
 def _value(config: pytest.Config, name: str) -> str | None:
     value = config.getoption(f"--kailab-{name}")
-    return value if value is not None else (config.getini(_ini(name)) or None)
+    if value is not None:
+        return value
+    value = config.getini(_ini(name)) or None
+    if value and name == "fleet" and config.inipath is not None and (file := config.inipath.parent / value).is_file():
+        # A file of the project, wherever in it pytest is started.
+        return str(file)
+    return value

@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -23,8 +24,14 @@ from kailab.operators.processes import find_addons as programs_found
 from kailab.scenarios.scenario import SUFFIXES, read_file
 from kailab.scheduler import settings_of
 from kailab.trials.matrix import KINDS, Contender, Trial, TrialSubject
+from kailab.trials.tests_ini import fleet_of_tests
+from kailab.undertest.contract import Unsupported
+from kailab.undertest.kai.settings import write_settings
 from kailab.undertest.registry import SCHEDULERS
 from kailab.undertest.selection import absolute_name, check_lab, choose_scheduler, read_name, split_name
+
+if TYPE_CHECKING:
+    from kailab.lab import Lab
 
 EXERCISES = Path("exercises")
 
@@ -90,6 +97,16 @@ def _of_file(path: Path) -> TrialSubject:
     return TrialSubject(kind="workload", name=path.stem, path=str(path), files=(str(path),))
 
 
+def is_trial_file(path: Path) -> bool:
+    """True if a file has the form of a trial: one mapping that is no object and no scenario."""
+    if path.suffix not in (".yaml", ".yml"):
+        return False
+    documents = [value for value, _ in yamltext.read_documents(read_text(path), str(path))]
+    return len(documents) <= 1 and not any(
+        isinstance(value, dict) and ("kind" in value or "steps" in value) for value in documents
+    )
+
+
 def _is_scenarios(path: Path) -> bool:
     """True if the file has the form of scenarios: steps and no kind."""
     text = read_text(path)
@@ -150,6 +167,30 @@ def contenders(schedulers: Sequence[str], configs: Sequence[Path]) -> list[Conte
     if configs and not any(each.config for each in made):
         raise InputError(f"--config: none of {', '.join(schedulers)} takes a configuration")
     return made
+
+
+NOW = "now"
+"""The name of the contender with the configuration in use."""
+
+
+def contender_in_use(lab: Lab | None, folder: Path) -> Contender:
+    """The contender ``now``: the scheduler kailab with the configuration of a lab, or with KAI's defaults without one.
+
+    A configuration other than the defaults is written to a file in ``folder``. Raises InputError if a file can't hold it.
+    """
+    if lab is None or lab.config == settings_of(None).engine:
+        return contender("kailab", name=NOW)
+    try:
+        text = write_settings(lab.config)
+    except Unsupported as error:
+        raise InputError(
+            f"the configuration of the lab here can't be written to a file for the contender {NOW}: {error}; name both "
+            "configurations: --config CURRENT.yaml --config NEW.yaml"
+        ) from error
+    file = folder / f"{NOW}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.yaml"
+    make_folder(folder)
+    write_text(file, text)
+    return contender("kailab", file, NOW)
 
 
 def config_files(contender: Contender) -> list[str]:
@@ -218,7 +259,19 @@ def with_named_configurations(folder: Path, contenders: Sequence[Contender]) -> 
     return named_contenders
 
 
-ISOLATION = "controlplane"
+def default_isolation(contenders: Iterable[Contender], options: Mapping[str, str]) -> str:
+    """``embedded`` if every contender can run there, because that needs no process; otherwise ``controlplane``."""
+    try:
+        for contender in contenders:
+            check_lab("embedded", contender.scheduler, dict(options))
+    except InputError:
+        return "controlplane"
+    return "embedded"
+
+
+def _with_fleet_of_tests(subject: TrialSubject) -> TrialSubject:
+    named = fleet_of_tests(Path(subject.path.partition("::")[0]))
+    return structs.replace(subject, fleet=named.fleet) if named is not None else subject
 
 
 def make_trial(
@@ -228,7 +281,7 @@ def make_trial(
     *,
     name: str,
     reference: str = "",
-    fleet: str = "lesson",
+    fleet: str = "",
     compared: Sequence[str] = (),
     time_ratio: float | None = None,
     jobs: int | None = None,
@@ -237,8 +290,10 @@ def make_trial(
 ) -> Trial:
     """Make a trial with defaults and check it before anything is started.
 
-    No ``isolations``: a light control plane for each cell. Empty ``reference``: the first contender. No ``compared``:
-    everything except time. Raises InputError, and MissingComponents for operators whose programs are missing.
+    No ``isolations``: embedded if every contender can run there with these options, otherwise a light control plane for each
+    cell. No ``fleet``: the one that the settings of the subjects' tests name (``tests_ini``), otherwise lesson. Empty
+    ``reference``: the first contender. No ``compared``: everything except time. Raises InputError, and MissingComponents for
+    operators whose programs are missing.
     """
     if not contenders:
         raise InputError("no contenders; expected --scheduler A --scheduler B")
@@ -251,11 +306,14 @@ def make_trial(
     if "time" in compared and time_ratio is None:
         raise InputError("--compare time needs --time-ratio: how many times as long counts as a difference")
     named_subjects = _named_apart(subjects)
-    load_fleet(fleet)
+    if fleet:
+        load_fleet(fleet)
+    else:
+        named_subjects = tuple(_with_fleet_of_tests(subject) for subject in named_subjects)
     trial = Trial(
         name=name,
         contenders=tuple(contenders),
-        isolations=tuple(dict.fromkeys(isolations)) or (ISOLATION,),
+        isolations=tuple(dict.fromkeys(isolations)) or (default_isolation(contenders, options or {}),),
         subjects=named_subjects,
         reference=reference or contenders[0].name,
         fleet=fleet,

@@ -41,7 +41,10 @@ class TrialDifference(msgspec.Struct, frozen=True, kw_only=True):
 def compare(
     column: str, reference: TestResult, here: TestResult, kinds: tuple[str, ...], time_ratio: float | None
 ) -> list[TrialDifference]:
-    """The differences of one test, in order of occurrence."""
+    """The differences of one test, in order of occurrence. A test that could not be run on one side has none: nothing is
+    known of how it would differ."""
+    if "error" in (reference.verdict, here.verdict):
+        return []
     differences = []
     if reference.verdict != here.verdict:
         differences.append(
@@ -54,7 +57,7 @@ def compare(
             )
         )
     # A test that did not run has no further differences.
-    if {reference.verdict, here.verdict} & {"not expressible", "skipped", "error"}:
+    if {reference.verdict, here.verdict} & {"not expressible", "skipped"}:
         return [difference for difference in differences if difference.kind in kinds]
     for lab in dict.fromkeys((*reference.labs, *here.labs)):
         if lab in reference.labs and lab in here.labs:
@@ -66,6 +69,8 @@ def compare(
 
 def format_verdict(test: TestResult) -> str:
     """Format a verdict for the table."""
+    if test.verdict == "error":
+        return "not run"
     return f"not expressible ({test.concept})" if test.concept else test.verdict
 
 

@@ -14,6 +14,9 @@ KINDS = ("verdict", "outcome", "evictions", "lowest", "reasons", "placement", "t
 """Kinds of differences, most important first."""
 
 
+DEFAULT_FLEET = "lesson"
+
+
 class Contender(msgspec.Struct, frozen=True, kw_only=True):
     """A scheduler under test with a configuration.
 
@@ -31,13 +34,14 @@ class TrialSubject(msgspec.Struct, frozen=True, kw_only=True):
     """What a cell runs.
 
     ``path``: for an exercise what pytest is given (a folder, a file or ``file::test``), otherwise a file of scenarios
-    or manifests. ``files``: all files that it depends on, for its digest.
+    or manifests. ``files``: all files that it depends on, for its digest. ``fleet``: of its cells, if the trial names none.
     """
 
     kind: Literal["exercise", "scenarios", "workload"]
     name: str
     path: str
     files: tuple[str, ...] = ()
+    fleet: str = DEFAULT_FLEET
 
 
 class TrialCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +63,7 @@ class TrialCell(msgspec.Struct, frozen=True, kw_only=True):
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """A trial.
 
-    ``reference``: the contender that the others are compared with. ``options``: of the backends, by the names of
+    ``reference``: the contender that the others are compared with. ``fleet``: empty if each subject has its own. ``options``: of the backends, by the names of
     ``kailab.cluster.registry``. ``compared``: of ``KINDS``. ``time_ratio``: how many times as long counts as a
     difference; None: time is not compared.
     """
@@ -69,7 +73,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     isolations: tuple[str, ...]
     subjects: tuple[TrialSubject, ...]
     reference: str
-    fleet: str = "lesson"
+    fleet: str = ""
     options: Mapping[str, str] = {}
     compared: tuple[str, ...] = KINDS[:-1]
     time_ratio: float | None = None
@@ -91,7 +95,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         cell's files."""
         for _, contender, isolation in self.columns():
             cell = TrialCell(
-                contender=contender, isolation=isolation, subject=subject, fleet=self.fleet, options=self.options
+                contender=contender,
+                isolation=isolation,
+                subject=subject,
+                fleet=self.fleet or subject.fleet,
+                options=self.options,
             )
             digest = hashlib.sha256(compact_json([cell, stands_on(cell)])).hexdigest()
             yield msgspec.structs.replace(cell, digest=digest)

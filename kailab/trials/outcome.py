@@ -120,13 +120,14 @@ class TrialOutcome:
     def errors(self) -> list[tuple[str, str, str]]:
         """(column, test, reason) for everything that could not be run, including the reference's.
 
-        If a cell stopped without a known test missing, the subject stands in place of the test.
+        If a cell stopped without a known test missing, the subject stands in place of the test. What has not been run yet
+        is no error (``complete``).
         """
         errors = [
             (column, row.test, result.message)
             for row in self.rows
             for column, result in row.results.items()
-            if result.verdict == "error"
+            if result.verdict == "error" and result.message != NOT_RUN
         ]
         reported = {(column, reason) for column, _, reason in errors}
         for subject, ended in {row.subject: row.ended for row in self.rows}.items():
@@ -136,6 +137,12 @@ class TrialOutcome:
                     errors.append((column, subject, reason))
         return errors
 
+    def accepts_error(self, column: str, test: str) -> AcceptedDifference | None:
+        """The baseline entry, of kind ``verdict`` or every kind, that accepts a test that could not be run."""
+        return self.baseline.accepts(
+            TrialDifference(column=column, test=test, kind="verdict", reference="", here="not run")
+        )
+
     @property
     def stale(self) -> list[AcceptedDifference]:
         """Baseline entries that match no difference any more. Empty for a single column, which has nothing to
@@ -143,6 +150,7 @@ class TrialOutcome:
         if len(self.columns) == 1:
             return []
         used = {id(accepted) for _, accepted in self.all_differences if accepted is not None}
+        used |= {id(self.accepts_error(column, test)) for column, test, _ in self.errors}
         return [entry for entry in self.baseline.accepted if id(entry) not in used]
 
     @property
@@ -151,13 +159,12 @@ class TrialOutcome:
 
     @property
     def same(self) -> bool:
-        """True if all differences are accepted and everything could be run."""
-        accepted_errors = {
-            (difference.column, difference.test)
-            for difference, accepted in self.all_differences
-            if accepted is not None
-        }
-        return not self.differences and all((column, test) in accepted_errors for column, test, _ in self.errors)
+        """True if everything was run, and all differences, and tests that could not be run, are accepted."""
+        return (
+            self.complete
+            and not self.differences
+            and all(self.accepts_error(column, test) for column, test, _ in self.errors)
+        )
 
     def _repr_html_(self) -> str:
         """For notebooks: verdicts and unaccepted differences."""

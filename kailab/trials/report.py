@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ def report_data(outcome: TrialOutcome) -> dict[str, Any]:
     """The outcome as plain values.
 
     ``counts``: of verdicts, by subject and column. ``differing``: by row and column, with both sides' evidence, the
-    first decision that differs, and the reason of an accepted difference.
+    first decision that differs, and the reason of an accepted difference. ``errors``: tests that could not be run, by
+    column; they are no differences.
     """
     return {
         "trial": outcome.trial.name,
@@ -37,6 +38,7 @@ def report_data(outcome: TrialOutcome) -> dict[str, Any]:
         "counts": to_builtins(count_verdicts(outcome)),
         "rows": [_row(outcome, row) for row in outcome.rows],
         "differing": list(differing(outcome)),
+        "errors": list(_errors(outcome)),
         "staleBaseline": [str(entry) for entry in outcome.stale],
     }
 
@@ -72,6 +74,7 @@ def _row(outcome: TrialOutcome, row: TrialRow) -> dict[str, Any]:
                 "verdict": result.verdict,
                 "concept": result.concept,
                 "message": result.message,
+                "why": _first_words(result.message),
                 "seconds": result.seconds,
                 "times": times(outcome, row, column),
                 "evidence": str(row.evidence(column) or ""),
@@ -79,6 +82,12 @@ def _row(outcome: TrialOutcome, row: TrialRow) -> dict[str, Any]:
             for column, result in results.items()
         },
     }
+
+
+def _errors(outcome: TrialOutcome) -> Iterator[dict[str, Any]]:
+    for column, test, message in outcome.errors:
+        accepted = outcome.accepts_error(column, test)
+        yield {"test": test, "column": column, "message": message, "accepted": accepted.reason if accepted else None}
 
 
 def times(outcome: TrialOutcome, row: TrialRow, column: str) -> list[dict[str, Any]]:
@@ -127,16 +136,37 @@ def differing(outcome: TrialOutcome) -> Iterator[dict[str, Any]]:
 
 
 def report_table(outcome: TrialOutcome) -> tuple[list[str], list[list[str]]]:
-    """Headers and rows: the verdict of each test in each column, with its mark."""
+    """Headers and rows: the verdict of each test in each column, with its mark; last, if a test did not pass, the reason."""
     marks = difference_marks(outcome)
+    reasons = [failure_reason(row.results) for row in outcome.rows]
     rows = []
-    for row in outcome.rows:
+    for row, reason in zip(outcome.rows, reasons, strict=True):
         cells = [
             f"{format_verdict(result)} {marks.get((row.test, column), '')}".strip()
             for column, result in row.results.items()
         ]
-        rows.append([row.test, *cells])
-    return ["TEST", *(column.upper() for column in outcome.columns)], rows
+        rows.append([row.test, *cells, *([reason] if any(reasons) else [])])
+    headers = ["TEST", *(column.upper() for column in outcome.columns), *(["WHY"] if any(reasons) else [])]
+    return headers, rows
+
+
+def failure_reason(results: Mapping[str, TestResult]) -> str:
+    """Why a test failed or was skipped, in one line, with the columns that it holds for unless the test did so in all."""
+    by_reason: dict[str, list[str]] = {}
+    for column, result in results.items():
+        if result.verdict in ("failed", "skipped") and result.message:
+            by_reason.setdefault(_first_words(result.message), []).append(column)
+    return "; ".join(
+        reason if len(columns) == len(results) else f"{', '.join(columns)}: {reason}"
+        for reason, columns in by_reason.items()
+        if reason
+    )
+
+
+def _first_words(message: str) -> str:
+    """The first line of a message; of a failed expectation also what was expected and what was seen."""
+    lines = [" ".join(line.split()) for line in message.splitlines() if line.strip()]
+    return "; ".join([*lines[:1], *(line for line in lines[1:3] if line.startswith(("expected ", "seen ")))])
 
 
 def difference_marks(outcome: TrialOutcome) -> dict[tuple[str, str], str]:
@@ -211,7 +241,7 @@ def render_markdown(outcome: TrialOutcome) -> str:
         [
             markdown_table(["passed, of those that ran", *columns], _counts(outcome)),
             "",
-            markdown_table(["test", *columns], _verdicts(outcome)),
+            markdown_table(["test", *columns, *(["why"] if _any_reason(outcome) else [])], _verdicts(outcome)),
         ]
     )
 
@@ -221,11 +251,19 @@ def _counts(outcome: TrialOutcome) -> list[Sequence[object]]:
 
 
 def _verdicts(outcome: TrialOutcome) -> list[Sequence[object]]:
-    marks = difference_marks(outcome)
+    marks, explained = difference_marks(outcome), _any_reason(outcome)
     return [
-        [code(row.test), *(_cell(result, marks.get((row.test, column), "")) for column, result in row.results.items())]
+        [
+            code(row.test),
+            *(_cell(result, marks.get((row.test, column), "")) for column, result in row.results.items()),
+            *([failure_reason(row.results)] if explained else []),
+        ]
         for row in outcome.rows
     ]
+
+
+def _any_reason(outcome: TrialOutcome) -> bool:
+    return any(failure_reason(row.results) for row in outcome.rows)
 
 
 def _cell(result: TestResult, mark: str) -> Markup:
@@ -242,14 +280,17 @@ def render_junit(data: dict[str, Any]) -> bytes:
     ``report_data``."""
     root = ElementTree.Element("testsuites", name=data["trial"])
     differing = {(entry["test"], entry["column"]): entry for entry in data["differing"]}
+    accepted_errors = {(entry["test"], entry["column"]): entry["accepted"] for entry in data["errors"]}
     for column in data["columns"]:
-        _suite(root, data, column, differing)
+        _suite(root, data, column, differing, accepted_errors)
     ElementTree.indent(root)
     content: bytes = ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)
     return content + b"\n"
 
 
-def _suite(root: Any, data: dict[str, Any], column: dict[str, Any], differing: dict[Any, Any]) -> None:
+def _suite(
+    root: Any, data: dict[str, Any], column: dict[str, Any], differing: dict[Any, Any], accepted_errors: dict[Any, Any]
+) -> None:
     name = column["name"]
     suite = ElementTree.SubElement(root, "testsuite", name=name)
     failures = errors = skipped = 0
@@ -263,7 +304,10 @@ def _suite(root: Any, data: dict[str, Any], column: dict[str, Any], differing: d
             difference["text"] for difference in entry.get("differences", ()) if difference["accepted"] is None
         ]
         accepted = [difference for difference in entry.get("differences", ()) if difference["accepted"] is not None]
-        if result["verdict"] == "error" and not (accepted and not open_ones):
+        if result["verdict"] == "error" and (reason := accepted_errors.get((row["test"], name))):
+            skipped += 1
+            ElementTree.SubElement(case, "skipped", message=_fit(f"could not be run, as accepted: {reason}"))
+        elif result["verdict"] == "error":
             errors += 1
             _say(ElementTree.SubElement(case, "error", message="it could not be run"), result["message"])
         elif open_ones:

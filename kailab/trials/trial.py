@@ -116,7 +116,7 @@ def kept_cells(trial: Trial, folder: TrialFolder) -> dict[tuple[str, str], Trial
     return {
         (subject.name, column): stored.get(
             (subject.name, contender.name, isolation),
-            TrialCell(contender=contender, isolation=isolation, subject=subject, fleet=trial.fleet),
+            TrialCell(contender=contender, isolation=isolation, subject=subject, fleet=trial.fleet or subject.fleet),
         )
         for subject in trial.subjects
         for column, contender, isolation in trial.columns()

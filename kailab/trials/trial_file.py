@@ -63,7 +63,7 @@ class _Reading:
                 [isolation] if isinstance(isolation, str) else isolation,
                 name=value.get("name", self.path.stem),
                 reference=value.get("reference", ""),
-                fleet=self.beside(value.get("fleet", "lesson")),
+                fleet=self.beside(value["fleet"]) if "fleet" in value else "",
                 compared=value.get("compare", ()),
                 time_ratio=value.get("time", {}).get("ratio"),
                 jobs=value.get("jobs"),

@@ -160,6 +160,17 @@ usageDBConfig: {clientType: prometheus, connectionString: 'http://prometheus:909
         assert told in notices
 
 
+def test_plugins_that_a_file_leaves_out_are_told() -> None:
+    """With what their absence means; not what makes no difference, nor gpupack where gpuspread stands for it."""
+    without = KAI_DEFAULTS.replace("{name: sg-nodelocalgreedy}, {name: sg-multinodegang}", "{name: reflectjoborder}")
+    assert read_settings(without.replace("{name: kubeflow}, ", "").replace("gpupack", "gpuspread")).notices[0] == (
+        "tiers replaces KAI's list of plugins, so plugins sg-nodelocalgreedy, sg-multinodegang are off: nothing is "
+        "reclaimed or preempted"
+    )
+    (one,) = read_settings(KAI_DEFAULTS.replace(" {name: taskorder},", "")).notices
+    assert one == "tiers replaces KAI's list of plugins, so plugin taskorder is off"
+
+
 @pytest.mark.parametrize(
     ("plugins", "expected"),
     [("{name: gpupack}", "binpack"), ("{name: gpuspread}", "spread"), ("{name: gpupack}, {name: gpuspread}", "any"),

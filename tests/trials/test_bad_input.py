@@ -71,7 +71,9 @@ def test_a_baseline(home: Path, text: str, told: str) -> None:
 
 def test_the_command_line(trial: Trial, home: Path) -> None:
     for arguments, told in (
-        (("run", "lending"), "there is nothing to compare"),
+        (("run", "lending"), "lending: no scheduler and no configuration to compare"),
+            (("run", "manifests/queues.yaml"), "manifests/queues.yaml: no scheduler and no configuration to compare"),
+            (("run", "--config", "trial.yaml"), "there is nothing to run"),
         (("run", "trial.yaml", "--isolation", "kind"), "--isolation: can't be used with a trial file"),
         (("run", "--scheduler", "kube-scheduler", "--scheduler", "kailab", "--config", "nowhere.yaml", "lending"), "nowhere.yaml"),
         (("show", "nothing"), "nothing: no such trial"),

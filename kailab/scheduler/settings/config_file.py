@@ -339,6 +339,16 @@ _ALWAYS = {
     "proportion": "kailab always divides the cluster between queues",
     "dynamicresources": "resource claims are always taken into account",
 }
+_NO_DIFFERENCE = ("kubeflow", "ray", "snapshot")
+"""Plugins of KAI's list that change nothing in kailab."""
+_EFFECTS = {
+    ("sg-nodelocalgreedy", "sg-multinodegang"): "nothing is reclaimed or preempted",
+    ("predicates",): "labels, taints, affinity and ports of nodes are not checked",
+    ("topology",): "topology constraints have no effect",
+    ("minruntime",): "no minimum runtime protects work",
+    ("priority",): "jobs are not started by priority",
+}
+"""What it means if a file lists none of these plugins."""
 _IDLE = {
     "reflectjoborder": "there is no endpoint here to show the job order; see `kailab explain`",
 }
@@ -460,6 +470,7 @@ def _engine_values(plugins: dict[str, ConfigReader], notices: list[str]) -> dict
     # Lists with the same effect give equal configurations, so that recorded cycles compare equal.
     if switches(listed) != switches(DEFAULT_PLUGINS):
         values["plugins"] = listed
+    notices += _left_out(plugins)
     for name, why in _ALWAYS.items():
         if name not in plugins:
             notices.append(f"plugin {name} is not listed, but has its effect: {why}")
@@ -485,6 +496,21 @@ def _engine_values(plugins: dict[str, ConfigReader], notices: list[str]) -> dict
     if "proportion" in plugins and "relcaimerSaturationMultiplier" in plugins["proportion"]:
         values["saturation_multiplier"] = max(1.0, plugins["proportion"].number("relcaimerSaturationMultiplier"))
     return values
+
+
+def _left_out(plugins: Mapping[str, Any]) -> list[str]:
+    """A sentence about the plugins of KAI's list that a file leaves out, with the largest effects of that; none if it
+    leaves out none that matters here."""
+    replaced = {"gpupack"} if "gpuspread" in plugins else set()
+    missing = [
+        name for name in DEFAULT_PLUGINS if name not in plugins and name not in {*_ALWAYS, *_NO_DIFFERENCE, *replaced}
+    ]
+    if not missing:
+        return []
+    effects = [effect for names, effect in _EFFECTS.items() if not plugins.keys() & set(names)]
+    told = f": {'; '.join(effects)}" if effects else ""
+    are = "plugin {} is" if len(missing) == 1 else "plugins {} are"
+    return [f"tiers replaces KAI's list of plugins, so {are.format(', '.join(missing))} off{told}"]
 
 
 def _depths(block: ConfigReader) -> dict[str, int]:

@@ -14,10 +14,10 @@ import yaml
 from kailab.engine.config import EngineConfig
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
-from kailab.scheduler import SchedulerSettings
+from kailab.scheduler import SchedulerSettings, read_settings
 from kailab.scheduler.settings.config_file import SCENARIOS_PER_SECOND
 from kailab.undertest.contract import Unsupported
-from kailab.undertest.kai.releases import ReleaseFeatures
+from kailab.undertest.kai.releases import LINES, ReleaseFeatures
 
 WHO = "a real KAI"
 
@@ -69,6 +69,25 @@ def kai_arguments(settings: SchedulerSettings | EngineConfig, dialect: ReleaseFe
         f"--default-staleness-grace-period={'-1s' if grace < 0 or math.isinf(grace) else _duration(grace)}",
     )
     return KaiArguments(yaml.safe_dump(document, sort_keys=False), flags)
+
+
+def write_settings(config: EngineConfig) -> str:
+    """A configuration file, with kailab's section for what are flags of KAI's scheduler, that is read as ``config``. Raises
+    Unsupported."""
+    document = yaml.safe_load(kai_arguments(config, ReleaseFeatures((*LINES[-1][:2], 0))).conf)
+    default, own = EngineConfig(), {}
+    if config.max_consolidation_victims != default.max_consolidation_victims:
+        own["maxConsolidationVictims"] = config.max_consolidation_victims
+    if config.allow_consolidating_reclaim != default.allow_consolidating_reclaim:
+        own["allowConsolidatingReclaim"] = config.allow_consolidating_reclaim
+    if config.use_signatures != default.use_signatures:
+        own["useSchedulingSignatures"] = config.use_signatures
+    if config.staleness_grace != default.staleness_grace:
+        own["stalenessGracePeriod"] = _duration(config.staleness_grace)
+    text = yaml.safe_dump({**document, **({"kailab": own} if own else {})}, sort_keys=False)
+    if read_settings(text).engine != config:
+        raise Unsupported("a configuration file can't hold all of this configuration", WHO)
+    return text
 
 
 def _refuse_own(config: EngineConfig) -> None:
