@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from kailab.advice.findings import AuditFinding, FindingCode, Severity
@@ -47,8 +48,17 @@ def orphans(picture: Picture) -> Iterable[AuditFinding]:
         pod = picture.pods_by_name[row.name]
         for missing in _missing(picture, row, pod, look_up, (pod["spec"].get("schedulerName") or "") in ours):
             rows.setdefault(missing, []).append(row)
+    # Of a kind that is not there at all, one finding instead of one for each owner.
+    absent = {
+        kind
+        for kind, number in Counter(missing.kind for missing in rows).items()
+        if number > 1 and kind != "Queue" and not picture.cluster.list(kind)
+    }
     for missing, pods in sorted(rows.items()):
-        yield _finding(missing, pods)
+        if missing.kind not in absent:
+            yield _finding(missing, pods)
+    for kind in sorted(absent):
+        yield _absent_kind({missing: pods for missing, pods in sorted(rows.items()) if missing.kind == kind})
 
 
 def _missing(
@@ -88,6 +98,25 @@ def _owner_lookup(picture: Picture) -> Callable[[str, str, str], str | None]:
         return None if there is None else there.get((namespace, name), "")
 
     return uid
+
+
+def _absent_kind(rows: Mapping[_Missing, list[PodRow]]) -> AuditFinding:
+    """Owners of a kind of which the cluster has no object: most likely files that lack the kind."""
+    kind = next(iter(rows)).kind
+    pods = [row for several in rows.values() for row in several]
+    held = sum(row.milli_gpus for row in pods)
+    owners = some([missing.name for missing in rows])
+    role = kind if kind in _ADVICE else "owner"
+    advice = f"{_ADVICE[role][0].lower()}{_ADVICE[role][1:]}"
+    return AuditFinding(
+        FindingCode.ORPHANED,
+        Severity.WARNING,
+        f"{count(len(pods), 'pod')} of {len(rows)} {kind}s ({owners}) hold {gpus(held)}, and there is no {kind} at all: "
+        f"{_EFFECT[role]}.",
+        tuple(f"{kind.lower()}/{missing.name}" for missing in rows),
+        {"pods": len(pods), "gpu": held, "missing": kind, "name": owners},
+        f"If the lab was opened from files, add `kubectl get {KINDS[kind].resource} -A -o yaml`; otherwise {advice}",
+    )
 
 
 def _finding(missing: _Missing, pods: list[PodRow]) -> AuditFinding:

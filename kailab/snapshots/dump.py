@@ -28,7 +28,16 @@ from kailab.model.files import decode_text
 from kailab.model.kinds import KINDS, is_namespaced, key_of
 from kailab.model.manifests import MOST_ERRORS, object_name
 from kailab.model.newest_time import newest_time
-from kailab.model.objects import annotations_of, metadata_of, name_of, namespace_of, owner_references, uid_of
+from kailab.model.objects import (
+    annotations_of,
+    is_ended,
+    metadata_of,
+    name_of,
+    namespace_of,
+    owner_references,
+    spec_of,
+    uid_of,
+)
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
 from kailab.snapshots.kai_settings import KaiSettings, settings_in
@@ -264,6 +273,56 @@ def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
             f"the PodGroups of {count(without, 'pod')} are not in the files, so they are grouped anew from their owners: add "
             "`kubectl get podgroups.scheduling.run.ai -A -o yaml`"
         )
+    yield from _about_named(looks)
+
+
+_WITHOUT = {
+    "Topology": "none of them can start",
+    "PriorityClass": "they count with the default priority",
+    "PersistentVolumeClaim": "those that wait can't start",
+    "ResourceClaim": "those that wait can't start",
+}
+"""Kinds of objects that work names, and what it means for the work if the files lack them."""
+
+
+def _about_named(looks: Mapping[str, list[Object]]) -> Iterator[str]:
+    """A sentence for each kind of which work names objects that are not in the files."""
+    there = {(kind, _namespace(kind, obj), name_of(obj)) for kind in _WITHOUT for obj in looks.get(kind, ())}
+    missing: dict[str, dict[str, set[int]]] = {kind: {} for kind in _WITHOUT}
+    for holder in (*looks.get("PodGroup", ()), *looks.get("Pod", ())):
+        for kind, name in _named_by(holder):
+            if name and (kind, _namespace(kind, holder), name) not in there:
+                missing[kind].setdefault(name, set()).add(id(holder))
+    for kind, names in missing.items():
+        if not names:
+            continue
+        holders = len(set().union(*names.values()))
+        what = "pod group" if kind in ("Topology", "PriorityClass") else "pod"
+        yield (
+            f"{count(holders, what)} {'names' if holders == 1 else 'name'} a {kind} that is not in the files "
+            f"({some(sorted(names))}): {_WITHOUT[kind]}. If the cluster has it, add `kubectl get {KINDS[kind].resource} -A -o yaml`"
+        )
+
+
+def _named_by(holder: Object) -> Iterator[tuple[str, str]]:
+    """(kind, name) of the objects that a PodGroup, or a pod that has not ended, names."""
+    spec = spec_of(holder)
+    if holder.get("kind") == "PodGroup":
+        yield "PriorityClass", str(spec.get("priorityClassName") or "")
+        for part in (spec, *(group for group in spec.get("subGroups") or () if isinstance(group, dict))):
+            constraint = part.get("topologyConstraint")
+            yield "Topology", str(constraint.get("topology") or "") if isinstance(constraint, dict) else ""
+    elif not is_ended(holder):
+        for volume in spec.get("volumes") or ():
+            claim = volume.get("persistentVolumeClaim") if isinstance(volume, dict) else None
+            yield "PersistentVolumeClaim", str(claim.get("claimName") or "") if isinstance(claim, dict) else ""
+        for claim in spec.get("resourceClaims") or ():
+            yield "ResourceClaim", str(claim.get("resourceClaimName") or "") if isinstance(claim, dict) else ""
+
+
+def _namespace(kind: str, obj: Object) -> str:
+    """The namespace of an object of the kind that belongs to ``obj``; empty if the kind has none."""
+    return str(namespace_of(obj) or "") if is_namespaced(kind) else ""
 
 
 def _group(pod: Object) -> str:

@@ -119,3 +119,11 @@ def test_running_pods_whose_podgroup_or_owner_is_gone() -> None:
         assert (
             "its owner Job default/gone does not exist: no controller replaces or ends them" in missing["Job"].sentence
         )
+        again = {**lone, "metadata": {**lone["metadata"], "name": "too"}}
+        reference = {**lone["metadata"]["ownerReferences"][0], "name": "also-gone", "uid": "nor-this"}
+        lab.cluster.create({**again, "metadata": {**again["metadata"], "ownerReferences": [reference]}})
+        lab.apply([podgroup("own", "red", 1)])
+        lab.settle()
+        [all_jobs] = [one for one in found(lab, FindingCode.ORPHANED) if one.numbers["missing"] == "Job"]
+        assert "2 pods of 2 Jobs (default/also-gone, default/gone) hold 2 GPUs, and there is no Job at all" in all_jobs.sentence
+        assert "kubectl get jobs.batch -A -o yaml" in all_jobs.do

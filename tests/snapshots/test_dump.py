@@ -220,6 +220,34 @@ def test_running_pods_without_their_owners_stay_and_are_told(tmp_path: Path) -> 
         assert lab.picture().shares.queues["q"].allocated == 4000
 
 
+def test_what_work_names_and_the_files_lack_is_told(tmp_path: Path) -> None:
+    """Each kind with its names, its effect and the command that gets it; nothing for what is there or has ended."""
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default", "uid": "u-g", "resourceVersion": "1"},
+        "spec": {"minMember": 1, "queue": "q", "priorityClassName": "fast", "topologyConstraint": {"topology": "dc"},
+                 "subGroups": [{"name": "s", "minMember": 1, "topologyConstraint": {"topology": "racks"}}]},
+    }  # fmt: skip
+    pod = a_pod("p-0", "a", "train")
+    pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "set"}}]
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), group, pod]))
+    told = [text for text in opening.read(tmp_path).notices if "is not in the files" in text]
+    assert told == [
+        "1 pod group names a Topology that is not in the files (dc, racks): none of them can start. If the cluster has it, add "
+        "`kubectl get topologies.kai.scheduler -A -o yaml`",
+        "1 pod group names a PriorityClass that is not in the files (fast): they count with the default priority. If the "
+        "cluster has it, add `kubectl get priorityclasses.scheduling.k8s.io -A -o yaml`",
+        "1 pod names a PersistentVolumeClaim that is not in the files (set): those that wait can't start. If the cluster has "
+        "it, add `kubectl get persistentvolumeclaims -A -o yaml`",
+    ]
+    topology = {"apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "spec": {"levels": [{"nodeLabel": "rack"}]}}
+    there = [{**topology, "metadata": {"name": name, "uid": name, "resourceVersion": "1"}} for name in ("dc", "racks")]
+    pod["status"] = {"phase": "Succeeded"}
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), group, pod, *there]))
+    told = [text for text in opening.read(tmp_path).notices if "is not in the files" in text]
+    assert [text.split(" that")[0] for text in told] == ["1 pod group names a PriorityClass"]
+
+
 def test_the_newest_copy_of_an_object_counts(tmp_path: Path) -> None:
     (tmp_path / "new.yaml").write_text(text_of([a_node("a", "12", "H100")]))
     (tmp_path / "old.yaml").write_text(text_of([a_node("a", "9", "L40")]))
