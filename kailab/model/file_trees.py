@@ -173,7 +173,10 @@ def _packed(path: Path, unpacked: _Limited, bounds: _Bounds) -> Iterator[TreeFil
     """A packed archive, or a packed file."""
     file = io.BufferedReader(unpacked, 2**20)
     try:
-        if file.peek(_HEAD)[_TAR_MAGIC] == b"ustar":
+        head = file.peek(_HEAD)[:_HEAD]
+        if head and not any(head):
+            raise InputError("is an empty archive", Where(file=str(path)))
+        if head[_TAR_MAGIC] == b"ustar":
             yield from _in_tar(path, file, bounds)
         else:
             yield TreeFile(str(path), _bounded(file, str(path)))

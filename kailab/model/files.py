@@ -6,6 +6,7 @@ than the memory holds. All such files are opened in this module (``tests/structu
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import select
@@ -129,12 +130,16 @@ def read_text(path: str | Path) -> str:
 
 
 def decode_text(data: bytes, file: str) -> str:
-    """Decode UTF-8, with or without a byte order mark. Raises InputError."""
+    """Decode UTF-8, with or without a byte order mark, or UTF-16 with one, as PowerShell writes what a command prints.
+    Raises InputError."""
     try:
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            return data.decode("utf-16")
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError("not UTF-8 text", Where(file=file, line=line)) from None
+        encoding = "UTF-16" if "16" in error.encoding else "UTF-8"
+        raise InputError(f"not {encoding} text", Where(file=file, line=line)) from None
 
 
 def _await_writer(pipe: int, place: Where, patience: float) -> None:

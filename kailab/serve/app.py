@@ -9,6 +9,7 @@ GET  /data/VERSION/since/SHOWING/NUMBER     the increments since view NUMBER
 GET  /data/VERSION/desk         the objects that the page can change
 GET  /data/VERSION/raw/CHUNK    raw text
 GET  /examples                  the library of example manifests
+POST /explain                   why a PodGroup waits or runs, and what would help
 POST /preview, /apply, /do      try an action on a copy; carry it out; pause, step, advance, undo
 """
 
@@ -49,6 +50,12 @@ class _DoRequest(msgspec.Struct, forbid_unknown_fields=True):
     seconds: float = 0.0
 
 
+class _ExplainRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """``podgroup``: ``namespace/name``."""
+
+    podgroup: str
+
+
 class Application:
     def __init__(
         self,
@@ -78,6 +85,7 @@ class Application:
                 web.get("/data/{version}/since/{showing}/{number}", self._since),
                 web.get("/data/{version}/raw/{chunk}", self._raw),
                 web.get("/examples", self._examples),
+                web.post("/explain", self._explain),
                 web.post("/preview", self._preview),
                 web.post("/apply", self._apply),
                 web.post("/do", self._do),
@@ -173,6 +181,10 @@ class Application:
         return _json(latest.data())
 
     # --- acting ----------------------------------------------------------------------------------------------------
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        namespace, _, name = _decode(await _body(request), _ExplainRequest).podgroup.partition("/")
+        return _json({"lines": await self._worker.ask(lambda session: session.explain(namespace, name))})
 
     async def _preview(self, request: web.Request) -> web.Response:
         action = read_action(await _body(request))

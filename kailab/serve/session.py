@@ -35,6 +35,8 @@ Tell: TypeAlias = Callable[[str], None]
 Show: TypeAlias = Callable[[PageView], None]
 
 MOST_PREVIEWS = 32
+EXPLAIN_SECONDS = 5.0
+"""Processor time for trying steps of an explanation; other requests wait meanwhile."""
 MANY_PODS = 10_000
 """With this many pods a cycle takes so long that a change is shown before the first cycle, and once more after it."""
 MOST_SECONDS = 366 * 86_400.0
@@ -138,6 +140,11 @@ class LabSession:
                 "what": last.what if last else "",
             },
         }
+
+    def explain(self, namespace: str, name: str) -> list[str]:
+        """The answer about a PodGroup, line by line, as ``kailab explain`` prints it. Raises NotFound."""
+        with self._seen(to_try=True) as lab:
+            return lab.explain("PodGroup", name, namespace, timeout=EXPLAIN_SECONDS).lines()
 
     # --- changing ------------------------------------------------------------------------------------------------
 

@@ -125,5 +125,8 @@ def test_running_pods_whose_podgroup_or_owner_is_gone() -> None:
         lab.apply([podgroup("own", "red", 1)])
         lab.settle()
         [all_jobs] = [one for one in found(lab, FindingCode.ORPHANED) if one.numbers["missing"] == "Job"]
-        assert "2 pods of 2 Jobs (default/also-gone, default/gone) hold 2 GPUs, and there is no Job at all" in all_jobs.sentence
+        assert (
+            "2 pods of 2 Jobs (default/also-gone, default/gone) hold 2 GPUs, and there is no Job at all"
+            in all_jobs.sentence
+        )
         assert "kubectl get jobs.batch -A -o yaml" in all_jobs.do

@@ -191,7 +191,7 @@ def test_the_table_of_nodes_tells_what_the_picture_does(tab: Tab, run: Path, wri
     assert sum(float(cells[2]) for cells in found.values()) == 32
     assert all(cells[4].startswith("team-a") for cells in found.values())
     assert {cells[1] for cells in found.values()} == {"rack-1", "rack-2", "rack-3"}
-    assert "GPUs in use: A100 16 of 16, H100 8 of 8, L40S 8 of 8." in tab.inner_text("#fleet")
+    assert "Free GPUs: A100 0 of 16, H100 0 of 8, L40S 0 of 8." in tab.inner_text("#fleet")
 
 
 def test_names_and_sentences_are_text(tab: Tab, run: Path, tmp_path: Path) -> None:

@@ -102,6 +102,26 @@ def gpus(milli: float | None) -> str:
     return "unlimited" if milli == -1 else f"{milli / 1000:g}"
 
 
+def test_waiting_work_is_explained_from_its_row(tab: Tab, served: Served) -> None:
+    """From the headline and from the table, as the command explains it; the lab does not change."""
+    submit(tab, "10-two-teams", "20-borrower", "30-owner")
+    before = served.state.read_bytes()
+    with Lab.resume(served.state, read_only=True) as lab:
+        group = next(row.podgroup for row in lab.picture().rows if not row.node)
+        cause = lab.explain("PodGroup", group, tried=False).cause_lines()
+    for row in (".headline li button", "#waiting button:text-is('explain')"):
+        tab.locator(row).first.click()
+        tab.wait_for_selector("dialog.detail .answer p:not(.quiet)")
+        told = tab.locator("dialog.detail .answer p").all_inner_texts()
+        assert told[: len(cause)] == cause
+        assert not serious(tab)
+        tab.keyboard.press("Escape")
+    assert served.state.read_bytes() == before
+    unknown = served.post("/explain", {"podgroup": "default/nothing"})
+    assert (unknown.code, "nothing" in str(unknown.json())) == (409, True)
+    assert served.post("/explain", {"group": "default/nothing"}).code == 400
+
+
 def test_an_example_is_previewed_applied_and_seen(tab: Tab, served: Served) -> None:
     assert tab.url == f"http://{served.host}/"  # the token does not stay in the address
     submit(tab, "10-two-teams", "20-borrower")

@@ -303,7 +303,9 @@ def whole() -> bytes:
         (json.dumps(listed([a_node("a")])).encode()[:-40], "ends in the middle of a value"),
         (b"apiVersion: v1\nkind: Node\nmetadata: {name: a, uid: u}\n", "has no status"),
         (b"apiVersion: v1\nkind: Pod\nmetadata: {uid: u}\nstatus: {phase: Running}\n", "has no name"),
-        (b"\xff\xfe\x00", "not UTF-8"),
+        (b"\xff\x00", "not UTF-8"),
+        (b"\xff\xfe\x00", "not UTF-16"),
+        (gzip.compress(bytes(10_240)), "is an empty archive"),
         (b"[" * 100_000, "x.yaml"),
         (b'{"a": ' * 100_000, "x.yaml"),
         (b"\x1f\x8b\x08\x00 damaged", "can't be unpacked"),
@@ -315,6 +317,12 @@ def test_half_written_files_are_told(content: bytes, told: str, tmp_path: Path) 
     path.write_bytes(content)
     with pytest.raises(InputError, match=told):
         opening.read(path)
+
+
+def test_files_as_powershell_writes_them(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a")]), encoding="utf-16")
+    assert len(opening.read(tmp_path).snapshot.objects["Node"]) == 1
+    assert len(opening.read(tmp_path / "x.yaml").snapshot.objects["Node"]) == 1
 
 
 def test_what_cannot_be_read_is_left_out_on_request(tmp_path: Path) -> None:

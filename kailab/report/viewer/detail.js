@@ -15,13 +15,13 @@ export class Detail {
     this.dialog.addEventListener("click", (event) => { if (event.target === this.dialog) this.dialog.close(); });
   }
 
-  // facts: [[name, text]]; groups: [{title, refs}] of a lab.
-  async open(lab, title, facts, groups) {
+  // facts: [[name, text]]; groups: [{title, refs}] of a lab; lead: an element above the raw entries.
+  async open(lab, title, facts, groups, lead = null) {
     this.title.textContent = title;
     const shown = groups.filter((group) => group.refs.length);
     replace(this.content,
       facts.length ? h("dl", { class: "facts" }, facts.map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])) : null,
-      shown.map((group, place) => this.#group(lab, group, place === 0)),
+      lead, shown.map((group, place) => this.#group(lab, group, place === 0)),
       shown.length ? null : h("p", { class: "quiet" }, "The evidence has no entry of it."));
     if (!this.dialog.open) this.dialog.showModal();
     this.content.scrollTop = 0;

@@ -1,14 +1,15 @@
 // Details of a pod, PodGroup, node, queue or decision: its facts at a moment and its raw entries.
 
 import { amount, gpus, ofGpus, seconds, UNLIMITED } from "viewer/amounts";
+import { button, h, replace } from "viewer/dom";
 import { NONE } from "viewer/lab";
 
 const present = (refs) => refs.filter((ref) => ref !== undefined && ref !== null && ref !== NONE);
 
 export class Facts {
-  constructor(lab, detail) {
-    this.lab = lab;
-    this.detail = detail;
+  // explain(podgroup): see LabPage.
+  constructor(lab, detail, explain = null) {
+    Object.assign(this, { lab, detail, explain });
   }
 
   pod(pod, moment) {
@@ -32,7 +33,8 @@ export class Facts {
     ]);
   }
 
-  group(group, moment) {
+  // explained: with the answer of the running lab at once, not only on demand.
+  group(group, moment, explained = false) {
     const { lab } = this, { groups } = lab;
     const [waits, promised, placed, leaves] = lab.groupAt(group, moment);
     const facts = [
@@ -56,7 +58,7 @@ export class Facts {
       { title: "Evicted for it", refs: lab.evictions.filter((one) => one.beneficiary === group).map((one) => lab.decisions.ref0 + one.decision) },
       { title: "Its pods' records", refs: pods },
       { title: "Events", refs: lab.eventsOf(`PodGroup ${groups.name[group]}`) },
-    ]);
+    ], this.explain && explanation(() => this.explain(groups.name[group]), explained));
   }
 
   node(node, moment, there) {
@@ -134,9 +136,28 @@ export class Facts {
     return momentName(this.lab, place);
   }
 
-  #open(title, facts, groups) {
-    this.detail.open(this.lab, title, facts, groups.map((group) => ({ ...group, refs: present(group.refs) })));
+  #open(title, facts, groups, lead = null) {
+    this.detail.open(this.lab, title, facts, groups.map((group) => ({ ...group, refs: present(group.refs) })), lead);
   }
+}
+
+// A button, and below it the answer as it was given. at_once: asks without the button.
+function explanation(ask, at_once) {
+  const answer = h("div", { class: "answer", role: "status" });
+  const show = async () => {
+    asking.setAttribute("aria-disabled", "true");
+    replace(answer, h("p", { class: "quiet" }, "Asking the lab why, and trying on a copy what would help ..."));
+    try {
+      replace(answer, (await ask()).map((line) => h("p", {}, line)));
+    } catch (error) {
+      replace(answer, h("p", { class: "warning" }, error.message));
+    } finally {
+      asking.removeAttribute("aria-disabled");
+    }
+  };
+  const asking = button("Explain", () => asking.hasAttribute("aria-disabled") || show(), { id: "explain", title: "Why it is as it is now, and what would help" });
+  if (at_once) show();
+  return h("section", {}, asking, answer);
 }
 
 export function momentName(lab, place) {

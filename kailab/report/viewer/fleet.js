@@ -92,6 +92,7 @@ export class Fleet {
       const now = this.lab.nodeAt(node, this.moment);
       if (now) there[this.lab.nodes.rack[node]].push({ node, cells: Math.ceil(now.milli / 1000), now });
     });
+    for (const nodes of there) nodes.sort((one, other) => natural(this.lab.nodes.name[one.node], this.lab.nodes.name[other.node]));
     this.there = there;
     this.order = there.map((_, rack) => rack).sort((one, other) => natural(this.lab.nodes.racks[one], this.lab.nodes.racks[other]));
     this.fitting = 0;
@@ -330,18 +331,21 @@ export class Fleet {
     return [...sums].map(([queue, milli]) => `${this.lab.queues.name[queue] ?? "no queue"} ${gpus(milli)}`).join(", ");
   }
 
-  // The GPUs in use of each model, in a fleet with several.
+  // The GPUs of each model that new work can have.
   #byModel(nodes) {
     const sums = new Map();
     for (const { node, now } of nodes) {
       const model = this.lab.nodes.models[this.lab.nodes.model[node]] || "no model named";
-      const sum = sums.get(model) ?? { used: 0, milli: 0 };
-      for (const { segment } of this.placed.found.get(node) ?? []) sum.used += this.lab.pods.milli[segment];
+      const sum = sums.get(model) ?? { used: 0, milli: 0, free: 0, closed: 0 };
+      const used = (this.placed.found.get(node) ?? []).reduce((all, { segment }) => all + this.lab.pods.milli[segment], 0);
+      sum.used += used;
       sum.milli += now.milli;
+      sum[now.unavailable ? "closed" : "free"] += Math.max(0, now.milli - used);
       sums.set(model, sum);
     }
     const order = [...sums].filter(([, sum]) => sum.milli || sum.used).sort(([one, a], [other, b]) => b.milli - a.milli || (one < other ? -1 : 1));
-    return order.length < 2 ? "" : ` GPUs in use: ${order.map(([model, sum]) => `${model} ${gpus(sum.used)} of ${gpus(sum.milli)}`).join(", ")}.`;
+    const closed = order.reduce((all, [, sum]) => all + sum.closed, 0);
+    return order.length ? ` Free GPUs: ${order.map(([model, sum]) => `${model} ${gpus(sum.free)} of ${gpus(sum.milli)}`).join(", ")}${closed ? `; ${gpus(closed)} more on nodes that take nothing new` : ""}.` : "";
   }
 
   // What the picture shows of a node in addition to its pods: crosses, strokes and outlines.
@@ -357,7 +361,7 @@ export class Fleet {
 
   #tell() {
     const { lab } = this;
-    const nodes = this.there.flat().sort((one, other) => one.node - other.node);
+    const nodes = this.order.flatMap((rack) => this.there[rack]);
     const { found, promised } = this.placed, pods = found.pods.length;
     const racks = this.there.filter((list) => list.length).length;
     const total = nodes.reduce((sum, one) => sum + one.now.milli, 0);

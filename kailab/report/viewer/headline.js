@@ -8,8 +8,8 @@ const MOST = 5;
 
 export class Headline {
   // checks: expectations with their moments. goTo(id): shows a section of the page.
-  constructor(lab, checks, goTo) {
-    Object.assign(this, { lab, checks, goTo });
+  constructor(lab, checks, facts, goTo) {
+    Object.assign(this, { lab, checks, facts, goTo });
     this.sentence = h("p", { class: "strong", role: "status" });
     this.evicted = h("div", {});
     this.waiting = h("div", {});
@@ -20,7 +20,7 @@ export class Headline {
     const evicted = evictionsByWorkload(this.lab, moment), waiting = waitsByWorkload(this.lab, moment);
     this.sentence.textContent = [this.#missed(moment), happened(this.lab, moment, evicted), stands(this.lab, moment, waiting)].filter(Boolean).join(" ");
     replace(this.evicted, list("Evicted now", "evictions", evicted.map((one) => [one.victim, `${plural(one.pods, "pod")} (${one.action}), for ${one.beneficiary}`]), this.goTo));
-    replace(this.waiting, list("Waiting", "waiting", waiting.map((one) => [one.workload, `${plural(one.pods, "pod")}: ${one.code}. ${one.message}`]), this.goTo));
+    replace(this.waiting, list("Waiting", "waiting", waiting.map((one) => [button(one.workload, () => this.facts.group(one.group, moment, true), { class: "link", title: this.facts.explain ? "Explain" : "" }), `${plural(one.pods, "pod")}: ${one.code}. ${one.message}`]), this.goTo));
   }
 
   #missed(moment) {
@@ -48,12 +48,12 @@ function stands(lab, moment, waiting) {
   return `${plural(placed, "pod")} placed; ${waits ? `${plural(waits, "pod")} of ${plural(waiting.length, "workload")} waiting (${codes.slice(0, 3).join(", ")}${codes.length > 3 ? ", ..." : ""})` : "nothing waits"}.`;
 }
 
-// Waiting work: {workload, queue, code, message, pods}, most pods first. Workloads that wait for several reasons are there several times.
+// Waiting work: {workload, group (one of it), code, message, pods}, most pods first. Workloads that wait for several reasons are there several times.
 export function waitsByWorkload(lab, moment) {
   const found = new Map();
   for (const one of lab.waitsAt(moment)) {
     const workload = named(lab, one.group), key = `${workload}\n${one.code}`;
-    const before = found.get(key) ?? { workload, code: one.code, message: one.message, pods: 0 };
+    const before = found.get(key) ?? { workload, group: one.group, code: one.code, message: one.message, pods: 0 };
     before.pods += lab.groupAt(one.group, moment)[0];
     found.set(key, before);
   }
@@ -81,7 +81,7 @@ function named(lab, group) {
 function list(title, section, rows, goTo) {
   if (!rows.length) return null;
   return [h("h3", {}, button(title, () => goTo(section), { class: "link" })),
-    h("ul", {}, rows.slice(0, MOST).map(([name, words]) => h("li", {}, h("strong", {}, name), " ", words)),
+    h("ul", {}, rows.slice(0, MOST).map(([name, words]) => h("li", {}, typeof name === "string" ? h("strong", {}, name) : name, " ", words)),
       rows.length > MOST ? h("li", { class: "quiet" }, `and ${rows.length - MOST} more`) : null)];
 }
 

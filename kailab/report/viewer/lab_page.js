@@ -17,17 +17,18 @@ import { Waiting } from "viewer/waiting";
 
 export class LabPage {
   // moved: called for each shown moment. others: labs of other runs to compare with. checks: expectations of this lab.
-  constructor(lab, detail, moved, others = [], checks = []) {
+  // explain(podgroup): the lines of an answer of the running lab, if there is one.
+  constructor(lab, detail, moved, others = [], checks = [], explain = null) {
     this.lab = lab;
     this.moved = moved;
     this.last = lab.moments.length - 1;
     // The first moment: that of a failed expectation, or of the last eviction, or else the end.
     const evicting = lab.evictionsOf.findLastIndex((places) => places.length);
     this.start = checks.find((one) => !one.held && one.moment !== NONE)?.moment ?? (evicting >= 0 ? evicting : this.last);
-    const colours = this.colours = new Colours(lab), facts = new Facts(lab, detail);
+    const colours = this.colours = new Colours(lab), facts = new Facts(lab, detail, explain);
     const travel = (moment) => this.travel(moment);
     this.timeline = new Timeline(lab, travel, checks);
-    this.headline = new Headline(lab, checks, (id) => this.#goTo(id));
+    this.headline = new Headline(lab, checks, facts, (id) => this.#goTo(id));
     this.fleet = new Fleet(lab, colours, facts);
     const decided = new Decided(lab, facts);
     this.views = [
@@ -42,11 +43,11 @@ export class LabPage {
     const names = [["fleet", "Fleet"], ["queues", "Queues"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["decided", "Done and decided"], ["gangs", "Gangs"], ["compared", others.length ? "Two moments, or two runs" : "Two moments"], ["moments", "Moments"]];
     this.summary = h("span", {}, summaryOf(lab));
     this.element = h("div", { class: "lab" },
-      h("p", { class: "quiet" }, this.summary, lab.moments.length ? [". Arrow keys, Home and End travel; E goes to the next eviction. ",
-        "Each name and number opens the raw entry behind it."] : "."),
       lab.moments.length ? [this.timeline.element,
-        h("nav", { class: "within", "aria-label": "Views" }, names.map(([id, name]) =>
-          h("button", { type: "button", class: "link", onclick: () => this.#goTo(id) }, name))),
+        h("div", { class: "between" },
+          h("nav", { class: "within", "aria-label": "Views" }, names.map(([id, name]) =>
+            h("button", { type: "button", class: "link", onclick: () => this.#goTo(id) }, name))),
+          h("p", { class: "quiet" }, this.summary, ". Arrow keys travel; names and numbers open raw entries.")),
         h("div", { class: "views" }, this.views.map((view) => view.element))] : h("p", {}, "No moment was recorded: nothing was done to this lab."));
   }
 

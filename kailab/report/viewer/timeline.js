@@ -26,7 +26,7 @@ export class Timeline {
       const bounds = this.picture.getBoundingClientRect();
       travel(Math.floor(((event.clientX - bounds.left) / bounds.width) * lab.moments.length));
     });
-    this.following = button("next eviction", () => this.next(), { class: "wide", hidden: !lab.evictions.length });
+    this.following = button("next eviction", () => this.next(), { class: "wide", title: "E", hidden: !lab.evictions.length });
     this.label = h("output", { class: "moment", for: "moment", "aria-live": "polite" });
     this.element = h("div", { class: "timeline", role: "group", "aria-label": "Time line" },
       h("div", { class: "timeline-head" },
@@ -37,6 +37,7 @@ export class Timeline {
         this.following,
         this.label),
       this.picture, this.slider);
+    this.#fold();
     new ResizeObserver(() => this.draw()).observe(this.picture);
   }
 
@@ -44,6 +45,12 @@ export class Timeline {
   renew() {
     this.slider.max = Math.max(0, this.lab.moments.length - 1);
     this.following.hidden = !this.lab.evictions.length;
+    this.#fold();
+  }
+
+  // With one moment there is nowhere to travel.
+  #fold() {
+    this.picture.hidden = this.slider.hidden = this.lab.moments.length < 2;
   }
 
   show(moment) {

@@ -20,7 +20,7 @@ class Live {
     this.element = element;
     this.detail = new Detail();
     this.title = h("h1", {}, "kailab");
-    this.facts = h("p", { class: "quiet", id: "facts" });
+    this.facts = h("span", { class: "quiet", id: "facts" });
     this.state = h("span", { class: "verdict small", id: "connection", role: "status" }, "connecting");
     this.said = h("p", { id: "said", role: "status", "aria-live": "polite" });
     this.trouble = h("p", { id: "trouble", class: "warning", role: "alert", hidden: true });
@@ -29,10 +29,11 @@ class Live {
     this.controls = new Controls(this.server, (text, bad) => this.#say(text, bad));
     this.changes = new Changes(this.server, (text) => this.#say(text));
     this.views = h("div", { id: "views" });
-    this.bar = h("section", { class: "panel desk", "aria-label": "What can be done", hidden: true }, this.controls.element, this.changes.element, this.empty, this.said);
+    this.bar = h("section", { class: "desk", "aria-label": "What can be done", hidden: true },
+      h("div", { class: "between" }, this.controls.element, this.changes.element), this.empty, this.said);
     replace(element,
-      h("header", { class: "page-head" }, this.title, h("span", { class: "tools" }, this.state, themeButton(() => this.#redraw()))),
-      h("main", { id: "main", tabindex: -1 }, this.facts, this.trouble, this.bar, this.views),
+      h("header", { class: "page-head" }, this.title, this.facts, h("span", { class: "tools" }, this.state, themeButton(() => this.#redraw()))),
+      h("main", { id: "main", tabindex: -1 }, this.bar, this.trouble, this.views),
       this.detail.dialog, this.changes.dialog);
     addEventListener("keydown", (event) => this.#key(event));
     onPaper((paper) => this.page?.redraw(paper));
@@ -84,7 +85,7 @@ class Live {
     this.lab.goOn(view.since);
     if (this.page) this.page.renew();
     else {
-      this.page = new LabPage(this.lab, this.detail, () => {});
+      this.page = new LabPage(this.lab, this.detail, () => {}, [], [], async (podgroup) => (await this.server.ask("/explain", { podgroup })).lines);
       put(this.views, this.page.element);
       this.page.travel(this.lab.moments.length - 1);
     }
@@ -98,7 +99,7 @@ class Live {
   #name(lab) {
     document.title = `${lab.fleet} - kailab`;
     this.title.textContent = `Lab ${lab.fleet}`;
-    this.facts.textContent = `${lab.nodes} nodes, ${lab.gpus} GPUs, scheduler ${lab.scheduler}, backend ${lab.backend}; lab time ${lab.time}, ${seconds(lab.age)} old`;
+    this.facts.textContent = `${lab.nodes} nodes, ${lab.gpus} GPUs; ${lab.scheduler}, ${lab.backend}; ${lab.time}, ${seconds(lab.age)} old`;
   }
 
   #say(text, bad = false) {
