@@ -40,6 +40,7 @@ from kailab.model.objects import (
 )
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
+from kailab.scheduler.reading.references import referenced_objects
 from kailab.snapshots.kai_settings import KaiSettings, settings_in
 from kailab.snapshots.snapshot import ClusterSnapshot
 from kailab.snapshots.taking import NAMES_ONLY, cluster_facts, kinds_taken, unknown_owner_kinds
@@ -171,6 +172,7 @@ class _Reading:
                 f"{CAN_NOT_BE_OPENED}. It holds no Kubernetes objects ({count(self.files, 'YAML or JSON file')})", place
             )
         looks = self.looks()
+        assumed = _assume_configmaps(looks)
         taken = at if at is not None else self.newest
         if taken is None and looks:
             raise InputError(
@@ -193,6 +195,11 @@ class _Reading:
             taken=when, opened=when, facts=facts, node_pool=kai.node_pool, objects=objects, cut=filtered.cut,
         )  # fmt: skip
         notices = [*self.about_files(), *map(filtered.text.text, kai.notices), *_about_objects(looks)]
+        if assumed:
+            notices.append(
+                f"{count(len(assumed), 'ConfigMap')} that pods use ({some(assumed)}) {'is' if len(assumed) == 1 else 'are'} not in "
+                "the files, nor any other of the namespace: taken as there"
+            )
         if looks and not kai.version:
             notices.append(
                 "the files hold no scheduler of KAI's (its Deployment and ConfigMap, of the namespace kai-scheduler), so its "
@@ -276,6 +283,36 @@ def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
     yield from _about_named(looks)
 
 
+_EVERYWHERE = frozenset({"kube-root-ca.crt", "openshift-service-ca.crt"})
+"""ConfigMaps that a cluster makes in each namespace; every pod with a token of its account uses the first."""
+
+
+def _assume_configmaps(looks: dict[str, list[Object]]) -> list[str]:
+    """Add the ConfigMaps that pods require in namespaces of which the files hold no ConfigMap at all.
+
+    A pod whose ConfigMap is missing fits no node, and few people hand out their ConfigMaps. Returns the names of those
+    that a cluster does not make itself.
+    """
+    collected = {namespace_of(obj) for obj in looks.get("ConfigMap", ())}
+    assumed = {
+        (reference.namespace, reference.name)
+        for pod in looks.get("Pod", ())
+        if not is_ended(pod)
+        for reference in referenced_objects(pod)
+        if reference.kind == "ConfigMap" and reference.namespace not in collected
+    }
+    if not assumed:
+        return []
+    objects = [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name}}
+        for namespace, name in sorted(assumed)
+    ]
+    added = {**looks, "ConfigMap": [*looks.get("ConfigMap", ()), *objects]}
+    looks.clear()
+    looks.update({key: added.pop(key) for key in kinds_taken() if key in added} | added)
+    return sorted({name for _, name in assumed} - _EVERYWHERE)
+
+
 _WITHOUT = {
     "Topology": "none of them can start",
     "PriorityClass": "they count with the default priority",
@@ -313,9 +350,9 @@ def _named_by(holder: Object) -> Iterator[tuple[str, str]]:
             constraint = part.get("topologyConstraint")
             yield "Topology", str(constraint.get("topology") or "") if isinstance(constraint, dict) else ""
     elif not is_ended(holder):
-        for volume in spec.get("volumes") or ():
-            claim = volume.get("persistentVolumeClaim") if isinstance(volume, dict) else None
-            yield "PersistentVolumeClaim", str(claim.get("claimName") or "") if isinstance(claim, dict) else ""
+        for reference in referenced_objects(holder):
+            if reference.kind == "PersistentVolumeClaim":
+                yield reference.kind, reference.name
         for claim in spec.get("resourceClaims") or ():
             yield "ResourceClaim", str(claim.get("resourceClaimName") or "") if isinstance(claim, dict) else ""
 

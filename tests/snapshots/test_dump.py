@@ -220,6 +220,37 @@ def test_running_pods_without_their_owners_stay_and_are_told(tmp_path: Path) -> 
         assert lab.picture().shares.queues["q"].allocated == 4000
 
 
+def test_pods_of_a_real_cluster_do_not_lack_the_configmaps_that_nobody_hands_out(tmp_path: Path) -> None:
+    """Every pod mounts the cluster's certificate with its token. A namespace of which some ConfigMap is there lacks others."""
+    pod = a_pod("p-0", "", "train")
+    del pod["spec"]["nodeName"]
+    pod["status"] = {"phase": "Pending"}
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "spec": {"minMember": 1, "queue": "q"},
+        "metadata": {"name": "pg-x", "namespace": "team", "uid": "u-pg", "resourceVersion": "1"},
+    }  # fmt: skip
+    sources = [{"configMap": {"name": name, "items": []}} for name in ("kube-root-ca.crt", "settings")]
+    pod["spec"]["volumes"] = [{"name": "token", "projected": {"sources": sources}}]
+    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "token", "mountPath": "/x"}]
+
+    def missing(*more: Object) -> tuple[list[str], str]:
+        (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), group, pod, *more]))
+        read = opening.read(tmp_path)
+        with opening.lab_of(read.snapshot) as lab:
+            cause = "\n".join(lab.explain("Pod", "p-0", "team", tried=False).cause_lines())
+        return [text for text in read.notices if "ConfigMap" in text and "pods use" in text], cause
+
+    told, cause = missing()
+    assert "VolumeMissing" not in cause
+    assert told == [
+        "1 ConfigMap that pods use (settings) is not in the files, nor any other of the namespace: taken as there"
+    ]
+    certificate = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"ca.crt": "x"}}
+    meta = {"name": "kube-root-ca.crt", "namespace": "team", "uid": "u-ca", "resourceVersion": "1"}
+    told, cause = missing({**certificate, "metadata": meta})
+    assert (told, "VolumeMissing" in cause) == ([], True)
+
+
 def test_what_work_names_and_the_files_lack_is_told(tmp_path: Path) -> None:
     """Each kind with its names, its effect and the command that gets it; nothing for what is there or has ended."""
     group = {
