@@ -381,6 +381,11 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
     """Read the content of a file, or a SchedulingShard, as a mapping. ``file`` is its name in errors. Raises InputError."""
     if isinstance(document, Mapping) and is_shard(document):
         return _settings_of_shard(document, file)
+    return _settings_from(document, file)
+
+
+def _settings_from(document: Mapping[str, Any] | None, file: str, *, complete: bool = False) -> SchedulerSettings:
+    """``complete``: the list of plugins was made from KAI's, so what it lacks was switched off by name."""
     block = ConfigReader(document, file)
     block.only(_SECTIONS)
     values: dict[str, Any] = {}
@@ -391,6 +396,8 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
     if block["tiers"]:
         plugins = _plugins(block, notices)
         values.update(_engine_values(plugins, notices))
+        if not complete:
+            notices += _left_out(plugins)
         if "proportion" in plugins and "kValue" in plugins["proportion"]:
             # As in KAI's proportion plugin, a negative value counts as 0, and a multiplier below 1 (below) as 1.
             k_value = max(0.0, plugins["proportion"].number("kValue"))
@@ -413,7 +420,7 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
 
 
 def _settings_of_shard(shard: Mapping[str, Any], file: str) -> SchedulerSettings:
-    settings = settings_from(document_of_shard(shard, file), file)
+    settings = _settings_from(document_of_shard(shard, file), file, complete=True)
     engine, notices = engine_of_shard(shard, settings.engine, file)
     pool = (shard.get("spec") or {}).get("partitionLabelValue") or DEFAULT_NODE_POOL
     return structs.replace(settings, engine=engine, notices=(*settings.notices, *notices), node_pool=pool)
@@ -470,7 +477,6 @@ def _engine_values(plugins: dict[str, ConfigReader], notices: list[str]) -> dict
     # Lists with the same effect give equal configurations, so that recorded cycles compare equal.
     if switches(listed) != switches(DEFAULT_PLUGINS):
         values["plugins"] = listed
-    notices += _left_out(plugins)
     for name, why in _ALWAYS.items():
         if name not in plugins:
             notices.append(f"plugin {name} is not listed, but has its effect: {why}")
