@@ -75,7 +75,8 @@ def write_settings(config: EngineConfig) -> str:
     """A configuration file, with kailab's section for what are flags of KAI's scheduler, that is read as ``config``. Raises
     Unsupported."""
     document = yaml.safe_load(kai_arguments(config, ReleaseFeatures((*LINES[-1][:2], 0))).conf)
-    default, own = EngineConfig(), {}
+    default = EngineConfig()
+    own: dict[str, Any] = {}
     if config.max_consolidation_victims != default.max_consolidation_victims:
         own["maxConsolidationVictims"] = config.max_consolidation_victims
     if config.allow_consolidating_reclaim != default.allow_consolidating_reclaim:
