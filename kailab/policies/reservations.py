@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -23,6 +23,8 @@ class Backfill(Reservation, frozen=True):
 
     most: Annotated[int, Meta(ge=1)] = 1
     unknown: Annotated[float, Meta(ge=0)] | None = None
+
+    lasting: ClassVar[bool] = True
 
     def reserves(self, job: JobView, kept: int) -> bool:
         return kept < self.most

@@ -25,8 +25,8 @@ def execute(session: Session, allocator: Allocator) -> None:
     runtime = MinRuntime(session)
 
     def hopeless(queue: WQueue, job: Job) -> bool:
-        # Jobs after it in its queue rank no higher, so what its failure tells about them is true of them anyway.
-        return session.ranking is None and not _ranked_below(session, queue, job.record.priority)
+        # Jobs for which its failure counts rank no higher, so what it tells about them is true of them anyway.
+        return _as_kai(session) and not _ranked_below(session, queue, job.record.priority)
 
     for job in candidates(session, allocator, "preempt", hopeless=hopeless):
         queue = session.queue_of(job)
@@ -76,12 +76,17 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         )
 
     queues, lists = [queue], None
-    if ranking is None:
+    if _as_kai(session):
         # In KAI's order, the jobs of lower priority are at the end of the list.
         lists = {queue.name: _ranked_below(session, queue, priority)}
     elif not any(victim.record.priority < priority for victim in session.victims.members(queue.name)):
         queues = []  # no job has to be sorted
     return search(session, allocator, job, "preempt", pick, queues, valid, ground=ground, lists=lists)
+
+
+def _as_kai(session: Session) -> bool:
+    """True if possible victims are in KAI's order."""
+    return session.ranking is None or session.ranking.victims_as_kai
 
 
 def _ranked_below(session: Session, queue: WQueue, priority: int) -> list[Entry]:

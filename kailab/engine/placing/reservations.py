@@ -51,8 +51,6 @@ class NodeReservations:
         self._kept: list[KeptNodes] = []
         self._turns: dict[str, int] = {}
         self._rejected: set[tuple[object, ...]] = set()
-        # expected end, with the status and node for which it holds
-        self._ends: dict[WTask, tuple[Status, str, float]] = {}
 
     @property
     def bounded(self) -> bool:
@@ -152,12 +150,9 @@ class NodeReservations:
         job = task.job
         if job is None or task.status not in _RUNS:
             return inf  # the start of a promised task is unknown
-        now = self._session.now
         if task.record.node != task.node:
-            return now + self._policy.expects(job)
-        # The task's own start is unknown. It is not before its creation, nor before the start of its job.
-        start = now if job.record.last_start is None else max(job.record.last_start, task.record.created)
-        return max(now, start + self._policy.expects(job))
+            return self._session.now + self._policy.expects(job)
+        return max(self._session.now, self._policy.expected_end(task))
 
     def _outlasted(self, job: Job) -> list[KeptNodes]:
         """The reservations that begin before the job ends. A job that waits for a promised place outlasts all."""
@@ -172,14 +167,9 @@ class NodeReservations:
         """The tasks that are expected to end, by time."""
         own = {place.job.uid for place in self._kept}
         ends: dict[float, list[WTask]] = {}
-        known = self._ends
         for tasks in self._session.table.tasks:
             for task in tasks.values():
-                cached = known.get(task)
-                # The end of a task that did not move is still valid.
-                if cached is None or cached[0] is not task.status or cached[1] != task.node:
-                    cached = known[task] = (task.status, task.node, self._end(task))
-                end = cached[2]
+                end = self._end(task)
                 if end < inf and task.job is not None and task.job.uid not in own:
                     ends.setdefault(end, []).append(task)
         return sorted(ends.items())

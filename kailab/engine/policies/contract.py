@@ -112,7 +112,13 @@ class Reservation(Policy, frozen=True, forbid_unknown_fields=True):
     """The jobs without room for which nodes are kept free, from the earliest moment at which the job fits according to
     expected run times. Jobs behind it may not use that room then. Without such a policy every job that fits starts, as
     in KAI.
+
+    ``lasting``: the answers of ``expects`` depend only on the job's record and its pods, so that each is kept from cycle
+    to cycle until one of these changes. It holds for the ``expects`` of the class that says so: a class with another
+    ``expects`` says it again.
     """
+
+    lasting: ClassVar[bool] = True
 
     def reserves(self, job: JobView, kept: int) -> bool:
         """True if nodes are to be kept free for the job. Called in serving order for each job that wants its minimum
@@ -150,6 +156,12 @@ class Dispatch(Policy, frozen=True, forbid_unknown_fields=True):
         The default is the order of arrival.
         """
         return job.arrived
+
+
+def run_times_last(policy: type[Reservation]) -> bool:
+    """True if ``expects`` of a policy is ``lasting``."""
+    maker = next(each for each in policy.__mro__ if "expects" in vars(each))
+    return bool(vars(maker).get("lasting", False))
 
 
 METHODS: dict[type[Policy], tuple[str, int]] = {

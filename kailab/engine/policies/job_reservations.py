@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kailab.engine.policies.contract import Reservation, make_policy
+from kailab.engine.policies.contract import Reservation, make_policy, run_times_last
 from kailab.engine.policies.job_orders import JobViews, call_policy, podgroup_text, quoted_answer, wrong_answer
 from kailab.engine.policies.settings import PolicyChoice
-from kailab.engine.working.state import Job
+from kailab.engine.working.state import ExpectedEnd, Job, WTask
 
 if TYPE_CHECKING:
     from kailab.engine.session import Session
@@ -24,8 +24,10 @@ class ChosenReservation:
     def __init__(self, session: Session, choice: PolicyChoice) -> None:
         self._policy = make_policy(choice, Reservation)
         self._choice = choice
+        self._now = session.now
         self._views = JobViews(session)
-        self._expected: dict[str, float] = {}
+        self._lasting = run_times_last(type(self._policy))
+        self._expected: dict[str, float] = session.working.run_times(self._policy) if self._lasting else {}
         self.at_most = self._at_most()
 
     def _at_most(self) -> int | None:
@@ -43,7 +45,9 @@ class ChosenReservation:
         return answer
 
     def expects(self, job: Job) -> float:
-        """The expected run time in seconds, infinite if unknown. Asked once a cycle for each job."""
+        """The expected run time in seconds, infinite if unknown. Asked once a cycle for each job, or once until the job
+        changes (``Reservation.lasting``).
+        """
         seconds = self._expected.get(job.uid)
         if seconds is None:
             view, about = self._views.of(job), podgroup_text(job)
@@ -54,3 +58,18 @@ class ChosenReservation:
                 raise wrong_answer(self._choice, "expects", about, quoted_answer(answer), "seconds from 0 on, or None")
             self._expected[job.uid] = seconds = float(seconds) if seconds < _NEVER else math.inf
         return seconds
+
+    def expected_end(self, task: WTask) -> float:
+        """When a task ends that has run in its place since before this cycle. It may be in the past."""
+        job = task.job
+        assert job is not None
+        known = task.expected_end
+        if known is not None and known.record_version == job.record_version and known.made_by is self._expected:
+            return known.at
+        if job.record.last_start is None:
+            return self._now + self.expects(job)
+        # The task's own start is unknown. It is not before its creation, nor before the start of its job.
+        end = max(job.record.last_start, task.record.created) + self.expects(job)
+        if self._lasting:
+            task.expected_end = ExpectedEnd(self._expected, job.record_version, end)
+        return end

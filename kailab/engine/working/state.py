@@ -81,13 +81,22 @@ class ShapeInfo:
         self.size = (gpus, shape.cpu, shape.memory, gpu.memory_mib)
 
 
+class ExpectedEnd(NamedTuple):
+    """The expected end of a task in its place, by the answers in ``made_by`` and the job's records of that version."""
+
+    made_by: object
+    record_version: int
+    at: float
+
+
 class WTask:
     """A task with its present place. ``left``: the places from which it was evicted to be promised another one, in this
     order. First is its place in the cluster, if it has one; others are earlier promises of the cycle.
     """
 
     __slots__ = (
-        "groups", "info", "job", "key", "left", "node", "podset", "record", "status", "uid", "virtual", "zones",
+        "expected_end", "groups", "info", "job", "key", "left", "node", "podset", "record", "status", "uid", "virtual",
+        "zones",
     )  # fmt: skip
 
     def __init__(self, record: Task, info: ShapeInfo, job: Job | None) -> None:
@@ -103,6 +112,7 @@ class WTask:
         self.zones = record.numa_zones
         self.left: tuple[Place, ...] = ()
         self.virtual = False  # its state exists only in this cycle
+        self.expected_end: ExpectedEnd | None = None
         self.key = self.natural_key()
 
     def natural_key(self) -> tuple[int, int, float, str]:
@@ -215,11 +225,13 @@ Member = WSubGroup | WPodSet
 
 
 class Job:
-    """A PodGroup with its tasks. ``version`` grows with every change of a task; it is a key of caches."""
+    """A PodGroup with its tasks. ``version`` grows with every change of a task, ``record_version`` with every change of its
+    record and of those of its tasks; they are keys of caches.
+    """
 
     __slots__ = (
         "allocated", "last_evicted", "last_start", "next_tasks", "next_tasks_version", "pending", "podsets", "ranking",
-        "record", "root", "succeeded", "tasks", "uid", "unassigned_tasks", "version",
+        "record", "record_version", "root", "succeeded", "tasks", "uid", "unassigned_tasks", "version",
     )  # fmt: skip
 
     def __init__(self, record: PodGroup) -> None:
@@ -229,6 +241,7 @@ class Job:
         self.succeeded = 0
         self.allocated = 0  # KAI: allocated (without pipelined)
         self.version = 0
+        self.record_version = 0
         self.next_tasks: list[WTask] = []  # valid for ``next_tasks_version``, see ``order.tasks_to_allocate``
         self.next_tasks_version = -1
         self.last_start: float | None = None

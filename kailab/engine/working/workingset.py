@@ -64,6 +64,7 @@ class WorkingSet:
         self.victims = JobIndex("victims")
         self._ranked: tuple[object, JobIndex] | None = None
         self._unranked: dict[str, Job] = {}  # jobs that changed since then
+        self._run_times: tuple[object, dict[str, float]] = (None, {})
         self.stale: dict[str, Job] = {}  # jobs of which only a part runs
         # Per queue, what its own jobs hold and ask for: [CPU, memory, GPU] held by all work, held by non-preemptible
         # work, and waiting.
@@ -242,7 +243,7 @@ class WorkingSet:
             job.update(podgroup)
             for task in job.tasks.values():
                 self._account(task, 1)
-        self._dirty[job.uid] = job
+        self._changed_job(job)
         self._changed("podgroups", job.uid)
 
     def remove_podgroup(self, uid: str) -> None:
@@ -258,6 +259,7 @@ class WorkingSet:
             # A task without a group is not scheduled here; it only takes room, like a pod of another scheduler.
             self.foreign[task.uid] = task
         self._dirty.pop(uid, None)
+        self._run_times[1].pop(uid, None)
         self.waiting.discard(uid)
         self._unranked.pop(uid, None)
         if self._ranked is not None:
@@ -283,7 +285,7 @@ class WorkingSet:
                 self._by_job.setdefault(task.podgroup, {})[task.uid] = work
         else:
             job.add(work)
-            self._dirty[job.uid] = job
+            self._changed_job(job)
             self._account(work, 1)
         for name in task.shape.claims:
             self._claiming.setdefault(name, {})[task.uid] = work
@@ -309,13 +311,18 @@ class WorkingSet:
         if task.job is not None:
             self._account(task, -1)
             task.job.remove(task)
-            self._dirty[task.job.uid] = task.job
+            self._changed_job(task.job)
         else:
             waiting = self._by_job.get(task.record.podgroup)
             if waiting is not None:
                 waiting.pop(task.uid, None)
                 if not waiting:
                     del self._by_job[task.record.podgroup]
+
+    def _changed_job(self, job: Job) -> None:
+        job.record_version += 1
+        self._dirty[job.uid] = job
+        self._run_times[1].pop(job.uid, None)
 
     def _info(self, shape: Shape) -> ShapeInfo:
         # By identity first: equal shapes of records are usually one object, and hashing a shape costs more than a
@@ -431,6 +438,14 @@ class WorkingSet:
         self._unranked.clear()
         self._ranked = known
         return known[1]
+
+    def run_times(self, made_by: object) -> dict[str, float]:
+        """Expected run times by job, to be filled in by the caller. Each is kept until a record of its job changes, and all
+        are until ``made_by`` does.
+        """
+        if self._run_times[0] != made_by:
+            self._run_times = (made_by, {})
+        return self._run_times[1]
 
     def some_wait(self) -> bool:
         """True if some job waits."""
