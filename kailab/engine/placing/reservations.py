@@ -23,10 +23,8 @@ from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import moment_text
-from kailab.engine.snapshot.records import Status
+from kailab.engine.snapshot.records import ALLOCATED, Status
 from kailab.engine.working.state import Job, Member, WTask, Zones
-
-_RUNS = (Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)
 
 
 class KeptNodes(NamedTuple):
@@ -148,7 +146,7 @@ class NodeReservations:
     def _end(self, task: WTask) -> float:
         """The expected end of a task that has a place."""
         job = task.job
-        if job is None or task.status not in _RUNS:
+        if job is None or not ALLOCATED[task.status]:
             return inf  # the start of a promised task is unknown
         if task.record.node != task.node:
             return self._session.now + self._policy.expects(job)
@@ -167,10 +165,24 @@ class NodeReservations:
         """The tasks that are expected to end, by time."""
         own = {place.job.uid for place in self._kept}
         ends: dict[float, list[WTask]] = {}
+        now, made_by = self._session.now, self._policy.answers
         for tasks in self._session.table.tasks:
             for task in tasks.values():
-                end = self._end(task)
-                if end < inf and task.job is not None and task.job.uid not in own:
+                job, known = task.job, task.expected_end
+                if job is None:
+                    continue
+                # Most tasks run where they ran before, and this loop goes over all of them.
+                if (
+                    known is not None
+                    and known[0] is made_by
+                    and known[1] == job.record_version
+                    and ALLOCATED[task.status]
+                    and task.node == task.record.node
+                ):
+                    end = known[2] if known[2] > now else now
+                else:
+                    end = self._end(task)
+                if end < inf and job.uid not in own:
                     ends.setdefault(end, []).append(task)
         return sorted(ends.items())
 

@@ -27,7 +27,8 @@ class ChosenReservation:
         self._now = session.now
         self._views = JobViews(session)
         self._lasting = run_times_last(type(self._policy))
-        self._expected: dict[str, float] = session.working.run_times(self._policy) if self._lasting else {}
+        # what ``expects`` answered, by job
+        self.answers: dict[str, float] = session.working.run_times(self._policy) if self._lasting else {}
         self.at_most = self._at_most()
 
     def _at_most(self) -> int | None:
@@ -48,7 +49,7 @@ class ChosenReservation:
         """The expected run time in seconds, infinite if unknown. Asked once a cycle for each job, or once until the job
         changes (``Reservation.lasting``).
         """
-        seconds = self._expected.get(job.uid)
+        seconds = self.answers.get(job.uid)
         if seconds is None:
             view, about = self._views.of(job), podgroup_text(job)
             answer = call_policy(self._choice, "expects", about, lambda: self._policy.expects(view))
@@ -56,7 +57,7 @@ class ChosenReservation:
             # also false for NaN
             if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
                 raise wrong_answer(self._choice, "expects", about, quoted_answer(answer), "seconds from 0 on, or None")
-            self._expected[job.uid] = seconds = float(seconds) if seconds < _NEVER else math.inf
+            self.answers[job.uid] = seconds = float(seconds) if seconds < _NEVER else math.inf
         return seconds
 
     def expected_end(self, task: WTask) -> float:
@@ -64,12 +65,12 @@ class ChosenReservation:
         job = task.job
         assert job is not None
         known = task.expected_end
-        if known is not None and known.record_version == job.record_version and known.made_by is self._expected:
+        if known is not None and known.record_version == job.record_version and known.made_by is self.answers:
             return known.at
         if job.record.last_start is None:
             return self._now + self.expects(job)
         # The task's own start is unknown. It is not before its creation, nor before the start of its job.
         end = max(job.record.last_start, task.record.created) + self.expects(job)
         if self._lasting:
-            task.expected_end = ExpectedEnd(self._expected, job.record_version, end)
+            task.expected_end = ExpectedEnd(self.answers, job.record_version, end)
         return end
