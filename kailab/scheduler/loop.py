@@ -13,6 +13,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import name_faults, repeat_cycle, run_cycle
 from kailab.engine.decisions import Decisions, Pending
+from kailab.engine.following import foresee_binds, nothing_follows
 from kailab.engine.policies.job_orders import call_policy
 from kailab.engine.policies.ranking import order_holds
 from kailab.engine.snapshot.changes import Follower
@@ -75,6 +76,7 @@ class Scheduler:
         self._wake_at: float | None = None
         self._follower: Follower | None = None
         self._says_why = True
+        self._looked_at = float("-inf")  # when a cycle was run, or known to decide nothing
 
     # --- results ------------------------------------------------------------------------------------------------------
 
@@ -131,9 +133,22 @@ class Scheduler:
         unchanged = (
             self._seen_version == self.mirror.working.version and not self._order_outdated(now) and not refusals_ended
         )
-        if not woken and not self._retry and unchanged:
-            return answered
+        if not woken and not self._retry:
+            if unchanged:
+                return answered
+            if not refusals_ended and self._nothing_follows():
+                self._seen_version, self._looked_at = self.mirror.working.version, now
+                return answered
         return self._run(now) or answered
+
+    def _nothing_follows(self) -> bool:
+        """Whether a cycle would surely decide and report nothing, after one that only bound. Only while nobody asks for reasons."""
+        latest, mirror = self.history.latest, self.mirror
+        if self._says_why or self._follower is not None or self._usage is not None or latest is None:
+            return False
+        if mirror.conditioned or mirror.marked_stale:
+            return False
+        return nothing_follows(mirror.working, latest.config)
 
     def _order_outdated(self, now: float) -> bool:
         """Whether the serving order of the latest cycle is older than the policy allows. ``wake_at`` does not include this time: an
@@ -186,9 +201,8 @@ class Scheduler:
         if self._says_why or latest is None:
             return
         self.mirror.update()
-        decisions = run_cycle(self.mirror.working, latest.config, latest.now)
-        decisions = msgspec.structs.replace(decisions, imitated=latest.decisions.imitated)
-        self.history.add(msgspec.structs.replace(latest, decisions=decisions))
+        decisions = run_cycle(self.mirror.working, latest.config, self._looked_at)
+        self.history.add(msgspec.structs.replace(latest, now=self._looked_at, decisions=decisions))
         self._reporter.report(decisions, (), ())
 
     def go_on_from(self, records: Snapshot, pending: Sequence[Pending]) -> None:
@@ -208,6 +222,9 @@ class Scheduler:
         usage = self.config.usage if self._usage is None else self._usage.shares(now)
         changes = None if self._follower is None else self._follower.take()
         config, decisions = self._decide(now, usage)
+        self._looked_at = now
+        if not self._says_why:
+            foresee_binds(self.mirror.working, config, decisions)
         self.cycles += 1
         # Resolve names now: an evicted pod may be gone from the mirror later.
         tasks, podgroups = name_decisions(decisions, self.mirror)

@@ -7,12 +7,16 @@ again. ``Snapshot`` is the same records as a value.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from msgspec import structs
 
 from kailab.engine.snapshot.changes import Changes, Follower
 from kailab.engine.snapshot.records import (
+    ALIVE,
     ALLOCATED,
+    ON_NODE,
     Node,
     PodGroup,
     Queue,
@@ -33,6 +37,35 @@ from kailab.engine.working.state import Job, ShapeInfo, WTask
 _SINGULAR = {
     "nodes": "node", "queues": "queue", "podgroups": "podgroup", "tasks": "task", "topologies": "topology", "claims": "claim",
 }  # fmt: skip
+
+
+class ForeseenBinds:
+    """The binds of a cycle whose effects are still to come. ``places``: node and GPU groups by task. ``started``: the PodGroups
+    that start with them. ``made_by``: what decided them.
+    """
+
+    def __init__(
+        self, places: Mapping[str, tuple[str, tuple[str, ...]]], started: Iterable[str], made_by: object
+    ) -> None:
+        self.to_come = set(places)
+        self.made_by = made_by
+        self._places = places
+        self._started = frozenset(started)
+
+    def comes(self, before: Task, after: Task) -> bool:
+        """True if a task changes as foreseen, or goes on from being bound to running."""
+        place = self._places.get(after.uid)
+        if place is None or place != (after.node, after.gpu_groups) or not ALLOCATED[after.status]:
+            return False
+        if ALLOCATED[before.status]:
+            return structs.replace(after, status=before.status) == before
+        self.to_come.discard(after.uid)
+        waiting = structs.replace(after, status=before.status, node=before.node, gpu_groups=before.gpu_groups)
+        return before.status == Status.PENDING and waiting == before
+
+    def starts(self, before: PodGroup, after: PodGroup) -> bool:
+        """True if a PodGroup changes only by the start that was foreseen."""
+        return before.uid in self._started and structs.replace(after, last_start=before.last_start) == before
 
 
 class WorkingSet:
@@ -78,6 +111,7 @@ class WorkingSet:
         self._claiming: dict[str, dict[str, WTask]] = {}  # claim -> tasks that name it
 
         self._followers: list[Follower] = []
+        self._foreseen: ForeseenBinds | None = None  # None too once anything else has happened
 
     # Snapshots and changes
 
@@ -137,8 +171,10 @@ class WorkingSet:
             return job and job.record
         return getattr(self, kind).get(identity)
 
-    def _changed(self, kind: str, identity: str) -> None:
+    def _changed(self, kind: str, identity: str, *, foreseen: bool = False) -> None:
         self.version += 1
+        if not foreseen:
+            self._foreseen = None
         for follower in self._followers:
             follower.note(kind, identity)
 
@@ -227,6 +263,7 @@ class WorkingSet:
     def set_podgroup(self, podgroup: PodGroup) -> None:
         """Add a PodGroup, or replace its record. Its tasks may come before it."""
         job = self.jobs.get(podgroup.uid)
+        foreseen = False
         if job is None:
             job = self.jobs[podgroup.uid] = Job(podgroup)
             for task in self._by_job.pop(podgroup.uid, {}).values():
@@ -237,6 +274,7 @@ class WorkingSet:
         elif job.record == podgroup:
             return
         else:
+            foreseen = self._foreseen is not None and self._foreseen.starts(job.record, podgroup)
             # The queue or the preemptibility may change, on which the sums depend.
             for task in job.tasks.values():
                 self._account(task, -1)
@@ -244,14 +282,15 @@ class WorkingSet:
             for task in job.tasks.values():
                 self._account(task, 1)
         self._changed_job(job)
-        self._changed("podgroups", job.uid)
+        self._changed("podgroups", job.uid, foreseen=foreseen)
 
     def remove_podgroup(self, uid: str) -> None:
         """Remove a PodGroup by UID; its tasks stay, without a group."""
         job = self.jobs.pop(uid, None)
         if job is None:
             return
-        for task in [*job.tasks.values(), *job.unassigned_tasks.values()]:
+        tasks = [*job.tasks.values(), *job.unassigned_tasks.values()]
+        for task in tasks:
             self._account(task, -1)
             job.remove(task)
             task.job, task.podset = None, None
@@ -266,14 +305,16 @@ class WorkingSet:
             self._ranked[1].discard(uid)
         self.victims.discard(uid)
         self.stale.pop(uid, None)
-        self._changed("podgroups", uid)
+        self._changed("podgroups", uid, foreseen=all(map(_over, tasks)))
 
     def set_task(self, task: Task) -> None:
         """Add a task, or replace its record."""
         old = self.tasks.get(task.uid)
+        foreseen = False
         if old is not None:
             if old.record == task:
                 return
+            foreseen = self._foreseen is not None and self._foreseen.comes(old.record, task)
             self._detach(old)
         job = self.jobs.get(task.podgroup) if task.podgroup else None
         # A new object, so that no state of the old one remains.
@@ -290,14 +331,15 @@ class WorkingSet:
         for name in task.shape.claims:
             self._claiming.setdefault(name, {})[task.uid] = work
         self._take_place(work, 1)
-        self._changed("tasks", task.uid)
+        self._changed("tasks", task.uid, foreseen=foreseen)
 
     def remove_task(self, uid: str) -> None:
         """Remove a task by UID, if it exists."""
         task = self.tasks.pop(uid, None)
         if task is not None:
+            over = task.job is None and _over(task)
             self._detach(task)
-            self._changed("tasks", uid)
+            self._changed("tasks", uid, foreseen=over)
 
     def _detach(self, task: WTask) -> None:
         # First, while its group and claims still contain it.
@@ -447,6 +489,15 @@ class WorkingSet:
             self._run_times = (made_by, {})
         return self._run_times[1]
 
+    def foresee(self, binds: ForeseenBinds | None) -> None:
+        """Say which binds will come as changes of records; None: none."""
+        self._foreseen = binds
+
+    def came_as_foreseen(self, made_by: object) -> bool:
+        """True if the binds foreseen by ``made_by`` have come, and nothing else has changed since they were foreseen."""
+        foreseen = self._foreseen
+        return foreseen is not None and not foreseen.to_come and foreseen.made_by == made_by
+
     def some_wait(self) -> bool:
         """True if some job waits."""
         self.settle_indexes()
@@ -455,3 +506,8 @@ class WorkingSet:
     def touched(self, job: Job) -> None:
         """Mark a job as changed, so that its position in the order is updated."""
         self._dirty[job.uid] = job
+
+
+def _over(task: WTask) -> bool:
+    """True if a task has ended and holds nothing, so that without its PodGroup it has no part in any decision."""
+    return not (ALIVE[task.status] or ON_NODE[task.status] or task.info.shape.claims)
