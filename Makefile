@@ -14,6 +14,9 @@ ARGS ?=
 # Tests on a control plane mostly wait for it, so two cores serve four workers. Each worker has control planes of its own, of some 1.2 GB.
 WORKERS ?= 4
 
+# Tests start hundreds of processes, and each compiles kailab anew where Python may not keep what it compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The tests of a module stay with one worker as far as that goes, so that what a module sets up is set up once.
 SPREAD := --dist worksteal
 

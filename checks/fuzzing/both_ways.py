@@ -15,6 +15,7 @@ from msgspec import structs
 from checks.case_input import CaseInput
 from checks.fuzzing.areas import SMALL, seeded
 from checks.fuzzing.between_cycles import violations_of_changes
+from checks.fuzzing.following_cycles import FollowedOtherwise, follow
 from checks.fuzzing.fuzz import Tell
 from checks.report import Report, Result
 from kailab.engine.config import EngineConfig
@@ -25,6 +26,7 @@ from kailab.engine.working.workingset import WorkingSet
 
 MOST_COPIES = 6
 MOST_CYCLES = 8
+FOLLOWED_CYCLES = 30
 
 
 class DecidedOtherwise(Exception):
@@ -89,11 +91,15 @@ def _plain(case_input: CaseInput) -> CaseInput:
 
 
 def run_seed_both_ways(seed: int, area: str = SMALL, changes: int = 5) -> Result:
-    """Settle the crowded cluster of a seed, and again after each of so many changes, deciding each cycle both ways."""
+    """Settle the crowded cluster of a seed, and again after each of so many changes, deciding each cycle both ways. Then hold
+    the engine to the cycles of which it says that they decide nothing.
+    """
     differences: tuple[str, ...] = ()
+    cluster = crowded(seeded(seed, area), seed)
     try:
-        violations_of_changes(crowded(seeded(seed, area), seed), seed, changes, decide_both_ways, MOST_CYCLES)
-    except DecidedOtherwise as difference:
+        violations_of_changes(cluster, seed, changes, decide_both_ways, MOST_CYCLES)
+        follow(cluster, seed, cycles=FOLLOWED_CYCLES)
+    except (DecidedOtherwise, FollowedOtherwise) as difference:
         differences = (str(difference),)
     return Result(id=f"{area}/{seed}", suite=area, differences=differences)
 

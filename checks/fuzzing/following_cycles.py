@@ -21,7 +21,6 @@ from kailab.engine.snapshot.snapshot import IDENTITY, Snapshot
 from kailab.engine.working.workingset import WorkingSet
 from kailab.scheduler.settings.policies import with_policies
 
-CYCLES = 30
 SECONDS = 1.0
 CONFIGS = (
     {},
@@ -35,7 +34,7 @@ class FollowedOtherwise(Exception):
     """A cycle decided something that surely decides nothing."""
 
 
-def follow(case_input: CaseInput, seed: int, cycles: int = CYCLES) -> int:
+def follow(case_input: CaseInput, seed: int, cycles: int) -> int:
     """Run so many cycles on a changing cluster. Returns of how many the engine knew that they decide nothing. Raises
     FollowedOtherwise.
     """

@@ -130,13 +130,11 @@ class Scheduler:
         self._executor.release_due(now)  # after wake_at: it forgets the times that have come
         # Pods that are no longer refused may have others evicted for them again.
         refusals_ended = not self._refused <= self._executor.bind_backoff.refused
-        unchanged = (
-            self._seen_version == self.mirror.working.version and not self._order_outdated(now) and not refusals_ended
-        )
-        if not woken and not self._retry:
-            if unchanged:
+        outdated = refusals_ended or self._order_outdated(now)
+        if not (woken or self._retry or outdated):
+            if self._seen_version == self.mirror.working.version:
                 return answered
-            if not refusals_ended and self._nothing_follows():
+            if self._nothing_follows():
                 self._seen_version, self._looked_at = self.mirror.working.version, now
                 return answered
         return self._run(now) or answered
@@ -158,12 +156,12 @@ class Scheduler:
             return False
         if not (latest.decisions.pending if self._says_why else self.mirror.working.some_wait()):
             return False
-        return now - latest.now >= max_age
+        return now - self._looked_at >= max_age
 
     def carry_on(self, before: Scheduler) -> None:
         """Continue from the state of another scheduler over a cluster with the same objects: its promises, refusals, reports and past
         usage. Skip the first cycle if the other scheduler would skip it and decides by the same configuration."""
-        self.cycles = before.cycles
+        self.cycles, self._looked_at = before.cycles, before._looked_at
         self.history.carry_on(before.history)
         self._promised, self._refused = before._promised, before._refused
         self._retry, self._wake_at = before._retry, before._wake_at

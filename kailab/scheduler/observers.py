@@ -125,9 +125,14 @@ class Observers(Observer):
 
 
 def _pass_on(event: str) -> Callable[..., None]:
+    does_nothing = getattr(Observer, event)
+
     def notify(self: Observers, *arguments: Any, **named: Any) -> None:
         for observer in self._observers:
-            self._guard(partial(getattr(observer, event), *arguments, **named))
+            hear = getattr(observer, event)
+            # Most observers hear of few events, and a cycle has many.
+            if getattr(hear, "__func__", None) is not does_nothing:
+                self._guard(partial(hear, *arguments, **named))
 
     return notify
 

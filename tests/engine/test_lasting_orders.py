@@ -1,4 +1,4 @@
-"""Orders whose keys last are kept from cycle to cycle, and decide as orders that are made anew."""
+"""What policies answer for good is kept from cycle to cycle, and decides as answers that are asked for anew."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from checks.fuzzing.areas import seeded
 from checks.fuzzing.both_ways import crowded
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
+from kailab.engine.policies.contract import run_times_last
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.workingset import WorkingSet
 from kailab.policies.orders import Fifo
+from kailab.policies.reservations import Backfill
 from kailab.scheduler.settings.policies import with_policies
 
 ORDERS = ("fifo", "smallest-job", "shortest-job", "tiresias")
@@ -65,6 +67,61 @@ def test_a_kept_order_decides_as_one_that_is_made_anew(order):
             short = run_cycle(working, config, now, reasons=False)
             assert short == structs.replace(decisions, pending=()), (seed, cycle)
             change(working, decisions, chance)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_run_times_that_are_kept_decide_as_those_that_are_asked_for_anew(most):
+    for seed in range(3):
+        chance = random.Random(seed)
+        working = working_of(crowded(seeded(seed), seed))
+        for task in list(working.tasks.values()):
+            working.set_task(structs.replace(task.record, expected_seconds=chance.choice((None, 50.0, 500.0, 5000.0))))
+        backfill = PolicyChoice(name="backfill", parameters={"most": most, "unknown": 300.0})
+        config = with_policies(EngineConfig(reservation_policy=backfill))
+        for cycle in range(5):
+            now = NOW + 60.0 * cycle
+            decisions = run_cycle(working, config, now)
+            assert decisions == run_cycle(WorkingSet.of(working.value()), config, now), (seed, cycle)
+            change(working, decisions, chance)
+
+
+def test_run_times_are_asked_for_again_only_of_jobs_that_changed(monkeypatch, team):
+    asked = []
+    expects = Backfill.expects
+    monkeypatch.setattr(Backfill, "expects", lambda self, job: asked.append(job.group.uid) or expects(self, job))
+    team.node("n", gpus=8)
+    for name in ("one", "two"):
+        team.job(name, gpus=4, on="n", last_start=NOW - 100, task={"expected_seconds": 5000.0})
+    team.job("head", gpus=8)
+    working = team.working()
+    config = with_policies(EngineConfig(reservation_policy=PolicyChoice(name="backfill")))
+    run_cycle(working, config, NOW)
+    assert {"one", "two"} <= set(asked)
+    asked.clear()
+    at = run_cycle(working, config, NOW).kept[0].at
+    assert not asked
+    task = working.tasks["two-0"].record
+    working.set_task(structs.replace(task, expected_seconds=9000.0))
+    later = run_cycle(working, config, NOW).kept[0].at
+    assert asked == ["two"]
+    assert later > at
+
+
+class ByClock(Backfill, frozen=True):
+    def expects(self, job):
+        return job.now
+
+
+def test_the_run_times_of_a_class_with_its_own_rule_last_only_if_it_says_so():
+    class ByRecord(ByClock, frozen=True):
+        lasting = True
+
+        def expects(self, job):
+            return job.group.created
+
+    assert run_times_last(Backfill)
+    assert not run_times_last(ByClock)
+    assert run_times_last(ByRecord)
 
 
 def test_a_policy_is_asked_again_only_about_jobs_that_changed(monkeypatch):
