@@ -12,7 +12,7 @@ The path of a cycle:
 - ``ledger`` collects what is decided; ``report`` explains what stays pending and fills in ``decisions.Decisions``.
 
 ``snapshot`` holds the input as frozen records, ``working`` the mutable state made from them, ``config`` the settings,
-``policies`` the options beyond KAI's behaviour, ``relaxing`` cycles on a changed input.
+``policies`` the options beyond KAI's behaviour, ``relaxing`` cycles on a changed input, ``following`` cycles that need not run.
 """
 
 from __future__ import annotations
