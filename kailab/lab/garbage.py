@@ -34,7 +34,9 @@ def collector_off() -> Iterator[None]:
 
 def collect_regularly(moments: Iterable[T]) -> Iterator[T]:
     """Pass the moments on, and collect the youngest generation after each ``_MOMENTS`` of them if the collector is off. A replay of weeks
-    has hundreds of thousands of moments, and each leaves some cycles."""
+    has hundreds of thousands of moments, and each leaves some cycles. What there is before the first moment is left out."""
+    if not gc.isenabled():
+        _spare_the_young()
     for number, moment in enumerate(moments, 1):
         yield moment
         if number % _MOMENTS == 0 and not gc.isenabled():
