@@ -271,9 +271,11 @@ def detach(session: PolicySession) -> None:
 
 def _rank_by(session: PolicySession, ranking: Ranking | None) -> None:
     """Set the ranking of all jobs. Cached tasks are dropped only if the order of a job's tasks changes."""
+    session.working.order.ranking = ranking
     plain_tasks, by_name = not session.switches.task_order, not session.switches.subgroup_order
+    if not (plain_tasks or by_name):
+        return
     for job in session.jobs.values():
-        job.ranking = ranking
         if plain_tasks or by_name:
             job.version += 1
         if plain_tasks:

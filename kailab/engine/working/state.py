@@ -224,18 +224,28 @@ class WSubGroup:
 Member = WSubGroup | WPodSet
 
 
+class ConfiguredOrder:
+    """What all jobs of a working set are ranked by. ``ranking``: set while a cycle with a configured order runs."""
+
+    __slots__ = ("ranking",)
+
+    def __init__(self) -> None:
+        self.ranking: JobRanking | None = None
+
+
 class Job:
     """A PodGroup with its tasks. ``version`` grows with every change of a task, ``record_version`` with every change of its
     record and of those of its tasks; they are keys of caches.
     """
 
     __slots__ = (
-        "allocated", "last_evicted", "last_start", "next_tasks", "next_tasks_version", "pending", "podsets", "ranking",
+        "allocated", "last_evicted", "last_start", "next_tasks", "next_tasks_version", "order", "pending", "podsets",
         "record", "record_version", "root", "succeeded", "tasks", "uid", "unassigned_tasks", "version",
     )  # fmt: skip
 
-    def __init__(self, record: PodGroup) -> None:
+    def __init__(self, record: PodGroup, order: ConfiguredOrder) -> None:
         self.uid = record.uid
+        self.order = order
         self.tasks: dict[str, WTask] = {}
         self.pending = 0
         self.succeeded = 0
@@ -247,7 +257,6 @@ class Job:
         self.last_start: float | None = None
         self.last_evicted: float | None = None
         self.unassigned_tasks: dict[str, WTask] = {}  # tasks that name an unknown subgroup
-        self.ranking: JobRanking | None = None  # set while a cycle with a configured order runs
         self._set_record(record)
 
     def _set_record(self, record: PodGroup) -> None:
@@ -354,8 +363,9 @@ class Job:
 
     def order_key(self) -> tuple[Any, ...]:
         """Sort key among the jobs of a queue: priority; below, at or above its minimum; age; UID."""
-        if self.ranking is not None:
-            return self.ranking.order_key(self)
+        ranking = self.order.ranking
+        if ranking is not None:
+            return ranking.order_key(self)
         return self.kai_key(self.elastic_state())
 
     def kai_key(self, elastic_state: int) -> tuple[Any, ...]:
@@ -366,14 +376,20 @@ class Job:
         """Sort key among the victims of a queue, the last of which go first. The same as ``order_key`` unless
         configured otherwise.
         """
-        if self.ranking is not None:
-            return self.ranking.victim_key(self, self.elastic_state())
+        ranking = self.order.ranking
+        if ranking is not None:
+            return ranking.victim_key(self, self.elastic_state())
         return self.kai_key(self.elastic_state())
+
+    @property
+    def ranking(self) -> JobRanking | None:
+        return self.order.ranking
 
     @property
     def by_name(self) -> bool:
         """True if its subgroups are ordered by name alone (KAI without its subgrouporder plugin)."""
-        return self.ranking is not None and not self.ranking.subgroup_order
+        ranking = self.order.ranking
+        return ranking is not None and not ranking.subgroup_order
 
     def elastic_state(self) -> int:
         """0: below its minimum, 1: at it, 2: above it."""

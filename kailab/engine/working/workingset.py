@@ -32,7 +32,7 @@ from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.layout import Layout
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.queues import QueueTree
-from kailab.engine.working.state import Job, ShapeInfo, WTask
+from kailab.engine.working.state import ConfiguredOrder, Job, ShapeInfo, WTask
 
 _SINGULAR = {
     "nodes": "node", "queues": "queue", "podgroups": "podgroup", "tasks": "task", "topologies": "topology", "claims": "claim",
@@ -81,6 +81,7 @@ class WorkingSet:
         self.queues: dict[str, Queue] = {}
         self.topologies: dict[str, Topology] = {}
         self.claims: dict[str, ResourceClaim] = {}
+        self.order = ConfiguredOrder()
         self.jobs: dict[str, Job] = {}
         self.tasks: dict[str, WTask] = {}
         self.layout = Layout()
@@ -265,7 +266,7 @@ class WorkingSet:
         job = self.jobs.get(podgroup.uid)
         foreseen = False
         if job is None:
-            job = self.jobs[podgroup.uid] = Job(podgroup)
+            job = self.jobs[podgroup.uid] = Job(podgroup, self.order)
             for task in self._by_job.pop(podgroup.uid, {}).values():
                 self.foreign.pop(task.uid, None)
                 task.job = job
