@@ -7,6 +7,7 @@ together with something else.
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from msgspec import structs
 
@@ -22,7 +23,7 @@ from kailab.engine.working.workingset import WorkingSet
 from kailab.scheduler.settings.policies import with_policies
 
 SECONDS = 1.0
-CONFIGS = (
+CONFIGS: tuple[dict[str, Any], ...] = (
     {},
     {"max_consolidation_victims": -1},
     {"reclaim_min_runtime": 5.0, "preempt_min_runtime": 3.0},
