@@ -15,6 +15,7 @@ from kailab.engine.policies.settings import PolicyChoice
 from kailab.fleet import Fleet
 from kailab.model.times import duration_seconds
 from kailab.policies.catalogue import SHIPPED, shipped
+from kailab.replay.accounts import raise_faults
 from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
 from kailab.replay.clusters.dispatcher import dispatch
 from kailab.replay.clusters.figures import figures
@@ -83,6 +84,7 @@ def _choice(text: str) -> PolicyChoice:
 def _dispatched(sites: ClusterSites, name: str) -> list[str]:
     begun = time.process_time()
     results = figures(dispatch(sites, None))
+    raise_faults(results.faults)
     took = time.process_time() - begun
     off = "-" if results.missed is None else format_age(results.missed.mean)
     cost = "-" if results.cost is None else f"{results.cost:.0f}"
@@ -101,6 +103,7 @@ def _together(trace: Trace, sites: ClusterSites) -> list[str]:
     results = summarise(
         replay(ReplayPlan(trace=trace, fleet=fleet, queues=queues_for(trace, fleet.summary().gpus, BY_SHARE)))
     )
+    raise_faults(results.faults)
     took = time.process_time() - begun
     return [
         "(one cluster)",

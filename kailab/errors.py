@@ -19,6 +19,10 @@ LONGEST_MESSAGE = 8_000
 """Limit in characters of an error's message, because a quoted value can have megabytes."""
 
 
+_MOST_ATTRIBUTES = 40
+"""The most attributes that a message lists; an object with more is a module or the like."""
+
+
 def escaped(text: str) -> str:
     r"""Return the text with every character escaped that controls a terminal or disguises text. Text from objects, files and other
     programs can contain any character. JSON stays JSON.
@@ -41,12 +45,30 @@ def printable(text: str) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the type and the message of an exception raised by code outside kailab."""
+    """Return the type and the message of an exception raised by code outside kailab. For an attribute that an object does not have,
+    also those that it has."""
     try:
-        message = str(error)
+        message = str(error) + _attributes(error)
     except Exception:  # __str__ is foreign code too
         message = ""
     return printable(f"{type(error).__name__}: {message}" if message else type(error).__name__)
+
+
+def _attributes(error: BaseException) -> str:
+    """What can be read of the object of an AttributeError: the nearest name if there is one, and all; empty for other errors."""
+    if not isinstance(error, AttributeError) or error.obj is None or isinstance(error.obj, type):
+        return ""
+    # Imported here because it is only needed after a mistake.
+    import difflib
+
+    names = [name for name in dir(error.obj) if not name.startswith("_")]
+    if not names:
+        return ""
+    close = difflib.get_close_matches(str(error.name), names, 1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    if len(names) > _MOST_ATTRIBUTES:
+        return meant
+    return f"{meant} It has: {', '.join(names)}" if meant else f"; it has: {', '.join(names)}"
 
 
 class KailabError(Exception):

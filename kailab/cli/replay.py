@@ -15,7 +15,7 @@ import click
 
 from kailab.cli import configurations, options, replay_options, signals, terminal
 from kailab.cli.options import TextOrJson
-from kailab.cli.table import format_span, render_table
+from kailab.cli.table import format_number, format_span, render_table
 from kailab.errors import InputError
 from kailab.evidence.wording import count, elapsed
 
@@ -71,10 +71,10 @@ def row_cells(row: SummaryRow) -> list[str]:
         cell(row.waited, lambda spread: spread.p50, format_span),
         cell(row.waited, lambda spread: spread.p99, format_span),
         cell(row.took, lambda spread: spread.mean, format_span),
-        cell(row.slowdown, lambda spread: spread.mean, lambda number: f"{number:.2f}"),
+        cell(row.slowdown, lambda spread: spread.mean, format_number),
         str(row.evictions),
-        f"{row.asked:.1f}",
-        f"{row.lost:.1f}",
+        format_number(row.asked),
+        format_number(row.lost),
     ]
 
 
@@ -122,20 +122,23 @@ class ReplayOutputs(NamedTuple):
                 raise InputError(f"{name} {target}: is the same file as {other}; expected another one")
 
     def write(self, completed: CompletedReplay) -> None:
-        """Raises InputError."""
+        """Write the files, under marked names if the replay has faults. Raises InputError."""
         from kailab.evidence.metrics import figures, openmetrics
         from kailab.evidence.run import write_file
         from kailab.replay import plotting, tables
 
+        def target(path: Path) -> Path:
+            return tables.marked(path, completed.faults)
+
         if self.jobs is not None:
-            tables.write(self.jobs, tables.JOBS, tables.job_rows(completed))
+            tables.write(target(self.jobs), tables.JOBS, tables.job_rows(completed))
         if self.timeline is not None:
-            tables.write(self.timeline, tables.TIMELINE, tables.timeline_rows(completed))
+            tables.write(target(self.timeline), tables.TIMELINE, tables.timeline_rows(completed))
         if self.plot is not None:
-            figures.save_figure(plotting.figure_of(completed), self.plot)
+            figures.save_figure(plotting.figure_of(completed), target(self.plot))
         if self.series is not None and completed.meter is not None:
             text = openmetrics.render_series(completed.meter.series, completed.opened, completed.meter.every)
-            write_file(self.series, text.encode())
+            write_file(target(self.series), text.encode())
 
 
 def output_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -218,6 +221,7 @@ def replay_over_clusters(
     checkpoint file."""
     from kailab.evidence.recorder import Recorder
     from kailab.replay import evidence
+    from kailab.replay.accounts import raise_faults
     from kailab.replay.clusters import dispatcher
     from kailab.replay.clusters.cluster_file import dispatch_facts, read_sites
     from kailab.replay.clusters.figures import as_json, figures
@@ -262,19 +266,29 @@ def replay_over_clusters(
                 if output is TextOrJson.json
                 else "\n".join(_clusters_summary_lines(results))
             )
+        raise_faults(results.faults)
 
 
 def _write_tables(done: DispatchedReplay, jobs_file: Path | None, timeline_file: Path | None) -> None:
     from kailab.replay.clusters import journeys
-    from kailab.replay.tables import write
+    from kailab.replay.tables import marked, write
 
     if jobs_file is not None:
-        write(jobs_file, journeys.JOBS, journeys.job_rows(done))
+        write(marked(jobs_file, done.faults), journeys.JOBS, journeys.job_rows(done))
     if timeline_file is not None:
-        write(timeline_file, journeys.TIMELINE, journeys.timeline_rows(done))
+        write(marked(timeline_file, done.faults), journeys.TIMELINE, journeys.timeline_rows(done))
+
+
+def fault_lines(faults: Sequence[str]) -> Iterator[str]:
+    """The mark above figures that are not to be relied on."""
+    for fault in faults:
+        yield f"INVALID, the replay does not balance: {fault}"
+    if faults:
+        yield "The figures below are for finding the defect; files are marked .unbalanced"
 
 
 def _clusters_summary_lines(results: DispatchFigures) -> Iterator[str]:
+    yield from fault_lines(results.faults)
     yield from _clusters_head_lines(results, elapsed(results.seconds))
     money = [f"COST {results.currency}"] if results.currency else []
     waits = ["JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99"]
@@ -283,7 +297,7 @@ def _clusters_summary_lines(results: DispatchFigures) -> Iterator[str]:
         ["CLUSTER", "GPUS", *waits, "CAME", "WENT", "HELD", "ALLOCATED", "MOVED IN", *money],
         [
             [
-                item.name, str(item.gpus), *row_cells(item.row)[1:7], str(item.came), str(item.went), f"{item.held:.1f}", f"{item.allocated:.1%}", _format_bytes(item.bytes_in),
+                item.name, str(item.gpus), *row_cells(item.row)[1:7], str(item.came), str(item.went), format_number(item.held), f"{item.allocated:.2%}", _format_bytes(item.bytes_in),
                 *([_format_cost(item.cost)] if money else []),
             ]
             for item in results.clusters
@@ -294,7 +308,7 @@ def _clusters_summary_lines(results: DispatchFigures) -> Iterator[str]:
         ["QUEUE", "HOME", *waits, "AWAY", "AWAY HOURS", "HELD", "FAIR", "MOVED", *money],
         [
             [
-                item.row.name, item.home or "-", *row_cells(item.row)[1:7], str(item.away), f"{item.away_hours:.1f}", f"{item.held:.1f}", f"{item.fair:.1f}", _format_bytes(item.moved),
+                item.row.name, item.home or "-", *row_cells(item.row)[1:7], str(item.away), format_number(item.away_hours), format_number(item.held), format_number(item.fair), _format_bytes(item.moved),
                 *([_format_cost(item.cost)] if money else []),
             ]
             for item in results.queues
@@ -455,6 +469,7 @@ def _run(
     output: TextOrJson,
 ) -> None:
     from kailab.replay import evidence, run
+    from kailab.replay.accounts import raise_faults
     from kailab.replay.summary import as_json, summarise
 
     if folder:
@@ -471,6 +486,7 @@ def _run(
         terminal.say(
             json.dumps(as_json(summary), indent=2) if output is TextOrJson.json else "\n".join(_summary_lines(summary))
         )
+    raise_faults(summary.faults)
 
 
 def _read_trace(
@@ -517,6 +533,7 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
     from kailab.replay.summary import gpu_hours
 
     total, sums = summary.total, summary.balance
+    yield from fault_lines(summary.faults)
     jobs = jobs_line(total, summary.in_trace)
     yield f"{jobs} of {summary.trace} ({summary.form}) on {summary.fleet}, {summary.gpus} GPUs: {elapsed(summary.seconds)} of lab time"
     yield from left_out_lines(summary.left_out)
@@ -549,9 +566,7 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
     rows = []
     for row in summary.queues:
         share = fair.get(row.name)
-        rows.append(
-            [*row_cells(row), *((f"{share.held:.1f}", f"{share.fair:.1f}", f"{share.short:.2f}") if share else "---")]
-        )
+        rows.append([*row_cells(row), *(map(format_number, (share.held, share.fair, share.short)) if share else "---")])
     yield ""
     yield render_table(["QUEUE", *HEADERS, "HELD", "FAIR", "SHORT"], [*rows, [*row_cells(summary.total), *"---"]])
     yield ""
@@ -560,16 +575,16 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
 
 def _cost_lines(costs: ReplayCost) -> Iterator[str]:
     done = "" if costs.per_done is None else f"; {costs.per_done:.2f} for each GPU-hour of work done"
-    energy = "unknown, because the prices give no power" if costs.kwh is None else f"{costs.kwh:.1f} kWh"
+    energy = "unknown, because the prices give no power" if costs.kwh is None else f"{format_number(costs.kwh)} kWh"
     yield f"Cost: {costs.cost:.2f} {costs.currency}, {costs.idle_cost:.2f} of it for GPUs that nobody held{done}. Energy: {energy}"
     rows = [
         [
             item.model or "-",
             str(item.gpus),
-            f"{item.used:.1f}",
-            f"{item.idle:.1f}",
+            format_number(item.used),
+            format_number(item.idle),
             f"{item.cost:.2f}",
-            "-" if item.kwh is None else f"{item.kwh:.1f}",
+            "-" if item.kwh is None else format_number(item.kwh),
         ]
         for item in costs.models
     ]
@@ -578,5 +593,5 @@ def _cost_lines(costs: ReplayCost) -> Iterator[str]:
     yield ""
     yield render_table(
         ["QUEUE", "HOURS HELD", f"COST {costs.currency}"],
-        [[item.name, f"{item.used:.1f}", f"{item.cost:.2f}"] for item in costs.queues],
+        [[item.name, format_number(item.used), f"{item.cost:.2f}"] for item in costs.queues],
     )

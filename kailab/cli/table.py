@@ -279,5 +279,15 @@ def format_span(seconds: float) -> str:
     return "".join(f"{number}{unit}" for number, unit in parts)
 
 
+def format_number(value: float) -> str:
+    """Format an amount with the digits that ``-o json`` has: thousandths, without zeros at the end.
+
+    >>> format_number(8), format_number(0.033), format_number(1.25), format_number(12345.678)
+    ('8.0', '0.033', '1.25', '12345.678')
+    """
+    whole, _, part = f"{value:.3f}".partition(".")
+    return f"{whole}.{part.rstrip('0') or '0'}"
+
+
 def _two_units(first: int, unit: str, second: int, smaller: str) -> str:
     return f"{first}{unit}{second}{smaller}" if second else f"{first}{unit}"

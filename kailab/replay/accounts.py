@@ -1,11 +1,11 @@
 """Accounts of a replay: when each job arrived, began, was evicted and ended, and how its GPU time was used.
 
-Amounts are whole milli-GPU-seconds. Nothing is rounded, so inputs and outputs must balance exactly (``check_balance``).
+Amounts are whole milli-GPU-seconds. Nothing is rounded, so inputs and outputs must balance exactly (``balance_at``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -232,6 +232,13 @@ class ReplayAccounts:
             self._use(used, work, life, now)
         return used
 
+    def used_by_queue(self, now: int) -> dict[str, int]:
+        """Map each queue to the milli-GPU-seconds for which it held GPUs up to ``now``."""
+        queues: dict[str, int] = {}
+        for (queue, _), amount in self.used(now).items():
+            queues[queue] = queues.get(queue, 0) + amount
+        return queues
+
     def live(self) -> Iterator[tuple[ReplayedJob, PodLifetime]]:
         """Yield each bound pod with its job."""
         for work in self.unfinished.values():
@@ -266,18 +273,21 @@ class GpuTimeBalance(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def faults(self) -> list[str]:
+        """What does not add up; empty if both equations hold."""
         faults = []
         if self.submitted != self.done + self.to_run + self.to_wait:
             faults.append(
-                f"submitted {self.submitted} is not done {self.done} + to run {self.to_run} + to wait {self.to_wait}"
+                f"submitted {self.submitted} is not done {self.done} + to run {self.to_run} + to wait {self.to_wait} milli-GPU-seconds"
             )
         if self.held != self.done + self.lost + self.overhead:
-            faults.append(f"held {self.held} is not done {self.done} + lost {self.lost} + overhead {self.overhead}")
+            faults.append(
+                f"held {self.held} is not done {self.done} + lost {self.lost} + overhead {self.overhead} milli-GPU-seconds"
+            )
         return faults
 
 
-def check_balance(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
-    """The balance at ``now``, up to which time has been accounted for. Raises UnbalancedGpuTime."""
+def balance_at(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
+    """The balance at ``now``, up to which time has been accounted for. Its ``faults`` say whether it closes."""
     done, overhead = accounts.useful, accounts.overhead
     for work, life in accounts.live():
         ran = accounts.ran(work, life, now)
@@ -292,7 +302,7 @@ def check_balance(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
             to_wait += left
     # Endless work has no demand to compare with.
     submitted = done if accounts.endless else accounts.submitted
-    balance = GpuTimeBalance(
+    return GpuTimeBalance(
         submitted=submitted,
         done=done,
         to_run=0 if accounts.endless else to_run,
@@ -302,9 +312,12 @@ def check_balance(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
         overhead=overhead,
         endless=accounts.endless,
     )
-    if balance.faults:
-        raise UnbalancedGpuTime(f"GPU time does not balance: {'; '.join(balance.faults)} (milli-GPU-seconds)")
-    return balance
+
+
+def raise_faults(faults: Sequence[str]) -> None:
+    """Raise UnbalancedGpuTime if a replay's checks found ``faults``."""
+    if faults:
+        raise UnbalancedGpuTime(f"the replay does not balance: {'; '.join(faults)}; please report this")
 
 
 UNTOLD = "Untold"

@@ -14,7 +14,7 @@ from typing import Any
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
 from kailab.lab.settle import CYCLE_SECONDS
-from kailab.replay.accounts import GpuTimeBalance, ReplayAccounts, UnstartedJobs, check_balance, unstarted_jobs
+from kailab.replay.accounts import GpuTimeBalance, ReplayAccounts, UnstartedJobs, balance_at, unstarted_jobs
 from kailab.replay.checkpoint import ReplayCheckpoint
 from kailab.replay.costs import gpus_by_model
 from kailab.replay.job import LONGEST
@@ -52,6 +52,11 @@ class CompletedReplay:
     opened: float = 0.0
     meter: MetricsSampler | None = None
 
+    @property
+    def faults(self) -> list[str]:
+        """Why the figures are invalid: GPU time does not balance. Empty for a sound replay."""
+        return self.balance.faults
+
 
 def replay(
     plan: Plan, progress: Progress = lambda step, done, total: None, checkpoint: ReplayCheckpoint | None = None
@@ -59,7 +64,7 @@ def replay(
     """Replay a plan.
 
     ``progress``: called with a description, the number of completed jobs and the number of all jobs. ``checkpoint``: saves
-    the replay and resumes a saved one. Raises InputError, StateError.
+    the replay and resumes a saved one. The result may have ``faults``. Raises InputError, StateError.
     """
     with collector_off():
         saved = None if checkpoint is None else checkpoint.load()
@@ -134,13 +139,13 @@ class ReplayLab:
         return CompletedReplay(
             plan=self.plan,
             accounts=self.accounts,
-            balance=check_balance(self.accounts, ended),
+            balance=balance_at(self.accounts, ended),
             began=began,
             ended=ended,
             last_arrival=last_arrival,
             gpus=self.plan.fleet.summary().gpus,
             cycles=lab.log.cycle,
-            fairness=self._fairness.fairness(ended),
+            fairness=self._fairness.fairness(ended, self.accounts.used_by_queue(ended)),
             fragmentation=self._fragmentation.summary(),
             unbegun=unstarted_jobs(self.session.cluster, self.accounts),
             opened=lab.opened,

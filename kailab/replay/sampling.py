@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil, isfinite
 
 import msgspec
@@ -103,6 +103,8 @@ class FragmentationSampler(Observer):
         """Take a sample unconditionally; it counts for ``points`` samples."""
         if self._scheduler is None or not self._total:
             return
+        # What the latest cycle bound is in the cluster, and not yet in the scheduler's records.
+        self._scheduler.mirror.update()
         table = self._scheduler.mirror.working.table
         devices = device_room(table)
         lost = fragments(devices, table.idle[CPU], label_texts(table, GPU_PRODUCT), self._workload)
@@ -129,8 +131,8 @@ class FragmentationSampler(Observer):
 
 
 class QueueFairness(msgspec.Struct, frozen=True, kw_only=True):
-    """GPU-hours that a queue ``held``, and the integral of its ``fair`` share. ``short``: GPUs below its quota while it
-    requested them, the mean over time."""
+    """GPU-hours that a queue ``held``, and the integral of its ``fair`` share. ``short``: GPUs that it asked for within
+    its quota and did not hold, the mean over the time in which it asked for GPUs."""
 
     name: str
     held: float
@@ -148,11 +150,10 @@ class Fairness(msgspec.Struct, frozen=True, kw_only=True):
 
 class FairnessSampler(Observer):
     """Integrates the scheduler's view of each queue: requests and fair shares at the beginning of a cycle and holdings
-    at its end are valid until the next cycle."""
+    at its end are valid until the next cycle. An evicted pod holds its GPUs until it is gone."""
 
     def __init__(self) -> None:
         self._last: tuple[float, Sequence[tuple[QueueState, float]]] | None = None
-        self._begun: float | None = None
         self._sums: dict[str, list[float]] = {}
 
     def on_cycle(self, record: CycleRecord) -> None:
@@ -162,8 +163,6 @@ class FairnessSampler(Observer):
         gained: Counter[str] = Counter()
         for bind in decisions.binds:
             gained[bind.queue] += bind.amounts.gpu
-        for eviction in decisions.evictions:
-            gained[eviction.queue] -= eviction.amounts.gpu
         self._last = (
             record.now,
             [
@@ -175,8 +174,6 @@ class FairnessSampler(Observer):
 
     def until(self, now: float) -> None:
         """Integrate up to ``now``."""
-        if self._begun is None:
-            self._begun = now
         if self._last is None:
             return
         since, queues = self._last
@@ -184,26 +181,23 @@ class FairnessSampler(Observer):
             gpu = queue.gpu
             wanted = 0 if gpu.quota < 0 else min(gpu.quota, gpu.requested)
             sums = self._sums.setdefault(queue.name, [0.0, 0.0, 0.0])
-            for index, amount in enumerate((holds, gpu.fair_share, max(0, wanted - holds))):
+            for index, amount in enumerate((gpu.fair_share, max(0, wanted - holds), bool(gpu.requested))):
                 sums[index] += amount * (now - since)
         self._last = now, queues
 
-    def fairness(self, now: float) -> Fairness:
-        """The result up to ``now``, not rounded."""
+    def fairness(self, now: float, used: Mapping[str, int]) -> Fairness:
+        """The result up to ``now``, not rounded. ``used``: the milli-GPU-seconds that each queue held."""
         self.until(now)
-        span = now - (self._begun or now)
         queues = [
             QueueFairness(
                 name=name,
-                held=held / WHOLE / HOUR,
+                held=used.get(name, 0) / WHOLE / HOUR,
                 fair=fair / WHOLE / HOUR,
-                short=short / WHOLE / span if span else 0.0,
+                short=short / WHOLE / asking if asking else 0.0,
             )
-            for name, (held, fair, short) in sorted(self._sums.items())
+            for name, (fair, short, asking) in sorted(self._sums.items())
         ]
-        return Fairness(
-            jain=jain_index([held / fair for held, fair, _ in self._sums.values() if fair > 0]), queues=queues
-        )
+        return Fairness(jain=jain_index([queue.held / queue.fair for queue in queues if queue.fair > 0]), queues=queues)
 
 
 def rounded_fairness(exact: Fairness) -> Fairness:

@@ -73,7 +73,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     ``allocated_arriving``: until the last arrival. ``in_trace``: jobs of the trace, including those that did not arrive
     before a cut-off. ``left_out``: trace lines without a job, by reason. ``goodput``: part of the GPU time held that is
     work that counts. ``lost_with_checkpoints``: GPU-hours that evictions would have lost with that checkpoint interval,
-    all else being equal. ``costs``: None without a price file.
+    all else being equal. ``costs``: None without a price file. ``faults``: why the figures are invalid.
     """
 
     trace: str
@@ -97,6 +97,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     fragmentation: Fragmentation | None
     costs: ReplayCost | None
     unbegun: list[UnstartedJobs] = []
+    faults: list[str] = []
 
     @property
     def cost(self) -> float | None:
@@ -135,6 +136,7 @@ def summarise(replayed: CompletedReplay) -> Summary:
         fragmentation=replayed.fragmentation,
         costs=None if (costs := costs_of(replayed)) is None else rounded_cost(costs),
         unbegun=list(replayed.unbegun),
+        faults=replayed.faults,
     )
 
 

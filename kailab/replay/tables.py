@@ -32,6 +32,15 @@ def check_target(path: Path) -> None:
         _pyarrow(path)
 
 
+def marked(path: Path, faults: Sequence[str]) -> Path:
+    """Where a table goes: ``path``, or for a replay with ``faults`` a name that nobody takes for sound figures.
+
+    >>> str(marked(Path("out/jobs.csv"), [])), str(marked(Path("out/jobs.csv"), ["held 1 is not done 2"]))
+    ('out/jobs.csv', 'out/jobs.unbalanced.csv')
+    """
+    return path.with_name(f"{path.stem}.unbalanced{path.suffix}") if faults else path
+
+
 def job_rows(replayed: CompletedReplay) -> Iterable[tuple[Any, ...]]:
     """One row for each job, by arrival. Times are seconds after the first arrival, or None."""
     zero = replayed.began

@@ -179,9 +179,8 @@ def _replayable(parsed: lines.ParsedLine, priorities: Collection[str] | None) ->
             parsed.line, f"the job runs for {parsed.seconds} s; expected at most {LONGEST_SECONDS:.0f} s (ten years)"
         )
     if max(parsed.gpus, parsed.pods) > MOST_GPUS:
-        return SkippedLine(
-            parsed.line, f"{parsed.gpus} GPUs in {parsed.pods or 'some'} pods; expected at most {MOST_GPUS} of each"
-        )
+        asked = f"{parsed.gpus} GPUs" if parsed.gpus > MOST_GPUS else f"{parsed.pods} pods"
+        return SkippedLine(parsed.line, f"the job asks for {asked}; expected at most {MOST_GPUS}")
     refused = _refused(parsed.cpu_millis) or _refused(memory_mib=parsed.memory_mib) or _refused(models=parsed.models)
     unknown = "" if priorities is None else unknown_priority(parsed, priorities)
     reason = refused or unknown

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from kailab.errors import KailabError
+from kailab.replay.accounts import raise_faults
 from kailab.replay.clusters.dispatcher import dispatch
 from kailab.replay.clusters.figures import DispatchFigures, figures
 from kailab.replay.run import replay
@@ -43,10 +44,14 @@ def result_of(run: StudyRun) -> RunResult:
     try:
         done: Summary | DispatchFigures
         if "clusters" in run.options:
-            done = figures(dispatch(sites_of(run), run.options.get("for")))
+            dispatched = dispatch(sites_of(run), run.options.get("for"))
+            raise_faults(dispatched.faults)
+            done = figures(dispatched)
             queues = [team.row for team in done.queues]
         else:
-            done = summarise(replay(plan_of(run)))
+            replayed = replay(plan_of(run))
+            raise_faults(replayed.faults)
+            done = summarise(replayed)
             queues = done.queues
     except KailabError as error:
         return RunResult(key=run.key, error=str(error))

@@ -71,7 +71,7 @@ def search_settings(study: Study, search: StudySearch, carry: Carry) -> Searched
                 indices[key] = len(searched.settings)
                 searched.settings.append(setting)
                 for seed in study.seeds or (None,):
-                    options = {**study.options, **setting}
+                    options = study.options_of(setting)
                     new.append(run_of(len(searched.runs) + len(new), options, setting, seed, digests))
             batch_indices.append(indices[key])
         searched.runs.extend(new)

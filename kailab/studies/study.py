@@ -15,7 +15,9 @@ from kailab.errors import InputError
 from kailab.model.files import read_bytes
 from kailab.model.schema_files import SchemaFault
 from kailab.replay.clusters.cluster_file import configurations_of, named_files
-from kailab.replay.policies import choice_of, files_of
+from kailab.replay.policies import NamedPolicy, choice_of, files_of
+from kailab.replay.queues import MODES
+from kailab.scheduler.settings.policies import names_policy_file, resolve_policy_name
 from kailab.studies.target import StudyTarget, read_subject, subject
 from kailab.version import __version__
 
@@ -76,14 +78,14 @@ def search_faults(search: Mapping[str, Any]) -> Iterator[SchemaFault]:
                     )
 
 
-def read_search(search: Mapping[str, Any], placed: Any) -> StudySearch:
-    """Read a valid search. ``placed``: converts an option's value from the file."""
+def read_search(search: Mapping[str, Any], converted: Any) -> StudySearch:
+    """Read a valid search. ``converted``: converts the durations of an option's value."""
     side = "minimise" if "minimise" in search else "maximise"
     queue, measure = read_subject(search[side])
     over: dict[str, Any] = {}
     for option, values in search["over"].items():
         if not isinstance(values, dict):
-            over[option] = tuple(placed(option, value) for value in values)
+            over[option] = tuple(converted(option, value) for value in values)
         elif "from" in values:
             over[option] = _range(values)
         else:
@@ -119,8 +121,8 @@ class StudyRun(msgspec.Struct, frozen=True, kw_only=True):
     """One replay.
 
     ``number``: index in the study. ``options``: all options; files have absolute paths. ``setting``: the varied
-    options. ``seed``: None for the original trace. ``key``: depends on everything that can change the result, including
-    the content of files.
+    options, with files as the study names them. ``seed``: None for the original trace. ``key``: depends on everything
+    that can change the result, including the content of files, and not on where they lie.
     """
 
     number: int
@@ -134,9 +136,9 @@ class StudyRun(msgspec.Struct, frozen=True, kw_only=True):
 class Study:
     """A study.
 
-    ``options``: of all runs. ``grid``: maps each varied option to its values. ``seeds``: empty for the original trace.
-    ``search``: settings are searched; the grid then has the varied options without values. ``compare``: measures by
-    which settings are compared with ``against``.
+    ``options``: of all runs. ``grid``: maps each varied option to its values, with files as the study names them, seen
+    from the folder ``base``. ``seeds``: empty for the original trace. ``search``: settings are searched; the grid then
+    has the varied options without values. ``compare``: measures by which settings are compared with ``against``.
     """
 
     name: str
@@ -147,16 +149,24 @@ class Study:
     search: StudySearch | None = None
     compare: tuple[str, ...] = ()
     against: str = ""
+    base: Path = Path()
 
     def settings(self) -> Iterator[dict[str, Any]]:
         """Every combination of the grid's values; the last option varies fastest."""
         for values in product(*self.grid.values()):
             yield dict(zip(self.grid, values, strict=True))
 
+    def options_of(self, setting: Mapping[str, Any]) -> dict[str, Any]:
+        """All options of a run with this setting; files have absolute paths."""
+        return {**self.options, **{name: located(name, value, self.base) for name, value in setting.items()}}
+
     def configurations(self) -> list[str]:
         """The scheduler configuration files of all runs, each once. Raises InputError for an unreadable file of
         clusters."""
-        given = [self.options, *({name: value} for name, values in self.grid.items() for value in values)]
+        given = [
+            self.options,
+            *(self.options_of({name: value}) for name, values in self.grid.items() for value in values),
+        ]
         files = [str(options["config"]) for options in given if "config" in options]
         files += [
             file for options in given if "clusters" in options for file in configurations_of(Path(options["clusters"]))
@@ -168,7 +178,7 @@ class Study:
         digests: dict[str, str] = {}
         runs: list[StudyRun] = []
         for setting in self.settings():
-            options = {**self.options, **setting}
+            options = self.options_of(setting)
             for seed in self.seeds or (None,):
                 runs.append(run_of(len(runs), options, setting, seed, digests))
         return runs
@@ -179,6 +189,27 @@ def run_of(
 ) -> StudyRun:
     """Make a run. ``digests``: cache of file digests. Raises InputError for a file that cannot be read."""
     return StudyRun(number=number, options=options, setting=setting, seed=seed, key=_key(options, seed, digests))
+
+
+def located(name: str, value: Any, base: Path) -> Any:
+    """Convert the files in an option's value to absolute paths, seen from ``base``."""
+    if name == "dispatch":
+        return _located_policy(value, base)
+    if name == "policies":
+        return [_located_policy(policy, base) for policy in value]
+    if name in ("trace", "config", "prices", "clusters") or (name == "queues" and value not in MODES):
+        return str(base / Path(value).expanduser())
+    if name == "fleet" and (base / Path(value).expanduser()).is_file():
+        return str(base / Path(value).expanduser())
+    return value
+
+
+def _located_policy(policy: NamedPolicy, base: Path) -> NamedPolicy:
+    return (
+        resolve_policy_name(policy, base)
+        if isinstance(policy, str)
+        else {**policy, "policy": resolve_policy_name(policy["policy"], base)}
+    )
 
 
 def format_value(value: Any) -> str:
@@ -202,19 +233,36 @@ def format_value(value: Any) -> str:
 
 
 def _key(options: Mapping[str, Any], seed: int | None, digests: dict[str, str]) -> str:
-    named = [str(options[name]) for name in FILES if name in options]
-    # A policy from a file is named FILE.py:CLASS.
-    policies = [*options.get("policies", ()), *([options["dispatch"]] if "dispatch" in options else [])]
-    named += [choice_of(policy).name.rpartition(":")[0] for policy in policies]
-    if "config" in options:
-        named += files_of(Path(options["config"]))
-    if "clusters" in options:
-        named += [str(path) for path in named_files(Path(options["clusters"]))]
-    contents = {name: _digest(name, digests) for name in named if Path(name).is_file()}
+    """The key of a run. It has the content of files and not where they lie, so that a study's folder can be moved."""
+    contents = {name: _content(name, value, digests) for name, value in options.items()}
     content = msgspec.json.encode(
-        {"options": dict(options), "seed": seed, "files": contents, "form": FORM, "kailab": __version__}, order="sorted"
+        {"options": contents, "seed": seed, "form": FORM, "kailab": __version__}, order="sorted"
     )
     return hashlib.sha256(content).hexdigest()[:20]
+
+
+def _content(name: str, value: Any, digests: dict[str, str]) -> Any:
+    """An option's value with the digests of files in place of their names."""
+    if name == "policies":
+        return [_policy_content(policy, digests) for policy in value]
+    if name == "dispatch":
+        return _policy_content(value, digests)
+    if name == "clusters":
+        return [_digest(str(path), digests) for path in named_files(Path(value))]
+    if name not in FILES or not Path(str(value)).is_file():
+        return value
+    # The suffix decides how some files are read.
+    digest = [Path(value).suffix, _digest(value, digests)]
+    return digest + ([_digest(file, digests) for file in files_of(Path(value))] if name == "config" else [])
+
+
+def _policy_content(policy: NamedPolicy, digests: dict[str, str]) -> Any:
+    choice = choice_of(policy)
+    name: Any = choice.name
+    if names_policy_file(choice.name):
+        file, _, class_name = choice.name.rpartition(":")
+        name = [_digest(file, digests), class_name]
+    return [name, choice.parameters]
 
 
 def _digest(path: str, digests: dict[str, str]) -> str:

@@ -22,11 +22,8 @@ from typing import Any
 from kailab.errors import InputError
 from kailab.model.schema_files import SchemaFault, find_duration_faults, read_schema_file
 from kailab.model.times import duration_seconds
-from kailab.replay.policies import NamedPolicy
-from kailab.replay.queues import MODES
-from kailab.scheduler.settings.policies import resolve_policy_name
-from kailab.studies.study import Study, StudyQuestion, read_search, search_faults
-from kailab.studies.target import ALL, StudyTarget, read_subject, read_target
+from kailab.studies.study import Study, StudyQuestion, located, read_search, search_faults
+from kailab.studies.target import ALL, StudyTarget, is_time, part_fault, read_subject, read_target
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 """Form of a study's name."""
@@ -45,12 +42,12 @@ def read_study(path: Path) -> Study:
     value = read_schema_file(path, _SCHEMA, "one study", _faults)
     base = path.absolute().parent
     grid = {
-        name: tuple(placed(name, option_value, base) for option_value in values)
+        name: tuple(_measured(name, option_value) for option_value in values)
         for name, values in value.get("grid", {}).items()
     }
     search = None
     if "search" in value:
-        search = read_search(value["search"], lambda name, option_value: placed(name, option_value, base))
+        search = read_search(value["search"], _measured)
         grid = dict.fromkeys(search.over, ())
     seeds = value.get("seeds", ())
     return Study(
@@ -62,6 +59,7 @@ def read_study(path: Path) -> Study:
         search=search,
         compare=tuple(value.get("compare", {}).get("measures", ())),
         against=value.get("compare", {}).get("against", ""),
+        base=base,
     )
 
 
@@ -130,9 +128,16 @@ def _asked(find: dict[str, Any]) -> Iterator[SchemaFault]:
         return
     if ("below" in find) == ("above" in find):
         yield SchemaFault("find", "expected one of below and above")
+    measure = find["measure"]
     for side in ("below", "above"):
         if isinstance(find.get(side), str):
+            if not is_time(measure):
+                yield SchemaFault(
+                    f"find.{side}", f"{find[side]!r:.40} is a time and {measure} is none; expected a number"
+                )
             yield from find_duration_faults(find[side], f"find.{side}", whole=True)
+        elif side in find and (fault := part_fault(measure, find[side])):
+            yield SchemaFault(f"find.{side}", fault)
 
 
 def _texts(target: str | list[str]) -> list[str]:
@@ -141,27 +146,12 @@ def _texts(target: str | list[str]) -> list[str]:
 
 def placed(name: str, value: Any, base: Path) -> Any:
     """Convert an option's value: file names to absolute paths seen from ``base``, durations to seconds."""
-    if name in ("for", "checkpoint"):
-        return int(duration_seconds(value, days=True))
-    if name == "dispatch":
-        return _policy(value, base)
-    if name in ("trace", "config", "prices", "clusters"):
-        return str(base / Path(value).expanduser())
-    if name == "queues" and value not in MODES:
-        return str(base / Path(value).expanduser())
-    if name == "policies":
-        return [_policy(policy, base) for policy in value]
-    if name == "fleet" and (base / Path(value).expanduser()).is_file():
-        return str(base / Path(value).expanduser())
-    return value
+    return located(name, _measured(name, value), base)
 
 
-def _policy(policy: NamedPolicy, base: Path) -> NamedPolicy:
-    return (
-        resolve_policy_name(policy, base)
-        if isinstance(policy, str)
-        else {**policy, "policy": resolve_policy_name(policy["policy"], base)}
-    )
+def _measured(name: str, value: Any) -> Any:
+    """Convert durations to seconds."""
+    return int(duration_seconds(value, days=True)) if name in ("for", "checkpoint") else value
 
 
 def _find(question: dict[str, Any]) -> StudyQuestion:

@@ -115,6 +115,26 @@ def possible(measure: str, value: float) -> float:
     return max(0.0, min(value, 1.0) if measure in _PARTS else value)
 
 
+def is_time(measure: str) -> bool:
+    """True if the measure is in seconds.
+
+    >>> is_time("waits_p99"), is_time("evictions")
+    (True, False)
+    """
+    return measure.partition("_")[0] in _DURATIONS
+
+
+def part_fault(measure: str, limit: float) -> str:
+    """Why a limit can't be a part of the fleet's GPUs; empty for a good one and for other measures.
+
+    >>> part_fault("allocated", 60)
+    '60 is no part of the GPUs; expected a part such as 60% or 0.6'
+    """
+    if measure not in _PARTS or 0 <= limit <= 1:
+        return ""
+    return f"{limit:g} is no part of the GPUs; expected a part such as 60% or 0.6"
+
+
 def subject(measure: str, queue: str) -> str:
     """A measure of a queue, or of all jobs, in words."""
     words = next((text for text, name in _SPOKEN.items() if name == measure), measure)
@@ -154,7 +174,7 @@ def amount(measure: str, value: float | None) -> str:
     """
     if value is None:
         return "-"
-    if measure.partition("_")[0] in _DURATIONS:
+    if is_time(measure):
         text = format_duration(round(value))
         # Shorten 10m0s to 10m and 1h0m0s to 1h.
         return re.sub(r"(?<=h)0m$", "", re.sub(r"(?<=[hm])0s$", "", text))
@@ -180,11 +200,13 @@ def _measured(words: list[str], text: str) -> tuple[str, str]:
 
 
 def _limit(measure: str, limit: str, text: str) -> float:
-    duration = measure.partition("_")[0] in _DURATIONS
     number = limit.removesuffix("%") if measure in _PARTS else limit
     if _NUMBER.fullmatch(number) and isfinite(float(number)):
-        return float(number) / (100 if number != limit else 1)
-    if duration:
+        value = float(number) / (100 if number != limit else 1)
+        if fault := part_fault(measure, value):
+            raise InputError(f"{text!r:.80}: {fault}")
+        return value
+    if is_time(measure):
         try:
             return duration_seconds(re.sub(r"min\b", "m", limit), days=True)
         except InputError as error:

@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from kailab.evidence import store
 from kailab.evidence.entries import PodBound
+from kailab.replay.accounts import ReplayAccounts
 from tests.tables import as_text
 
 TRACE = "name,submit,seconds,gpus,team\na,0,3600,8,blue\nb,60,3600,4,red\nc,120,1800,0.5,red\n"
@@ -40,7 +41,7 @@ def test_a_replay_tells_waiting_by_queue_and_size(kailab, trace) -> None:
     assert done.code == 0, done.err
     assert "3 jobs of trace.csv (csv) on lesson" in done.out
     lines = [line.split() for line in done.out.splitlines()]
-    assert ["blue", "1", "1", "1", "0s", "0s", "0s", "1h", "1.00", "0", "8.0", "0.0", "8.0", "8.0", "0.00"] in lines
+    assert ["blue", "1", "1", "1", "0s", "0s", "0s", "1h", "1.0", "0", "8.0", "0.0", "8.0", "8.0", "0.0"] in lines
     assert any(line[:4] == ["part", "of", "a", "GPU"] for line in lines)
     assert "12.250 submitted = 12.250 done" in done.out
 
@@ -77,6 +78,26 @@ def test_what_can_not_be_written_does_not_take_the_result_with_it(kailab, trace,
     assert "jobs.csv: can't be written" in done.err
     assert "12.250 submitted = 12.250 done" in done.out
     assert sorted(path.name for path in home.iterdir() if "jobs" in path.name) == ["jobs.csv"]
+
+
+def test_what_does_not_balance_has_its_tables_marked(kailab, trace, home, monkeypatch) -> None:
+    def bound_too_short(self, now):
+        self.held_time -= 3_600_000
+        return pass_to(self, now)
+
+    pass_to = ReplayAccounts.pass_to
+    monkeypatch.setattr(ReplayAccounts, "pass_to", bound_too_short)
+    options = ("replay", "trace.csv", "--fleet", "lesson", "--jobs", "jobs.csv", "--timeline", "time.csv")
+    done = kailab(*options)
+    assert done.code == 1
+    assert "error: the replay does not balance: held" in done.err
+    assert done.out.startswith("INVALID, the replay does not balance: held")
+    assert "QUEUE" in done.out
+    assert sorted(path.name for path in home.iterdir() if path.suffix == ".csv") == [
+        "jobs.unbalanced.csv", "time.unbalanced.csv", "trace.csv",
+    ]  # fmt: skip
+    found = json.loads(kailab(*options, "-o", "json").out)
+    assert found["faults"][0].startswith("held")
 
 
 def test_jobs_that_never_begin_are_told_with_their_reason(kailab, trace) -> None:

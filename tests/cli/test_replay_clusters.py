@@ -38,8 +38,8 @@ def test_it_tells_clusters_queues_data_and_cost(kailab, trace) -> None:
     assert "Data moved: 60 GB, for 6.00 USD" in done.out
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     # b waits 61 s for its data. West is paid for all the time, 3,721 s; east for 4 GPUs for an hour and half a one for half of one.
-    assert "west 4 1 1 1 0s 0s 0s 0 1 4.0 96.8% 0 4.13" in lines
-    assert "east 8 2 2 2 30s 0s 61s 1 0 4.2 51.4% 60 GB 8.50" in lines
+    assert "west 4 1 1 1 0s 0s 0s 0 1 4.0 96.75% 0 4.13" in lines
+    assert "east 8 2 2 2 30s 0s 61s 1 0 4.25 51.40% 60 GB 8.50" in lines
     assert "Cost: 18.63 USD with the moving of data" in done.out
 
 

@@ -161,6 +161,7 @@ def test_a_policy_s_fault_in_a_lab_names_it(acme) -> None:
     with Lab.open(config={"kailab": {"jobOrder": "faulty"}}) as lab:
         _apply(lab, one=1)
         with pytest.raises(
-            PolicyError, match=r"policy 'faulty' of acme 1.2: key of PodGroup default/.* failed: AttributeError"
+            PolicyError,
+            match=r"policy 'faulty' of acme 1.2: key of PodGroup default/.* failed: AttributeError: .*[Ii]t has: group, holds, minimum, now",
         ):
             lab.settle()

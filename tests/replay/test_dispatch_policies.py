@@ -105,7 +105,31 @@ def test_jobs_go_to_their_data(sent) -> None:
     # 75 GB take 60 s.
     patient = {"parameters": {"patience": 300}}
     found = sent((*FULL, "c,20,60,4,red"), "data-gravity", EAST, WEST, {"name": "south", "nodes": 1}, **DATA, **patient)
-    assert found == {"a": ("west", 0, 600), "b": ("east", 70, 130), "c": ("south", 20, 80)}
+    # b's data keep no GPU of the east free until they are there, so c starts there at once.
+    assert found == {"a": ("west", 0, 600), "b": ("east", 80, 140), "c": ("east", 20, 80)}
+
+
+def test_data_on_their_way_keep_no_gpu_free(sent) -> None:
+    """A job whose data take an hour is no wait for a job that has none: it is there long before."""
+    data = {
+        "link": {"gigabitsPerSecond": 10},
+        "datasets": [{"name": "corpus", "size": "4500G", "at": ["west"], "teams": ["blue"]}],
+    }
+    lines = ("full,0,9000,4,red", "slow,5,60,4,blue", "quick,10,30,4,red")
+    found = sent(lines, "shortest-wait", WEST, EAST, **data)
+    assert found["slow"] == ("east", 3605, 3665)
+    assert found["quick"] == ("east", 10, 40)
+
+
+def test_a_job_waits_behind_data_that_are_there_first(sent) -> None:
+    data = {
+        "link": {"gigabitsPerSecond": 10},
+        "datasets": [{"name": "corpus", "size": "75G", "at": ["west"], "teams": ["blue"]}],
+    }
+    lines = ("full,0,9000,4,red", "one,5,600,4,blue", "two,10,60,4,blue")
+    found = sent(lines, "shortest-wait", WEST, EAST, rows_of=rows, **data)
+    # Both use the same copy, which is in the east at 65; the second starts once the first has ended.
+    assert [(found[name]["began"], found[name]["expected_wait"]) for name in ("one", "two")] == [(65, 60), (665, 655)]
 
 
 def test_data_are_moved_once_and_the_link_moves_one_dataset_after_the_other(sent) -> None:

@@ -64,6 +64,30 @@ def test_what_queues_held_is_what_was_held_however_short_the_jobs(trace_file, qu
     assert found.fairness.jain == 1.0
 
 
+def test_queues_held_what_was_held_with_evictions_too(trace_file, queue_file, replayed) -> None:
+    """An evicted pod holds its GPUs for a second more, until it is gone."""
+    path = trace_file("early,0,3600,8,blue", "late,700,1200,8,red", header=TEAMS)
+    done = replayed(path, queue_file({"blue": 0, "red": 8}))
+    assert done.accounts.evictions
+    held = {queue.name: queue.held for queue in done.fairness.queues}
+    assert held["blue"] == pytest.approx(8 * (701 + 3600) / 3600)
+    assert sum(held.values()) * 3_600_000 == pytest.approx(done.balance.held)
+
+
+def test_a_queue_is_short_in_the_mean_over_the_time_in_which_it_asks(trace_file, queue_file, replayed) -> None:
+    # Red asks for 4 GPUs of its quota from 1000 s on and gets them at 1500 s, for 500 s; then nobody of it is there for 9000 s.
+    path = trace_file("a,0,1500,8,blue", "b,1000,500,4,red", "c,2000,9000,8,blue", header=TEAMS)
+    queues = queue_file({"blue": 8, "red": 4})
+    found = summarise(replayed(path, queues, config={"actions": "allocate"})).fairness
+    assert {queue.name: queue.short for queue in found.queues} == {"blue": 0, "red": 2}
+
+
+def test_fragmentation_counts_what_has_just_been_bound(trace_file, replayed) -> None:
+    # One pod of three GPUs of eight: the one GPU beside it is a fragment from the first sample on.
+    done = replayed(trace_file("a,0,3000,3"), "one", lasting=3000)
+    assert done.fragmentation.of_all == pytest.approx(1 / 8)
+
+
 def test_jain_s_index() -> None:
     assert jain_index([1, 1, 1, 1]) == 1.0
     assert jain_index([4, 0, 0, 0]) == 0.25

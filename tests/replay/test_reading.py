@@ -162,7 +162,7 @@ BROKEN = [
     ("a\x07,0,60,1", "expected printable text in UTF-8"),
     ('"a,0,60,1', "a quote is not closed; expected one job per line"),
     ('"a"b,0,60,1', "invalid CSV: "),
-    ("a,0,60,100001", "100001 GPUs in some pods; expected at most 100000 of each"),
+    ("a,0,60,100001", "the job asks for 100001 GPUs; expected at most 100000"),
 ]
 
 

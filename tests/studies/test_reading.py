@@ -31,6 +31,16 @@ from tests.studies.conftest import Write
         ({"find": "{least: gpus}"}, "expected one of target and measure"),
         ({"size": "0"}, "size"),
         ({"find": "{measure: waiting, below: 1}"}, "find.measure"),
+        (
+            {"find": "{measure: evictions, below: 10m}"},
+            "find.below: '10m' is a time and evictions is none; expected a number",
+        ),
+        (
+            {"find": "{measure: allocated, above: 60}"},
+            "find.above: 60 is no part of the GPUs; expected a part such as 60%",
+        ),
+        ({"find": "{target: use > 60}"}, "60 is no part of the GPUs; expected a part such as 60%"),
+        ({"find": "{measure: lost, below: .nan}"}, ".nan is not a number"),
         ({"find": "{measure: lost, below: 1, least: quotas}"}, "the study does not vary"),
         ({"seeds": "0"}, "seeds: 0 is not valid; expected how many (1 to 10000), or a list of different whole numbers"),
         (

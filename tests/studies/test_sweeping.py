@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -212,6 +213,25 @@ def test_runs_are_done_anew_where_the_policy_of_a_configuration_is_another(study
         (tmp_path / "fewest.py").write_text(FEWEST.format(sign=sign))
         keys.append(subprocess.run([sys.executable, "-c", tell, str(path)], check=True, capture_output=True).stdout)
     assert keys[0] == keys[1] != keys[2]
+
+
+def test_a_study_s_folder_can_be_moved(study_file: Write, tmp_path: Path) -> None:
+    """Runs are known by the content of their files, and tables name files as the study does."""
+    (tmp_path / "fewest.py").write_text(FEWEST.format(sign=1))
+    (tmp_path / "kai.yaml").write_text("kailab: {jobOrder: fewest.py:Fewest}\n")
+    path = study_file(grid="{config: [kai.yaml], policies: [[], ['fewest.py:Fewest']]}", **{"for": "10m"})
+    here = sweep(read_study(path), tmp_path / "studies", workers=1)
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    for name in ("study.yaml", "trace.csv", "fewest.py", "kai.yaml"):
+        shutil.copy(tmp_path / name, moved)
+    shutil.copytree(tmp_path / "studies", moved / "studies")
+    there = sweep(read_study(moved / "study.yaml"), moved / "studies", workers=1)
+    assert there.before == 2
+    assert there.table.read_bytes() == here.table.read_bytes()
+    assert "kai.yaml,fewest.py:Fewest" in there.table.read_text()
+    (moved / "kai.yaml").write_text("kailab: {jobOrder: fewest.py:Fewest}\nactions: allocate\n")
+    assert {run.key for run in read_study(moved / "study.yaml").runs()}.isdisjoint(run.key for run in there.runs)
 
 
 @pytest.mark.slow

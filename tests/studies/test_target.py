@@ -56,7 +56,8 @@ def test_what_is_no_target_is_told(text: str, said: str) -> None:
 @given(st.sampled_from(MEASURABLE), st.sampled_from(["all", "team-b", "p99"]), st.integers(0, 10**6), st.booleans())
 def test_what_is_written_is_read_again(measure: str, queue: str, limit: int, upper: bool) -> None:
     queue = "all" if measure in OF_FLEET else queue
-    target = StudyTarget(measure=measure, queue=queue, **{"below" if upper else "above": float(limit)})
+    amount = limit % 101 / 100 if measure.startswith("allocated") else float(limit)
+    target = StudyTarget(measure=measure, queue=queue, **{"below" if upper else "above": amount})
     assert read_target(str(target)) == target
 
 

@@ -81,6 +81,7 @@ class DispatchFigures(msgspec.Struct, frozen=True, kw_only=True):
     has no prices; ``per_done``: per GPU-hour of work that counts. ``latency_ms``: between home and cluster, the mean
     over jobs sent. ``way``: transfer times in seconds. ``missed``: absolute error in seconds of the waiting time that
     the policy was given; None if it did not ask. ``jain``: Jain's index of GPU time held per fair share, by queue.
+    ``faults``: why the figures are invalid.
     """
 
     trace: str
@@ -114,6 +115,7 @@ class DispatchFigures(msgspec.Struct, frozen=True, kw_only=True):
     clusters: list[ClusterFigures]
     queues: list[TeamFigures]
     sizes: list[SummaryRow]
+    faults: list[str] = []
 
 
 def figures(replay: DispatchedReplay) -> DispatchFigures:
@@ -167,6 +169,7 @@ def figures(replay: DispatchedReplay) -> DispatchFigures:
         clusters=clusters,
         queues=queues,
         sizes=rows_by_size(works),
+        faults=replay.faults,
     )
 
 

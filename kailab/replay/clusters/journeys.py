@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kailab.replay import tables
-from kailab.replay.accounts import ReplayedJob, UnbalancedGpuTime
+from kailab.replay.accounts import ReplayedJob
 from kailab.replay.clusters.sites import ClusterSites, Dataset
 from kailab.replay.job import TraceJob
 from kailab.replay.run import CompletedReplay, job_name
@@ -67,6 +67,12 @@ class DispatchedReplay:
     ended: int
     cut: int
 
+    @property
+    def faults(self) -> list[str]:
+        """Why the figures are invalid: a job was lost or is in two clusters, or a cluster's GPU time does not balance."""
+        inside = [f"{name}: {fault}" for name, replayed in self.clusters.items() for fault in replayed.faults]
+        return [*conservation_faults(self)[:5], *inside]
+
 
 def conservation_faults(replay: DispatchedReplay) -> list[str]:
     """Check that no job is lost and none is in two clusters. Returns the faults."""
@@ -102,12 +108,6 @@ def conservation_faults(replay: DispatchedReplay) -> list[str]:
     if submitted != inside + outside:
         faults.append(f"{submitted} milli-GPU-seconds arrived, which is not {inside} in clusters + {outside} elsewhere")
     return faults
-
-
-def check_conservation(replay: DispatchedReplay) -> None:
-    """Raise UnbalancedGpuTime if a job was lost or duplicated."""
-    if faults := conservation_faults(replay):
-        raise UnbalancedGpuTime(f"jobs do not balance over the clusters: {'; '.join(faults[:5])}")
 
 
 JOBS = (

@@ -22,8 +22,8 @@ from kailab.replay.job import WHOLE, TraceJob
 from kailab.replay.manifests import pods_of
 from kailab.replay.run import ReplayLab
 
-PendingDemand = tuple[int, float]
-"""Milli-GPU, and the seconds for which they are needed."""
+PendingDemand = tuple[int, float, float]
+"""Milli-GPU, the seconds for which they are needed, and in how many seconds at the earliest: 0 for a job that is there."""
 
 
 def seconds_until_room(
@@ -33,15 +33,18 @@ def seconds_until_room(
 
     ``running``: (seconds until its end, milli-GPU) of each pod. ``before``: demand of jobs that begin earlier.
 
-    >>> seconds_until_room(1000, [(60, 1000), (90, 2000)], [(2000, 100)], 1000)
+    >>> seconds_until_room(1000, [(60, 1000), (90, 2000)], [(2000, 100, 0)], 1000)
     90.0
+    >>> seconds_until_room(2000, [], [(2000, 100, 30)], 1000)
+    130.0
     """
     if not wanted:
         return 0.0
     ends = list(running)
     heapq.heapify(ends)
     at = 0.0
-    for milli, seconds in (*before, (wanted, inf)):
+    for milli, seconds, earliest in (*before, (wanted, inf, 0.0)):
+        at = max(at, earliest)
         while free < milli:
             if not ends:
                 return inf
@@ -74,18 +77,26 @@ class _GpuDemand(NamedTuple):
     before: list[PendingDemand]
 
 
+class JobOnWay(NamedTuple):
+    """A job on its way to a cluster, where it and its data ``land`` at this moment."""
+
+    job: TraceJob
+    lands: int
+
+
 class _WaitingJob(NamedTuple):
-    """A waiting job with ``missing`` pods that run for ``seconds`` once they start."""
+    """A waiting job with ``missing`` pods that run for ``seconds`` once they start, in ``way`` seconds at the earliest."""
 
     name: str
     job: TraceJob
     missing: int
     pods: int
     seconds: float
+    way: float = 0.0
 
     @property
     def wanted(self) -> PendingDemand:
-        return self.job.milli // self.pods * self.missing, self.seconds
+        return self.job.milli // self.pods * self.missing, self.seconds, self.way
 
 
 class _WaitingLine(NamedTuple):
@@ -112,18 +123,18 @@ class ClusterReplica:
         self.replay_lab = replay_lab
         self.session = replay_lab.session
         self.accounts = replay_lab.accounts
-        self.coming: dict[str, TraceJob] = {}
+        self.coming: dict[str, JobOnWay] = {}
         self.never_begins: set[str] = set()
         self._models = gpus_by_model(site.plan.fleet)
         self._prices: dict[tuple[str, ...], float | None] = {}
         self._bounds, self._beginning = self._asked_of(site)
-        self._line: _WaitingLine | None = None
-        self._stands: dict[tuple[str, ...], _GpuDemand] = {}
+        self._lines: dict[int, _WaitingLine] = {}
+        self._stands: dict[tuple[tuple[str, ...], int], _GpuDemand] = {}
         self._held: dict[str, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what derives from the site; it is supplied again on resume."""
-        return {**self.__dict__, "site": None, "_bounds": None, "_beginning": None, "_line": None}
+        return {**self.__dict__, "site": None, "_bounds": None, "_beginning": None, "_lines": {}, "_stands": {}}
 
     def restore(self, site: ClusterSite) -> None:
         """Supply the site again after a resume."""
@@ -133,7 +144,7 @@ class ClusterReplica:
 
     def forget(self) -> None:
         """Drop cached estimates after a change."""
-        self._line = None
+        self._lines.clear()
         self._stands.clear()
         self._held.clear()
 
@@ -159,8 +170,9 @@ class ClusterReplica:
     ) -> ClusterView:
         """The cluster as the policy sees it for this job. ``own``: the job in this cluster if it already waits here."""
         models = job.models
-        line = self._in_line() if own is None else self._lined_up(own)
-        demand = self._standing(models) if own is None else self._stand(models, line, own)
+        by = self._last_in_front(self.session.now + (0 if own is not None else transfer.seconds))
+        line = self._in_line(by) if own is None else self._lined_up(by, own)
+        demand = self._standing(models, by) if own is None else self._stand(models, line, by, own)
         pods = self._pods(job)
         allowed = line.queues.takes(job, pods, pods)
         return ClusterView(
@@ -177,7 +189,7 @@ class ClusterReplica:
             allowed=allowed,
             room_in=lambda: max(
                 seconds_until_room(demand.free, demand.running, demand.before, job.milli),
-                0.0 if allowed else self._room_in_queue(job, line, own),
+                0.0 if allowed else self._room_in_queue(job, line, by, own),
             ),
         )
 
@@ -192,13 +204,21 @@ class ClusterReplica:
                 self._held[of_team[job.team]] = self._held.get(of_team[job.team], 0) + job.milli
         return self._held.get(self.site.queues.of_team[team], 0)
 
-    def _standing(self, models: tuple[str, ...]) -> _GpuDemand:
-        demand = self._stands.get(models)
+    def _last_in_front(self, at: int) -> int:
+        """When the last of the jobs on their way lands that is in front of a job that lands ``at``; 0 without one. Jobs
+        that land later stand behind it: their data keep no GPU free until then.
+        """
+        return max((coming.lands for coming in self.coming.values() if coming.lands <= at), default=0)
+
+    def _standing(self, models: tuple[str, ...], by: int) -> _GpuDemand:
+        demand = self._stands.get((models, by))
         if demand is None:
-            demand = self._stands[models] = self._stand(models, self._in_line())
+            demand = self._stands[models, by] = self._stand(models, self._in_line(by), by)
         return demand
 
-    def _stand(self, models: tuple[str, ...], line: _WaitingLine, until: ReplayedJob | None = None) -> _GpuDemand:
+    def _stand(
+        self, models: tuple[str, ...], line: _WaitingLine, by: int, until: ReplayedJob | None = None
+    ) -> _GpuDemand:
         running = [
             (seconds_left(self.accounts, work, life, self.session.now), work.milli)
             for work, life in self.accounts.live()
@@ -206,35 +226,36 @@ class ClusterReplica:
         ]
         before = [
             waiting_job.wanted
-            for waiting_job in self._waiting(until)
+            for waiting_job in self._waiting(by, until)
             if waiting_job.name not in line.held_back and may_take(waiting_job.job, models)
         ]
         return _GpuDemand(
             free=WHOLE * self._gpus(models) - sum(milli for _, milli in running),
-            waiting=sum(milli for milli, _ in before),
+            waiting=sum(milli for milli, _, _ in before),
             running=running,
             before=before,
         )
 
-    def _in_line(self) -> _WaitingLine:
-        if self._line is None:
-            self._line = self._lined_up()
-        return self._line
+    def _in_line(self, by: int) -> _WaitingLine:
+        line = self._lines.get(by)
+        if line is None:
+            line = self._lines[by] = self._lined_up(by)
+        return line
 
-    def _lined_up(self, until: ReplayedJob | None = None) -> _WaitingLine:
-        """The waiting jobs that arrived before ``until``."""
+    def _lined_up(self, by: int, until: ReplayedJob | None = None) -> _WaitingLine:
+        """The waiting jobs that arrived before ``until``, or land ``by`` then."""
         queues, held_back = self._bounds.holding(), set()
         for work in self.accounts.unfinished.values():
             queues.hold(work.job, len(work.lives), work.pods)
-        for waiting_job in self._waiting(until):
+        for waiting_job in self._waiting(by, until):
             if queues.takes(waiting_job.job, waiting_job.missing, waiting_job.pods):
                 queues.hold(waiting_job.job, waiting_job.missing, waiting_job.pods)
             else:
                 held_back.add(waiting_job.name)
         return _WaitingLine(held_back, queues)
 
-    def _waiting(self, until: ReplayedJob | None = None) -> Iterator[_WaitingJob]:
-        """Waiting jobs that could ever begin, by arrival."""
+    def _waiting(self, by: int, until: ReplayedJob | None = None) -> Iterator[_WaitingJob]:
+        """Waiting jobs that could ever begin, by arrival, and then those on their way that land ``by`` then."""
         for work in self.accounts.unfinished.values():
             if work is until:
                 return
@@ -243,12 +264,14 @@ class ClusterReplica:
                 seconds = inf if self.accounts.endless else work.job.seconds
                 yield _WaitingJob(work.name, work.job, missing, work.pods, seconds)
         if until is None:
-            for name, job in self.coming.items():
-                if name not in self.never_begins:
+            now = self.session.now
+            for name, (job, lands) in sorted(self.coming.items(), key=lambda item: item[1].lands):
+                if name not in self.never_begins and lands <= by:
                     pods = self._pods(job)
-                    yield _WaitingJob(name, job, pods, pods, job.seconds)
+                    seconds = inf if self.accounts.endless else job.seconds
+                    yield _WaitingJob(name, job, pods, pods, seconds, max(0, lands - now))
 
-    def _room_in_queue(self, job: TraceJob, line: _WaitingLine, until: ReplayedJob | None) -> float:
+    def _room_in_queue(self, job: TraceJob, line: _WaitingLine, by: int, until: ReplayedJob | None) -> float:
         """Seconds until the job fits under the limits of its queues, given what runs and waits in the queues that share
         each limit."""
         longest = 0.0
@@ -260,7 +283,7 @@ class ClusterReplica:
             ]
             before = [
                 waiting_job.wanted
-                for waiting_job in self._waiting(until)
+                for waiting_job in self._waiting(by, until)
                 if self._bounds.queue_of(waiting_job.job) in queues
             ]
             free = limit - sum(milli for _, milli in running)
@@ -272,7 +295,7 @@ class ClusterReplica:
 
     def _expected(self) -> list[TraceJob]:
         """Jobs on their way here that could begin."""
-        return [job for name, job in self.coming.items() if name not in self.never_begins]
+        return [coming.job for name, coming in self.coming.items() if name not in self.never_begins]
 
     def _asked_of(self, site: ClusterSite) -> tuple[QueueBounds, JobFeasibility]:
         bounds = QueueBounds(site.plan, self.session.cluster.list("PriorityClass"))

@@ -43,16 +43,21 @@ class BrokenLine(Exception):
 
 
 class LineFields:
-    """The fields of one line by name."""
+    """The fields of one line by name. ``columns``: maps the names to those of the file's columns where they differ."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
+    def __init__(self, values: Mapping[str, str], columns: Mapping[str, str] | None = None) -> None:
         self._values = values
+        self._columns = columns or {}
+
+    def label(self, name: str) -> str:
+        """The name of a field in messages: that of its column in the file."""
+        return self._columns.get(name, name)
 
     def text(self, name: str) -> str:
         """The text of a field; empty if it is missing."""
         text = self._values.get(name) or ""
         if not _TEXT.fullmatch(text):
-            raise BrokenLine(f"{name} is {text!r:.80}; expected printable text in UTF-8")
+            raise BrokenLine(f"{self.label(name)} is {text!r:.80}; expected printable text in UTF-8")
         text = text.strip()
         # Remove the apostrophe that ``kailab.replay.tables`` adds, so that recorded names are read back unchanged.
         return text[1:] if text.startswith("'") and text[1:].startswith(FORMULA_SIGNS) else text
@@ -62,21 +67,21 @@ class LineFields:
         text = self.text(name)
         if not text:
             if default is None:
-                raise BrokenLine(f"{name} is empty; expected a number")
+                raise BrokenLine(f"{self.label(name)} is empty; expected a number")
             return default
         try:
             number = float(text)
         except ValueError:
-            raise BrokenLine(f"{name} is {text!r:.80}; expected a number") from None
+            raise BrokenLine(f"{self.label(name)} is {text!r:.80}; expected a number") from None
         if not math.isfinite(number) or not least <= number <= MOST_AMOUNT:
-            raise BrokenLine(f"{name} is {text!r:.80}; expected a number from {least:g} to {MOST_AMOUNT:g}")
+            raise BrokenLine(f"{self.label(name)} is {text!r:.80}; expected a number from {least:g} to {MOST_AMOUNT:g}")
         return number
 
     def whole(self, name: str, default: int | None = None, *, least: int = 0) -> int:
         """A whole number."""
         number = self.number(name, default, least=least)
         if number != int(number):
-            raise BrokenLine(f"{name} is {self.text(name)!r:.80}; expected a whole number")
+            raise BrokenLine(f"{self.label(name)} is {self.text(name)!r:.80}; expected a whole number")
         return int(number)
 
     def seconds(self, name: str) -> int:
@@ -90,9 +95,11 @@ class LineFields:
         try:
             number = float(text)
         except ValueError:
-            return parse_moment(text, name)
+            return parse_moment(text, self.label(name))
         if not math.isfinite(number) or not 0 <= number <= MOST_AMOUNT:
-            raise BrokenLine(f"{name} is {text!r:.80}; expected seconds from 0 to {MOST_AMOUNT:g}, or a date and time")
+            raise BrokenLine(
+                f"{self.label(name)} is {text!r:.80}; expected seconds from 0 to {MOST_AMOUNT:g}, or a date and time"
+            )
         return round(number)
 
 
@@ -252,6 +259,6 @@ def read_jobs(
             continue
         values.update({name: values[column] for name, column in named.items()})
         try:
-            yield make(LineFields(values), line)
+            yield make(LineFields(values, named), line)
         except BrokenLine as error:
             yield SkippedLine(line, str(error))

@@ -15,21 +15,27 @@ KNOWN = (*NEEDED, "name", "team", "pods", "share", "cpu", "memory_mib", "models"
 
 def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
     """Read one line. Raises BrokenLine."""
-    gpus = fields.number("gpus")
+    gpus = asked = fields.number("gpus")
     share = fields.number("share", 1.0)
+    told, share_told = (f"{fields.label(name)} is {fields.text(name)}" for name in ("gpus", "share"))
     # A part of a GPU may be written as gpus or as share.
     if gpus != int(gpus):
         if gpus > 1:
-            raise BrokenLine(f"gpus is {gpus:g}; expected a whole number, or less than 1")
-        share, gpus = share * gpus, 1
+            raise BrokenLine(f"{told}; expected a whole number, or less than 1")
+        if share != 1:
+            raise BrokenLine(f"{told} and {share_told}; expected a share of a GPU in one of the two")
+        share, gpus = gpus, 1
     milli = round(share * WHOLE)
     if gpus and not 0 < milli <= WHOLE:
-        raise BrokenLine(f"share is {share:g}; expected more than 0 and at most 1")
+        least = (
+            "expected 0, a whole number, or a share from 0.001 on" if asked < 1 else "expected a number from 0.001 to 1"
+        )
+        raise BrokenLine(f"{told if asked < 1 else share_told}; {least}")
     if milli < WHOLE and gpus > 1:
-        raise BrokenLine(f"a share of {share:g} of each of {gpus:g} GPUs; expected a share of one GPU")
+        raise BrokenLine(f"{told} and {share_told}; expected a share of one GPU only")
     pods = fields.whole("pods", 0)
     if pods and int(gpus) % pods:
-        raise BrokenLine(f"{gpus:g} GPUs in {pods} pods; expected equal pods")
+        raise BrokenLine(f"{told} and {fields.label('pods')} is {pods}; expected as many GPUs in each pod")
     arrival, seconds = fields.moment("submit"), fields.seconds("seconds")
     if not seconds:
         return SkippedLine(line, "it never ran", broken=False)
