@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 @options.output
 def capacity(
     trace: Path, fleet: str, targets: tuple[str, ...], queues: Path | None, quota_by_share: bool, one_queue: bool, form: str, columns: str,
-    skip_broken: bool, duration: str, checkpoint: str, arrivals_only: bool, config: Path | None, policies: tuple[str, ...], prices: Path | None, seeds: int,
+    skip_broken: bool, duration: str, checkpoint: str, saving: str, restart: str, estimates: float | None, arrivals_only: bool, config: Path | None, policies: tuple[str, ...], prices: Path | None, seeds: int,
     most: int, step: int | None, name: str, workers: int | None, dask: str, root: Path, output: TextOrJson,
 ) -> None:  # fmt: skip
     """Find the smallest fleet that meets targets for a trace: the trace is replayed on smaller and larger fleets, with several seeds. The report has
@@ -61,7 +61,9 @@ def capacity(
     from kailab.studies.planning import trace_of
     from kailab.studies.study_file import NAME, placed
 
-    replay_options.check_replay_options(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
+    replay_options.check_replay_options(
+        queues, quota_by_share, one_queue, arrivals_only, checkpoint, saving, restart, estimates
+    )
     replay_options.check_study_options(workers, dask)
     given = {
         "trace": str(trace), "format": form, "columns": replay_options.parse_columns(columns), "skipBroken": skip_broken, "fleet": fleet,
@@ -69,8 +71,15 @@ def capacity(
         "policies": list(policies), "config": None if config is None else str(config), "prices": None if prices is None else str(prices),
     }  # fmt: skip
     run_options = {key: placed(key, value, Path.cwd()) for key, value in given.items() if value}
-    for key, text in (("for", duration), ("checkpoint", checkpoint)):
-        if (seconds := replay_options.whole_seconds(f"--{key}", text)) is not None:
+    if estimates is not None:
+        run_options["estimates"] = estimates
+    for option, key, text, shortest in (
+        ("--for", "for", duration, 1),
+        ("--checkpoint", "checkpoint", checkpoint, 1),
+        ("--checkpoint-cost", "checkpointCost", saving, 1),
+        ("--restart", "restart", restart, 0),
+    ):
+        if (seconds := replay_options.whole_seconds(option, text, shortest)) is not None:
             run_options[key] = seconds
     name = name or f"capacity-{trace.name.partition('.')[0].lower()}"
     if not NAME.fullmatch(name):

@@ -216,9 +216,11 @@ def replay_over_clusters(
     targets: tuple[Path | None, Path | None, Path | None],
     resume: Path | None,
     output: TextOrJson,
+    *,
+    estimated: bool,
 ) -> None:
     """Run a replay over several clusters and print its results. ``targets``: files for jobs and timeline, and a folder for evidence. ``resume``: the
-    checkpoint file."""
+    checkpoint file. ``estimated``: run times were estimated by the seed."""
     from kailab.evidence.recorder import Recorder
     from kailab.replay import evidence
     from kailab.replay.accounts import raise_faults
@@ -232,7 +234,7 @@ def replay_over_clusters(
     assert file is not None, "one of a fleet and a file of clusters is given"
     jobs_file, timeline_file, folder = targets
     sites = read_sites(file, trace, defaults)
-    if defaults.seed is not None and not sites.drawing:
+    if defaults.seed is not None and not sites.drawing and not estimated:
         raise InputError(
             f"--seed applies to the policy {RANDOM}; expected it in a cluster of {file}, or --policy {RANDOM}"
         )
@@ -380,7 +382,7 @@ def _format_bytes(number: int) -> str:
 )
 @options.text_option("--dispatch", help="With --clusters: dispatch policy instead of the file's.")
 @replay_options.replay_option_group
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of the policy random.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the policy random, and of --estimates.")
 @output_options
 @click.option(
     "--evidence",
@@ -407,6 +409,9 @@ def replay(
     skip_broken: bool,
     duration: str,
     checkpoint: str,
+    saving: str,
+    restart: str,
+    estimates: float | None,
     arrivals_only: bool,
     config: Path | None,
     policies: tuple[str, ...],
@@ -424,11 +429,16 @@ def replay(
     from kailab.model.prices import load_prices
     from kailab.replay.checkpoint import checkpoint_facts
     from kailab.replay.clusters.cluster_file import SiteDefaults
+    from kailab.replay.estimates import with_estimates
     from kailab.replay.fleets import replay_fleet
     from kailab.replay.plan import ReplayPlan
-    from kailab.replay.policies import with_replay_policies
+    from kailab.replay.policies import uses_random_numbers, with_replay_policies
 
-    replay_options.check_replay_options(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
+    replay_options.check_replay_options(
+        queues, quota_by_share, one_queue, arrivals_only, checkpoint, saving, restart, estimates
+    )
+    save_seconds = replay_options.whole_seconds("--checkpoint-cost", saving) or 0
+    restart_seconds = replay_options.whole_seconds("--restart", restart, least=0)
     limit, interval = (
         replay_options.whole_seconds("--for", duration),
         replay_options.whole_seconds("--checkpoint", checkpoint),
@@ -437,20 +447,41 @@ def replay(
     replay_options.check_clusters(clusters_file, fleet, dispatch)
     fleet_described = None if clusters_file else replay_fleet(fleet)
     trace_jobs = _read_trace(trace, form, columns, skip_broken, queues, fleet_described, arrivals_only)
+    trace_jobs = with_estimates(trace_jobs, estimates, seed)
+    # Estimates are drawn by the seed too, so it needs no policy that takes one.
+    for_policies = seed if estimates is None or uses_random_numbers(policies) else None
     if fleet_described is None:
         mode = replay_options.queues_mode(queues, quota_by_share, one_queue)
-        defaults = SiteDefaults(mode, config, policies, prices, seed, interval, arrivals_only, dispatch, skip_broken)
+        defaults = SiteDefaults(
+            mode,
+            config,
+            policies,
+            prices,
+            seed,
+            interval,
+            arrivals_only,
+            dispatch,
+            skip_broken,
+            save_seconds,
+            restart_seconds,
+        )
         written = files.jobs, files.timeline, evidence_folder
-        replay_over_clusters(clusters_file, trace_jobs, defaults, limit, written, resume, output)
+        replay_over_clusters(
+            clusters_file, trace_jobs, defaults, limit, written, resume, output, estimated=estimates is not None
+        )
         return
     recorder = Recorder() if evidence_folder else None
     plan = ReplayPlan(
         trace=trace_jobs,
         fleet=fleet_described,
         queues=_queues(trace_jobs, fleet_described, queues, quota_by_share, one_queue),
-        config=configurations.announce(with_replay_policies(config, policies, trace_jobs, fleet_described, seed)),
+        config=configurations.announce(
+            with_replay_policies(config, policies, trace_jobs, fleet_described, for_policies)
+        ),
         lasting=limit,
         checkpoint=interval,
+        saving=save_seconds,
+        restart=restart_seconds,
         endless=arrivals_only,
         prices=None if prices is None else load_prices(prices),
         metered=None if files.series is None else files.every or 0,

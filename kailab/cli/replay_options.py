@@ -36,6 +36,20 @@ _ALL = (
         "--checkpoint",
         help="Interval at which jobs save their work: 30m. By default evicted jobs restart from the beginning.",
     ),
+    options.text_option(
+        "--checkpoint-cost",
+        "saving",
+        help="Time that each save takes, in which no work is done: 20s. Needs --checkpoint.",
+    ),
+    options.text_option(
+        "--restart",
+        help="Time that an evicted job needs before its work goes on: 30s, or 0s. It queues again at once, without Kubernetes' back-off.",
+    ),
+    click.option(
+        "--estimates",
+        type=click.FloatRange(min=0),
+        help="Users announce longer run times: up to this factor more than the real one, evenly drawn. 0: the real ones.",
+    ),
     click.option("--arrivals-only", is_flag=True, help="Jobs arrive but never end."),
     options.scheduler_config,
     click.option("--policy", "policies", multiple=True, help="Policy: fifo, fgd, best-fit ... May be repeated."),
@@ -51,9 +65,23 @@ def replay_option_group(command: Command) -> Command:
 
 
 def check_replay_options(
-    queues: Path | None, quota_by_share: bool, one_queue: bool, arrivals_only: bool, checkpoint: str
+    queues: Path | None,
+    quota_by_share: bool,
+    one_queue: bool,
+    arrivals_only: bool,
+    checkpoint: str,
+    saving: str = "",
+    restart: str = "",
+    estimates: float | None = None,
 ) -> None:
     """Raises InputError if options contradict each other."""
+    if saving and not checkpoint:
+        raise InputError("--checkpoint-cost: needs --checkpoint, because nothing is saved without it")
+    for option, given in (("--restart", restart), ("--estimates", estimates is not None)):
+        if given and arrivals_only:
+            raise InputError(
+                f"{option}: has no effect with --arrivals-only, because jobs never end; leave out one of them"
+            )
     if sum((queues is not None, quota_by_share, one_queue)) > 1:
         raise InputError("--queues, --quota-by-share and --one-queue: expected at most one of them")
     if arrivals_only and checkpoint:
@@ -82,12 +110,12 @@ def quota_mode(quota_by_share: bool, one_queue: bool) -> str:
     return BY_SHARE if quota_by_share else ONE if one_queue else NO_QUOTA
 
 
-def whole_seconds(option: str, text: str) -> int | None:
+def whole_seconds(option: str, text: str, least: int = 1) -> int | None:
     if not text:
         return None
     seconds = parse_seconds(option, text)
-    if seconds < 1 or seconds != int(seconds):
-        raise InputError(f"{option}: {text}: expected whole seconds, one or more")
+    if seconds < least or seconds != int(seconds):
+        raise InputError(f"{option}: {text}: expected whole seconds, {'one' if least else 'none'} or more")
     return int(seconds)
 
 

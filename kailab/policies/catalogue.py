@@ -10,8 +10,11 @@ from kailab.engine.policies.contract import Policy
 SHIPPED: Mapping[str, str] = {
     "fifo": "kailab.policies.orders:Fifo",
     "shortest-job": "kailab.policies.orders:ShortestJob",
+    "strict-fifo": "kailab.policies.orders:StrictFifo",
+    "shortest-remaining": "kailab.policies.orders:ShortestRemaining",
     "smallest-job": "kailab.policies.orders:SmallestJob",
     "tiresias": "kailab.policies.orders:Tiresias",
+    "longest-remaining": "kailab.policies.orders:LongestRemaining",
     "most-attained": "kailab.policies.orders:MostAttained",
     "backfill": "kailab.policies.reservations:Backfill",
     "keep-for-large": "kailab.policies.reservations:KeepForLarge",

@@ -12,20 +12,21 @@ import msgspec
 from kailab.cluster.protocol import Cluster
 from kailab.errors import KailabError
 from kailab.model.objects import owner_references
-from kailab.replay.job import TraceJob
+from kailab.replay.job import JobProgress, TraceJob
 
 
 class PodLifetime:
     """One pod from bind to end.
 
     ``index``: its completion index in the Job. ``bound``: when it was bound. ``begun``: when it started to run, None
-    before that. ``model``: the GPU model of its node.
+    before that. ``model``: the GPU model of its node. ``restarted``: it replaces an evicted pod.
     """
 
-    __slots__ = ("begun", "bound", "index", "model")
+    __slots__ = ("begun", "bound", "index", "model", "restarted")
 
-    def __init__(self, index: int, bound: int, model: str) -> None:
+    def __init__(self, index: int, bound: int, model: str, restarted: bool = False) -> None:
         self.model = model
+        self.restarted = restarted
         self.index = index
         self.bound = bound
         self.begun: int | None = None
@@ -69,7 +70,7 @@ class ReplayedJob:
 class ReplayAccounts:
     """All jobs of a replay and their running totals.
 
-    ``checkpoint``: interval in seconds at which a running pod saves its work; None: an evicted pod starts over.
+    ``progress``: how pods save their work, and what a restart costs.
     ``endless``: jobs do not end. ``held``: milli-GPU bound now; ``held_time``: its integral over time.
 
     ``useful``, ``lost`` and ``overhead`` cover pods that have ended: work that counts, work that must be repeated, and
@@ -77,8 +78,8 @@ class ReplayAccounts:
     ran, and the seconds of work done so far, including its predecessors'.
     """
 
-    def __init__(self, checkpoint: int | None, *, endless: bool = False) -> None:
-        self.checkpoint = checkpoint
+    def __init__(self, progress: JobProgress, *, endless: bool = False) -> None:
+        self.progress = progress
         self.endless = endless
         self.works: dict[str, ReplayedJob] = {}
         self.held = 0
@@ -120,7 +121,8 @@ class ReplayAccounts:
         self._waiting -= 1
 
     def bind(self, work: ReplayedJob, uid: str, index: int, now: int, model: str = "") -> None:
-        work.lives[uid] = PodLifetime(index, now, model)
+        # An evicted pod leaves an entry in ``saved``, if only of 0 seconds.
+        work.lives[uid] = PodLifetime(index, now, model, index in work.saved)
         self.held += work.milli
 
     def begin(self, work: ReplayedJob, life: PodLifetime, now: int) -> None:
@@ -137,7 +139,9 @@ class ReplayAccounts:
         """
         life = work.lives[uid]
         # ``ran`` would cap the time at the remaining work and so hide a pod that ran too long.
-        self._end(work, uid, 0 if life.begun is None else finished - life.begun, now)
+        elapsed = 0 if life.begun is None else finished - life.begun
+        before = work.saved.get(life.index, 0)
+        self._end(work, uid, self.progress.work(elapsed, before, restarted=life.restarted), now)
         work.done += 1
         # The work saved by its predecessors is part of the completed work.
         work.saved.pop(life.index, None)
@@ -152,9 +156,8 @@ class ReplayAccounts:
         self._end(work, uid, ran, now)
         before = work.saved.get(life.index, 0)
         saved = before
-        if self.checkpoint is not None and ran:
-            # Intervals count from the beginning of the work, across predecessors.
-            saved = max(before, (before + ran) // self.checkpoint * self.checkpoint)
+        if life.begun is not None:
+            saved = min(before + ran, self.progress.saved(now - life.begun, before, restarted=life.restarted))
         lost = (before + ran - saved) * work.milli
         self.cut_short.append((work.milli, ran, before + ran))
         work.saved[life.index] = saved
@@ -210,8 +213,9 @@ class ReplayAccounts:
         """
         if life.begun is None:
             return 0
-        since = now - life.begun
-        return since if self.endless else min(since, work.job.seconds - work.saved.get(life.index, 0))
+        before = work.saved.get(life.index, 0)
+        since = self.progress.work(now - life.begun, before, restarted=life.restarted)
+        return since if self.endless else min(since, work.job.seconds - before)
 
     def left(self, work: ReplayedJob, now: int) -> int:
         """Remaining work of a job in milli-GPU-seconds."""

@@ -146,7 +146,7 @@ def checkpoint_facts(plan: ReplayPlan) -> dict[str, str]:
     return {
         **trace_facts(plan.trace),
         **lab_facts(plan),
-        "--for, --checkpoint, --arrivals-only, --series or --every": f"{plan.lasting} {plan.checkpoint} {plan.endless} {plan.metered}",
+        "--for, --checkpoint, --arrivals-only, --series or --every": f"{plan.lasting} {plan.progress} {plan.endless} {plan.metered}",
         **program_facts(),
     }
 

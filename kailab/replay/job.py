@@ -22,7 +22,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     number of equal pods that start together; 0: as few as the fleet's nodes allow. ``cpu_millis`` and ``memory_mib``:
     requests of each pod. ``models``: GPU models that it may run on; empty: any. ``team``: its team in the trace.
     ``priority``: name of a PriorityClass, or empty. ``dataset``: name of the dataset that it reads, or empty. ``line``:
-    its line in the file.
+    its line in the file. ``expected``: the run time that its user announced; 0: the real one.
     """
 
     name: str
@@ -38,6 +38,12 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     priority: str = ""
     dataset: str = ""
     line: int = 0
+    expected: int = 0
+
+    @property
+    def estimate(self) -> int:
+        """The run time that policies know, in seconds."""
+        return self.expected or self.seconds
 
     @property
     def milli(self) -> int:
@@ -48,6 +54,55 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def demand(self) -> int:
         """Milli-GPU-seconds of the whole job."""
         return self.milli * self.seconds
+
+
+class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How a pod's work goes on while it runs. Times are in whole seconds.
+
+    ``checkpoint``: the work after which it saves its state, counted from the beginning of the work; None: never, so that
+    an evicted pod starts over. ``saving``: how long a save takes, during which no work is done. ``restart``: how long a
+    pod that replaces another one needs before its work begins; None: none, and its Job waits as Kubernetes does before
+    it makes the pod.
+
+    >>> progress = JobProgress(checkpoint=10, saving=2, restart=5)
+    >>> progress.duration(25, 0, restarted=False), progress.duration(5, 20, restarted=True)
+    (29, 10)
+    >>> [progress.work(elapsed, 0, restarted=False) for elapsed in (9, 10, 12, 13, 29)], progress.saved(11, 0, restarted=False)
+    ([9, 10, 10, 11, 25], 0)
+    """
+
+    checkpoint: int | None = None
+    saving: int = 0
+    restart: int | None = None
+
+    def duration(self, left: int, before: int, *, restarted: bool) -> int:
+        """Seconds that a pod runs for ``left`` seconds of work after ``before``. There is no save at the very end."""
+        saves = 0
+        if self.checkpoint is not None and self.saving and left:
+            saves = (before + left - 1) // self.checkpoint - before // self.checkpoint
+        return self._startup(restarted) + left + saves * self.saving
+
+    def work(self, elapsed: int, before: int, *, restarted: bool) -> int:
+        """Seconds of work that a pod has done ``elapsed`` seconds after its start, ``before`` being saved then."""
+        elapsed = max(0, elapsed - self._startup(restarted))
+        if self.checkpoint is None or not self.saving:
+            return elapsed
+        first = self.checkpoint - before % self.checkpoint
+        if elapsed <= first:
+            return elapsed
+        rounds, rest = divmod(elapsed - first, self.checkpoint + self.saving)
+        return first + rounds * self.checkpoint + max(0, rest - self.saving)
+
+    def saved(self, elapsed: int, before: int, *, restarted: bool) -> int:
+        """Seconds of work in all that a successor need not repeat: those of the last save that is complete."""
+        if self.checkpoint is None:
+            return before
+        # A save that is under way is not complete, so the state is that of ``saving`` seconds ago.
+        done = before + self.work(max(0, elapsed - self.saving), before, restarted=restarted)
+        return max(before, done // self.checkpoint * self.checkpoint)
+
+    def _startup(self, restarted: bool) -> int:
+        return (self.restart or 0) if restarted else 0
 
 
 class SkippedLine(msgspec.Struct, frozen=True):

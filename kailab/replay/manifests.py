@@ -7,7 +7,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.model import labels
-from kailab.replay.job import WHOLE, TraceJob
+from kailab.replay.job import WHOLE, JobProgress, TraceJob
 
 NAMESPACE = "default"
 PATIENT = 1_000_000
@@ -27,12 +27,17 @@ def pods_of(job: TraceJob, largest: int) -> int:
     )
 
 
-def job_object(name: str, job: TraceJob, queue: str, pods: int, *, endless: bool) -> Object:
-    """The Job object. ``pods``: see ``pods_of``. ``endless``: the pods do not end by themselves."""
+def job_object(
+    name: str, job: TraceJob, queue: str, pods: int, *, endless: bool, progress: JobProgress = JobProgress()
+) -> Object:
+    """The Job object. ``pods``: see ``pods_of``. ``endless``: the pods do not end by themselves. ``progress``: with a
+    cost of restarts, the Job replaces an evicted pod at once, without Kubernetes' back-off.
+    """
     # Pods start when they are bound: run times in traces begin at placement.
     notes = {labels.READY_SECONDS: "0"}
     if not endless:
-        notes[labels.RUN_SECONDS] = notes[labels.EXPECTED_SECONDS] = str(job.seconds)
+        notes[labels.RUN_SECONDS] = str(progress.duration(job.seconds, 0, restarted=False))
+        notes[labels.EXPECTED_SECONDS] = str(progress.duration(job.estimate, 0, restarted=False))
     if job.share != WHOLE:
         notes[labels.GPU_FRACTION] = f"{job.share / WHOLE:g}"
     meta: dict[str, Any] = {"name": name, "namespace": NAMESPACE, "labels": {labels.QUEUE: queue}}
@@ -45,6 +50,8 @@ def job_object(name: str, job: TraceJob, queue: str, pods: int, *, endless: bool
         meta["annotations"] = {labels.BATCH_MIN_MEMBER: str(pods)}
         # The completion index links an evicted pod with its successor.
         spec["completionMode"] = "Indexed"
+    if progress.restart is not None:
+        spec["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
     spec["template"] = {"metadata": {"labels": template_labels, "annotations": notes}, "spec": _pod_spec(job, pods)}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 

@@ -9,6 +9,7 @@ from typing import Any
 from kailab.engine.config import EngineConfig
 from kailab.fleet import Fleet
 from kailab.model.prices import Prices
+from kailab.replay.job import JobProgress
 from kailab.replay.queues import TeamQueues
 from kailab.replay.trace import Trace
 from kailab.scheduler import SchedulerSettings
@@ -20,7 +21,7 @@ class ReplayPlan:
     """The inputs of a replay.
 
     ``lasting``: seconds after the first arrival at which the replay is cut off; None: it runs until nothing more can
-    happen. ``checkpoint``: see ``ReplayAccounts``. ``endless``: jobs do not end. ``config``: as ``Lab.open`` takes it.
+    happen. ``checkpoint``, ``saving``, ``restart``: see ``JobProgress``. ``endless``: jobs do not end. ``config``: as ``Lab.open`` takes it.
     ``prices``: for cost and energy. ``metered``: seconds between metric samples; 0: chosen by the span of arrivals;
     None: no metrics.
     """
@@ -31,7 +32,13 @@ class ReplayPlan:
     config: EngineConfig | SchedulerSettings | Mapping[str, Any] | str | None = None
     lasting: int | None = None
     checkpoint: int | None = None
+    saving: int = 0
+    restart: int | None = None
     endless: bool = False
     prices: Prices | None = None
     metered: int | None = None
     observers: Sequence[Observer] = field(default_factory=tuple)
+
+    @property
+    def progress(self) -> JobProgress:
+        return JobProgress(checkpoint=self.checkpoint, saving=self.saving, restart=self.restart)

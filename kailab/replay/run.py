@@ -108,7 +108,7 @@ class ReplayLab:
         self._reasons = reasons
         self._meter = None if plan.metered is None else MetricsSampler(plan.metered or _interval(plan))
         self._fairness, self._fragmentation = fairness, fragmentation
-        self.accounts = ReplayAccounts(plan.checkpoint, endless=plan.endless)
+        self.accounts = ReplayAccounts(plan.progress, endless=plan.endless)
         self.session = ReplaySession(lab, plan.queues, self.accounts, plan.fleet.largest_node)
         self.session.check_priorities(plan.trace)
 

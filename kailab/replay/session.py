@@ -48,7 +48,9 @@ class ReplaySession:
         queue, pods = self.queues.of_team[job.team], pods_of(job, self._largest)
         work = ReplayedJob(name, job, queue, pods, now if arrived is None else arrived)
         self.accounts.arrive(work)
-        self.cluster.create(job_object(name, job, queue, pods, endless=self.accounts.endless))
+        self.cluster.create(
+            job_object(name, job, queue, pods, endless=self.accounts.endless, progress=self.accounts.progress)
+        )
         return work
 
     def withdraw(self, work: ReplayedJob) -> None:
@@ -138,8 +140,8 @@ class PodFollower:
             if node := pod["spec"].get("nodeName"):
                 self._accounts.bind(work, uid, index, now, self._models.get(node, ""))
                 life = work.lives[uid]
-            elif saved := work.saved.get(index):
-                self._go_on(work, pod, saved)
+            elif index in work.saved:
+                self._go_on(work, pod, work.saved[index])
         if life is None:
             return
         if life.begun is None and phase != "Pending" and (since := pod["status"].get("startTime")):
@@ -152,12 +154,16 @@ class PodFollower:
             self._accounts.evict(work, uid, now)
 
     def _go_on(self, work: ReplayedJob, pod: Object, saved: int) -> None:
-        """Reduce a successor's run time to the remaining work."""
-        remaining = str(work.job.seconds - saved)
-        notes = annotations_of(pod)
-        if labels.RUN_SECONDS in notes and notes[labels.RUN_SECONDS] != remaining:
-            change = {"metadata": {"annotations": {labels.RUN_SECONDS: remaining}}}
-            self._cluster.patch("Pod", name_of(pod), NAMESPACE, change)
+        """Set a successor's run time, and what policies know of it, to the remaining work and the cost of a restart."""
+        job, notes, duration = work.job, annotations_of(pod), self._accounts.progress.duration
+        expected = duration(max(1, job.estimate - saved), saved, restarted=True)
+        wanted = {
+            labels.RUN_SECONDS: str(duration(job.seconds - saved, saved, restarted=True)),
+            labels.EXPECTED_SECONDS: str(expected),
+        }
+        changed = {key: value for key, value in wanted.items() if key in notes and notes[key] != value}
+        if changed:
+            self._cluster.patch("Pod", name_of(pod), NAMESPACE, {"metadata": {"annotations": changed}})
 
 
 def _finished(pod: Object, now: int) -> int:

@@ -29,7 +29,7 @@ from kailab.scheduler.observers import Observer
 from kailab.scheduler.policy_timeouts import WATCHDOG
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.scheduling_state import SchedulingState, read_scheduling_state
-from kailab.scheduler.settings.policies import chosen_policies, with_policies
+from kailab.scheduler.settings.policies import chosen_policies, head_blocks, order_preempts, with_policies
 from kailab.scheduler.status.reporting import StatusReporter, starts_always_matter
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
@@ -60,7 +60,8 @@ class Scheduler:
         self.config = with_policies(config or EngineConfig())
         self._order_holds = order_holds(self.config)
         self._policies_of_others = any(choice.name not in SHIPPED for choice in chosen_policies(self.config))
-        self.mirror = Mirror(cluster, scheduler_names, node_pool)
+        self._head_blocks = head_blocks(self.config)
+        self.mirror = Mirror(cluster, scheduler_names, node_pool, order_preempts=order_preempts(self.config))
         self.history = CycleHistory()
         self.cycles = 0
         self._cluster = cluster
@@ -130,14 +131,19 @@ class Scheduler:
         self._executor.release_due(now)  # after wake_at: it forgets the times that have come
         # Pods that are no longer refused may have others evicted for them again.
         refusals_ended = not self._refused <= self._executor.bind_backoff.refused
-        outdated = refusals_ended or self._order_outdated(now)
-        if not (woken or self._retry or outdated):
+        unchanged = (
+            self._seen_version == self.mirror.working.version and not self._order_outdated(now) and not refusals_ended
+        )
+        if not woken and not self._retry and unchanged:
+            return answered
+        wrote = self._run(now)
+        # Each cycle tries the first job of a queue only, so the next one may start at once.
+        while self._head_blocks and self.decisions is not None and self.decisions.binds:
+            self.mirror.update()
             if self._seen_version == self.mirror.working.version:
-                return answered
-            if self._nothing_follows():
-                self._seen_version, self._looked_at = self.mirror.working.version, now
-                return answered
-        return self._run(now) or answered
+                break  # nothing was bound after all
+            wrote |= self._run(now)
+        return wrote or answered
 
     def _nothing_follows(self) -> bool:
         """Whether a cycle would surely decide and report nothing, after one that only bound. Only while nobody asks for reasons."""

@@ -373,7 +373,7 @@ GroupName = tuple[str, str]
 class Mirror:
     """Keeps a WorkingSet equal to the cluster. ``scheduler_names``: the schedulers whose pods are placed; other pods only use capacity.
     ``node_pool``: as in KAI's shards, nodes, queues and PodGroups of other pools are left out. ``kinds``: the watched kinds. ``tell``
-    reports objects that can't be read; by default as an event."""
+    reports objects that can't be read; by default as an event. ``order_preempts``: see ``podgroup_record``."""
 
     def __init__(
         self,
@@ -382,7 +382,10 @@ class Mirror:
         node_pool: str = DEFAULT_NODE_POOL,
         kinds: Iterable[str] = KINDS,
         tell: EventSink | None = None,
+        *,
+        order_preempts: bool = False,
     ) -> None:
+        self._order_preempts = order_preempts
         self.working = WorkingSet()
         self.pods: dict[str, Object] = {}
         self.tasks: dict[str, Task] = {}
@@ -600,7 +603,9 @@ class Mirror:
         if node_pool(metadata) != self.pool or has_given_up(obj):
             self._drop_podgroup(uid)
             return
-        record = self._known_podgroup(uid, obj) or podgroup_record(obj, self.priorities, self._nodes.aliases)
+        record = self._known_podgroup(uid, obj) or podgroup_record(
+            obj, self.priorities, self._nodes.aliases, order_preempts=self._order_preempts
+        )
         before = self.podgroups.get(uid)
         if before == record:
             return
@@ -621,7 +626,11 @@ class Mirror:
         before = self._before
         if before is None or before.podgroup_objects.get(uid) is not obj:
             return None
-        same = self.priorities == before.priorities and self._nodes.aliases == before._nodes.aliases
+        same = (
+            self._order_preempts == before._order_preempts
+            and self.priorities == before.priorities
+            and self._nodes.aliases == before._nodes.aliases
+        )
         return before.podgroups.get(uid) if same else None
 
     def _drop_podgroup(self, uid: str) -> None:

@@ -1,12 +1,14 @@
 """Turn the options of a run into a replay: trace, fleet, queues and policies.
 
 ``resample_trace`` makes other possible traces by a bootstrap over jobs within teams: arrivals stay, and each gets a
-random job of the same team. So the demand of a team varies between seeds as it would between months.
+random job of the same team. So the demand of a team varies between seeds as it would between months. ``resample_blocks``
+draws whole stretches of time instead, with all that coincides in them.
 """
 
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -26,6 +28,7 @@ from kailab.model.queues import share
 from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
 from kailab.replay.clusters.sites import ClusterSites
 from kailab.replay.costs import gpus_by_model
+from kailab.replay.estimates import with_estimates
 from kailab.replay.fleets import replay_fleet
 from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
@@ -34,6 +37,9 @@ from kailab.replay.queues import NO_QUOTA, TeamQueues, priorities_of, queues_for
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler import SchedulerSettings
 from kailab.studies.study import StudyRun
+
+DAY = 86_400
+"""Seconds in a day."""
 
 
 def resample_trace(trace: Trace, seed: int) -> Trace:
@@ -50,6 +56,44 @@ def resample_trace(trace: Trace, seed: int) -> Trace:
     return replace(trace, jobs=jobs)
 
 
+def resample_blocks(trace: Trace, seed: int, block: int) -> Trace:
+    """Draw the trace again in blocks of ``block`` seconds: each stretch of that length gets the arrivals of another one,
+    which begins anywhere and goes on at the beginning where the trace ends. Bursts, times of the day (with blocks of whole
+    days that begin at the same time) and coincidences between teams stay together within a block. Equal seeds give equal
+    traces. Raises InputError if the trace is no longer than a block.
+
+    Source: Politis and Romano, "A Circular Block-Resampling Procedure for Stationary Data", 1992; after Künsch, "The
+    Jackknife and the Bootstrap for General Stationary Observations", Annals of Statistics 17(3), 1989.
+    """
+    first, last = trace.jobs[0].arrival, trace.jobs[-1].arrival
+    span = last - first + 1
+    if block >= span:
+        raise InputError(f"block: {block} s; expected less than the time of arrivals, {span} s")
+    generator = random.Random(seed)
+    jobs = []
+    arrivals = [job.arrival - first for job in trace.jobs]
+    # Starts at whole days keep the time of the day, if blocks and trace are long enough for a choice.
+    grain = DAY if block % DAY == 0 and span >= 2 * DAY else 1
+    for begin in range(0, span, block):
+        length = min(block, span - begin)
+        start = generator.randrange(max(1, span // grain)) * grain
+        for low, high, shift in ((start, min(start + length, span), 0), (0, start + length - span, span)):
+            for job in trace.jobs[bisect_left(arrivals, low) : bisect_left(arrivals, high)] if high > low else ():
+                at = first + begin + job.arrival - first + shift - start
+                jobs.append(msgspec.structs.replace(job, arrival=at))
+    if not jobs:
+        raise InputError(f"block: the stretches of {block} s that were drawn have no job; expected longer ones")
+    return replace(trace, jobs=jobs)
+
+
+def _drawn(trace: Trace, seed: int | None, options: Mapping[str, Any]) -> Trace:
+    """The trace of a run: resampled by its seed, with the run times that its users announce."""
+    if seed is not None:
+        block = options.get("block")
+        trace = resample_trace(trace, seed) if block is None else resample_blocks(trace, seed, block)
+    return with_estimates(trace, options.get("estimates"), seed)
+
+
 def plan_of(run: StudyRun) -> ReplayPlan:
     """The plan of a run on one fleet. Raises InputError."""
     options = run.options
@@ -60,12 +104,14 @@ def plan_of(run: StudyRun) -> ReplayPlan:
     for field, name in (("quotas", "quota"), ("limits", "limit")):
         queues = _with(queues, name, options.get(field, {}), field)
     return ReplayPlan(
-        trace=trace if run.seed is None else resample_trace(trace, run.seed),
+        trace=_drawn(trace, run.seed, options),
         fleet=fleet,
         queues=queues,
         config=_settings(run, trace, fleet),
         lasting=options.get("for"),
         checkpoint=options.get("checkpoint"),
+        saving=options.get("checkpointCost", 0),
+        restart=options.get("restart"),
         endless=options.get("arrivalsOnly", False),
         prices=None if "prices" not in options else _prices(options["prices"], fleet),
     )
@@ -87,11 +133,13 @@ def sites_of(run: StudyRun) -> ClusterSites:
         if isinstance(dispatch_option := options.get("dispatch", ""), str)
         else choice_of(dispatch_option),
         skip_broken=options.get("skipBroken", False),
+        saving=options.get("checkpointCost", 0),
+        restart=options.get("restart"),
     )
     sites = read_sites(Path(options["clusters"]), trace, otherwise)
-    if run.seed is None:
+    resampled = _drawn(sites.trace, run.seed, options)
+    if resampled is sites.trace:
         return sites
-    resampled = resample_trace(sites.trace, run.seed)
     resampled_sites = [replace(site, plan=replace(site.plan, trace=resampled)) for site in sites.sites]
     return replace(sites, trace=resampled, sites=resampled_sites)
 

@@ -29,8 +29,10 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 """Form of a study's name."""
 _SCHEMA = Path(__file__).with_name("study.schema.json")
 _OPTIONS = (
-    "trace", "format", "columns", "skipBroken", "fleet", "clusters", "dispatch", "size", "queues", "quotas", "limits", "for", "checkpoint", "arrivalsOnly", "config", "policies", "prices",
+    "trace", "format", "columns", "skipBroken", "fleet", "clusters", "dispatch", "size", "queues", "quotas", "limits", "for", "checkpoint", "checkpointCost", "restart", "estimates", "block", "arrivalsOnly", "config", "policies", "prices",
 )  # fmt: skip
+_DURATIONS = {"for": 1, "checkpoint": 1, "checkpointCost": 1, "restart": 0, "block": 1}
+"""Options that are times, with the least number of seconds."""
 GPUS = "gpus"
 """A value for ``least`` that need not be varied: the GPUs of the fleet."""
 COST = "cost"
@@ -65,11 +67,21 @@ def read_study(path: Path) -> Study:
 
 def _faults(value: dict[str, Any], folder: Path) -> Iterator[SchemaFault]:
     """Faults of a study beyond its schema."""
-    for name in ("for", "checkpoint"):
-        yield from find_duration_faults(value.get(name), name, whole=True)
+    for name, least in _DURATIONS.items():
+        yield from find_duration_faults(value.get(name), name, whole=True, least=least)
         for index, duration in enumerate(value.get("grid", {}).get(name, ())):
-            yield from find_duration_faults(duration, f"grid.{name}[{index}]", whole=True)
+            yield from find_duration_faults(duration, f"grid.{name}[{index}]", whole=True, least=least)
     yield from _cluster_faults(value)
+    given = {**value.get("grid", {}), **value}
+    if "checkpointCost" in given and "checkpoint" not in given:
+        yield SchemaFault(
+            _where("checkpointCost", value), "expected checkpoint with it, because nothing is saved without"
+        )
+    for name in ("restart", "estimates"):
+        if name in given and value.get("arrivalsOnly"):
+            yield SchemaFault(_where(name, value), "expected none with arrivalsOnly, because jobs do not end")
+    if "block" in value and "seeds" not in value:
+        yield SchemaFault("block", "expected seeds with it, which draw blocks of the trace")
     if value.get("arrivalsOnly") and ("checkpoint" in value or "checkpoint" in value.get("grid", {})):
         yield SchemaFault("checkpoint", "expected no checkpoint with arrivalsOnly, because jobs do not end")
     if "search" in value:
@@ -151,7 +163,7 @@ def placed(name: str, value: Any, base: Path) -> Any:
 
 def _measured(name: str, value: Any) -> Any:
     """Convert durations to seconds."""
-    return int(duration_seconds(value, days=True)) if name in ("for", "checkpoint") else value
+    return int(duration_seconds(value, days=True)) if name in _DURATIONS else value
 
 
 def _find(question: dict[str, Any]) -> StudyQuestion:

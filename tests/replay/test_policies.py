@@ -276,3 +276,20 @@ def test_nobody_starts_later_than_promised_where_run_times_hold(trace_file, repl
     # A second for the cycle after the one in which the last of those before it ends.
     late = {uid: told.bound[uid] - at for uid, at in told.first.items() if told.bound[uid] > at + 1}
     assert not late
+
+
+def test_an_order_whose_head_blocks_has_a_depth_of_its_own(trace_file, replayed) -> None:
+    config = {"kailab": {"jobOrder": "strict-fifo"}, "queueDepthPerAction": {"allocate": 5}}
+    with pytest.raises(
+        InputError, match="queueDepthPerAction: the order of jobs tries only the first job of each queue"
+    ):
+        replayed(trace_file("a,0,60,1"), "one", config=config)
+
+
+def test_the_head_of_one_queue_blocks_no_other(trace_file, replayed) -> None:
+    lines = ("full,0,100,6,red", "head,1,10,8,red", "behind,2,10,1,red", "other,3,10,1,blue")
+    done = replayed(
+        trace_file(*lines, header="name,submit,seconds,gpus,team"), config={"kailab": {"jobOrder": "strict-fifo"}}
+    )
+    began = {work.job.name: work.began - done.began for work in done.accounts.works.values()}
+    assert began == {"full": 0, "head": 100, "behind": 110, "other": 3}

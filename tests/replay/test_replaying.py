@@ -278,12 +278,15 @@ def borders(draw):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(borders(), st.sampled_from([None, None, 60, 61, 130]))
-@example((60, [(0, 60, 8, "blue"), (59, 500, 4, "red")]), None)
-def test_gpu_time_balances_where_work_ends_at_a_checkpoint(trace_file, queue_file, replayed, drawn, lasting) -> None:
+@given(borders(), st.sampled_from([None, None, 60, 61, 130]), st.sampled_from([0, 0, 3]), st.sampled_from([None, 0, 7]))
+@example((60, [(0, 60, 8, "blue"), (59, 500, 4, "red")]), None, 0, None)
+def test_gpu_time_balances_where_work_ends_at_a_checkpoint(
+    trace_file, queue_file, replayed, drawn, lasting, saving, restart
+) -> None:
     checkpoint, jobs = drawn
     path = trace_file(*(f"j{n},{','.join(map(str, job))}" for n, job in enumerate(jobs)), header=TEAMS)
-    done = replayed(path, queue_file({"blue": 2, "red": 6}), checkpoint=checkpoint, lasting=lasting)
+    costs = {"checkpoint": checkpoint, "saving": saving, "restart": restart}
+    done = replayed(path, queue_file({"blue": 2, "red": 6}), lasting=lasting, **costs)
     assert not done.balance.faults
     works = done.accounts.works.values()
     assert lasting is not None or all(work.ended is not None for work in works)

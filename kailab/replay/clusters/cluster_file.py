@@ -74,6 +74,8 @@ class SiteDefaults:
     endless: bool = False
     dispatch: str | PolicyChoice = ""
     skip_broken: bool = False
+    saving: int = 0
+    restart: int | None = None
 
 
 def read_sites(path: Path, trace: Trace, otherwise: SiteDefaults = SiteDefaults()) -> ClusterSites:
@@ -192,6 +194,8 @@ def _site(context: _ReadingContext, trace: Trace, base: Path, otherwise: SiteDef
             queues=queues,
             config=settings,
             checkpoint=otherwise.checkpoint,
+            saving=otherwise.saving,
+            restart=otherwise.restart,
             endless=otherwise.endless,
             prices=prices,
         ),
@@ -366,5 +370,5 @@ def dispatch_facts(sites: ClusterSites, lasting: int | None) -> dict[str, str]:
     )
     facts["the dispatch policy"] = facts_digest(load_choice(dispatching.policy))
     plan = sites.sites[0].plan
-    facts["--for, --checkpoint or --arrivals-only"] = f"{lasting} {plan.checkpoint} {plan.endless}"
+    facts["--for, --checkpoint or --arrivals-only"] = f"{lasting} {plan.progress} {plan.endless}"
     return {**facts, **program_facts()}

@@ -65,7 +65,8 @@ def seconds_left(accounts: ReplayAccounts, work: ReplayedJob, life: PodLifetime,
     """Seconds until a bound pod ends."""
     if accounts.endless:
         return inf
-    return work.job.seconds - work.saved.get(life.index, 0) - accounts.ran(work, life, now)
+    before = work.saved.get(life.index, 0) + accounts.ran(work, life, now)
+    return accounts.progress.duration(work.job.seconds - before, before, restarted=False)
 
 
 class _GpuDemand(NamedTuple):

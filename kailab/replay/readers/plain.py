@@ -1,7 +1,7 @@
 """The plain form: a CSV file with declared columns.
 
 ``submit``, ``seconds`` and ``gpus`` are required; ``name``, ``team``, ``pods``, ``share``, ``cpu``, ``memory_mib``,
-``models``, ``priority`` and ``dataset`` are optional. Columns with other names need a declaration of which is which.
+``models``, ``priority``, ``dataset`` and ``estimate`` are optional. Columns with other names need a declaration of which is which.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from kailab.replay.job import WHOLE, SkippedLine, TraceJob
 from kailab.replay.readers.lines import BrokenLine, LineFields
 
 NEEDED = ("submit", "seconds", "gpus")
-KNOWN = (*NEEDED, "name", "team", "pods", "share", "cpu", "memory_mib", "models", "priority", "dataset")
+KNOWN = (*NEEDED, "name", "team", "pods", "share", "cpu", "memory_mib", "models", "priority", "dataset", "estimate")
 
 
 def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
@@ -52,6 +52,7 @@ def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         team=fields.text("team"),
         priority=fields.text("priority"),
         dataset=fields.text("dataset"),
+        expected=fields.seconds("estimate") if fields.text("estimate") else 0,
         line=line,
     )
 

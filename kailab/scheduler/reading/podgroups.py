@@ -65,21 +65,28 @@ def is_preemptible(spec: Mapping[str, Any], priority: int) -> bool:
     return preemptibility == "preemptible" or (preemptibility != "non-preemptible" and priority < NON_PREEMPTIBLE_FROM)
 
 
-def podgroup_record(podgroup: Object, priorities: PriorityClasses, aliases: Aliases) -> PodGroup:
+def podgroup_record(
+    podgroup: Object, priorities: PriorityClasses, aliases: Aliases, *, order_preempts: bool = False
+) -> PodGroup:
+    """The engine's record of a PodGroup. ``order_preempts``: the order of jobs decides who evicts whom. KAI's preempt asks for
+    a lower priority first, so a running PodGroup then stands one below its class, and only the order is left to decide."""
     metadata, spec, annotations = metadata_of(podgroup), spec_of(podgroup), annotations_of(podgroup)
     priority = priorities.of(spec.get("priorityClassName") or "")
     delay = duration_or_none(spec.get("preemptionDelay") or annotations.get(names.PREEMPTION_DELAY))
+    last_start = timestamp_or_none(annotations.get(names.LAST_START))
+    last_evicted = timestamp_or_none(annotations.get(LAST_EVICTION))
+    running = last_start is not None and (last_evicted is None or last_evicted < last_start)
     return PodGroup(
         uid=metadata["uid"],
         name=metadata["name"],
         namespace=metadata.get("namespace", ""),
         queue=spec.get("queue") or "",
-        priority=priority,
+        priority=priority - (order_preempts and running),
         preemptible=is_preemptible(spec, priority),
         created=creation_time(metadata),
         root=subgroup_tree(spec, aliases),
-        last_start=timestamp_or_none(annotations.get(names.LAST_START)),
-        last_evicted=timestamp_or_none(annotations.get(LAST_EVICTION)),
+        last_start=last_start,
+        last_evicted=last_evicted,
         stale_since=timestamp_or_none(annotations.get(names.STALE_SINCE)),
         staleness_grace=duration_or_none(spec.get("stalenessGracePeriod") or annotations.get(names.STALENESS_GRACE)),
         preemption_delay=max(0.0, delay or 0.0),

@@ -127,7 +127,34 @@ def with_policies(config: EngineConfig) -> EngineConfig:
         raise InputError("weighted_order and job_order_policy: an order of jobs is one or the other")
     if "victim_order_policy" in policies and config.victim_order != "queue":
         raise InputError("victim_order and victim_order_policy: an order of victims is one or the other")
-    return msgspec.structs.replace(config, **policies) if policies else config
+    if policies:
+        config = msgspec.structs.replace(config, **policies)
+    return msgspec.structs.replace(config, queue_depth=_one_each(config)) if head_blocks(config) else config
+
+
+def head_blocks(config: EngineConfig) -> bool:
+    """Whether the order of jobs starts none before those in front of it."""
+    return _order_has(config, "head_blocks")
+
+
+def order_preempts(config: EngineConfig) -> bool:
+    """Whether waiting jobs may evict those that come after them in the order of jobs, whatever the priorities."""
+    return _order_has(config, "preempts")
+
+
+def _order_has(config: EngineConfig, attribute: str) -> bool:
+    choice = config.job_order_policy
+    return choice is not None and bool(getattr(make_policy(choice, JobOrder), attribute, False))
+
+
+def _one_each(config: EngineConfig) -> dict[str, int]:
+    """One job of each queue for every action: the first, behind which nobody passes. Raises InputError for another depth."""
+    depth = dict.fromkeys(config.actions, 1)
+    if config.queue_depth and dict(config.queue_depth) != depth:
+        raise InputError(
+            "queueDepthPerAction: the order of jobs tries only the first job of each queue; leave out one of the two"
+        )
+    return depth
 
 
 def chosen_policies(config: EngineConfig) -> tuple[PolicyChoice, ...]:

@@ -1,0 +1,146 @@
+"""Reference simulators of scheduling rules on a pool of GPUs, of which each is a loop over the rule's own definition.
+
+Time is in whole seconds. All jobs are known by arrival; a rule is asked at each second in which a job arrives, ends or
+has been evicted. An evicted job is gone a second later, which is when its GPUs are free, and keeps its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+LEAVING = 1
+"""Seconds from an eviction until the pod has gone."""
+
+
+@dataclass
+class Run:
+    """One job: its place in the trace, and what became of it."""
+
+    number: int
+    arrival: int
+    seconds: int
+    gpus: int
+    left: int = field(init=False)
+    since: int | None = None  # start of the present run
+    began: int | None = None
+    ended: int | None = None
+
+    def __post_init__(self) -> None:
+        self.left = self.seconds
+
+    def remaining(self, now: int) -> int:
+        return self.left if self.since is None else self.left - (now - self.since)
+
+
+Rule = Callable[[int, list[Run], list[Run], int], tuple[list[Run], list[Run]]]
+"""(now, waiting by arrival, running, free GPUs) -> (jobs to start, jobs to evict)."""
+
+
+def simulate(jobs: Sequence[Run], gpus: int, rule: Rule) -> dict[int, tuple[int, int]]:
+    """Job number -> (first start, end)."""
+    waiting: list[Run] = []
+    running: list[Run] = []
+    leaving: list[tuple[int, Run]] = []
+    coming = sorted(jobs, key=lambda job: (job.arrival, job.number))
+    now = 0
+    while coming or waiting or running or leaving:
+        moments = [job.arrival for job in coming[:1]] + [at for at, _ in leaving]
+        moments += [job.since + job.left for job in running if job.since is not None]
+        now = max(now, min(moments))
+        for job in [job for job in running if job.remaining(now) <= 0]:
+            running.remove(job)
+            job.ended = now
+        for entry in [entry for entry in leaving if entry[0] <= now]:
+            leaving.remove(entry)
+            waiting.append(entry[1])
+        while coming and coming[0].arrival <= now:
+            waiting.append(coming.pop(0))
+        waiting.sort(key=lambda job: (job.arrival, job.number))
+        free = gpus - sum(job.gpus for job in running) - sum(job.gpus for _, job in leaving)
+        start, evict = rule(now, list(waiting), list(running), free)
+        for job in start:
+            waiting.remove(job)
+            running.append(job)
+            job.since, job.began = now, now if job.began is None else job.began
+        for job in evict:
+            running.remove(job)
+            # It works until it has gone, unless it ends before.
+            job.left, job.since = max(0, job.remaining(now + LEAVING)), None
+            leaving.append((now + LEAVING, job))
+    return {job.number: (job.began, job.ended) for job in jobs}  # type: ignore[misc]
+
+
+def fifo(now: int, waiting: list[Run], running: list[Run], free: int) -> tuple[list[Run], list[Run]]:
+    """By arrival; a job that does not fit delays nobody."""
+    start = []
+    for job in waiting:
+        if job.gpus <= free:
+            free -= job.gpus
+            start.append(job)
+    return start, []
+
+
+def strict_fifo(now: int, waiting: list[Run], running: list[Run], free: int) -> tuple[list[Run], list[Run]]:
+    """By arrival; nobody starts before the first that does not fit."""
+    start = []
+    for job in waiting:
+        if job.gpus > free:
+            break
+        free -= job.gpus
+        start.append(job)
+    return start, []
+
+
+def shortest(now: int, waiting: list[Run], running: list[Run], free: int) -> tuple[list[Run], list[Run]]:
+    """The shortest first, without preemption; a job that does not fit delays nobody."""
+    return fifo(now, sorted(waiting, key=lambda job: job.seconds), running, free)
+
+
+def easy(now: int, waiting: list[Run], running: list[Run], free: int) -> tuple[list[Run], list[Run]]:
+    """EASY: the first job without room has a reservation; those behind start if they do not delay it."""
+    start, _ = strict_fifo(now, waiting, running, free)
+    free -= sum(job.gpus for job in start)
+    rest = waiting[len(start) :]
+    if not rest:
+        return start, []
+    head, *rest = rest
+    ends = sorted((now + job.remaining(now), job.gpus) for job in running)
+    ends = sorted(ends + [(now + job.left, job.gpus) for job in start])
+    shadow, room = now, free
+    for end, gpus in ends:
+        shadow, room = end, room + gpus
+        # All that end in the same second free their GPUs together.
+        if room >= head.gpus and not any(other == end for other, _ in ends[ends.index((end, gpus)) + 1 :]):
+            break
+    extra = room - head.gpus
+    for job in rest:
+        if job.gpus > free:
+            continue
+        if now + job.left > shadow:
+            if job.gpus > extra:
+                continue
+            extra -= job.gpus
+        free -= job.gpus
+        start.append(job)
+    return start, []
+
+
+def _preemptive(order: list[Run], waiting: list[Run], free: int) -> tuple[list[Run], list[Run]]:
+    """The GPUs go to the first jobs of ``order``, which has those that run, too. For jobs of one size."""
+    size = order[0].gpus if order else 1
+    running = [job for job in order if job not in waiting]
+    leaving_or_free = free + sum(job.gpus for job in running)
+    served = order[: leaving_or_free // size]
+    start = [job for job in served if job in waiting][: free // size]
+    # Whoever is to be served and has no room gets that of a job that is not, once this has gone.
+    lacking = sum(job in waiting for job in served) - len(start)
+    return start, [job for job in running if job not in served][-lacking:] if lacking else []
+
+
+def srtf(now: int, waiting: list[Run], running: list[Run], free: int) -> tuple[list[Run], list[Run]]:
+    """The shortest remaining time first, with preemption. Of equal jobs a running one is first."""
+    order = sorted(
+        [*running, *waiting], key=lambda job: (job.remaining(now), job.since is None, job.arrival, job.number)
+    )
+    return _preemptive(order, waiting, free)
