@@ -75,6 +75,10 @@ DRAWING = "random"
 """The policy that draws numbers of its own."""
 
 
+AS_SIMULATED = "fgd-as-simulated"
+"""``fgd`` with the additions of the published simulator, which decide between equal nodes."""
+
+
 class Draw(NamedTuple):
     """``pods``: rows of the workload in the order of arrival. ``places``: of each node, in the order of the list, its place among equals."""
 
@@ -231,7 +235,8 @@ def carry_out(runs: Sequence[FgdRun]) -> list[Row]:
 
 def deciding(workload: Trace, fleet: Fleet, policy: str, seed: int) -> EngineConfig:
     """The policy alone: nobody is evicted, and what waits gets no reasons that would be thrown away."""
-    engine = with_replay_policies(None, (policy,), workload, fleet, seed if policy == DRAWING else None).engine
+    named = {"policy": "fgd", "parameters": {"adding": "as-simulated"}} if policy == AS_SIMULATED else policy
+    engine = with_replay_policies(None, (named,), workload, fleet, seed if policy == DRAWING else None).engine
     return structs.replace(engine, actions=("allocate",))
 
 

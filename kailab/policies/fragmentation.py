@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -42,22 +42,31 @@ class Fgd(NodeScore, frozen=True):
     the expected kinds of pods; their parts add up to 1.
 
     As in the simulator, the score is a whole number from 0 to 100 (here in hundredths), so nodes with about the same
-    increase are equal, and the first by name is taken.
+    increase are equal, and the first by name is taken. ``adding``: whole numbers, with which equal nodes are equal; or
+    floating-point numbers in the order of the published simulator, whose last bit decides where the fragmentation stays
+    the same, to repeat its runs.
     """
 
     workload: tuple[TypicalWorkload, ...]
+    adding: Literal["whole", "as-simulated"] = "whole"
     local: ClassVar[bool] = True
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
         table = FragmentationTable.of(nodes, self.workload)
         rows, room = choices(task, nodes.devices)
         scores = np.zeros(len(nodes.records))
-        np.maximum.at(scores, rows, shrinking(table.grows(task, rows, room)))
+        np.maximum.at(scores, rows, self._shrinking(table, task, rows, room))
         return scores
 
     def devices(self, task: Task, node: NodesView, room: np.ndarray) -> np.ndarray:
         table = FragmentationTable.of(node, self.workload)
-        return shrinking(table.grows(task, np.zeros(len(room), dtype=np.int64), room))
+        return self._shrinking(table, task, np.zeros(len(room), dtype=np.int64), room)
+
+    def _shrinking(self, table: FragmentationTable, task: Task, rows: np.ndarray, room: np.ndarray) -> np.ndarray:
+        if self.adding == "whole":
+            return shrinking(table.grows(task, rows, room))
+        scores: np.ndarray = np.floor(100 * logistic(table.grows(task, rows, room, as_simulated=True))) / 100
+        return scores
 
 
 class FgdPacked(Fgd, frozen=True):
@@ -70,6 +79,10 @@ class FgdPacked(Fgd, frozen=True):
     without free GPUs adds 1.3 hundredths: 1 shrinks with the part of its GPUs that is free, 0.3 with their number
     relative to the largest node's.
     """
+
+    def __post_init__(self) -> None:
+        if self.adding != "whole":
+            raise ValueError("adding applies to fgd only; expected none")
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
         table = FragmentationTable.of(nodes, self.workload)
@@ -136,6 +149,7 @@ class _Expected:
 
     def __init__(self, workload: Sequence[TypicalWorkload]) -> None:
         sorts = [sort for sort in workload if sort.devices]
+        self.all = tuple(workload)
         self.without = round(sum(sort.part for sort in workload if not sort.devices) * _UNIT)
         self.part = np.array([round(sort.part * _UNIT) for sort in sorts], dtype=np.int64)
         self.cpu = np.array([sort.cpu for sort in sorts], dtype=np.int64)
@@ -185,10 +199,10 @@ class FragmentationTable(msgspec.Struct, frozen=True):
         """The expected fragmentation of each node, in milli-GPU."""
         return self._sum(self.free, self.cpu, self.fitting, self.small, self.of_model) / _UNIT
 
-    def grows(self, task: Task, rows: np.ndarray, room: np.ndarray) -> np.ndarray:
+    def grows(self, task: Task, rows: np.ndarray, room: np.ndarray, *, as_simulated: bool = False) -> np.ndarray:
         """The increase of a node's fragmentation by the task, in milli-GPU, for each pair of ``rows`` (node numbers)
         and ``room`` (milli-GPU free on the device of a share; unused for whole devices). Meaningless where the task
-        does not fit.
+        does not fit. ``as_simulated``: see ``Fgd.adding``.
         """
         gpu, sorts = task.shape.gpu, self.sorts
         cpu, portions = self.cpu[rows] - task.shape.cpu, sorts.portions
@@ -199,6 +213,11 @@ class FragmentationTable(msgspec.Struct, frozen=True):
             small = small - np.where(before >= portions, 0, before) + np.where(after >= portions, 0, after)
         else:
             fitting = fitting - gpu.devices  # whole devices have room for all
+        if as_simulated:
+            after = self._sum_as_simulated(free, cpu, fitting, small, self.of_model[rows])
+            now = self._sum_as_simulated(self.free, self.cpu, self.fitting, self.small, self.of_model)
+            change: np.ndarray = after - now[rows]
+            return change
         with_it = self._sum(free, cpu, fitting, small, self.of_model[rows])
         before_it = self._sum(self.free, self.cpu, self.fitting, self.small, self.of_model)
         grows: np.ndarray = (with_it - before_it[rows]) / _UNIT
@@ -217,6 +236,32 @@ class FragmentationTable(msgspec.Struct, frozen=True):
         lost = np.where(usable, small[:, sorts.portion], free[:, None])
         expected: np.ndarray = lost @ sorts.part + free * sorts.without
         return expected
+
+    def _sum_as_simulated(
+        self, free: np.ndarray, cpu: np.ndarray, fitting: np.ndarray, small: np.ndarray, of_model: np.ndarray
+    ) -> np.ndarray:
+        """``_sum`` in milli-GPU, with the additions of the simulator: of floating-point numbers, kind of pod by kind of
+        pod, for each reason why a pod does not fit, and then over the reasons. Source: NodeGpuShareFragAmount and
+        FragAmountSumExceptQ3 in pkg/utils/frag.go.
+        """
+        lacks_both, lacks_gpu, lacks_cpu, without, without_cpu, elsewhere = np.zeros((6, len(free)))
+        number = 0
+        for sort in self.sorts.all:
+            enough = cpu >= sort.cpu
+            all_of_it = sort.part * free
+            if not sort.devices:
+                without += np.where(enough, all_of_it, 0.0)
+                without_cpu += np.where(enough, 0.0, all_of_it)
+                continue
+            portion, model = self.sorts.portion[number], self.sorts.model[number]
+            number += 1
+            allowed, fits = of_model[:, model], fitting[:, portion] >= sort.devices
+            elsewhere += np.where(allowed, 0.0, all_of_it)
+            lacks_gpu += np.where(allowed & enough, np.where(fits, sort.part * small[:, portion], all_of_it), 0.0)
+            lacks_cpu += np.where(allowed & ~enough & fits, all_of_it, 0.0)
+            lacks_both += np.where(allowed & ~enough & ~fits, all_of_it, 0.0)
+        total: np.ndarray = lacks_both + lacks_gpu + lacks_cpu + without + without_cpu + elsewhere
+        return total
 
 
 def fragments(
@@ -244,7 +289,10 @@ def typical(
             break
         chosen.append((pod, count))
         seen += count
-    return tuple(TypicalWorkload(*pod, part=count / seen) for pod, count in chosen)
+    # Divided as in the simulator, so that the last bit is the same.
+    every = len(pods)
+    cut = every / every if len(chosen) == len(counts) else seen / every
+    return tuple(TypicalWorkload(*pod, part=count / every / cut) for pod, count in chosen)
 
 
 def _size(pod: tuple[int, int, int, tuple[str, ...]]) -> tuple[int, int, int, str]:

@@ -10,6 +10,7 @@ from kailab.model import labels
 from kailab.replay.job import WHOLE, JobProgress, TraceJob
 
 NAMESPACE = "default"
+_PLAIN = JobProgress()
 PATIENT = 1_000_000
 """A backoffLimit that evictions never use up: each evicted pod counts as a failure of its Job."""
 
@@ -28,7 +29,7 @@ def pods_of(job: TraceJob, largest: int) -> int:
 
 
 def job_object(
-    name: str, job: TraceJob, queue: str, pods: int, *, endless: bool, progress: JobProgress = JobProgress()
+    name: str, job: TraceJob, queue: str, pods: int, *, endless: bool, progress: JobProgress = _PLAIN
 ) -> Object:
     """The Job object. ``pods``: see ``pods_of``. ``endless``: the pods do not end by themselves. ``progress``: with a
     cost of restarts, the Job replaces an evicted pod at once, without Kubernetes' back-off.

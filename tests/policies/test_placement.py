@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import random
+
 import numpy as np
 import pytest
 
@@ -181,3 +184,58 @@ def test_typical_pods_are_the_most_frequent_up_to_a_part_of_all() -> None:
     one, two, rare = (0, 1, 1000, ()), (0, 2, 1000, ()), (0, 8, 1000, ())
     result = typical([one] * 60 + [two] * 36 + [rare] * 4)
     assert [(sort.devices, sort.part) for sort in result] == [(1, pytest.approx(60 / 96)), (2, pytest.approx(36 / 96))]
+
+
+def simulated_fragmentation(devices, cpu, model, workload) -> float:
+    """NodeGpuShareFragAmountScore of FGD's simulator (pkg/utils/frag.go), line by line."""
+    total, amounts = sum(devices), [0.0] * 7
+    for sort in workload:
+        room = sum(left >= sort.portion for left in devices) >= sort.devices
+        enough = cpu >= sort.cpu
+        if not sort.devices:
+            amounts[4 if enough else 5] += sort.part * total
+        elif sort.models and model not in sort.models:
+            amounts[6] += sort.part * total
+        elif room and enough:
+            amounts[1] += sort.part * sum(left for left in devices if left < sort.portion)
+        else:
+            amounts[3 if room else 1 if enough else 0] += sort.part * total
+    out = 0.0
+    for number in (0, 1, 3, 4, 5, 6):
+        out += amounts[number]
+    return out
+
+
+def test_fgd_adds_as_its_simulator_does_if_asked_to() -> None:
+    chance = random.Random(3)
+    models = ((), ("T4",), ("T4", "V100"))
+    pods = [
+        (
+            chance.choice((0, 4000, 8000)),
+            devices,
+            1000 if devices > 1 else chance.choice((100, 300, 460, 1000)),
+            chance.choice(models),
+        )
+        for _ in range(400)
+        for devices in (chance.choice((0, 1, 1, 2, 4)),)
+    ]
+    workload = typical(pods)
+    for _ in range(60):
+        devices = [chance.choice((0, 300, 540, 1000, 1000)) for _ in range(4)]
+        cpu, model = chance.choice((3000, 6000, 50_000)), chance.choice(("T4", "V100", "G2"))
+        view = Nodes().node("node", *devices, cpu=cpu, model=model).view()
+        before = simulated_fragmentation(devices, cpu, model, workload)
+        for place, left in enumerate(devices):
+            if left < 300 or cpu < 2000:
+                continue
+            after_devices = [*devices[:place], left - 300, *devices[place + 1 :]]
+            after = simulated_fragmentation(after_devices, cpu - 2000, model, workload)
+            expected = int(1 / (1 + math.exp((after - before) / 1000)) * 100) / 100
+            room = np.array([left])
+            found = Fgd(workload=workload, adding="as-simulated").devices(pod(0.3, cpu=2000), view, room)
+            assert found.tolist() == [expected]
+
+
+def test_packed_fgd_adds_whole_numbers_only() -> None:
+    with pytest.raises(ValueError, match="adding applies to fgd only"):
+        FgdPacked(workload=(), adding="as-simulated")
