@@ -382,6 +382,9 @@ def _format_bytes(number: int) -> str:
 )
 @options.text_option("--dispatch", help="With --clusters: dispatch policy instead of the file's.")
 @replay_options.replay_option_group
+@click.option(
+    "--failures", type=options.PATH, help="Nodes that fail and are repaired: a CSV file with node, at and seconds."
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the policy random, and of --estimates.")
 @output_options
 @click.option(
@@ -416,6 +419,7 @@ def replay(
     config: Path | None,
     policies: tuple[str, ...],
     prices: Path | None,
+    failures: Path | None,
     seed: int | None,
     files: ReplayOutputs,
     evidence_folder: Path | None,
@@ -430,6 +434,7 @@ def replay(
     from kailab.replay.checkpoint import checkpoint_facts
     from kailab.replay.clusters.cluster_file import SiteDefaults
     from kailab.replay.estimates import with_estimates
+    from kailab.replay.failures import read_failures
     from kailab.replay.fleets import replay_fleet
     from kailab.replay.plan import ReplayPlan
     from kailab.replay.policies import uses_random_numbers, with_replay_policies
@@ -445,6 +450,8 @@ def replay(
     )
     files.check(clusters=clusters_file is not None)
     replay_options.check_clusters(clusters_file, fleet, dispatch)
+    if clusters_file is not None and failures is not None:
+        raise InputError("--failures: can't be used with --clusters, whose nodes may share names; expected --fleet")
     fleet_described = None if clusters_file else replay_fleet(fleet)
     trace_jobs = _read_trace(trace, form, columns, skip_broken, queues, fleet_described, arrivals_only)
     trace_jobs = with_estimates(trace_jobs, estimates, seed)
@@ -482,6 +489,7 @@ def replay(
         checkpoint=interval,
         saving=save_seconds,
         restart=restart_seconds,
+        failures=() if failures is None else read_failures(failures, fleet_described),
         endless=arrivals_only,
         prices=None if prices is None else load_prices(prices),
         metered=None if files.series is None else files.every or 0,
@@ -572,6 +580,8 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
         f"GPUs allocated: {summary.allocated:.2%} of the time; until the last arrival {summary.allocated_arriving:.2%}. "
         f"{count(total.ended, 'job')} ended, {total.jobs - total.began} never began, {count(total.evictions, 'pod')} evicted"
     )
+    if summary.failed_nodes:
+        yield f"Nodes failed {count(summary.failed_nodes, 'time')} and ended {count(summary.failed_pods, 'pod')} of these"
     yield from never_began_lines(summary.unbegun)
     asked = f"{gpu_hours(sums.done):.3f} done, of work without an end"
     if not sums.endless:

@@ -73,6 +73,8 @@ class ReplayAccounts:
     ``progress``: how pods save their work, and what a restart costs.
     ``endless``: jobs do not end. ``held``: milli-GPU bound now; ``held_time``: its integral over time.
 
+    ``failed_nodes``: failures of nodes; ``failed_pods``: pods that they ended, which count as evicted too.
+
     ``useful``, ``lost`` and ``overhead`` cover pods that have ended: work that counts, work that must be repeated, and
     time bound without running. ``cut_short`` has an entry for each eviction: the pod's milli-GPU, the seconds that it
     ran, and the seconds of work done so far, including its predecessors'.
@@ -89,6 +91,8 @@ class ReplayAccounts:
         self.overhead = 0
         self.submitted = 0
         self.evictions = 0
+        self.failed_nodes = 0
+        self.failed_pods = 0
         self.unfinished: dict[str, ReplayedJob] = {}
         self.cut_short: list[tuple[int, int, int]] = []
         self.timeline: list[tuple[int, int, int, int]] = []

@@ -162,6 +162,7 @@ def lab_facts(plan: ReplayPlan) -> dict[str, str]:
     settings = settings_of(plan.config)
     return {
         "the fleet": facts_digest(fleet_definition(plan.fleet)),
+        "the failures of nodes": facts_digest(list(plan.failures)),
         "the queues": facts_digest(list(plan.queues.objects), dict(plan.queues.of_team), list(plan.queues.classes)),
         "the scheduler's configuration": facts_digest(with_policies(settings.engine), settings.usage),
         "--prices": facts_digest(plan.prices),

@@ -9,6 +9,7 @@ from typing import Any
 from kailab.engine.config import EngineConfig
 from kailab.fleet import Fleet
 from kailab.model.prices import Prices
+from kailab.replay.failures import NodeFailure
 from kailab.replay.job import JobProgress
 from kailab.replay.queues import TeamQueues
 from kailab.replay.trace import Trace
@@ -22,7 +23,7 @@ class ReplayPlan:
 
     ``lasting``: seconds after the first arrival at which the replay is cut off; None: it runs until nothing more can
     happen. ``checkpoint``, ``saving``, ``restart``: see ``JobProgress``. ``endless``: jobs do not end. ``config``: as ``Lab.open`` takes it.
-    ``prices``: for cost and energy. ``metered``: seconds between metric samples; 0: chosen by the span of arrivals;
+    ``prices``: for cost and energy. ``failures``: nodes that fail and are repaired. ``metered``: seconds between metric samples; 0: chosen by the span of arrivals;
     None: no metrics.
     """
 
@@ -34,6 +35,7 @@ class ReplayPlan:
     checkpoint: int | None = None
     saving: int = 0
     restart: int | None = None
+    failures: Sequence[NodeFailure] = ()
     endless: bool = False
     prices: Prices | None = None
     metered: int | None = None

@@ -202,6 +202,7 @@ class _Run:
 
     def run(self) -> CompletedReplay:
         self._accounts.pass_to(self._began)
+        self._session.expect(self._replay_lab.plan.failures, self._began)
         self._await_arrivals()
         return self._run_to_end(rested=False)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Cluster, Object
@@ -10,9 +11,10 @@ from kailab.errors import InputError
 from kailab.evidence.model_use import model_of_node
 from kailab.lab import Lab
 from kailab.model import labels
-from kailab.model.objects import annotations_of, labels_of, name_of, uid_of
+from kailab.model.objects import annotations_of, is_ended, labels_of, name_of, namespace_of, uid_of
 from kailab.model.times import parse_time
 from kailab.replay.accounts import ReplayAccounts, ReplayedJob
+from kailab.replay.failures import NodeFailure
 from kailab.replay.job import TraceJob
 from kailab.replay.manifests import NAMESPACE, job_object, pods_of
 from kailab.replay.queues import TeamQueues
@@ -58,6 +60,30 @@ class ReplaySession:
         self.accounts.withdraw(work)
         self.cluster.delete("Job", work.name, NAMESPACE)
         self.accounts.note(self.now)
+
+    def expect(self, failures: Sequence[NodeFailure], began: int) -> None:
+        """Let nodes fail, and be repaired, at their times after ``began``."""
+        for failure in failures:
+            at = began + failure.at
+            self.cluster.call_at(at, partial(self._fail, failure.node), prompt=False)
+            self.cluster.call_at(at + failure.seconds, partial(self._cordon, failure.node, False), prompt=False)
+
+    def _cordon(self, node: str, unschedulable: bool) -> None:
+        self.cluster.patch("Node", node, None, {"spec": {"unschedulable": unschedulable}})
+
+    def _fail(self, node: str) -> None:
+        """Let a node fail, with all pods of the jobs that have one there."""
+        self._follower.look()
+        # A node that is not ready would hold its pods until its kubelet is back; here they are gone at once.
+        self._cordon(node, True)
+        self.accounts.failed_nodes += 1
+        bound = [pod for pod in self.cluster.list("Pod") if pod["spec"].get("nodeName") and not is_ended(pod)]
+        struck = {labels_of(pod).get(_JOB) for pod in bound if pod["spec"]["nodeName"] == node}
+        for pod in bound:
+            if labels_of(pod).get(_JOB) in struck:
+                message = f"Node {node} has failed"
+                self.cluster.evict(namespace_of(pod), name_of(pod), "NodeFailure", message, grace_seconds=0)
+                self.accounts.failed_pods += 1
 
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
         """As ``Lab.moments``, with the accounts up to date at each moment."""

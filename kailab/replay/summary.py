@@ -73,7 +73,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     ``allocated_arriving``: until the last arrival. ``in_trace``: jobs of the trace, including those that did not arrive
     before a cut-off. ``left_out``: trace lines without a job, by reason. ``goodput``: part of the GPU time held that is
     work that counts. ``lost_with_checkpoints``: GPU-hours that evictions would have lost with that checkpoint interval,
-    all else being equal. ``costs``: None without a price file. ``faults``: why the figures are invalid.
+    all else being equal. ``costs``: None without a price file. ``failed_nodes``: failures of nodes, which
+    ended ``failed_pods`` of the evicted pods. ``faults``: why the figures are invalid.
     """
 
     trace: str
@@ -97,6 +98,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     fragmentation: Fragmentation | None
     costs: ReplayCost | None
     unbegun: list[UnstartedJobs] = []
+    failed_nodes: int = 0
+    failed_pods: int = 0
     faults: list[str] = []
 
     @property
@@ -136,6 +139,8 @@ def summarise(replayed: CompletedReplay) -> Summary:
         fragmentation=replayed.fragmentation,
         costs=None if (costs := costs_of(replayed)) is None else rounded_cost(costs),
         unbegun=list(replayed.unbegun),
+        failed_nodes=replayed.accounts.failed_nodes,
+        failed_pods=replayed.accounts.failed_pods,
         faults=replayed.faults,
     )
 

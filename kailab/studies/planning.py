@@ -29,6 +29,7 @@ from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
 from kailab.replay.clusters.sites import ClusterSites
 from kailab.replay.costs import gpus_by_model
 from kailab.replay.estimates import with_estimates
+from kailab.replay.failures import read_failures
 from kailab.replay.fleets import replay_fleet
 from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
@@ -112,6 +113,7 @@ def plan_of(run: StudyRun) -> ReplayPlan:
         checkpoint=options.get("checkpoint"),
         saving=options.get("checkpointCost", 0),
         restart=options.get("restart"),
+        failures=() if "failures" not in options else read_failures(Path(options["failures"]), fleet),
         endless=options.get("arrivalsOnly", False),
         prices=None if "prices" not in options else _prices(options["prices"], fleet),
     )

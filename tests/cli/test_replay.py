@@ -218,3 +218,28 @@ def test_parquet_without_its_library_is_refused_before_the_replay(kailab, trace,
     assert done.code == 2
     assert "Parquet needs pyarrow, which is not installed: pip install 'kailab[parquet]'" in done.err
     assert not (home / "jobs.parquet").exists()
+
+
+def test_nodes_fail_and_restarts_cost(kailab, home) -> None:
+    (home / "one.csv").write_text("name,submit,seconds,gpus\na,0,100,8\n")
+    (home / "one.yaml").write_text(
+        "{apiVersion: kailab.dev/v1, kind: Fleet, name: one, pools: [{name: n, count: 1, gpus: 8, gpuModel: A100, cpu: 64, memory: 256Gi}]}\n"
+    )
+    (home / "failures.csv").write_text("node,at,seconds\nn-0,50,20\n")
+    options = ("replay", "one.csv", "--fleet", "one.yaml", "--failures", "failures.csv")
+    done = kailab(*options, "--checkpoint", "10s", "--checkpoint-cost", "5s", "--restart", "3s", "--jobs", "jobs.csv")
+    assert done.code == 0, done.err
+    assert "Nodes failed 1 time and ended 1 pod of these" in done.out
+    # 30 s of work and three saves take 45 s, then 5 s are lost. From 70 s on: 3 s, 70 s of work and six saves.
+    (row,) = list(csv.DictReader((home / "jobs.csv").open()))
+    assert (row["ended"], row["lost_gpu_milli_seconds"]) == (str(70 + 3 + 70 + 6 * 5), str(8 * 5 * 1000))
+    for more, told in (
+        (("--checkpoint-cost", "5s"), "--checkpoint-cost: needs --checkpoint"),
+        (("--restart", "3s", "--arrivals-only"), "--restart: has no effect with --arrivals-only"),
+        (("--restart", "0.5s"), "--restart: 0.5s: expected whole seconds, none or more"),
+        (("--seed", "3"), "--seed applies only to the policy random"),
+    ):
+        refused = kailab(*options, *more)
+        assert refused.code == 2
+        assert told in refused.err
+    assert kailab(*options, "--estimates", "2", "--seed", "3").code == 0

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from kailab.errors import InputError, InputErrors
+from kailab.replay.failures import NodeFailure
+from kailab.studies.planning import plan_of
 from kailab.studies.study_file import read_study
 from kailab.studies.sweep import sweep
 from tests.studies.conftest import Write
@@ -42,6 +44,11 @@ from tests.studies.conftest import Write
         ({"find": "{target: use > 60}"}, "60 is no part of the GPUs; expected a part such as 60%"),
         ({"find": "{measure: lost, below: .nan}"}, ".nan is not a number"),
         ({"find": "{measure: lost, below: 1, least: quotas}"}, "the study does not vary"),
+        ({"checkpointCost": "5s"}, "checkpointCost: expected checkpoint with it"),
+        ({"grid": "{restart: [0s, 500ms]}"}, "grid.restart[1]: 500ms: expected whole seconds, none or more"),
+        ({"estimates": "-1"}, "estimates"),
+        ({"estimates": "2", "arrivalsOnly": "true"}, "estimates: expected none with arrivalsOnly"),
+        ({"block": "1d"}, "block: expected seeds with it"),
         ({"seeds": "0"}, "seeds: 0 is not valid; expected how many (1 to 10000), or a list of different whole numbers"),
         (
             {"seeds": "[1, 1]"},
@@ -98,3 +105,28 @@ def test_a_target_of_cost_takes_prices(study_file: Write, tmp_path: Path) -> Non
     with pytest.raises(InputError, match="needs a file of prices"):
         sweep(read_study(study_file(find="{target: cost < 100}")), tmp_path / "studies")
     assert not (tmp_path / "studies").exists()
+
+
+def test_what_saves_restarts_failures_and_estimates_cost_is_varied(study_file: Write, tmp_path: Path) -> None:
+    (tmp_path / "failures.csv").write_text("node,at,seconds\nn-0,50,20\n")
+    (tmp_path / "one.yaml").write_text(
+        "{apiVersion: kailab.dev/v1, kind: Fleet, name: one, pools: [{name: n, count: 1, gpus: 8, gpuModel: A100, cpu: 64, memory: 256Gi}]}\n"
+    )
+    grid = "{restart: [0s, 30s], estimates: [0, 4]}"
+    path = study_file(
+        fleet="one.yaml",
+        checkpoint="1h",
+        checkpointCost="20s",
+        failures="failures.csv",
+        grid=grid,
+        seeds="2",
+        block="5m",
+    )
+    runs = read_study(path).runs()
+    plans = [plan_of(run) for run in runs]
+    assert [(plan.progress.saving, plan.restart) for plan in plans[::2]] == [(20, 0), (20, 0), (20, 30), (20, 30)]
+    assert all(plan.failures == (NodeFailure("n-0", 50, 20),) for plan in plans)
+    exact, wrong = plans[0].trace.jobs, plans[2].trace.jobs
+    assert [job.seconds for job in exact] == [job.seconds for job in wrong]
+    assert [job.estimate for job in exact] != [job.estimate for job in wrong]
+    assert len({run.key for run in runs}) == 8
