@@ -105,13 +105,14 @@ def easy(now: int, waiting: list[Run], running: list[Run], free: int) -> tuple[l
     if not rest:
         return start, []
     head, *rest = rest
-    ends = sorted((now + job.remaining(now), job.gpus) for job in running)
-    ends = sorted(ends + [(now + job.left, job.gpus) for job in start])
+    freed: dict[int, int] = {}
+    for job in [*running, *start]:
+        end = now + (job.left if job in start else job.remaining(now))
+        freed[end] = freed.get(end, 0) + job.gpus
     shadow, room = now, free
-    for end, gpus in ends:
-        shadow, room = end, room + gpus
-        # All that end in the same second free their GPUs together.
-        if room >= head.gpus and not any(other == end for other, _ in ends[ends.index((end, gpus)) + 1 :]):
+    for end in sorted(freed):
+        shadow, room = end, room + freed[end]
+        if room >= head.gpus:
             break
     extra = room - head.gpus
     for job in rest:
