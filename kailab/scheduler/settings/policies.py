@@ -149,7 +149,7 @@ def _order_has(config: EngineConfig, attribute: str) -> bool:
 
 def _one_each(config: EngineConfig) -> dict[str, int]:
     """One job of each queue for every action: the first, behind which nobody passes. Raises InputError for another depth."""
-    depth = dict.fromkeys(config.actions, 1)
+    depth: dict[str, int] = dict.fromkeys(config.actions, 1)
     if config.queue_depth and dict(config.queue_depth) != depth:
         raise InputError(
             "queueDepthPerAction: the order of jobs tries only the first job of each queue; leave out one of the two"
