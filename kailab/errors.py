@@ -7,6 +7,8 @@ a defect. A message says what is wrong, where (file, line, object, field), what 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 # Control characters (C0 except tab and line feed, and a carriage return that does not precede one; DEL; C1), characters that change the direction
@@ -137,6 +139,15 @@ class StateError(KailabError):
 
 class EvidenceError(KailabError):
     """Evidence can't be written or read, or does not verify."""
+
+
+@contextmanager
+def os_errors_as(kind: type[KailabError], problem: str) -> Iterator[None]:
+    """Raise ``kind`` in place of an OSError in the block. Its message is ``problem`` and the reason that the system gives."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{problem}: {error.strerror or error}") from error
 
 
 class ApiError(KailabError):

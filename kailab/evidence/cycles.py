@@ -24,7 +24,7 @@ from kailab.engine.decisions import Decisions, Pending, QueueState
 from kailab.engine.snapshot import jsonform
 from kailab.engine.snapshot.changes import Changes, summed
 from kailab.engine.snapshot.snapshot import Snapshot
-from kailab.errors import EvidenceError, InputError, StateError, Where
+from kailab.errors import EvidenceError, InputError, StateError, Where, os_errors_as
 from kailab.model.files import file_bytes, unpacked
 from kailab.model.private_files import make_folder, open_file, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
@@ -296,12 +296,8 @@ def _whole_lines(file: IO[bytes]) -> int:
 
 def read_cycle_file(path: Path) -> list[RecordedCycle]:
     """Read the cycles; an incomplete last line is skipped. Raises EvidenceError if the file is damaged."""
-    try:
-        content = file_bytes(path)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
+    with os_errors_as(EvidenceError, f"{path}: can't be read"):
+        content = file_bytes(path) if path.exists() else b""
     cycles = []
     # The scheduler may still be writing the last line.
     for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):

@@ -7,7 +7,6 @@ replaced as a whole, so readers never see a part of it. ``NamedCycles`` turns re
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -17,21 +16,21 @@ import msgspec
 
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot.changes import Changes
-from kailab.errors import StateError
+from kailab.errors import StateError, os_errors_as
 from kailab.evidence.cycles import CycleFile, RecordedCycle, cycle_file_path
 from kailab.evidence.decision_log import DecisionLog, NameLookup, ObjectName
 from kailab.evidence.entries import Decision, PodEvicted
 from kailab.model import decoding
 from kailab.model.files import file_bytes
 from kailab.model.objects import controller_name, full_name, labels_of
-from kailab.model.private_files import make_folder, write_bytes
+from kailab.model.private_files import make_folder, replace_file
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.observers import DecidingScheduler, Observer
 
 
 class NamedCycles:
-    """Turns recorded cycles into decision entries with names. ``others``: knows labels and owners of pods, which the records do not have."""
+    """Turns recorded cycles into decision entries with names. ``lookup``: knows labels and owners of pods, which the records do not have."""
 
     def __init__(self, opened: float, lookup: NameLookup | None = None) -> None:
         self.names = _RecordNames(lookup)
@@ -50,10 +49,12 @@ class NamedCycles:
         return DecisionLog(self.names, 0.0, keep_all=True).take(decisions)
 
 
-class _RecordNames:
+class _RecordNames(NameLookup):
+    """Names from the records of cycles. ``lookup``: as in ``NamedCycles``."""
+
     def __init__(self, lookup: NameLookup | None) -> None:
         self._known: dict[str, ObjectName] = {}
-        self._others = lookup
+        self._lookup = lookup
 
     def take(self, changes: Changes) -> None:
         self._known |= {task.uid: ObjectName(f"{task.namespace}/{task.name}") for task in changes.set.tasks}
@@ -62,19 +63,16 @@ class _RecordNames:
         }
 
     def refresh(self) -> None:
-        if self._others is not None:
-            self._others.refresh()
-
-    def close(self) -> None:
-        pass
+        if self._lookup is not None:
+            self._lookup.refresh()
 
     def everyone(self) -> Iterable[ObjectName]:
         return self._known.values()
 
     def of(self, uid: str) -> ObjectName:
         known = self._known.get(uid) or ObjectName(uid)
-        other = self._others.of(uid) if self._others is not None else known
-        # The record's name wins, because ``others`` may never have seen the pod.
+        other = self._lookup.of(uid) if self._lookup is not None else known
+        # The record's name wins, because the lookup may never have seen the pod.
         return known._replace(app=other.app, owner=other.owner)
 
 
@@ -106,20 +104,11 @@ def read_decisions(path: str | Path) -> SchedulerDecisions:
         raise StateError(f"{path}: the scheduler's decisions can't be read: {error}") from error
 
 
-class _MirrorNames:
+class _MirrorNames(NameLookup):
     """Names from the mirror on which the cycle decided; an index would grow without limit."""
 
     def __init__(self, mirror: Mirror) -> None:
         self._mirror = mirror
-
-    def refresh(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def everyone(self) -> list[ObjectName]:
-        return []
 
     def of(self, uid: str) -> ObjectName:
         pod = self._mirror.pods.get(uid)
@@ -189,16 +178,8 @@ class DecisionFile(Observer):
             self._write()
 
     def _write(self) -> None:
-        path = self._path
         self._written_at = self._clock()
-        # In the same folder, because a rename is atomic only within one file system.
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            make_folder(path.parent)
-            write_bytes(temporary, msgspec.json.encode(self._kept))
-            os.replace(temporary, path)
-        except OSError as error:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise StateError(f"{path}: the decisions can't be written: {error.strerror or error}") from error
+        with os_errors_as(StateError, f"{self._path}: the decisions can't be written"):
+            make_folder(self._path.parent)
+            replace_file(self._path, msgspec.json.encode(self._kept))
         self._changed = False

@@ -6,8 +6,9 @@ pending for the same reason is logged once, not in each cycle.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
@@ -41,19 +42,25 @@ class ObjectName(NamedTuple):
     kind: str = "Pod"
 
 
-class NameLookup(Protocol):
+class NameLookup(ABC):
     """Looks up names of pods and PodGroups by UID."""
 
-    def refresh(self) -> None: ...
+    @abstractmethod
+    def of(self, uid: str) -> ObjectName:
+        """The name of a UID; the UID itself if it is not known."""
 
-    def everyone(self) -> Iterable[ObjectName]: ...
+    def refresh(self) -> None:  # noqa: B027 a lookup without a source of its own has nothing to do
+        """Read new objects."""
 
-    def of(self, uid: str) -> ObjectName: ...
+    def everyone(self) -> Iterable[ObjectName]:
+        """All names, also of deleted objects."""
+        return ()
 
-    def close(self) -> None: ...
+    def close(self) -> None:  # noqa: B027
+        """End the watch, if there is one."""
 
 
-class NameIndex:
+class NameIndex(NameLookup):
     """UID -> name of every pod and PodGroup since the watch began: ``at_once``, or at the first use."""
 
     def __init__(self, cluster: Cluster, *, at_once: bool = True) -> None:
@@ -69,7 +76,6 @@ class NameIndex:
         return self._watch
 
     def refresh(self) -> None:
-        """Read new objects."""
         for event in self._begin().poll():
             # DELETED is ignored, because names of deleted objects are still needed.
             if event.type == "ADDED":
@@ -89,12 +95,10 @@ class NameIndex:
         self._known = other._known | self._known
 
     def everyone(self) -> Iterable[ObjectName]:
-        """All names, also of deleted objects."""
         self.refresh()
         return self._known.values()
 
     def of(self, uid: str) -> ObjectName:
-        """The name of a UID; the UID itself if it is not known."""
         return self._known.get(uid) or ObjectName(uid)
 
     def close(self) -> None:

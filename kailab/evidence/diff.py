@@ -8,6 +8,7 @@ before them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from kailab.errors import EvidenceError
+from kailab.errors import EvidenceError, os_errors_as
 from kailab.evidence import canonical, run, store
 from kailab.evidence.canonical import as_plain_json, compact_json
 from kailab.evidence.entries import Decision, GroupWaits, PodBound, PodEvicted, PodPromised, RecordedStep, WriteRefused
@@ -30,7 +31,7 @@ from kailab.evidence.subject_timeline import message_without_names
 from kailab.model import yamltext
 from kailab.model.files import file_bytes
 from kailab.model.markup import html_table
-from kailab.model.objects import full_name, labels_of, metadata_of, spec_of, status_of
+from kailab.model.objects import full_name, labels_of, metadata_of, node_of, phase_of
 
 NOTHING: Any = None
 """Stands for a value that one side does not have."""
@@ -88,13 +89,13 @@ def format_value(value: Any) -> str:
 @dataclass(frozen=True)
 class WorkloadEndedElsewhere:
     """A workload that ended elsewhere. ``first``, ``second``: phase and node (``Running on a100-0``) -> number of pods; empty if it has no pods.
-    ``decisions``: the first decisions about it that differ (None: no decision), and ``told``: both in words."""
+    ``decisions``: the first decisions about it that differ (None: no decision), and ``words``: both in words."""
 
     workload: str
     first: dict[str, int]
     second: dict[str, int]
     decisions: tuple[Decision | None, Decision | None]
-    told: tuple[str, str]
+    words: tuple[str, str]
 
     def data(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Where the workload ended and the decision, for each side."""
@@ -105,7 +106,7 @@ class WorkloadEndedElsewhere:
         text = f"{self.workload} ended otherwise: {_ending_words(self.first)} -> {_ending_words(self.second)}"
         if self.decisions == (None, None):
             return text
-        return f"{text}; first decided otherwise: {self.told[0]} -> {self.told[1]}"
+        return f"{text}; first decided otherwise: {self.words[0]} -> {self.words[1]}"
 
 
 def moved_workloads(first: LabHistory, second: LabHistory) -> Iterator[WorkloadEndedElsewhere]:
@@ -126,15 +127,13 @@ def moved_workloads(first: LabHistory, second: LabHistory) -> Iterator[WorkloadE
 
 
 def _endings(history: LabHistory) -> dict[str, dict[str, int]]:
-    by_workload: dict[str, dict[str, int]] = {}
+    by_workload: dict[str, Counter[str]] = {}
     for pod in history.after.get("pods", ()):
         # The history contains every pod of this look.
         past = history.pods[full_name(pod)]
-        phase = status_of(pod).get("phase") or "Pending"
-        node = spec_of(pod).get("nodeName")
-        ending = f"{phase} on {node}" if node else phase
-        counts = by_workload.setdefault(past.workload, {})
-        counts[ending] = counts.get(ending, 0) + 1
+        node = node_of(pod)
+        ending = f"{phase_of(pod)} on {node}" if node else phase_of(pod)
+        by_workload.setdefault(past.workload, Counter())[ending] += 1
     # Sorted, because the order of pods depends on their names.
     return {workload: dict(sorted(counts.items())) for workload, counts in by_workload.items()}
 
@@ -389,13 +388,10 @@ def _effects(first: TestEvidence, second: TestEvidence, lab: str) -> Iterator[Ru
 
 def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
     """App -> phase -> number of pods when the lab closed."""
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[str, Counter[str]] = {}
     for pod in test.objects(lab, "after", "pods"):
-        app = labels_of(pod).get("app", "(no app)")
-        phase = status_of(pod).get("phase", "Pending")
-        phases = counts.setdefault(app, {})
-        phases[phase] = phases.get(phase, 0) + 1
-    return counts
+        counts.setdefault(labels_of(pod).get("app", "(no app)"), Counter())[phase_of(pod)] += 1
+    return {app: dict(phases) for app, phases in counts.items()}
 
 
 def describe_decisions(first: Decision | None, second: Decision | None) -> str:
@@ -427,10 +423,8 @@ def _files(first: TestEvidence, second: TestEvidence) -> list[RunDifference]:
 
 def _digest(path: Path) -> str:
     """The digest of a file without source lines of tests, which move with every edit above them."""
-    try:
+    with os_errors_as(EvidenceError, f"{path}: can't be read"):
         content = file_bytes(path)
-    except OSError as error:
-        raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
     decode = _WITH_SOURCES.get(path.name)
     if decode is not None:
         # A damaged file is compared byte for byte.

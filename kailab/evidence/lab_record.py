@@ -11,7 +11,6 @@ command that is killed in between has acted without leaving a part, and the next
 
 from __future__ import annotations
 
-import os
 import shutil
 import zlib
 from contextlib import suppress
@@ -19,11 +18,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kailab.engine.snapshot import jsonform
-from kailab.errors import EvidenceError, InputError, Where
+from kailab.errors import EvidenceError, InputError, Where, os_errors_as
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.recording import Recording, join_recordings
 from kailab.model.files import file_bytes, unpacked
-from kailab.model.private_files import make_folder, write_bytes
+from kailab.model.private_files import PARTIAL, make_folder, replace_file
 
 _SO_FAR = "so_far"
 _LEVEL = 1  # a low level, because every command waits for it
@@ -55,17 +54,16 @@ class LabRecord:
 
     def add(self, recorder: Recorder) -> None:
         """Add the part of a command. Raises EvidenceError; then nothing was written, and the part can be added again."""
-        recording, part = recorder.recording, None
-        try:
+        with os_errors_as(EvidenceError, f"{self.folder}: the record can't be written"):
             make_folder(self.folder)
             part = self.folder / f"{len(self._parts()) + 1:06d}"
-            _write(part, recording)
-            _write(self.folder / _SO_FAR, recording.following())
-        except OSError as error:
-            if part is not None:
+            _write(part, recorder.recording)
+            try:
+                _write(self.folder / _SO_FAR, recorder.recording.following())
+            except OSError:
                 with suppress(OSError):
-                    part.unlink(missing_ok=True)
-            raise EvidenceError(f"{self.folder}: the record can't be written: {error.strerror or error}") from error
+                    part.unlink()
+                raise
 
     def whole(self) -> Recording:
         """All parts joined. Raises EvidenceError if there are none or one is damaged."""
@@ -80,22 +78,16 @@ class LabRecord:
     def mark(self) -> RecordMark:
         """The present end of the record, for ``back_to``. Raises EvidenceError."""
         path = self.folder / _SO_FAR
-        try:
+        with os_errors_as(EvidenceError, f"{path}: can't be read"):
             return RecordMark(len(self._parts()), file_bytes(path) if path.exists() else None)
-        except OSError as error:
-            raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
 
     def back_to(self, mark: RecordMark) -> None:
         """Remove all parts since a mark, because the lab is restored to that state. Raises EvidenceError."""
-        try:
+        with os_errors_as(EvidenceError, f"{self.folder}: the record can't be restored"):
             for part in self._parts()[mark.parts :]:
                 part.unlink()
             if mark.so_far is not None:
-                partial = self.folder / f".{_SO_FAR}.{os.getpid()}.tmp"
-                write_bytes(partial, mark.so_far)
-                os.replace(partial, self.folder / _SO_FAR)
-        except OSError as error:
-            raise EvidenceError(f"{self.folder}: the record can't be restored: {error.strerror or error}") from error
+                replace_file(self.folder / _SO_FAR, mark.so_far)
 
     def end(self) -> None:
         """Remove the record, because the lab is down."""
@@ -103,16 +95,14 @@ class LabRecord:
 
     def leftovers(self) -> list[Path]:
         """Partial files of killed processes."""
-        return list(self.folder.glob(".*.tmp"))
+        return list(self.folder.glob(f"{PARTIAL}*"))
 
     def _parts(self) -> list[Path]:
-        return sorted(path for path in self.folder.glob("[0-9]*")) if self.folder.is_dir() else []
+        return sorted(self.folder.glob("[0-9]*"))
 
 
 def _write(path: Path, recording: Recording) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    write_bytes(partial, zlib.compress(jsonform.encode(recording), _LEVEL))
-    os.replace(partial, path)
+    replace_file(path, zlib.compress(jsonform.encode(recording), _LEVEL))
 
 
 def _read(path: Path) -> Recording:

@@ -13,6 +13,7 @@ import re
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import structs
 
-from kailab.errors import EvidenceError, InputError
+from kailab.errors import EvidenceError, InputError, os_errors_as
 from kailab.evidence import canonical
 from kailab.evidence.entries import LabFacts, RanOn, RunFacts
 from kailab.model import decoding
@@ -139,11 +140,11 @@ def check_writable(root: Path) -> None:
         existing = existing.parent
     if not existing.is_dir():
         raise EvidenceError(f"{root}: evidence can't be written there: {existing} is not a folder")
-    try:
-        with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=existing):
-            pass
-    except OSError as error:
-        raise EvidenceError(f"{root}: evidence can't be written there: {error.strerror or error}") from error
+    with (
+        os_errors_as(EvidenceError, f"{root}: evidence can't be written there"),
+        tempfile.TemporaryDirectory(prefix=PARTIAL, dir=existing),
+    ):
+        pass
 
 
 class RunFolder:
@@ -217,7 +218,7 @@ class RunFolder:
         if not self.has_evidence:
             return 0
         tests = test_folders(self.path)
-        try:
+        with os_errors_as(EvidenceError, f"{self.path}: evidence can't be written"):
             listing = render_sums(
                 (f"{name}/{SUMS_FILE}", digest(file_bytes(self.path / name / SUMS_FILE))) for name in tests
             )
@@ -235,22 +236,19 @@ class RunFolder:
             )
             run = structs.replace(run, digest=run_digest(msgspec.to_builtins(run)))
             replace_file(self.path / RUN, canonical.pretty_json(run))
-        except OSError as error:
-            raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
         return len(tests)
 
 
 def _lab_combinations(run: Path, tests: list[str]) -> list[RanOn]:
     """The combinations of backend, scheduler, fleet and versions of a run's labs, with the number of labs of each."""
-    counts: dict[bytes, int] = {}
+    counts: Counter[bytes] = Counter()
     for path in (lab for test in tests for lab in sorted((run / test).glob("*/lab.json"))):
         facts = decoding.decode_json(file_bytes(path), LabFacts)
         combination = RanOn(
             backend=facts.backend, scheduler=facts.scheduler, fleet=facts.fleet, versions=facts.versions, labs=0
         )
         # Structs with dicts are not hashable; their canonical JSON is, and it sorts.
-        key = canonical.compact_json(combination)
-        counts[key] = counts.get(key, 0) + 1
+        counts[canonical.compact_json(combination)] += 1
     return [structs.replace(decoding.decode_json(key, RanOn), labs=count) for key, count in sorted(counts.items())]
 
 
@@ -272,8 +270,5 @@ def test_folders(run: Path) -> list[str]:
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file that a user asked for, completely or not at all, with the mode of the umask. Raises InputError if it can't be written."""
-    try:
-        with replacing(path) as partial:
-            partial.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"{path}: can't be written: {error.strerror or error}") from error
+    with os_errors_as(InputError, f"{path}: can't be written"), replacing(path) as partial:
+        partial.write_bytes(content)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from kailab.errors import EvidenceError, InputError
+from kailab.errors import EvidenceError, InputError, os_errors_as
 from kailab.evidence import canonical, store
 from kailab.evidence import run as sums
 from kailab.evidence.run import RUN, SIGNATURES, FileProblem
@@ -54,13 +54,11 @@ def generate_key(path: Path) -> Path:
             raise InputError(f"{existing} exists already; keys are not overwritten")
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    try:
+    with os_errors_as(InputError, f"{path}: a key can't be written there"):
         # Created with its final mode, so that nobody else can open it, and exclusively, so that no file is overwritten.
         with open_file(path, "xb") as file:
             file.write(pem)
         public.write_bytes(_spki(key.public_key(), serialization.Encoding.PEM))
-    except OSError as error:
-        raise InputError(f"{path}: a key can't be written there: {error.strerror or error}") from error
     return public
 
 
@@ -83,10 +81,8 @@ def sign_run(run: Path, key: Path) -> Path:
     )
     # The short name only serves to find the file. Verification uses the key.
     path = run / f"{SIGNATURES}{identity[:16]}.json"
-    try:
+    with os_errors_as(EvidenceError, f"{path}: the signature can't be written"):
         replace_file(path, canonical.pretty_json(signed))
-    except OSError as error:
-        raise EvidenceError(f"{path}: the signature can't be written: {error.strerror or error}") from error
     return path
 
 
@@ -163,10 +159,8 @@ def _public(path: Path) -> Ed25519PublicKey:
 
 
 def _content(path: Path) -> bytes:
-    try:
+    with os_errors_as(InputError, f"{path}: the key can't be read"):
         return file_bytes(path)
-    except OSError as error:
-        raise InputError(f"{path}: the key can't be read: {error.strerror or error}") from error
 
 
 def _read(path: Path) -> Signature | None:

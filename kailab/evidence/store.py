@@ -9,6 +9,7 @@ import re
 import shutil
 import tarfile
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from kailab.cluster.protocol import Object
-from kailab.errors import EvidenceError, InputError
+from kailab.errors import EvidenceError, InputError, os_errors_as
 from kailab.evidence import canonical
 from kailab.evidence import cycles as cycle_files
 from kailab.evidence import run as sums
@@ -257,10 +258,8 @@ def prune_runs(root: Path | str, keep: int) -> list[RunSummary]:
     begun = [path for path in Path(root).iterdir() if path.is_dir() and not is_run(path) and _was_begun(path)]
     doomed += [RunSummary(path.name, path) for path in sorted(begun) if newest is None or path.name < newest]
     for run in doomed:
-        try:
+        with os_errors_as(EvidenceError, f"{run.path}: can't be removed"):
             shutil.rmtree(run.path)
-        except OSError as error:
-            raise EvidenceError(f"{run.path}: can't be removed: {error.strerror or error}") from error
     return doomed
 
 
@@ -383,18 +382,13 @@ def _was_begun(path: Path) -> bool:
 
 def _summary(path: Path) -> RunSummary:
     facts = _decode(path / RUN, RunFacts) if (path / RUN).exists() else None
-    outcomes: dict[str, int] = {}
-    for name in test_folders(path):
-        outcome = _decode(path / name / RESULT, ResultHead).outcome
-        outcomes[outcome] = outcomes.get(outcome, 0) + 1
-    return RunSummary(path.name, path, facts, outcomes)
+    outcomes = Counter(_decode(path / name / RESULT, ResultHead).outcome for name in test_folders(path))
+    return RunSummary(path.name, path, facts, dict(outcomes))
 
 
 def _bytes(path: Path) -> bytes:
-    try:
+    with os_errors_as(EvidenceError, f"{path}: can't be read"):
         return file_bytes(path)
-    except OSError as error:
-        raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
 
 
 def _decode(path: Path, type: type[T]) -> T:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kailab.errors import EvidenceError, StateError
+from kailab.model.private_files import PARTIAL
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -114,6 +115,6 @@ def _clear_leftovers(path: Path) -> None:
     """Remove half-written files of killed processes, beside the lab's file and in its record. The lock is held, so nobody is writing."""
     from kailab.evidence.lab_record import LabRecord
 
-    for left in (*path.parent.glob(f".{path.name}.*.tmp"), *LabRecord(path).leftovers()):
+    for left in (*path.parent.glob(f"{PARTIAL}*-{path.name}"), *LabRecord(path).leftovers()):
         with suppress(OSError):
             left.unlink()

@@ -188,7 +188,7 @@ def first_decision(reference: Path, here: Path) -> FirstDecision | None:
         ]
         if moved:
             first = min(moved, key=_when)
-            return FirstDecision(lab, first.workload, *first.told)
+            return FirstDecision(lab, first.workload, *first.words)
     return None
 
 

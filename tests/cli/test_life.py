@@ -187,7 +187,7 @@ def test_a_lab_that_can_not_be_locked_is_told_at_once(kailab, home: Path) -> Non
 
 
 def test_what_killed_commands_left_is_cleared(busy, state: Path) -> None:
-    left = state.with_name(".lab.state.12345.tmp")
+    left = state.with_name(".partial-12345-lab.state")
     left.write_bytes(b"half")
     assert busy("run", "--for", "1s").code == 0
     assert not left.exists()

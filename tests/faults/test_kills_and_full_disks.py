@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from kailab.cli.main import app
 from kailab.cluster.controlplane.supervision import processes_of
+from kailab.model.private_files import PARTIAL
 from tests.cli.conftest import MANIFESTS
 from tests.faults.dying import FEWER, Doomed, Ended, Moment, kailab, nearly_full, spread
 from tests.replay.test_checkpoint import COMMAND, HEADER, busy
@@ -54,8 +55,7 @@ def is_whole(folder: Path, before: float = 0.0) -> None:
     run = well(folder, "evidence", "capture").split()[-1]
     well(folder, "evidence", "verify", run)
     well(folder, "evidence", "replay", run)
-    left = [path.name for path in (folder / ".kailab").rglob("*.tmp")]
-    assert left == []
+    assert list((folder / ".kailab").rglob(f"{PARTIAL}*")) == []
 
 
 def ends_in_order(done: Ended) -> None:
@@ -247,7 +247,7 @@ def test_a_sweep_is_gone_on_from(trace: Path, copies: Callable[[Path], Doomed], 
         again = doomed.run(SWEEP)
         assert again.code == 0, again.err
         assert (doomed.folder / "table.csv").read_bytes() == expected
-        assert list(doomed.folder.rglob("*.tmp")) == []
+        assert list(doomed.folder.rglob(f"{PARTIAL}*")) == []
 
 
 PLANE = kailab("up", "--fleet", "fleet.yaml", "--backend", "controlplane")

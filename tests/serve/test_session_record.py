@@ -74,7 +74,9 @@ def test_after_what_went_unrecorded_all_is_recorded(session: LabSession, tmp_pat
     decided_again(session.path, tmp_path)
 
 
-@pytest.mark.parametrize("place", ["{record}", "{record}/.so_far.{pid}.tmp"], ids=["no folder", "half of it written"])
+@pytest.mark.parametrize(
+    "place", ["{record}", "{record}/.partial-{pid}-so_far"], ids=["no folder", "half of it written"]
+)
 def test_what_could_not_be_recorded_is_recorded_with_the_next_change(state: Path, tmp_path: Path, place: str) -> None:
     warnings: list[str] = []
     session = LabSession(state, warnings.append)

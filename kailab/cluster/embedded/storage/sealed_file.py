@@ -7,7 +7,6 @@ intact.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from kailab.model import decoding
-from kailab.model.private_files import make_folder, open_file
+from kailab.model.private_files import make_folder, open_file, replacing
 
 _LONGEST_HEADER = 4096
 
@@ -40,26 +39,18 @@ class WrongMagic(ValueError):
 def seal(path: Path, magic: str, version: int, body: bytes) -> None:
     """Write a file atomically. Raises OSError; the old file then stays."""
     header = SealHeader(magic, version, len(body), hashlib.sha256(body).hexdigest())
-    # In the same folder: a rename is atomic within one file system only.
-    temporary = path.with_name(f".{path.name}.tmp")
+    make_folder(path.parent)
+    with replacing(path) as partial, open_file(partial, "wb") as file:
+        file.write(msgspec.json.encode(header) + b"\n")
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    # The rename changes the directory, which must reach the disk, too.
+    directory = os.open(path.parent, os.O_RDONLY)
     try:
-        make_folder(path.parent)
-        with open_file(temporary, "wb") as file:
-            file.write(msgspec.json.encode(header) + b"\n")
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        # The rename changes the directory, which must reach the disk, too.
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-    except OSError:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def header_of(data: bytes, magic: str) -> tuple[SealHeader, bytes]:
