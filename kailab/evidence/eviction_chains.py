@@ -7,6 +7,7 @@ counted apart.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -91,12 +92,11 @@ class EvictionHistory:
         """Each chain as a tree in lines: (depth, displacement). A displacement alone is no chain and is left out."""
         led = [self.led_to(place) for place in range(len(self.displacements))]
         followed = {later for found in led for later in found}
-        chains = []
-        for place in range(len(self.displacements)):
-            if place not in followed and led[place]:
-                shown: set[int] = set()
-                chains.append(list(self._tree(place, led, 0, shown)))
-        return chains
+        return [
+            list(self._tree(place, led, 0, set()))
+            for place in range(len(self.displacements))
+            if place not in followed and led[place]
+        ]
 
     def _tree(
         self, place: int, led: Sequence[Sequence[int]], depth: int, shown: set[int]
@@ -173,7 +173,7 @@ def eviction_history(
     chosen = {name for name, pod in pods.items() if belongs(pod)}
     workloads = {pods[name].workload for name in chosen}
     entries = [entry for entry in history.decisions if isinstance(entry, PodEvicted) and entry.t >= since]
-    moves: dict[str, int] = {}
+    moves: Counter[str] = Counter()
     together: list[tuple[str, str, list[PodEvicted]]] = []
     latest: dict[tuple[str, str, str], list[PodEvicted]] = {}
     for entry in entries:
@@ -184,7 +184,7 @@ def eviction_history(
         if entry.pod not in chosen and beneficiary not in workloads:
             continue
         if entry.is_move:
-            moves[victim] = moves.get(victim, 0) + 1
+            moves[victim] += 1
         else:
             before = latest.get((victim, beneficiary, entry.action))
             if before is None or entry.t - before[-1].t > TOGETHER:
@@ -192,14 +192,12 @@ def eviction_history(
                 together.append((victim, beneficiary, before))
             before.append(entry)
     displacements = tuple(_displacement(victim, beneficiary, taken) for victim, beneficiary, taken in together)
-    return EvictionHistory(history.opened, since, displacements, moves)
+    return EvictionHistory(history.opened, since, displacements, dict(moves))
 
 
 def _displacement(victim: str, beneficiary: str, entries: Sequence[PodEvicted]) -> Displacement:
     first = entries[0]
-    nodes: dict[str, int] = {}
-    for entry in entries:
-        nodes[entry.node] = nodes.get(entry.node, 0) + 1
+    nodes = Counter(entry.node for entry in entries)
     return Displacement(
         t=first.t,
         until=entries[-1].t,

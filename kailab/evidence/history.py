@@ -68,7 +68,7 @@ class WorkloadIndex:
         """The workload of a PodGroup as ``Kind namespace/name``; the pod itself if it has no owner. A pod without a PodGroup is found under its own name."""
         pods = self._pods.get(podgroup)
         if pods:
-            pod, top = next(reversed(pods)), self._top(podgroup)
+            pod, top = next(reversed(pods)), self.top(podgroup)
         elif podgroup in self._owners and podgroup not in self._group:
             pod, top = podgroup, ""
         else:
@@ -80,14 +80,27 @@ class WorkloadIndex:
         kind, _, name = last.partition("/")
         return f"{kind} {_space(pod)}/{name}"
 
-    def decided(self, entries: Iterable[Decision]) -> None:
+    def top(self, podgroup: str) -> str:
+        """The top owner of a PodGroup's pods as ``Kind/name``: from its annotation, else from that of another PodGroup of the same owner; ""
+        if neither is known."""
+        if podgroup in self._tops:
+            return self._tops[podgroup]
+        # A PodGroup that was deleted before the last look has no annotation; others of its owner mostly have one.
+        for pod in self._pods.get(podgroup, ()):
+            key = self._key(pod)
+            for group in reversed(self._of_owner[key]) if key else ():
+                if group in self._tops:
+                    return self._tops[group]
+        return ""
+
+    def add_decisions(self, entries: Iterable[Decision]) -> None:
         """Read decisions."""
         for entry in entries:
             if isinstance(entry, PodBound | PodPromised | PodEvicted):
                 # A promise does not have the pod's owner.
                 self._take(entry.pod, entry.podgroup, "" if isinstance(entry, PodPromised) else entry.owner)
 
-    def looked(self, pods: Iterable[Object], groups: Iterable[Object], gone: Iterable[Object] = ()) -> None:
+    def add_objects(self, pods: Iterable[Object], groups: Iterable[Object], gone: Iterable[Object] = ()) -> None:
         """Read objects. ``gone``: PodGroups that were deleted."""
         for pod in pods:
             metadata = metadata_of(pod)
@@ -95,11 +108,11 @@ class WorkloadIndex:
             name = (metadata.get("annotations") or {}).get(labels.POD_GROUP)
             self._take(f"{space}/{metadata['name']}", f"{space}/{name}" if name else "", controller_name(pod))
         for group in gone:
-            self._tell(full_name(group), "")
+            self._set_top(full_name(group), "")
         for group in groups:
-            self._tell(full_name(group), group_workload(group))
+            self._set_top(full_name(group), group_workload(group))
 
-    def stood(self, rows: Sequence[PodRow]) -> None:
+    def add_rows(self, rows: Sequence[PodRow]) -> None:
         """Read the rows of a state."""
         for row in rows:
             self._take(row.name, f"{_space(row.name)}/{row.podgroup}" if row.podgroup else "", row.owner)
@@ -125,7 +138,7 @@ class WorkloadIndex:
             self._of_owner.setdefault((_space(pod), owners[0]), {})[group] = None
         self.changed.add(group)
 
-    def _tell(self, podgroup: str, top: str) -> None:
+    def _set_top(self, podgroup: str, top: str) -> None:
         if self._tops.get(podgroup, "") == top:
             return
         if top:
@@ -136,15 +149,6 @@ class WorkloadIndex:
         # A PodGroup without the annotation gets the workload of others with the same owner.
         for key in {key for pod in self._pods.get(podgroup, ()) if (key := self._key(pod))}:
             self.changed |= {group for group in self._of_owner[key] if group not in self._tops}
-
-    def _top(self, podgroup: str) -> str:
-        workload = self._tops.get(podgroup, "")
-        for pod in () if workload else self._pods[podgroup]:
-            key = self._key(pod)
-            for group in reversed(self._of_owner[key]) if key else ():
-                if group in self._tops:
-                    return self._tops[group]
-        return workload
 
     def _key(self, pod: str) -> tuple[str, str] | None:
         owners = self._owners[pod]
@@ -233,10 +237,10 @@ class LabHistory:
         # States last: they exist only after steps, so their times count only if there is no better one.
         for t, state in self.states:
             self._take_rows(by_name, t, state.pods)
-        tops = self._tops(by_name)
         for past in by_name.values():
-            if past.podgroup in tops and tops[past.podgroup] not in past.owners:
-                past.owners.append(tops[past.podgroup])
+            top = self.workloads.top(past.podgroup)
+            if top and top not in past.owners:
+                past.owners.append(top)
         return by_name
 
     @cached_property
@@ -252,11 +256,11 @@ class LabHistory:
     def workloads(self) -> WorkloadIndex:
         """PodGroup (full name) -> the workload of its pods."""
         index = WorkloadIndex()
-        index.decided(self.decisions)
+        index.add_decisions(self.decisions)
         for look in (self.before, self.after):
-            index.looked(look.get("pods", ()), look.get("podgroups", ()))
+            index.add_objects(look.get("pods", ()), look.get("podgroups", ()))
         for _, state in self.states:
-            index.stood(state.pods)
+            index.add_rows(state.pods)
         return index
 
     # --- sources of pods ------------------------------------------------------------------------------------------
@@ -322,25 +326,6 @@ class LabHistory:
                 if uid in names:
                     names[uid].gone.append(t)
         return set(names)
-
-    def _tops(self, pods: Mapping[str, PodPast]) -> dict[str, str]:
-        """PodGroup -> its workload as ``Kind/name``: from its annotation, else from other pods of the owner."""
-        tops: dict[str, str] = {}
-        for look in (self.before, self.after):
-            for group in look.get("podgroups", ()):
-                metadata = metadata_of(group)
-                if top := group_workload(group):
-                    tops[f"{metadata.get('namespace', '')}/{metadata['name']}"] = top
-        # A PodGroup deleted before the last look is in neither; other PodGroups of the owner mostly have the annotation.
-        by_owner = {
-            (pod.namespace, pod.owners[0]): tops[pod.podgroup]
-            for pod in pods.values()
-            if pod.owners and pod.podgroup in tops
-        }
-        for pod in pods.values():
-            if pod.owners and pod.podgroup and pod.podgroup not in tops and (pod.namespace, pod.owners[0]) in by_owner:
-                tops[pod.podgroup] = by_owner[pod.namespace, pod.owners[0]]
-        return tops
 
     def _since(self, time: str) -> float:
         return round(parse_time(time) - self.opened, 6)

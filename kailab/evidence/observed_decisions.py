@@ -42,7 +42,7 @@ class _Cause(NamedTuple):
 
 
 class DecisionObserver:
-    """Observes binds and evictions of pods. ``opened``: the origin of ``t``. ``eviction``: reads the scheduler's message of an eviction. ``stopped``: finds reasons that
+    """Observes binds and evictions of pods. ``opened``: the origin of ``t``. ``eviction``: reads the scheduler's message of an eviction. ``find_reasons``: finds reasons that
     the scheduler writes elsewhere (``SchedulerUnderTest``)."""
 
     def __init__(
@@ -50,27 +50,26 @@ class DecisionObserver:
         cluster: Cluster,
         opened: float,
         eviction: Callable[[str], EvictionCondition | None],
-        stopped: EvictionFinder | None = None,
+        find_reasons: EvictionFinder | None = None,
     ) -> None:
         self._cluster = cluster
-        self._eviction = eviction
-        self._stopped = stopped
+        self._read_message = eviction
+        self._find_reasons = find_reasons
         self._watch = cluster.watch(["Pod", "PodGroup"])
         self._opened = opened
         self._bound: set[str] = set()  # by UID, because the next pod may have the same name
         self._evicted: set[str] = set()
         self._groups: dict[tuple[str, str], Object] = {}  # also deleted ones, because a victim may outlive its PodGroup
-        self._unexplained: dict[
-            str, tuple[Object, float]
-        ] = {}  # by UID: pods that are being deleted without a known reason, and since when
+        # By UID: pods that are being deleted without a known reason, and since when.
+        self._unexplained: dict[str, tuple[Object, float]] = {}
         self._asked_at = float("-inf")
-        self._watch_begins()
+        self._skip_bound()
 
-    def _watch_begins(self) -> None:
+    def _skip_bound(self) -> None:
         """Skip pods that are bound already."""
         for event in self._watch.poll():
             if event.kind == "PodGroup":
-                self._know(event.object)
+                self._remember_group(event.object)
             elif event.object["spec"].get("nodeName"):
                 self._bound.add(uid_of(event.object))
 
@@ -79,11 +78,11 @@ class DecisionObserver:
         now = self._cluster.now()
         decisions: list[Decision] = []
         events = self._watch.poll()
-        stopped = self._reasons_elsewhere(events)
+        reasons = self._reasons_elsewhere(events)
         moment: dict[str, Any] = {"cycle": cycle, "t": round(now - self._opened, 6), "time": format_rfc3339(now)}
         for event in events:
             if event.kind == "PodGroup":
-                self._know(event.object)
+                self._remember_group(event.object)
                 continue
             pod, uid = event.object, uid_of(event.object)
             # Only the first event with a node is the bind.
@@ -92,47 +91,47 @@ class DecisionObserver:
                 decisions.append(PodBound(**moment, action=ACTION, **self._pod(pod)))
             # KAI's default evictor and kube-scheduler's preemption set DisruptionTarget before they delete a pod; controllers of workloads
             # do not.
-            stop = None if uid in self._evicted else _evicted_because(pod) or stopped.get(uid)
-            if stop is not None:
+            reason = None if uid in self._evicted else _disruption_reason(pod) or reasons.get(uid)
+            if reason is not None:
                 self._evicted.add(uid)
                 self._unexplained.pop(uid, None)
-                decisions.append(self._evicted_entry(moment, pod, stop))
+                decisions.append(self._evicted_entry(moment, pod, reason))
             elif is_terminating(pod) and uid in self._bound and uid not in self._evicted:
                 self._unexplained.setdefault(uid, (pod, now))
             if event.type == "DELETED":
                 self._bound.discard(uid)
                 self._evicted.discard(uid)
-        return [*decisions, *(self._evicted_entry(moment, pod, stop) for pod, stop in self._late_reasons(now))]
+        return [*decisions, *(self._evicted_entry(moment, pod, reason) for pod, reason in self._late_reasons(now))]
 
     def close(self) -> None:
         self._watch.close()
 
-    def _know(self, group: Object) -> None:
+    def _remember_group(self, group: Object) -> None:
         self._groups[namespace_of(group), name_of(group)] = group
 
     def _reasons_elsewhere(self, events: Sequence[WatchEvent]) -> Mapping[str, EvictionReason]:
         pods = {uid_of(event.object): event.object for event in events if event.kind == "Pod"}
         unexplained = [pod for uid, pod in pods.items() if uid not in self._evicted]
-        return self._stopped(unexplained) if unexplained and self._stopped is not None else {}
+        return self._find_reasons(unexplained) if unexplained and self._find_reasons is not None else {}
 
     def _late_reasons(self, now: float) -> list[tuple[Object, EvictionReason]]:
         """Evictions whose reason was not known when the deletion started."""
         waited = self._unexplained.items()
         self._unexplained = {uid: (pod, since) for uid, (pod, since) in waited if now - since <= LATE_SECONDS}
-        if self._stopped is None or not self._unexplained or now - self._asked_at < _AGAIN_SECONDS:
+        if self._find_reasons is None or not self._unexplained or now - self._asked_at < _AGAIN_SECONDS:
             return []
         self._asked_at = now
-        reasons = self._stopped([pod for pod, _ in self._unexplained.values()])
+        reasons = self._find_reasons([pod for pod, _ in self._unexplained.values()])
         late = [(self._unexplained.pop(uid)[0], reasons[uid]) for uid in [*self._unexplained] if uid in reasons]
         # Pods that still exist must not be reported twice.
         self._evicted |= {uid_of(pod) for pod, _ in late} & self._bound
         return late
 
-    def _evicted_entry(self, moment: Mapping[str, Any], pod: Object, stop: EvictionReason) -> PodEvicted:
-        return PodEvicted(**moment, **self._cause(stop)._asdict(), **self._pod(pod), reason=stop.message)
+    def _evicted_entry(self, moment: Mapping[str, Any], pod: Object, reason: EvictionReason) -> PodEvicted:
+        return PodEvicted(**moment, **self._cause(reason)._asdict(), **self._pod(pod), reason=reason.message)
 
-    def _cause(self, stop: EvictionReason) -> _Cause:
-        condition = stop.told or self._eviction(stop.message)
+    def _cause(self, reason: EvictionReason) -> _Cause:
+        condition = reason.told or self._read_message(reason.message)
         if condition is None:
             return _Cause(ACTION, "", "")
         namespace, _, name = condition.beneficiary.partition("/")
@@ -152,6 +151,6 @@ class DecisionObserver:
         }
 
 
-def _evicted_because(pod: Object) -> EvictionReason | None:
+def _disruption_reason(pod: Object) -> EvictionReason | None:
     disrupted = condition_of(pod, "DisruptionTarget")
     return None if disrupted is None else EvictionReason(disrupted.get("message") or str(disrupted.get("reason", "")))

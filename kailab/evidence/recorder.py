@@ -85,7 +85,7 @@ class Recorder(Observer):
         self._cluster: Cluster | None = None
         self._rows = RowCache()
         self._scheduler: DecidingScheduler | None = None
-        self._stands: Callable[[], ClusterState] | None = None
+        self._read_state: Callable[[], ClusterState] | None = None
 
     @property
     def facts(self) -> LabFacts | None:
@@ -118,16 +118,16 @@ class Recorder(Observer):
             recording.opened = opening.opened
             recording.facts = opening.facts()
             recording.fleet = None if opening.fleet is None else dict(opening.fleet)
-            recording.before = _looked_at(opening.cluster)
+            recording.before = _list_objects(opening.cluster)
         self.go_on(opening.cluster)
 
     def go_on(self, cluster: Cluster) -> None:
         """Continue with a lab that was opened before."""
         self._cluster = cluster
 
-    def ask(self, stands: Callable[[], ClusterState]) -> None:
+    def use_states_of(self, read_state: Callable[[], ClusterState]) -> None:
         """Use a state that another observer reads anyway, instead of reading the cluster."""
-        self._stands = stands
+        self._read_state = read_state
 
     def begin_part(self) -> None:
         """Start a new part, because the part so far was saved. The new part continues its numbers and differences."""
@@ -173,7 +173,7 @@ class Recorder(Observer):
         recording.steps.append(entry)
         recording.order.append(STEP)
         if state and self._cluster is not None:
-            now = self._standing(self._cluster)
+            now = self._current_state(self._cluster)
             # No state after a step that changed nothing, for example a settle of a settled lab.
             if not recording.states or recording.states[-1][1] != now:
                 recording.states.append((f"{entry.n:02d}-{operation}", now))
@@ -181,10 +181,10 @@ class Recorder(Observer):
     def catch_up(self) -> None:
         """Read the cluster's state, so that the next step finds most rows in the cache."""
         if self._cluster is not None:
-            self._standing(self._cluster)
+            self._current_state(self._cluster)
 
-    def _standing(self, cluster: Cluster) -> ClusterState:
-        return read_cluster_state(cluster, self._rows) if self._stands is None else self._stands()
+    def _current_state(self, cluster: Cluster) -> ClusterState:
+        return read_cluster_state(cluster, self._rows) if self._read_state is None else self._read_state()
 
     def on_decisions(self, entries: Sequence[Decision], record: CycleRecord | None = None, number: int = 0) -> None:
         """Record the entries that one cycle added to the decision log. ``record``: the cycle, if kailab's scheduler ran it; ``number``: its number in the log."""
@@ -213,7 +213,7 @@ class Recorder(Observer):
     def look(self, waiting: Callable[[], Sequence[PendingReason]]) -> None:
         """Record the last look, without events."""
         if self._cluster is not None:
-            self.recording.after = _looked_at(self._cluster)
+            self.recording.after = _list_objects(self._cluster)
             self.recording.pending = waiting()
             self._cluster = None
 
@@ -270,7 +270,7 @@ class Recorder(Observer):
         """The sanitizer for all that is recorded now. ``cuts``: the cache of earlier looks."""
         recording = self.recording
         # While the lab is open (a failure is being reported) there is no last look yet.
-        after = recording.after if self._cluster is None else _looked_at(self._cluster)
+        after = recording.after if self._cluster is None else _list_objects(self._cluster)
         patches = [(step.kind, step.patch) for step in self.steps if step.patch is not None]
         if cuts is None:
             manifests = [(name, msgspec.json.decode(objects)) for name, objects in recording.manifests]
@@ -286,7 +286,7 @@ class Recorder(Observer):
         return round(self._cluster.now() - self.recording.opened, 6)
 
 
-def _looked_at(cluster: Cluster) -> dict[str, list[Object]]:
+def _list_objects(cluster: Cluster) -> dict[str, list[Object]]:
     return {name: cluster.list(kind) for name, kind in OBJECT_FILES.items()}
 
 

@@ -6,6 +6,7 @@ decisions and expectations in order, with one line for each kind of decision in 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ from kailab.evidence.entries import (
     TimelineEntry,
     WriteRefused,
 )
+from kailab.evidence.wording import count
 
 TimelineMoment = RecordedStep | CheckedExpectation | Sequence[Decision]
 """An entry of the order: a step, an expectation, or the decisions of one cycle."""
@@ -41,7 +43,7 @@ def timeline_entries(moments: Iterable[TimelineMoment]) -> list[TimelineEntry]:
         elif isinstance(moment, CheckedExpectation):
             entries.append(TimelineEntry(t=moment.t, kind="expectation", text=_expectation(moment)))
         elif moment:
-            entries += (TimelineEntry(t=moment[0].t, kind="decision", text=text) for text in _cycle(moment))
+            entries += (TimelineEntry(t=moment[0].t, kind="decision", text=text) for text in _cycle_lines(moment))
     return entries
 
 
@@ -61,31 +63,26 @@ def _expectation(entry: CheckedExpectation) -> str:
     return f"expected {entry.expected}: {verdict}{seen}"
 
 
-def _cycle(entries: Sequence[Decision]) -> Iterable[str]:
-    counts: dict[tuple[str, ...], int] = {}
-    for entry in entries:
-        # Lines are in the order of the first decision of their kind.
-        key = _kind_of(entry)
-        counts[key] = counts.get(key, 0) + 1
-    for (decision, action, what, queue, extra), count in counts.items():
+def _cycle_lines(entries: Sequence[Decision]) -> Iterable[str]:
+    """Yield a line for each kind of decision in a cycle, in the order of the first decision of each kind."""
+    for (decision, action, app, queue, detail), number in Counter(map(_kind_of, entries)).items():
         if decision == "pending":
-            yield f"pending: {count} pod group{_s(count)} of {queue or 'no queue'}: {extra}"
+            yield f"pending: {count(number, 'pod group')} of {queue or 'no queue'}: {detail}"
             continue
-        text = f"{decision} {count} pod{_s(count)}"
-        if what:
-            text += f" of {what}"
+        pods = count(number, "pod") + (f" of {app}" if app else "")
         if decision == "failed to":
-            text = f"{decision} {action} {count} pod{_s(count)}" + (f" of {what}" if what else "") + f": {extra}"
-        else:
-            text += f" ({queue})" if queue else ""
+            yield f"failed to {action} {pods}: {detail}"
+            continue
+        text = f"{decision} {pods}" + (f" ({queue})" if queue else "")
         if decision == "evict":
-            text += f" by {action}" + (f" for {extra}" if extra else "")
-        elif action != "allocate" and decision != "failed to":
+            text += f" by {action}" + (f" for {detail}" if detail else "")
+        elif action != "allocate":
             text += f" by {action}"
         yield text
 
 
 def _kind_of(entry: Decision) -> tuple[str, str, str, str, str]:
+    """The parts of a decision's line: decision, action, app, queue, and a detail that depends on the decision."""
     if isinstance(entry, GroupWaits):
         return ("pending", "", "", entry.queue, entry.reason)
     if isinstance(entry, WriteRefused):
@@ -93,10 +90,6 @@ def _kind_of(entry: Decision) -> tuple[str, str, str, str, str]:
     if isinstance(entry, PodEvicted):
         return ("evict", entry.action, entry.app, entry.queue, entry.beneficiary_queue)
     return ("bind" if isinstance(entry, PodBound) else "pipeline", entry.action, entry.app, entry.queue, "")
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
 
 
 STEP, EXPECTATION = -1, -2  # negative, because positive numbers count decisions

@@ -21,7 +21,7 @@ from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot import jsonform
 from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import EvidenceError, ExtensionError, InputError, PolicyError
-from kailab.evidence import cycles as kept_cycles
+from kailab.evidence import cycles as cycle_files
 from kailab.evidence import store
 from kailab.evidence.canonical import as_plain_json
 from kailab.evidence.cycles import CycleHead, RecordedCycle
@@ -29,6 +29,7 @@ from kailab.evidence.decision_file import NamedCycles
 from kailab.evidence.diff import describe_decisions, field_changes, format_value
 from kailab.evidence.entries import Decision, LabFacts, PodBound, PodEvicted, PodPromised, WriteRefused
 from kailab.evidence.run import test_folders
+from kailab.evidence.wording import count
 from kailab.scheduler.settings.policies import with_policies
 from kailab.version import __version__
 
@@ -81,14 +82,14 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         named = ((self.tests, "test"), (self.labs, "lab"), (self.cycles, "cycle"), (self.decisions, "decision"))
-        counted = ", ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in named)
+        counted = ", ".join(count(number, name) for number, name in named)
         if self.difference is not None:
             return f"{self.difference}\n{counted} replayed until then"
         return f"{counted} replayed: all decisions are the same" if self.labs else "nothing to replay"
 
 
-class _Lab(NamedTuple):
-    """The result of one lab."""
+class _LabReplay(NamedTuple):
+    """The result of one lab: what was replayed, and the first difference."""
 
     cycles: int
     decisions: int
@@ -107,20 +108,20 @@ def replay_run(run: Path, test: str = "") -> ReplayResult:
     problems = tuple(map(str, store.verify_evidence(run / test if test else run)))
     counted = ReplayResult(run=run.name, problems=problems)
     for name in tests:
-        counted = _test(counted, store.load_test(run, name))
+        counted = _replay_test(counted, store.load_test(run, name))
         if counted.difference is not None:
             break
     return counted
 
 
-def _test(counted: ReplayResult, test: store.TestEvidence) -> ReplayResult:
+def _replay_test(counted: ReplayResult, test: store.TestEvidence) -> ReplayResult:
     began = counted.labs
     for lab, facts in test.labs.items():
-        if not kept_cycles.has_cycles(test.path / lab):
-            passed_over = {**counted.passed_over, f"{test.name} ({lab})": _why_none(facts)}
+        if not cycle_files.has_cycles(test.path / lab):
+            passed_over = {**counted.passed_over, f"{test.name} ({lab})": _why_no_cycles(facts)}
             counted = structs.replace(counted, passed_over=passed_over)
             continue
-        result = _lab(test, lab)
+        result = _replay_lab(test, lab)
         counted = structs.replace(
             counted,
             labs=counted.labs + 1,
@@ -133,23 +134,22 @@ def _test(counted: ReplayResult, test: store.TestEvidence) -> ReplayResult:
     return structs.replace(counted, tests=counted.tests + (counted.labs > began))
 
 
-def _why_none(facts: LabFacts) -> str:
+def _why_no_cycles(facts: LabFacts) -> str:
     if (facts.scheduler_kind or facts.scheduler) == DECIDES:
         return "no cycle ran, or its scheduler kept none"
     return f"decided by {facts.scheduler}: there are no cycles of kailab's engine"
 
 
-def _lab(test: store.TestEvidence, lab: str) -> _Lab:
+def _replay_lab(test: store.TestEvidence, lab: str) -> _LabReplay:
     folder = test.path / lab
-    head, cycles = kept_cycles.read_cycles_file(folder)
+    head, cycles = cycle_files.read_cycles_file(folder)
     entries_of: dict[int, list[Decision]] = {}
     for entry in test.decisions(lab):
         if not isinstance(entry, WriteRefused):  # a refusal of the cluster is not a decision
             entries_of.setdefault(entry.cycle, []).append(entry)
     named_cycles = NamedCycles(head.opened)
-    count = decisions = 0
-    for cycle, recorded, again in _decided_again(cycles, folder):
-        count += 1
+    decisions = 0
+    for replayed, (cycle, recorded, again) in enumerate(_decided_again(cycles, folder), 1):
         decisions += sum(
             len(decisions_of_kind)
             for decisions_of_kind in (recorded.binds, recorded.pipelines, recorded.evictions, recorded.pending)
@@ -157,15 +157,15 @@ def _lab(test: store.TestEvidence, lab: str) -> _Lab:
         entries = named_cycles.entries(cycle, again)
         place = _Place(test.name, lab, cycle.number, cycle.now, head)
         # Names are compared last: if the engine decides the same, only the file with names can differ.
-        difference = _engines(place, named_cycles, recorded, again) or _entries(
+        difference = _compare_decisions(place, named_cycles, recorded, again) or _compare_entries(
             place, entries_of.pop(cycle.number, []), entries
         )
         if difference is not None:
-            return _Lab(count, decisions, difference)
+            return _LabReplay(replayed, decisions, difference)
     # Entries of a cycle that is not recorded were added afterwards.
     for number, more in entries_of.items():
-        return _Lab(count, decisions, _entries(_Place(test.name, lab, number, 0.0, head), more, []))
-    return _Lab(count, decisions, None)
+        return _LabReplay(len(cycles), decisions, _compare_entries(_Place(test.name, lab, number, 0.0, head), more, []))
+    return _LabReplay(len(cycles), decisions, None)
 
 
 def _decided_again(cycles: list[RecordedCycle], folder: Path) -> Iterator[tuple[RecordedCycle, Decisions, Decisions]]:
@@ -173,7 +173,7 @@ def _decided_again(cycles: list[RecordedCycle], folder: Path) -> Iterator[tuple[
     working = WorkingSet()
     checked: EngineConfig | None = None
     try:
-        for cycle, config, recorded in kept_cycles.whole_cycles(cycles):
+        for cycle, config, recorded in cycle_files.whole_cycles(cycles):
             # The configuration object stays the same until it changes, so policies are checked once for each configuration.
             if config is not checked:
                 checked = config
@@ -191,6 +191,8 @@ def _decided_again(cycles: list[RecordedCycle], folder: Path) -> Iterator[tuple[
 
 
 class _Place(NamedTuple):
+    """Where decisions are compared. ``time``: seconds since the epoch."""
+
     test: str
     lab: str
     cycle: int
@@ -206,25 +208,27 @@ class _Place(NamedTuple):
         )  # fmt: skip
 
 
-def _engines(place: _Place, teller: NamedCycles, recorded: Decisions, again: Decisions) -> ReplayDifference | None:
+def _compare_decisions(
+    place: _Place, names: NamedCycles, recorded: Decisions, again: Decisions
+) -> ReplayDifference | None:
     """Compare the engine's decisions; describe a difference by entries, if they show it."""
     before, after = jsonform.builtins(recorded), jsonform.builtins(again)
     if before == after:
         return None
     # Field by field only if the entries are equal, because they do not have all fields of the engine.
-    what = _pairs(teller.entries_alone(recorded), teller.entries_alone(again)) or [
+    what = _differing_pairs(names.entries_alone(recorded), names.entries_alone(again)) or [
         str(change) for change in field_changes(before, after)
     ]
-    return place.difference(kept_cycles.NAME, what, before, after)
+    return place.difference(cycle_files.NAME, what, before, after)
 
 
-def _entries(place: _Place, recorded: list[Decision], again: list[Decision]) -> ReplayDifference | None:
+def _compare_entries(place: _Place, recorded: list[Decision], again: list[Decision]) -> ReplayDifference | None:
     """Compare decisions with names, except for fields that no record has."""
-    what = _pairs(recorded, again)
+    what = _differing_pairs(recorded, again)
     return place.difference("decisions.jsonl", what, as_plain_json(recorded), as_plain_json(again)) if what else None
 
 
-def _pairs(recorded: list[Decision], again: list[Decision]) -> list[str]:
+def _differing_pairs(recorded: list[Decision], again: list[Decision]) -> list[str]:
     """Describe each pair of entries that differ."""
     pairs = zip_longest(map(_without_labels, recorded), map(_without_labels, again))
     return [describe_decisions(before, after) for before, after in pairs if before != after]

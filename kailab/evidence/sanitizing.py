@@ -38,7 +38,7 @@ from kailab.model.manifests import dump
 _SHORTEST = 6
 """Shorter texts (``yes``, ``8080``) are not cut, because they occur everywhere."""
 
-_LONGEST_TOLD = 4096  # longer texts are not searched for in base64
+_LONGEST_SEARCHED = 4096  # longer texts are not searched for in base64
 _WORD = re.compile(r"[^\s\"'`=,;()\[\]{}<>|&\\]+")
 # Ordinary words and options: ``learning-rate``, ``batchSize``. A word with digits is not ordinary.
 _PLAIN_WORD = re.compile(r"[A-Z]?[a-z]*(?:-[a-z]+|[A-Z][a-z]+)*[.:!?]?")
@@ -72,8 +72,8 @@ class Scrubber:
                 form = form.strip()
                 if len(form) >= _SHORTEST and not is_kept(form):
                     texts.add(form)
-                words.update(word for word in _WORD.findall(form) if _is_telling(word) and not is_kept(word))
-        texts |= {form for text in texts if len(text) <= _LONGEST_TOLD for form in _written(text)}
+                words.update(word for word in _WORD.findall(form) if _may_be_credential(word) and not is_kept(word))
+        texts |= {form for text in texts if len(text) <= _LONGEST_SEARCHED for form in _written(text)}
         for secret in texts:
             if secret not in (known := self._by_start.setdefault(secret[:_SHORTEST], [])):
                 known.append(secret)
@@ -113,15 +113,7 @@ class Scrubber:
 
     def value(self, value: Any) -> Any:
         """Scrub all strings of a JSON value. Returns the value itself if nothing was cut."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            new: Any = {key: self.value(inside) for key, inside in value.items()}
-            return value if all(new[key] is inside for key, inside in value.items()) else new
-        if isinstance(value, list | tuple):
-            new = [self.value(inside) for inside in value]
-            return value if all(a is b for a, b in zip(new, value)) else new
-        return value
+        return _map_texts(value, self.text)
 
     def entry(self, entry: EntryType) -> EntryType:
         """Scrub all strings of an entry. Returns the entry itself if nothing was cut."""
@@ -152,8 +144,8 @@ class Scrubber:
         return text if new == text else new
 
 
-def _is_telling(word: str) -> bool:
-    """True if a word is neither an ordinary word nor an option name."""
+def _may_be_credential(word: str) -> bool:
+    """True if a word is long enough for a credential, and neither an ordinary word nor an option name."""
     return len(word) >= 8 and _PLAIN_WORD.fullmatch(word.lstrip("-")) is None
 
 
@@ -233,7 +225,7 @@ class RecordCutter:
     def _see(self) -> None:
         # Done only when something is cut, because there may be many records.
         while self._unseen:
-            _selecting(self._unseen.pop().changes.set, self._read)
+            _collect_selected_labels(self._unseen.pop().changes.set, self._read)
 
     def _cycle(self, cycle: RecordedCycle) -> RecordedCycle:
         self._see()
@@ -293,10 +285,11 @@ class RecordCutter:
         return text if new == text else new
 
 
-def _selecting(records: Snapshot, keys: set[str]) -> None:
+def _collect_selected_labels(records: Snapshot, keys: set[str]) -> None:
     """Collect the label keys that shapes and topologies read from nodes."""
     for topology in records.topologies:
         keys.update(topology.levels)
+    # Equal tasks share a shape.
     for shape in {id(task.shape): task.shape for task in records.tasks}.values():
         needs = [*shape.selector, *(need for term in shape.terms for need in term.requirements)]
         needs += (need for term in shape.preferred for need in term.requirements)

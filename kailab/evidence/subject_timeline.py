@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,9 +14,8 @@ from kailab.errors import InputError
 from kailab.evidence.canonical import as_plain_json, format_rfc3339
 from kailab.evidence.entries import Decision, GroupWaits, PodBound, PodEvicted, PodPromised, WriteRefused
 from kailab.evidence.history import LabHistory, PodPast
-
-FEW = 3
-"""Names shown on a line."""
+from kailab.evidence.shares import queue_ancestry
+from kailab.evidence.wording import some
 
 
 @dataclass(frozen=True)
@@ -94,35 +94,21 @@ def subject_pods(history: LabHistory, kind: str, name: str, namespace: str) -> C
     """The rule by which pods belong to a subject. Raises InputError for a queue that the history does not have."""
     if kind != "Queue":
         return lambda pod: not kind or pod.is_of(kind, name, namespace)
-    parents = history.queue_parents
-    if name not in parents and not any(pod.queue == name for pod in history.pods.values()):
-        raise InputError(f"no queue {name!r} in this history; there are: {', '.join(sorted(parents)) or 'none'}")
-
-    def below(pod: PodPast) -> bool:
-        # Parents were seen at different times, so they may form a cycle.
-        queue, seen = pod.queue, set[str]()
-        while queue and queue not in seen:
-            if queue == name:
-                return True
-            seen.add(queue)
-            queue = parents.get(queue, "")
-        return False
-
-    return below
+    known = history.queue_parents
+    if name not in known and not any(pod.queue == name for pod in history.pods.values()):
+        raise InputError(f"no queue {name!r} in this history; there are: {', '.join(sorted(known)) or 'none'}")
+    # The queue may be known only from its pods.
+    parents = {name: "", **known}
+    return lambda pod: name in queue_ancestry(pod.queue, parents)
 
 
 def _near(history: LabHistory, kind: str, namespace: str) -> str:
-    names = (
-        {pod.name.partition("/")[2] for pod in history.pods.values()}
-        if kind == "Pod"
-        else {
-            owner.partition("/")[2]
-            for pod in history.pods.values()
-            for owner in pod.owners
-            if owner.startswith(f"{kind}/")
-        }
-    )
-    return f"; there are: {_join_names(sorted(names), 8)}" if names else ""
+    pods = history.pods.values()
+    if kind == "Pod":
+        names = {pod.name.partition("/")[2] for pod in pods}
+    else:
+        names = {owner.partition("/")[2] for pod in pods for owner in pod.owners if owner.startswith(f"{kind}/")}
+    return f"; there are: {some(sorted(names), 8)}" if names else ""
 
 
 def _pod_lifetimes(pods: Iterable[PodPast]) -> Iterator[TimelineEvent]:
@@ -177,7 +163,7 @@ def _why(history: LabHistory, entry: Decision) -> str:
     if not entry.beneficiary:
         return f"{by}: {' '.join(entry.reason.split())}"
     beneficiary = history.workloads.get(entry.beneficiary, f"PodGroup {entry.beneficiary}")
-    return f"{by} for {beneficiary} of queue {entry.beneficiary_queue}{_ground(entry.ground)}"
+    return f"{by} for {beneficiary} of queue {entry.beneficiary_queue}{_ground_text(entry.ground)}"
 
 
 def message_without_names(entry: GroupWaits) -> str:
@@ -188,7 +174,7 @@ def message_without_names(entry: GroupWaits) -> str:
     return text
 
 
-def _ground(ground: EvictionGround | None) -> str:
+def _ground_text(ground: EvictionGround | None) -> str:
     if ground is None:
         return ""
     if ground.priorities:
@@ -217,25 +203,15 @@ def _describe(what: str, many: str, nodes: str, why: str) -> str:
         return f"{many} waiting: {why}"
     if what == "refused":
         return f"{many}: {why}"
-    said = {"bound": "bound to", "promised": "promised a place on", "evicted": "evicted from", "moved": "moved from"}[
-        what
-    ]
-    return f"{many} {said} {nodes} {why}".rstrip()
+    verb = {"bound": "bound to", "promised": "promised a place on", "evicted": "evicted from", "moved": "moved from"}
+    return f"{many} {verb[what]} {nodes} {why}".rstrip()
 
 
 def _nodes(entries: list[Decision]) -> str:
-    counts: dict[str, int] = {}
-    for entry in entries:
-        if isinstance(entry, PodBound | PodPromised | PodEvicted):
-            counts[entry.node] = counts.get(entry.node, 0) + 1
-    return _join_names([node if count == 1 else f"{node} ({count})" for node, count in counts.items()])
+    counts = Counter(entry.node for entry in entries if isinstance(entry, PodBound | PodPromised | PodEvicted))
+    return some([node if count == 1 else f"{node} ({count})" for node, count in counts.items()])
 
 
 def _pods(names: list[str]) -> str:
     bare = [name.partition("/")[2] or name for name in names]
-    return f"pod {bare[0]}" if len(bare) == 1 else f"{len(bare)} pods ({_join_names(bare)})"
-
-
-def _join_names(names: list[str], most: int = FEW) -> str:
-    text = ", ".join(names[:most])
-    return f"{text} and {len(names) - most} more" if len(names) > most else text
+    return f"pod {bare[0]}" if len(bare) == 1 else f"{len(bare)} pods ({some(bare)})"

@@ -207,18 +207,18 @@ class LiveRecord:
         self._order(so_far, recording)
         so_far.cycles = len(recording.cycles)
         workloads = so_far.workloads
-        workloads.decided(new)
+        workloads.add_decisions(new)
         kinds = ("pods", "podgroups")
         if so_far.looked:
             fresh = keeping.fresh
             pods, groups = (fresh.new.get(kind, ()) for kind in kinds)
-            workloads.looked(pods, groups, fresh.gone.get("podgroups", ()))
+            workloads.add_objects(pods, groups, fresh.gone.get("podgroups", ()))
         else:
             for name, listed in ((BEFORE, recording.before), (AFTER, recording.after)):
                 objects = self._kept(name, listed, kinds)
-                workloads.looked(objects.get("pods", ()), objects.get("podgroups", ()))
+                workloads.add_objects(objects.get("pods", ()), objects.get("podgroups", ()))
         for _, state in recording.states[so_far.stood :]:
-            workloads.stood([row for row in state.pods if id(row) not in so_far.rows])
+            workloads.add_rows([row for row in state.pods if id(row) not in so_far.rows])
             # The recording keeps the rows alive, so their identities stay unique.
             so_far.rows = {id(row) for row in state.pods}
         so_far.stood = len(recording.states)

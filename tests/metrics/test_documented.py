@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="u
 def test_each_metric_is_on_the_page_with_its_labels_and_meaning() -> None:
     for family in FAMILIES:
         labels = ", ".join(f"`{label}`" for label in family.labels) or " "
-        assert f"| `{sample_name(family)}` | {labels} | {family.told} |" in PAGE
+        assert f"| `{sample_name(family)}` | {labels} | {family.help} |" in PAGE
 
 
 def test_each_alert_is_on_the_page() -> None:

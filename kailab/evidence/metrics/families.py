@@ -109,17 +109,17 @@ _UNITS = {"gpu": GPU, "cpu": 1000, "memory": 1}
 
 
 class MetricFamily(NamedTuple):
-    """``name``: without the ``_total`` of a counter. ``labels``: their names."""
+    """``name``: without the ``_total`` of a counter. ``help``: its help text. ``labels``: their names."""
 
     name: str
     kind: Literal["gauge", "counter"]
-    told: str
+    help: str
     labels: Labels
     values: Of
 
 
 def _of_queues(resource: str, value: Callable[[QueueAmounts], float | None], *, use_display_name: bool = False) -> Of:
-    """``shown``: KAI's scheduler calls a queue by its display name, its queue controller by its name."""
+    """``use_display_name``: KAI's scheduler calls a queue by its display name, its queue controller by its name."""
 
     def values(snapshot: MetricsSnapshot) -> Iterator[tuple[Labels, float]]:
         shares = snapshot.shares.get(resource)
@@ -405,12 +405,16 @@ class MetricSeries(msgspec.Struct, frozen=True, kw_only=True):
 
     def at(self, t: float) -> float | None:
         """The value at a time; None if the series does not exist then."""
-        current = None
-        for when, value in self.points:
-            if when > t:
-                break
-            current = value
-        return current
+        return next(self.sampled((t,)))
+
+    def sampled(self, times: Iterable[float]) -> Iterator[float | None]:
+        """Yield ``at`` for sorted times in one pass over the points."""
+        points = iter(self.points)
+        value, following = None, next(points, None)
+        for t in times:
+            while following is not None and following[0] <= t:
+                value, following = following[1], next(points, None)
+            yield value
 
 
 class SeriesCollector:
@@ -459,6 +463,7 @@ class SeriesCollector:
                 )
 
     def every(self) -> list[MetricSeries]:
+        """All series, in the order of ``families``."""
         return [series for _, several in self.families() for series in several]
 
 

@@ -5,7 +5,7 @@ matplotlib and pandas are optional (``pip install 'kailab[figures]'``) and loade
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,7 @@ def use_over_time(series: Iterable[MetricSeries], title: str = "") -> Figure:
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     bottom = [0.0] * len(moments)
     for number, (queue, item) in enumerate(by_queue.items()):
-        top = [low + more for low, more in zip(bottom, _sampled(item, moments), strict=True)]
+        top = [low + (more or 0.0) for low, more in zip(bottom, item.sampled(moments), strict=True)]
         hatch = _HATCHES[number % len(_HATCHES)]
         above.fill_between(
             moments, bottom, top, step="post", label=queue, hatch=hatch, edgecolor="black", linewidth=0.3
@@ -70,7 +70,7 @@ def use_over_time(series: Iterable[MetricSeries], title: str = "") -> Figure:
         bottom = top
     _steps(above, moments, _find(several, "kailab_gpus", state="all"), label="all GPUs", color="black", linestyle="--")
     _steps(below, moments, _find(several, "kai_queue_depth_total"), label="PodGroups that wait", color="black")
-    _steps(below, moments, *_find_all(several, "kailab_evictions_total"), label="pods evicted so far", linestyle=":")
+    _steps(below, moments, _find(several, "kailab_evictions_total"), label="pods evicted so far", linestyle=":")
     above.set_ylabel("GPUs held")
     below.set_ylabel("number")
     below.set_xlabel("seconds since the lab opened")
@@ -118,27 +118,13 @@ def load_plotting(module: str) -> Any:
     return import_optional(module, "figures", f"this needs {module.partition('.')[0]}")
 
 
-def _find(series: Sequence[MetricSeries], name: str, **labels: str) -> MetricSeries | None:
-    return next((item for item in series if item.name == name and labels.items() <= item.labels.items()), None)
+def _find(series: Sequence[MetricSeries], name: str, **labels: str) -> list[MetricSeries]:
+    """The series of a name that have these labels."""
+    return [item for item in series if item.name == name and labels.items() <= item.labels.items()]
 
 
-def _find_all(series: Sequence[MetricSeries], name: str) -> list[MetricSeries | None]:
-    return [item for item in series if item.name == name]
-
-
-def _steps(axes: Any, moments: Sequence[float], *several: MetricSeries | None, **options: str) -> None:
-    """Draw the sum of series as a step line."""
-    existing = [item for item in several if item is not None]
-    if existing:
-        sums = [sum(values) for values in zip(*(_sampled(item, moments) for item in existing), strict=True)]
-        axes.step(moments, sums, where="post", **options)
-
-
-def _sampled(series: MetricSeries, moments: Sequence[float]) -> Iterator[float]:
-    """Yield ``MetricSeries.at`` for sorted moments in one pass over the points; 0 without a value."""
-    points = iter(series.points)
-    value, following = 0.0, next(points, None)
-    for when in moments:
-        while following is not None and following[0] <= when:
-            value, following = following[1] or 0.0, next(points, None)
-        yield value
+def _steps(axes: Any, moments: Sequence[float], several: Sequence[MetricSeries], **options: str) -> None:
+    """Draw the sum of series as a step line; nothing without series."""
+    if several:
+        samples = zip(*(item.sampled(moments) for item in several), strict=True)
+        axes.step(moments, [sum(value or 0.0 for value in values) for values in samples], where="post", **options)

@@ -22,6 +22,8 @@ MOST_SAMPLES = 11_000
 
 
 class _Metrics(Collector):
+    """The metrics of one text, in the form that ``generate_latest`` takes."""
+
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics
 
@@ -56,10 +58,7 @@ def render_series(series: SeriesCollector, opened: float, every: float) -> str:
     for family, several in series.families():
         metric = _metric(family)
         for item in several:
-            index, value = 0, None
-            for t in times:
-                while index < len(item.points) and item.points[index][0] <= t:
-                    value, index = item.points[index][1], index + 1
+            for t, value in zip(times, item.sampled(times), strict=True):
                 if value is not None:
                     metric.add_metric(list(item.labels.values()), value, timestamp=round(opened + t, 3))
         if metric.samples:
@@ -79,7 +78,7 @@ def sample_times(end: float, every: float) -> list[float]:
 
 def _metric(family: MetricFamily) -> GaugeMetricFamily | CounterMetricFamily:
     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-    return kind(family.name, family.told, labels=list(family.labels))
+    return kind(family.name, family.help, labels=list(family.labels))
 
 
 def _text(metrics: Sequence[Metric]) -> str:

@@ -44,7 +44,8 @@ RESOURCES = ("gpu", "cpu", "memory")
 
 
 class _PastEvent(NamedTuple):
-    """``order``: within one moment, events that free capacity come before those that use it."""
+    """``kind``: names the method of ``_LabAtMoment`` that takes ``what``. ``order``: within one moment, events that free capacity come before
+    those that use it."""
 
     t: float
     order: int
@@ -94,7 +95,7 @@ def _events(history: LabHistory) -> Iterator[_PastEvent]:
     for cycle, _, decisions in whole_cycles(history.cycles):
         t = round(cycle.now - history.opened, 6)
         yield _PastEvent(t, 2, "changes", cycle.changes)
-        yield _PastEvent(t, 4, "standing", decisions.queues)
+        yield _PastEvent(t, 4, "queue_states", decisions.queues)
     yield from (_PastEvent(t, 5, "state", state) for t, state in history.states)
 
 
@@ -156,18 +157,19 @@ class _LabAtMoment:
         self._phase(pod.name, pod.queue, "Pending")
 
     def _gone(self, t: float, pod: PodPast) -> None:
-        self._no_more(pod)
+        self._release(pod)
         self._placed.discard(pod.name)
         self._phase(pod.name, "", "")
 
     def _ended(self, t: float, pod: PodPast) -> None:
         group = self._group(pod.podgroup or pod.name)
-        self._no_more(pod)
+        self._release(pod)
         self._phase(pod.name, pod.queue, pod.phase)
         if group.gang and not self._left.get(group.name) and group.name in self._begun:
             self._tally.completions.setdefault(group.queue, []).append(t - self._begun.pop(group.name))
 
-    def _no_more(self, pod: PodPast) -> None:
+    def _release(self, pod: PodPast) -> None:
+        """Take a pod out of its PodGroup and off its node."""
         group = pod.podgroup or pod.name
         self._waiting.get(group, {}).pop(pod.name, None)
         self._left.get(group, set()).discard(pod.name)
@@ -221,7 +223,7 @@ class _LabAtMoment:
 
     # --- queues and nodes ----------------------------------------------------------------------------------------
 
-    def _standing(self, t: float, queues: tuple[QueueState, ...]) -> None:
+    def _queue_states(self, t: float, queues: tuple[QueueState, ...]) -> None:
         self._shares = {resource: QueueTreeShares.counted(queues, resource=resource) for resource in RESOURCES}  # type: ignore[arg-type]
 
     def _changes(self, t: float, changes: Changes) -> None:
