@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 from kailab.errors import InputError, InputErrors, Where
 from kailab.fleet.fleet import Fleet, Pool
 from kailab.model import labels, quantities
-from kailab.model.cluster_files import read_objects
+from kailab.model.cluster_files import newest_time, read_objects
 from kailab.model.file_trees import TreeFile
 from kailab.model.kinds import key_of
-from kailab.model.newest_time import newest_time
 from kailab.model.objects import Object, condition_of, labels_of, name_of, spec_of, status_of
 from kailab.model.validation import validate
 

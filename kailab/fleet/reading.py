@@ -15,7 +15,8 @@ from kailab.model.file_trees import TreeFile, is_packed, read_tree
 from kailab.model.files import decode_text, read_bytes
 from kailab.model.manifests import line_of
 from kailab.model.objects import metadata_of, name_of
-from kailab.model.schema_files import find_schema_faults, read_schema, shown
+from kailab.model.schema_files import find_schema_faults, read_schema
+from kailab.model.validation.fields import shown
 from kailab.model.times import parse_time
 from kailab.model.validation import validate
 from kailab.model.validation.fields import is_dns_subdomain, is_label_value

@@ -1,7 +1,8 @@
 """Kubernetes objects in files that were written from a cluster: output of ``kubectl get -o yaml|json``, a must-gather, a support bundle.
 
 Unlike manifests (``kailab.model.manifests``), such files may hold other things, lists of objects without a kind (whose kind is in the path, as in
-support bundles of troubleshoot.sh), and several values one after the other.
+support bundles of troubleshoot.sh), and several values one after the other. ``newest_time`` finds out when the cluster was written, which
+such files do not say.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from kailab.model.files import decode_text
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import list_items
 from kailab.model.objects import Object
+from kailab.model.times import time_or_none
 
 LARGEST_DOCUMENT = 10_000_000
 """Values in one YAML document. A list of 10,000 pods has some three millions."""
@@ -121,3 +123,35 @@ def _kind_of_path(file: str) -> str:
         if key := names.get(part.partition(".")[0].replace("-", "")):
             return key
     return ""
+
+
+# --- when the cluster was written -------------------------------------------------------------------------------------
+
+_PAST = frozenset(
+    {
+        "creationTimestamp", "lastTransitionTime", "lastHeartbeatTime", "lastProbeTime", "lastUpdateTime", "startTime", "startedAt",
+        "finishedAt", "completionTime", "lastScheduleTime", "lastSuccessfulTime", "firstTimestamp", "lastTimestamp", "eventTime",
+        "renewTime", "acquireTime",
+    }
+)  # fmt: skip
+"""Fields with a time that has passed. Others, such as the end of a grace period or of a certificate, may lie ahead."""
+
+
+def newest_time(value: Any) -> float | None:
+    """The latest time that has passed in an object, in seconds since the epoch; None if it has none."""
+    return max(_times(value, ""), default=None)
+
+
+def _times(value: Any, field: str) -> Iterator[float]:
+    if isinstance(value, list):
+        for inside in value:
+            yield from _times(inside, field)
+    elif isinstance(value, dict):
+        # Of a spec only that of a Lease says when something was.
+        for key, inside in value.items():
+            if isinstance(inside, str):
+                written = key in _PAST or (key == "time" and field == "managedFields")
+                if written and (seconds := time_or_none(inside)) is not None:
+                    yield seconds
+            elif isinstance(inside, dict | list) and (key != "spec" or value.get("kind") == "Lease"):
+                yield from _times(inside, key)

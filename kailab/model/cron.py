@@ -62,7 +62,9 @@ class Cron:
         try:
             return CronSim(self._fields, when, reverse=reverse)
         except CronSimError as error:
-            raise self._error(_told(error)) from None
+            # cronsim's own message is one such as ``Bad day-of-month``.
+            field = str(error).removeprefix("Bad ").replace("-", " ")
+            raise self._error(f"the {field} is out of its range, runs backwards, or never comes") from None
 
     def _read(self) -> str:
         text = self._text.strip()
@@ -84,12 +86,6 @@ class Cron:
 
     def _error(self, problem: str) -> InputError:
         return InputError(f"{self._text!r:.80} is no cron expression: {problem}", self._where)
-
-
-def _told(error: Exception) -> str:
-    """Word a message of cronsim (``Bad day-of-month``) as kailab does."""
-    field = str(error).removeprefix("Bad ").replace("-", " ")
-    return f"the {field} is out of its range, runs backwards, or never comes"
 
 
 @cache

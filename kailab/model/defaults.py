@@ -60,27 +60,23 @@ def pod_spec_defaults(spec: Object) -> Object:
     """Restart policy, grace period, scheduler name; requests where only limits are given (extended resources
     too)."""
     missing = {key: value for key, value in _POD_SPEC.items() if key not in spec}
-    for name in ("containers", "initContainers"):
-        containers = spec.get(name)
-        if isinstance(containers, list):
-            filled = _containers(containers)
-            if filled is not containers:
-                missing[name] = filled
+    missing |= _changed_containers(spec, _with_requests)
     return {**spec, **missing} if missing else spec
 
 
-def _containers(containers: list[Any]) -> list[Any]:
-    changed: list[Any] | None = None
-    for index, container in enumerate(containers):
-        filled = _container(container)
-        if filled is not container:
-            if changed is None:
-                changed = list(containers)
-            changed[index] = filled
-    return containers if changed is None else changed
+def _changed_containers(spec: Object, change: Callable[[Any], Any]) -> dict[str, list[Any]]:
+    """The lists of containers in which ``change`` returns a new container, by their field."""
+    changed = {}
+    for name in ("containers", "initContainers"):
+        containers = spec.get(name)
+        if isinstance(containers, list):
+            filled = [change(container) for container in containers]
+            if any(a is not b for a, b in zip(filled, containers, strict=True)):
+                changed[name] = filled
+    return changed
 
 
-def _container(container: Any) -> Any:
+def _with_requests(container: Any) -> Any:
     resources = container.get("resources") if isinstance(container, dict) else None
     limits = resources.get("limits") if isinstance(resources, dict) else None
     if not isinstance(limits, dict) or not isinstance(resources, dict):
@@ -96,17 +92,11 @@ def with_host_ports(spec: Object) -> Object:
     """The spec of a pod with the defaults that pods get and templates do not: a pod with hostNetwork has its container ports as host ports."""
     if spec.get("hostNetwork") is not True:
         return spec
-    changed = {}
-    for name in ("containers", "initContainers"):
-        containers = spec.get(name)
-        if isinstance(containers, list):
-            filled = [_with_own_ports(container) for container in containers]
-            if any(a is not b for a, b in zip(filled, containers, strict=True)):
-                changed[name] = filled
+    changed = _changed_containers(spec, _with_container_ports)
     return {**spec, **changed} if changed else spec
 
 
-def _with_own_ports(container: Any) -> Any:
+def _with_container_ports(container: Any) -> Any:
     ports = container.get("ports") if isinstance(container, dict) else None
     if not isinstance(ports, list):
         return container
@@ -126,10 +116,8 @@ def pod_defaults(obj: Object) -> Object:
         return obj
     filled = with_host_ports(pod_spec_defaults(spec))
     status = obj.get("status")
-    if isinstance(status, dict) and "phase" in status:
-        return obj if filled is spec else {**obj, "spec": filled}
-    # Validation reports a wrong shape.
-    if status is not None and not isinstance(status, dict):
+    # Validation reports a status that is not a mapping.
+    if status is not None and (not isinstance(status, dict) or "phase" in status):
         return obj if filled is spec else {**obj, "spec": filled}
     return {**obj, "spec": filled, "status": {"phase": "Pending", **(status or _EMPTY)}}
 

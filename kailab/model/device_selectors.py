@@ -17,7 +17,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import lru_cache, total_ordering
+from functools import lru_cache, partial, total_ordering
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -30,11 +30,14 @@ _FORM = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-([0-9A-Za-z.-]+))?(?:\+
 
 
 class _Parts(NamedTuple):
+    """The parts of a version, in the order of their weight: a final version comes after its pre-releases (True > False); of pre-releases, a list
+    that ends sooner comes first, and numbers come before words."""
+
     major: int
     minor: int
     patch: int
-    before: tuple[tuple[int, int, str], ...]  # of a pre-release: numbers come before words
     final: bool
+    before: tuple[tuple[int, int, str], ...]
 
 
 @lru_cache(maxsize=1024)
@@ -45,7 +48,7 @@ def _parts(version: str) -> _Parts:
     major, minor, patch, before = match.groups()
     words = before.split(".") if before else []
     ranks = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
-    return _Parts(int(major), int(minor), int(patch), ranks, before is None)
+    return _Parts(int(major), int(minor), int(patch), before is None, ranks)
 
 
 @total_ordering
@@ -66,30 +69,17 @@ class Semver(msgspec.Struct, frozen=True, eq=False):
             raise InputError(str(error)) from None
 
     @property
-    def major(self) -> int:
-        return _parts(self.version).major
-
-    @property
-    def minor(self) -> int:
-        return _parts(self.version).minor
-
-    @property
-    def patch(self) -> int:
-        return _parts(self.version).patch
-
-    def _rank(self) -> tuple[Any, ...]:
-        parts = _parts(self.version)
-        # A final version comes after its pre-releases (True > False); of these, a list that ends sooner comes first.
-        return (parts.major, parts.minor, parts.patch, parts.final, parts.before)
+    def parts(self) -> _Parts:
+        return _parts(self.version)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Semver) and self._rank() == other._rank()
+        return isinstance(other, Semver) and self.parts == other.parts
 
     def __lt__(self, other: Semver) -> bool:
-        return self._rank() < other._rank()
+        return self.parts < other.parts
 
     def __hash__(self) -> int:
-        return hash(self._rank())
+        return hash(self.parts)
 
 
 # --- CEL operators and functions --------------------------------------------------------------------------------------
@@ -161,22 +151,19 @@ def _semver(text: Any) -> Semver:
         raise SelectorUndecided(f"{text!r} is no semantic version") from None
 
 
-def _is(read: Callable[[Any], Any]) -> Callable[[Any], bool]:
-    def test(text: Any) -> bool:
-        try:
-            read(text)
-        except SelectorUndecided:
-            return False
-        return True
-
-    return test
+def _has_value(read: Callable[..., Any], *arguments: Any) -> bool:
+    try:
+        read(*arguments)
+    except SelectorUndecided:
+        return False
+    return True
 
 
 FUNCTIONS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "quantity": ("text", "quantity", _quantity),
-    "isQuantity": ("text", "truth", _is(_quantity)),
+    "isQuantity": ("text", "truth", partial(_has_value, _quantity)),
     "semver": ("text", "version", _semver),
-    "isSemver": ("text", "truth", _is(_semver)),
+    "isSemver": ("text", "truth", partial(_has_value, _semver)),
     "size": ("", "number", len),
 }
 _ORDERED = ("quantity", "version")
@@ -194,9 +181,9 @@ METHODS: dict[tuple[str, int], tuple[tuple[str, ...], str, Callable[..., Any]]] 
     ("sign", 0): (("quantity",), "number", lambda a: (a > 0) - (a < 0)),
     ("add", 1): (("quantity",), "quantity", operator.add),
     ("sub", 1): (("quantity",), "quantity", operator.sub),
-    ("major", 0): (("version",), "number", lambda version: version.major),
-    ("minor", 0): (("version",), "number", lambda version: version.minor),
-    ("patch", 0): (("version",), "number", lambda version: version.patch),
+    ("major", 0): (("version",), "number", lambda version: version.parts.major),
+    ("minor", 0): (("version",), "number", lambda version: version.parts.minor),
+    ("patch", 0): (("version",), "number", lambda version: version.parts.patch),
 }
 
 
@@ -320,19 +307,18 @@ class _Parser:
         return _Term(kind, lambda scope: yes.of(scope) if truth_of(condition.of(scope)) else no.of(scope))
 
     def _either(self) -> _Term:
-        terms = [self._both()]
-        while self._is_next("||"):
-            terms.append(self._both())
-        return terms[0] if len(terms) == 1 else self._joined(terms, True, "||")
+        return self._joined("||", True, self._both)
 
     def _both(self) -> _Term:
-        terms = [self._comparison()]
-        while self._is_next("&&"):
-            terms.append(self._comparison())
-        return terms[0] if len(terms) == 1 else self._joined(terms, False, "&&")
+        return self._joined("&&", False, self._comparison)
 
-    def _joined(self, terms: list[_Term], decisive: bool, sign: str) -> _Term:
-        """``decisive``: the value of one part that decides the whole expression."""
+    def _joined(self, sign: str, decisive: bool, part: Callable[[], _Term]) -> _Term:
+        """Parts that a sign joins. ``decisive``: the value of one part that decides the whole expression."""
+        terms = [part()]
+        while self._is_next(sign):
+            terms.append(part())
+        if len(terms) == 1:
+            return terms[0]
         for term in terms:
             self._check("truth", term, sign)
 
@@ -404,7 +390,8 @@ class _Parser:
             self._expect(")")
             return term
         if token == "[":
-            return self._list()
+            items = self._list("]")
+            return _Term("list", lambda scope: [item.of(scope) for item in items])
         if token in ("true", "false"):
             truth = token == "true"
             return _Term("truth", lambda scope: truth)
@@ -420,13 +407,14 @@ class _Parser:
             return self._function(token)
         raise self._unknown(token)
 
-    def _list(self) -> _Term:
+    def _list(self, end: str) -> list[_Term]:
+        """Expressions with commas between them, up to the sign ``end``."""
         items: list[_Term] = []
-        while not self._is_next("]"):
+        while not self._is_next(end):
             if items:
                 self._expect(",")
             items.append(self._choice())
-        return _Term("list", lambda scope: [item.of(scope) for item in items])
+        return items
 
     def _bind(self) -> _Term:
         name = self._next()
@@ -449,7 +437,7 @@ class _Parser:
             if self._tokens[self._at - 2][1] != "." or self._at - begun < 3:
                 raise self._mistyped("has() is asked of a field: has(device.attributes['domain'].name)")
             self._expect(")")
-            return _Term("truth", lambda scope: _has(argument, scope))
+            return _Term("truth", lambda scope: _has_value(argument.of, scope))
         self._expect(")")
         takes, gives, function = FUNCTIONS[name]
         if takes:
@@ -490,11 +478,7 @@ class _Parser:
         name = self._next()
         if not self._is_next("("):
             return self._entry(term, _Term("text", lambda scope: name))
-        arguments: list[_Term] = []
-        while not self._is_next(")"):
-            if arguments:
-                self._expect(",")
-            arguments.append(self._choice())
+        arguments = self._list(")")
         method = METHODS.get((name, len(arguments)))
         if method is None:
             raise self._unknown(f".{name}()")
@@ -517,14 +501,6 @@ class _Parser:
     def _check(self, wanted: str, term: _Term, where: str) -> None:
         if term.type not in (wanted, "any"):
             raise self._mistyped(f"{where} needs a {wanted}, not a {term.type}")
-
-
-def _has(term: _Term, scope: Scope) -> bool:
-    try:
-        term.of(scope)
-    except SelectorUndecided:
-        return False
-    return True
 
 
 def _unquoted(text: str) -> str:

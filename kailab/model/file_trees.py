@@ -11,7 +11,6 @@ import gzip
 import io
 import lzma
 import os
-import sys
 import tarfile
 import zipfile
 import zlib
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from kailab.errors import InputError, Where
-from kailab.model.files import open_file, read_bytes
+from kailab.model.files import STDIN, open_file, read_bytes, read_stdin
 
 SUFFIXES = (".yaml", ".yml", ".json")
 LARGEST_FILE = 2**30  # bytes
@@ -33,6 +32,7 @@ MOST_FILES = 500_000
 _TAR_MAGIC = slice(257, 262)
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _HEAD = 512
+# An InputError is none of these, and passes through.
 _DAMAGED = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, NotImplementedError, RuntimeError,
 )  # fmt: skip
@@ -88,7 +88,7 @@ class _Bounds:
 
 def _files(path: Path, bounds: _Bounds) -> Iterator[TreeFile]:
     if str(path) == "-":
-        yield TreeFile("<stdin>", _stdin())
+        yield TreeFile(STDIN, read_stdin(LARGEST_FILE))
         return
     if path.is_dir():
         yield from _in_folder(path, bounds)
@@ -108,12 +108,6 @@ def _files(path: Path, bounds: _Bounds) -> Iterator[TreeFile]:
             yield from _in_tar(path, file, bounds)
         else:
             yield TreeFile(str(path), _bounded(file, str(path)))
-
-
-def _stdin() -> bytes:
-    if not hasattr(sys.stdin, "buffer"):
-        return sys.stdin.read().encode()
-    return _bounded(sys.stdin.buffer, "<stdin>")
 
 
 def _bounded(file: IO[bytes] | io.BufferedReader, name: str) -> bytes:
@@ -163,8 +157,6 @@ def _in_zip(path: Path, file: BinaryIO, bounds: _Bounds) -> Iterator[TreeFile]:
                 if total > limit:
                     raise _too_dense(path, limit)
                 yield TreeFile(name, data)
-    except InputError:
-        raise
     except _DAMAGED as error:
         raise InputError(f"is a damaged or encrypted archive: {error}", place) from None
 
@@ -180,8 +172,6 @@ def _packed(path: Path, unpacked: _Limited, bounds: _Bounds) -> Iterator[TreeFil
             yield from _in_tar(path, file, bounds)
         else:
             yield TreeFile(str(path), _bounded(file, str(path)))
-    except InputError:
-        raise
     except _DAMAGED as error:
         raise InputError(f"can't be unpacked, it may be incomplete: {error}", Where(file=str(path))) from None
 
@@ -202,8 +192,6 @@ def _in_tar(path: Path, file: BinaryIO | io.BufferedReader, bounds: _Bounds) -> 
                     if len(data) < member.size:
                         raise InputError("the archive ends within this file: it is incomplete", Where(file=name))
                     yield TreeFile(name, data)
-    except InputError:
-        raise
     except _DAMAGED as error:
         raise InputError(f"is a damaged or incomplete archive: {error}", Where(file=str(path))) from None
 

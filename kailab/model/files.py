@@ -11,6 +11,7 @@ import errno
 import os
 import select
 import stat
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ from typing import BinaryIO
 
 from kailab.errors import InputError, Where
 
+STDIN = "<stdin>"
+"""The standard input as a file name in messages."""
 LARGEST_FILE = 256 * 2**20  # bytes
 PATIENCE_SECONDS = 5.0
 """How long to wait for the first data of a pipe."""
@@ -65,8 +68,7 @@ def _opened(path: str | Path, *, pipe: bool) -> Iterator[BinaryIO]:
                 raise InputError("is a device or a socket; expected a file", place)
             yield file
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"can't be read: {reason}", place) from error
+        raise InputError(f"can't be read: {getattr(error, 'strerror', None) or error}", place) from error
 
 
 def _read(file: BinaryIO, most: int, place: Where) -> bytes:
@@ -121,6 +123,17 @@ def file_bytes(path: str | Path, largest: int = LARGEST_KEPT) -> bytes:
         raise OSError(errno.EINVAL, error.message, str(path)) from None
     if len(data) > largest:
         raise OSError(errno.EFBIG, f"larger than {largest // 2**20} MiB", str(path))
+    return data
+
+
+def read_stdin(largest: int = LARGEST_FILE) -> bytes:
+    """Read the whole standard input. Raises InputError if it is larger than ``largest`` bytes."""
+    # A program that runs commands in its own process may replace the standard input by a stream of text.
+    if not hasattr(sys.stdin, "buffer"):
+        return sys.stdin.read().encode()
+    data = sys.stdin.buffer.read(largest + 1)
+    if len(data) > largest:
+        raise InputError(f"larger than {largest // 2**20} MiB", Where(file=STDIN))
     return data
 
 

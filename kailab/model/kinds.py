@@ -22,6 +22,7 @@ import msgspec
 from kailab import extensions
 from kailab.errors import ExtensionError, InputError, Where
 from kailab.model.kind import Kind, check_form, field_of, resolve_part
+from kailab.model.suggestions import closest_names
 
 _HOME = "kailab.kinds"
 _KUBERNETES_GROUPS = ("apps", "batch", "policy", "autoscaling")
@@ -262,10 +263,7 @@ def resolve(text: str, others: Iterable[str] = ()) -> str:
     lowered = {known.lower(): known for known in KINDS}
     if wanted in lowered:
         return lowered[wanted]
-    # Imported only after a mistake.
-    import difflib
-
-    close = difflib.get_close_matches(wanted, [*names, *lowered], n=8)
+    close = closest_names(wanted, [*names, *lowered], 8)
     meant = list(dict.fromkeys(names.get(name) or lowered[name] for name in close))[:3]
     hint = f"; did you mean {', '.join(meant)}?" if meant else "; expected a kind such as pods, queues, podgroups, jobs"
     faults = "".join(f"\n{fault}" for fault in unusable_extensions())

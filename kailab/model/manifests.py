@@ -7,7 +7,6 @@ checks each object by itself. All problems of a load are reported together, each
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model import yamltext
 from kailab.model.defaults import strip_nulls
-from kailab.model.files import LARGEST_FILE, decode_text, read_text
+from kailab.model.files import STDIN, decode_text, read_stdin, read_text
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.objects import Object, metadata_of
 from kailab.model.validation import advise, validate
@@ -142,7 +141,7 @@ def object_name(obj: Any) -> str:
 
 def line_of(lines: Any, path: str) -> int:
     """The line of a field path in a tree of lines (``yamltext.Lines``), or of its nearest existing parent."""
-    at: int = lines if isinstance(lines, int) else lines[0]
+    at = yamltext.first_line(lines)
     for bracket, plain in _STEP.findall(path):
         if isinstance(lines, int):
             break
@@ -155,7 +154,7 @@ def line_of(lines: Any, path: str) -> int:
             lines = inside[step]
         else:
             break
-        at = lines if isinstance(lines, int) else lines[0]
+        at = yamltext.first_line(lines)
     return at
 
 
@@ -203,10 +202,9 @@ class _Loading:
     def flatten(self, value: Any, lines: Any, file: str) -> None:
         """A list (``v1`` List, or ``PodList`` and similar) is replaced by its items."""
         if not isinstance(value, dict):
-            line = lines if isinstance(lines, int) else lines[0]
             shown = "a list" if isinstance(value, list) else f"{value!r:.60}"
             message = f"{shown} is not an object; expected a mapping with apiVersion, kind and metadata"
-            self.errors.append(InputError(message, Where(file=file, line=line)))
+            self.errors.append(InputError(message, Where(file=file, line=yamltext.first_line(lines))))
             return
         items = list_items(value)
         if items is not None:
@@ -221,7 +219,7 @@ class _Loading:
         self.add(value, lines, file)
 
     def add(self, obj: Object, lines: Any, file: str) -> None:
-        line = lines if isinstance(lines, int) else lines[0]
+        line = yamltext.first_line(lines)
         # An API server treats null as absent, so nulls go before the checks.
         obj = strip_nulls(obj)
         draft = Manifest(obj, "", file, line, lines)
@@ -239,13 +237,13 @@ class _Loading:
                 self.notices.extend(
                     Notice(text, manifest.where(path), "not-meant") for path, text in advise(obj, manifest.kind)
                 )
-        self.tell_unknown(manifest)
-        self.tell_hook(manifest)
-        self.tell_duplicate(manifest)
+        self.note_unknown(manifest)
+        self.note_hook(manifest)
+        self.check_duplicate(manifest)
         # A faulty object is added too, so that duplicate names are found. ``done`` raises if there are errors.
         self.manifests.append(manifest)
 
-    def tell_unknown(self, manifest: Manifest) -> None:
+    def note_unknown(self, manifest: Manifest) -> None:
         known = KINDS.get(manifest.kind)
         api_version = manifest.object["apiVersion"]
         if known is None:
@@ -262,14 +260,14 @@ class _Loading:
             )
             self.notices.append(Notice(text, manifest.where("apiVersion"), "unknown-version"))
 
-    def tell_hook(self, manifest: Manifest) -> None:
+    def note_hook(self, manifest: Manifest) -> None:
         notes = metadata_of(manifest.object).get("annotations")
         hook = notes.get(_HELM_HOOK) if isinstance(notes, dict) else None
         if isinstance(hook, str):
             text = f"is a hook of Helm ({hook:.80}), which Helm makes only at that time; here it is applied, as kubectl would"
             self.notices.append(Notice(text, manifest.where(f"metadata.annotations[{_HELM_HOOK}]")))
 
-    def tell_duplicate(self, manifest: Manifest) -> None:
+    def check_duplicate(self, manifest: Manifest) -> None:
         meta = metadata_of(manifest.object)
         # A generated name can't be a duplicate.
         if not isinstance(meta.get("name"), str):
@@ -333,21 +331,11 @@ def _unidentified(obj: Object) -> tuple[str, str] | None:
     return None
 
 
-def _of_stdin() -> str:
-    """Raises InputError."""
-    if not hasattr(sys.stdin, "buffer"):
-        return sys.stdin.read()
-    data = sys.stdin.buffer.read(LARGEST_FILE + 1)
-    if len(data) > LARGEST_FILE:
-        raise InputError(f"larger than {LARGEST_FILE // 2**20} MiB", Where(file="<stdin>"))
-    return decode_text(data, "<stdin>")
-
-
 def read_texts(path: str | Path) -> Iterator[tuple[str, str]]:
     """(file, text) of each file that a path stands for: a file, a folder, or ``-`` (stdin). Raises InputError."""
     path = str(path)
     if path == "-":
-        yield "<stdin>", _of_stdin()
+        yield STDIN, decode_text(read_stdin(), STDIN)
         return
     place = Where(file=path)
     try:
@@ -364,5 +352,4 @@ def read_texts(path: str | Path) -> Iterator[tuple[str, str]]:
         for file in files:
             yield str(file), read_text(file)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"can't be read: {reason}", place) from None
+        raise InputError(f"can't be read: {getattr(error, 'strerror', None) or error}", place) from None

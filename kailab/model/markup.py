@@ -28,9 +28,9 @@ def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[objec
     )
 
 
-def lines(told: Iterable[str]) -> str:
+def lines(texts: Iterable[str]) -> str:
     """Preformatted text."""
-    return f"<pre>{escape(chr(10).join(told))}</pre>"
+    return f"<pre>{escape(chr(10).join(texts))}</pre>"
 
 
 def _cell(value: object) -> str:

@@ -45,8 +45,8 @@ def merge_key(name: str, *several: Sequence[Any]) -> str:
 def keyed(items: Sequence[Any], key: str) -> bool:
     """True if every item has the key, with a unique text or number."""
     names = [item.get(key) for item in items if isinstance(item, dict)]
-    told = all(isinstance(name, (str, int)) for name in names)
-    return told and len(names) == len(items) and len(set(map(str, names))) == len(names)
+    present = len(names) == len(items) and all(isinstance(name, (str, int)) for name in names)
+    return present and len(set(map(str, names))) == len(names)
 
 
 def strategic_patch(target: Any, patch: Mapping[str, Any], where: str = "") -> Object:

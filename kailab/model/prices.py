@@ -21,8 +21,7 @@ from typing import Any
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model import yamltext
 from kailab.model.files import decode_text, read_bytes
-from kailab.model.manifests import line_of
-from kailab.model.schema_files import SchemaFault, find_schema_faults, read_schema
+from kailab.model.schema_files import SchemaFault, find_schema_faults, raise_schema_faults, read_schema
 
 LARGEST_FILE = 2**20  # bytes
 SCHEMA = Path(__file__).with_name("prices.schema.json")
@@ -64,10 +63,10 @@ class Prices:
         """The price of a model ("" is a GPU of unknown model). Raises InputError if the file has none."""
         price = self.gpus.get(model, self.other)
         if price is None:
-            told = repr(model) if model else "GPUs without a model"
+            title = repr(model) if model else "GPUs without a model"
             known = ", ".join(sorted(self.gpus))
             raise InputError(
-                f"no price for {told}; there are: {known}; give one, or `other`", Where(file=self.file, field="gpus")
+                f"no price for {title}; there are: {known}; give one, or `other`", Where(file=self.file, field="gpus")
             )
         return price
 
@@ -94,9 +93,7 @@ def read_prices(text: str, file: str = "<text>") -> Prices:
     faults = list(find_schema_faults(value, read_schema(SCHEMA)))
     if not faults and "gpus" not in value and "other" not in value:
         faults = [SchemaFault("gpus", "is required, or `other`: a file of prices without a price")]
-    if faults:
-        places = [Where(file=file, line=line_of(lines, path), object="Prices", field=path) for path, _ in faults]
-        raise InputErrors.of([InputError(fault.message, place) for fault, place in zip(faults, places, strict=True)])
+    raise_schema_faults(faults, lines, file, "Prices")
     return Prices(
         gpus={str(model): _gpu(price) for model, price in value.get("gpus", {}).items()},
         other=_gpu(value["other"]) if "other" in value else None,

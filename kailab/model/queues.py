@@ -87,10 +87,7 @@ def _check_amount(faults: Faults, block: dict[str, Any], key: str, path: str) ->
     if not _is_number(value):
         faults.wrong(path, value, "a number: -1 for unlimited, or 0 and more")
         return
-    try:
-        _TO_ENGINE_UNITS[path.split(".")[-2]](value)
-    except InputError as error:
-        faults.add(path, error.message)
+    faults.read(_TO_ENGINE_UNITS[path.split(".")[-2]], value, path)
 
 
 def _check_weight(faults: Faults, block: dict[str, Any], key: str, path: str) -> None:

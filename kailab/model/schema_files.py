@@ -18,6 +18,7 @@ from kailab.model.files import read_text
 from kailab.model.manifests import line_of
 from kailab.model.suggestions import closest_names
 from kailab.model.times import duration_seconds
+from kailab.model.validation.fields import shown
 
 _WORDS = {
     "string": "text",
@@ -70,14 +71,6 @@ def join_path(path: str, key: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-]+", key):
         return f"{path}[{key:.80}]"
     return f"{path}.{key}" if path else key
-
-
-def shown(value: Any) -> str:
-    """A value as a message quotes it."""
-    if isinstance(value, (dict, list)):
-        return "a mapping" if isinstance(value, dict) else "a list"
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _faults_of_error(error: Any) -> Iterator[SchemaFault]:
@@ -156,14 +149,15 @@ def read_schema_file(file: Path, schema: Path, expected: str, further: Faults) -
     that satisfies the schema, given its folder. Raises InputError, or InputErrors with every fault."""
     value, lines = yamltext.read_document(read_text(file), str(file), expected)
     faults = list(find_schema_faults(value, read_schema(schema))) or list(further(value, file.parent))
-    if faults:
-        raise InputErrors.of(
-            [
-                InputError(fault.message, Where(str(file), line_of(lines, fault.path), "", fault.path))
-                for fault in faults
-            ]
-        )
+    raise_schema_faults(faults, lines, str(file))
     return value
+
+
+def raise_schema_faults(faults: Iterable[SchemaFault], lines: yamltext.Lines, file: str, title: str = "") -> None:
+    """Raise InputError or InputErrors with every fault, if there are any. ``lines``: of the document; ``title``: names it in messages."""
+    errors = [InputError(message, Where(file, line_of(lines, path), title, path)) for path, message in faults]
+    if errors:
+        raise InputErrors.of(errors)
 
 
 def field_place(file: Path, field: str) -> Where:

@@ -141,7 +141,7 @@ class _Reader:
             self.anchors[event.anchor] = (key, line, 1)
         # A quoted ``<<`` is an ordinary key; a plain one may occur several times.
         if key in parent.value and not (key == "<<" and event.implicit[0]):
-            first = _line_of(parent.lines[key])
+            first = first_line(parent.lines[key])
             raise self.fail(f"key {key!r:.80} is given twice in one mapping (first on line {first})", line)
         parent.key, parent.key_line, parent.awaiting = key, line, True
         if key == "<<" and event.implicit[0]:
@@ -310,8 +310,10 @@ def _integer(text: str, base: int) -> Any:
         return text
 
 
-def _line_of(lines: Any) -> int:
-    return lines if isinstance(lines, int) else lines[0]
+def first_line(lines: Any) -> int:
+    """The line at which a value begins. ``lines``: its ``Lines``."""
+    line: int = lines if isinstance(lines, int) else lines[0]
+    return line
 
 
 def _copy(value: Any) -> Any:

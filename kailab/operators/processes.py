@@ -6,7 +6,6 @@ configuration of each. Webhook manifests are taken from the operator's own kusto
 
 from __future__ import annotations
 
-import copy
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,8 +21,9 @@ from kailab.cluster.polling import write_until_answered
 from kailab.cluster.protocol import Cluster, object_exists
 from kailab.cluster.writes import CreateWrite
 from kailab.components import ComponentManifests, DamagedComponent, MissingComponents, find_addon
-from kailab.errors import ConnectError, KailabError, Unavailable
+from kailab.errors import ConnectError, InputError, KailabError, Unavailable
 from kailab.model.objects import Object, name_of
+from kailab.model.patches import json_patch
 from kailab.model.private_files import make_folder
 from kailab.operators.launching import OperatorSite
 from kailab.operators.registry import OPERATORS
@@ -44,32 +44,21 @@ def apply_kustomization(manifests: ComponentManifests, folder: str) -> list[Obje
     for patch in recipe.get("patches") or ():
         file, target = posixpath.join(folder, patch["path"]), patch.get("target") or {}
         operations = [operation for document in manifests.documents(file) for operation in document]
-        result = [apply_json_patch(obj, operations, file) if _matches(obj, target) else obj for obj in result]
+        result = [replace_fields(obj, operations, file) if _matches(obj, target) else obj for obj in result]
     return result
 
 
-def apply_json_patch(obj: Object, operations: list[dict[str, Any]], file: str) -> Object:
-    """A copy of the object after JSON patch operations (RFC 6902; only ``replace``). ``file`` holds them. Raises DamagedComponent for an
-    operation that finds nothing to replace."""
-    result = copy.deepcopy(obj)
+def replace_fields(obj: Object, operations: list[dict[str, Any]], file: str) -> Object:
+    """The object after the ``replace`` operations of a JSON patch; no operator's kustomization has others. ``file`` holds them. Raises
+    DamagedComponent for another operation, and for one that finds nothing to replace."""
     for operation in operations:
-        *above, last = _steps(str(operation.get("path", "")))
-        inside: Any = result
         try:
-            for step in above:
-                inside = inside[int(step) if isinstance(inside, list) else step]
-            key = int(last) if isinstance(inside, list) else last
-            if operation["op"] != "replace":
-                raise KeyError(operation["op"])
-            inside[key]  # raises an error if there is nothing to replace
-            inside[key] = operation["value"]
-        except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise DamagedComponent(f"{file}: the patch {operation!r:.200} can't be carried out: {error!r}") from error
-    return result
-
-
-def _steps(path: str) -> Iterator[str]:
-    return (step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:] or [""])
+            if operation.get("op") != "replace":
+                raise InputError("expected a replacement")
+            obj = json_patch(obj, [operation])
+        except InputError as error:
+            raise DamagedComponent(f"{file}: the patch {operation!r:.200} can't be carried out: {error}") from error
+    return obj
 
 
 def _matches(obj: Object, target: Mapping[str, str]) -> bool:

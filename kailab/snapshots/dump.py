@@ -22,22 +22,12 @@ from kailab.evidence.sanitizing import Sanitizer
 from kailab.evidence.wording import count, some
 from kailab.lab.intake import NamedText
 from kailab.model import labels, yamltext
-from kailab.model.cluster_files import read_objects, was_in_cluster
+from kailab.model.cluster_files import newest_time, read_objects, was_in_cluster
 from kailab.model.file_trees import read_tree
 from kailab.model.files import decode_text
 from kailab.model.kinds import KINDS, is_namespaced, key_of
 from kailab.model.manifests import MOST_ERRORS, object_name
-from kailab.model.newest_time import newest_time
-from kailab.model.objects import (
-    annotations_of,
-    is_ended,
-    metadata_of,
-    name_of,
-    namespace_of,
-    owner_references,
-    spec_of,
-    uid_of,
-)
+from kailab.model.objects import annotations_of, metadata_of, name_of, namespace_of, owner_references, uid_of
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.references import referenced_objects

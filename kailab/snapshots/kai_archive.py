@@ -21,10 +21,10 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, Where
 from kailab.evidence.sanitizing import Sanitizer
+from kailab.model.cluster_files import newest_time
 from kailab.model.files import open_file
 from kailab.model.kinds import KINDS
 from kailab.model.labels import SCHEDULER_NAME
-from kailab.model.newest_time import newest_time
 from kailab.model.objects import metadata_of
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings

@@ -9,7 +9,7 @@ import pytest
 
 from kailab.components import ComponentManifests, DamagedComponent
 from kailab.components.manifests import write_manifests
-from kailab.operators.processes import apply_json_patch, apply_kustomization
+from kailab.operators.processes import replace_fields, apply_kustomization
 
 
 def manifests(tmp_path: Path, **files: object) -> ComponentManifests:
@@ -66,11 +66,11 @@ def test_patches_go_to_whom_they_are_meant_for(tmp_path: Path) -> None:
 def test_a_patch_that_would_be_passed_over_is_a_fault(operation: dict[str, object]) -> None:
     original = hook("Mutating")
     with pytest.raises(DamagedComponent, match=r"hooks/patch\.yaml: the patch .* can't be carried out"):
-        apply_json_patch(original, [operation], "hooks/patch.yaml")
+        replace_fields(original, [operation], "hooks/patch.yaml")
     assert original == hook("Mutating")
 
 
 def test_a_slash_in_a_name_is_escaped() -> None:
     labelled = {"metadata": {"labels": {"a/b~c": "old"}}}
     operation = {"op": "replace", "path": "/metadata/labels/a~1b~0c", "value": "new"}
-    assert apply_json_patch(labelled, [operation], "x")["metadata"]["labels"] == {"a/b~c": "new"}
+    assert replace_fields(labelled, [operation], "x")["metadata"]["labels"] == {"a/b~c": "new"}

@@ -18,7 +18,7 @@ from kailab.model.validation.shapes import Check, record
 
 __all__ = ["Fault", "advise", "validate", "validate_status"]
 
-MOST_TOLD = 25  # faults of one object
+MOST_FAULTS = 25  # faults of one object
 
 
 def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
@@ -38,9 +38,9 @@ def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
     # The shapes of Kubernetes' own kinds include the metadata.
     if not faults.found and ((known := KINDS.get(kind)) is None or not known.schema):
         faults.found.extend(_shape_of_metadata()(obj) or ())
-    if len(faults.found) > MOST_TOLD:
-        more = Fault("", f"and {len(faults.found) - MOST_TOLD} more faults")
-        return [*faults.found[:MOST_TOLD], more]
+    if len(faults.found) > MOST_FAULTS:
+        more = Fault("", f"and {len(faults.found) - MOST_FAULTS} more faults")
+        return [*faults.found[:MOST_FAULTS], more]
     return faults.found
 
 

@@ -114,13 +114,13 @@ def _faults_of(pod: dict[str, Any]) -> list[Fault]:
     """Faults that prevent reading a value as a pod or pod template."""
     meta, spec = _template_shapes()
     faults = meta(pod) or []
-    said = content_key(pod["spec"])
-    if said not in _sound:
+    content = content_key(pod["spec"])
+    if content not in _sound:
         faults += spec(pod) or ()
-        if said is not None and not faults:
+        if content is not None and not faults:
             if len(_sound) >= _MOST_KNOWN:
                 _sound.clear()
-            _sound.add(said)
+            _sound.add(content)
     return faults
 
 

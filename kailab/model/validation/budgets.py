@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.errors import InputError
 from kailab.model import quantities
 from kailab.model.pod_resources import Amounts, format_amount
 from kailab.model.validation.fields import Faults
@@ -58,36 +57,33 @@ def _amounts(faults: Faults, item: dict[str, Any], field: str, path: str) -> Amo
     """The readable amounts of a limit. Any quantity will do, of devices too."""
     found: Amounts = {}
     for name, amount in (faults.mapping(item, field, path) or {}).items():
-        try:
-            found[name] = quantities.parse(amount)
-        except InputError as error:
-            faults.add(f"{path}[{name:.80}]", error.message)
+        exact = faults.read(quantities.parse, amount, f"{path}[{name:.80}]")
+        if exact is not None:
+            found[name] = exact
     return found
 
 
 def check_resource_quota(faults: Faults, obj: dict[str, Any]) -> None:
     spec = faults.mapping(obj, "spec", "spec") or {}
     for name, amount in (faults.mapping(spec, "hard", "spec.hard") or {}).items():
-        try:
-            exact = quantities.parse(amount)
-        except InputError as error:
-            faults.add(f"spec.hard[{name:.80}]", error.message)
+        at = f"spec.hard[{name:.80}]"
+        exact = faults.read(quantities.parse, amount, at)
+        if exact is None:
             continue
         if not _is_counted(name):
             faults.add(
-                f"spec.hard[{name:.80}]",
+                at,
                 "is not a resource that a quota can bound; expected cpu, requests.NAME, limits.NAME, pods, count/PLURAL or "
                 "count/PLURAL.GROUP",
             )
         elif exact.denominator != 1 and not name.rpartition(".")[2].endswith(("cpu", "memory", "storage")):
-            faults.wrong(f"spec.hard[{name:.80}]", amount, "a whole number")
+            faults.wrong(at, amount, "a whole number")
     scopes = [scope for scope in faults.items(spec, "scopes", "spec.scopes") or () if isinstance(scope, str)]
     selector = faults.mapping(spec, "scopeSelector", "spec.scopeSelector") or {}
     for index, scope in enumerate(scopes):
         if scope not in SCOPES:
             faults.wrong(f"spec.scopes[{index}]", scope, " or ".join(SCOPES))
-    at = "spec.scopeSelector.matchExpressions"
-    for path, term in faults.mappings(selector, "matchExpressions", at):
+    for path, term in faults.mappings(selector, "matchExpressions", "spec.scopeSelector.matchExpressions"):
         name_of_scope = faults.one_of(term, "scopeName", f"{path}.scopeName", SCOPES)
         operator = faults.one_of(term, "operator", f"{path}.operator", OPERATORS)
         values = faults.items(term, "values", f"{path}.values") or []

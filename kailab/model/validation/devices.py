@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kailab.errors import InputError
 from kailab.model.device_selectors import Semver, selector
 from kailab.model.quantities import parse
 from kailab.model.validation import core
@@ -98,12 +97,12 @@ def check_resource_slice(faults: Faults, obj: dict[str, Any]) -> None:
         faults.integer(pool, "resourceSliceCount", "spec.pool.resourceSliceCount", least=1, most=_LARGEST)
     if sum(bool(spec.get(place)) for place in _PLACES) != 1:
         faults.add("spec", f"expected exactly one of {', '.join(_PLACES)}")
-    seen: dict[str, None] = {}
+    seen: set[str] = set()
     for at, device in faults.mappings(spec, "devices", "spec.devices"):
         name = faults.text(device, "name", f"{at}.name", required=True)
         if name in seen:
             faults.add(f"{at}.name", f"{name!r} is there already")
-        seen[name or ""] = None
+        seen.add(name or "")
         inner = device.get("basic")
         if inner is not None and not is_flat(obj):
             faults.add(f"{at}.basic", "there is no such field: what a device has stands in the device itself")
@@ -122,20 +121,14 @@ def _check_device(faults: Faults, device: dict[str, Any], path: str) -> None:
         faults.integer(value, "int", f"{at}.int", least=-_LARGEST, most=_LARGEST)
         faults.boolean(value, "bool", f"{at}.bool")
         if "version" in value:
-            try:
-                Semver.parse(value["version"])
-            except InputError as error:
-                faults.add(f"{at}.version", error.message)
+            faults.read(Semver.parse, value["version"], f"{at}.version")
     capacity = faults.mapping(device, "capacity", f"{path}.capacity") or {}
     for name, value in capacity.items():
         at = f"{path}.capacity[{name}]"
         if not isinstance(value, dict) or "value" not in value:
             faults.add(f"{at}.value", "is required")
-            continue
-        try:
-            parse(value["value"])
-        except InputError as error:
-            faults.add(f"{at}.value", error.message)
+        else:
+            faults.read(parse, value["value"], f"{at}.value")
     if len(attributes) + len(capacity) > MOST_ATTRIBUTES:
         faults.add(path, f"at most {MOST_ATTRIBUTES} attributes and capacities in all")
 
@@ -145,14 +138,13 @@ def _check_claim_spec(faults: Faults, spec: dict[str, Any], path: str, flat: boo
     if devices is None:
         return
     path = f"{path}.devices"
-    known: dict[str, None] = {}
+    known: set[str] = set()
     for at, request in faults.mappings(devices, "requests", f"{path}.requests"):
         name = faults.text(request, "name", f"{at}.name", required=True) or ""
         if name in known:
             faults.add(f"{at}.name", f"{name!r} is there already")
-        known[name] = None
         # A constraint may name a request or one of its alternatives.
-        known.update(dict.fromkeys(_check_request(faults, request, at, name, flat)))
+        known.update((name, *_check_request(faults, request, at, name, flat)))
     _check_number(faults, devices, "requests", f"{path}.requests", MOST_REQUESTS)
     for at, constraint in faults.mappings(devices, "constraints", f"{path}.constraints"):
         attribute = faults.text(constraint, "matchAttribute", f"{at}.matchAttribute")
@@ -204,10 +196,7 @@ def _check_selectors(faults: Faults, parent: dict[str, Any], path: str) -> None:
         cel = faults.mapping(entry, "cel", f"{at}.cel", required=True)
         expression = faults.text(cel or {}, "expression", f"{at}.cel.expression", required=cel is not None)
         if expression:
-            try:
-                selector(expression)
-            except InputError as error:
-                faults.add(f"{at}.cel.expression", error.message)
+            faults.read(selector, expression, f"{at}.cel.expression")
     _check_number(faults, parent, "selectors", f"{path}.selectors", MOST_SELECTORS)
 
 

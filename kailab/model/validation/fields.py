@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 from kailab.errors import InputError
@@ -113,6 +113,14 @@ class Faults:
             return value
         return None
 
+    def read(self, reader: Callable[[Any], T], value: Any, path: str) -> T | None:
+        """The value as ``reader`` returns it; None, and a fault, if that raises InputError."""
+        try:
+            return reader(value)
+        except InputError as error:
+            self.add(path, error.message)
+            return None
+
     def boolean(self, parent: dict[str, Any], key: str, path: str) -> bool | None:
         value = parent.get(key)
         if value is None or isinstance(value, bool):
@@ -122,13 +130,7 @@ class Faults:
 
     def duration(self, parent: dict[str, Any], key: str, path: str, signed: bool = False) -> float | None:
         value = parent.get(key)
-        if value is None:
-            return None
-        try:
-            return times.duration_seconds(value, signed=signed)
-        except InputError as error:
-            self.add(path, error.message)
-            return None
+        return None if value is None else self.read(partial(times.duration_seconds, signed=signed), value, path)
 
     def strings(self, parent: dict[str, Any], key: str, path: str) -> dict[str, str] | None:
         """A mapping of text to text, such as labels."""
@@ -149,22 +151,18 @@ class Faults:
             return None
         good: dict[str, Any] = {}
         for name, item in value.items():
-            try:
-                exact = quantities.parse(item)
-                most = MOST_BYTES if quantities.is_bytes(name) else MOST_AMOUNT
-                if exact > most:
-                    self.wrong(
-                        f"{path}[{name:.80}]", item, "1Pi at most" if quantities.is_bytes(name) else f"{most} at most"
-                    )
-                    continue
-                if is_whole(name) and exact.denominator != 1:
-                    self.wrong(f"{path}[{name:.80}]", item, "a whole number")
-                    continue
-            except InputError as error:
-                self.add(f"{path}[{name:.80}]", error.message)
+            at = f"{path}[{name:.80}]"
+            exact = self.read(quantities.parse, item, at)
+            if exact is None:
                 continue
-            # Only readable values are compared later, so that no fault is reported twice.
-            good[name] = exact
+            in_bytes = quantities.is_bytes(name)
+            if exact > (MOST_BYTES if in_bytes else MOST_AMOUNT):
+                self.wrong(at, item, "1Pi at most" if in_bytes else f"{MOST_AMOUNT} at most")
+            elif is_whole(name) and exact.denominator != 1:
+                self.wrong(at, item, "a whole number")
+            else:
+                # Only these are compared later, so that no fault is reported twice.
+                good[name] = exact
         return good
 
 

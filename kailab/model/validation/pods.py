@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kailab.errors import InputError
 from kailab.model import labels, quantities
 from kailab.model.objects import content_key
 from kailab.model.quantities import format_bytes
@@ -62,18 +61,18 @@ def check_template(
     spec = faults.mapping(template, "spec", f"{path}.spec", required=True)
     if spec is None:
         return
-    said = content_key(restart, spec, meta.get("annotations"))
-    if said in _sound:
+    content = content_key(restart, spec, meta.get("annotations"))
+    if content in _sound:
         return
     before = len(faults.found)
     check_pod_spec(faults, spec, f"{path}.spec", restart)
     if restart == ("Always",) and spec.get("activeDeadlineSeconds") is not None:
         faults.add(f"{path}.spec.activeDeadlineSeconds", "is only for pods that end, by themselves or of a Job")
     check_annotations(faults, meta, spec, f"{path}.metadata")
-    if said is not None and len(faults.found) == before:
+    if content is not None and len(faults.found) == before:
         if len(_sound) >= _MOST_KNOWN:
             _sound.clear()
-        _sound.add(said)
+        _sound.add(content)
 
 
 def check_pod_spec(
@@ -234,10 +233,7 @@ def _check_sharing(faults: Faults, annotations: dict[str, Any], whole: bool, pat
     if fraction is not None:
         if whole:
             faults.add(fraction_at, f"can't be combined with a whole {labels.GPU_RESOURCE} limit; give one of the two")
-        try:
-            quantities.fraction_milli(fraction)
-        except InputError as error:
-            faults.add(fraction_at, error.message)
+        faults.read(quantities.fraction_milli, fraction, fraction_at)
     if memory is not None:
         if fraction is not None or whole:
             other = labels.GPU_FRACTION if fraction is not None else f"a whole {labels.GPU_RESOURCE} limit"

@@ -58,18 +58,23 @@ def int_or_text(value: Any) -> list[Fault] | None:
 def share(value: Any) -> list[Fault] | None:
     """A number, or a percentage as text."""
     if type(value) is int:
-        return _COUNT(value)
+        return COUNT(value)
     digits = value[:-1] if isinstance(value, str) and value.endswith("%") else ""
     fits = digits.isascii() and digits.isdigit() and len(digits) <= 3
     return None if fits else _wrong(value, "a whole number of 0 or more, or a percentage such as 25%")
 
 
-def quantity(value: Any) -> list[Fault] | None:
-    try:
-        quantities.parse(value)
-    except InputError as error:
-        return [Fault("", error.message)]
-    return None
+def _readable(read: Callable[[Any], object]) -> Check:
+    """A value that ``read`` reads without an InputError."""
+
+    def check(value: Any) -> list[Fault] | None:
+        try:
+            read(value)
+        except InputError as error:
+            return [Fault("", error.message)]
+        return None
+
+    return check
 
 
 def memory_text(value: Any) -> list[Fault] | None:
@@ -89,26 +94,19 @@ def label_names(value: Any) -> list[Fault] | None:
     return None
 
 
-def time(value: Any) -> list[Fault] | None:
-    try:
-        times.parse_time(value)
-    except InputError as error:
-        return [Fault("", error.message)]
-    return None
-
-
 def anything(value: Any) -> None:
     return None
 
 
+quantity = _readable(quantities.parse)
+time = _readable(times.parse_time)
 TEXT = _leaf(str, "text")
 FLAG = _leaf(bool, "true or false")
 MAPPING = _leaf(dict, "a mapping")
 LIST = _leaf(list, "a list")
 INT32 = whole(-(2**31), LARGEST_INT32)
 INT64 = whole(-LARGEST_INT64 - 1, LARGEST_INT64)
-_COUNT = whole(0, LARGEST_INT32)
-COUNT = _COUNT
+COUNT = whole(0, LARGEST_INT32)
 """A 32-bit count or number of seconds."""
 LONG_COUNT = whole(0, LARGEST_INT64)
 """The same in 64 bits."""
