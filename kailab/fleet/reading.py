@@ -16,10 +16,9 @@ from kailab.model.files import decode_text, read_bytes
 from kailab.model.manifests import line_of
 from kailab.model.objects import metadata_of, name_of
 from kailab.model.schema_files import find_schema_faults, read_schema
-from kailab.model.validation.fields import shown
 from kailab.model.times import parse_time
 from kailab.model.validation import validate
-from kailab.model.validation.fields import is_dns_subdomain, is_label_value
+from kailab.model.validation.fields import is_dns_subdomain, is_label_value, shown
 
 MOST_NODES = 100_000
 LARGEST_FILE = 16 * 2**20  # bytes

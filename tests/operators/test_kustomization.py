@@ -9,7 +9,7 @@ import pytest
 
 from kailab.components import ComponentManifests, DamagedComponent
 from kailab.components.manifests import write_manifests
-from kailab.operators.processes import replace_fields, apply_kustomization
+from kailab.operators.processes import apply_kustomization, replace_fields
 
 
 def manifests(tmp_path: Path, **files: object) -> ComponentManifests:
