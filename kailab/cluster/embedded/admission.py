@@ -11,7 +11,6 @@ reused for all objects that are equal apart from their metadata.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.embedded.limits import LimitRanges
@@ -23,7 +22,7 @@ from kailab.errors import Forbidden, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls
 from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
 from kailab.model.objects import annotations_of, content_key, labels_of, name_of, namespace_of, owner_references
-from kailab.model.quantities import parse
+from kailab.model.pod_resources import parsed
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
 from kailab.model.validation.fields import Faults, check_metadata, shown
@@ -42,7 +41,7 @@ def with_runtime_class(store: ObjectStore, spec: Object, name: str) -> Object:
         return spec
     added: Object = {}
     given = (runtime_class.get("overhead") or {}).get("podFixed") or {}
-    if overhead and _amounts(overhead) != _amounts(given):
+    if overhead and parsed(overhead) != parsed(given):
         raise Forbidden(f"Pod {name!r}: spec.overhead: is not the overhead of RuntimeClass {wanted!r}; leave it out")
     if given:
         added["overhead"] = given
@@ -59,10 +58,6 @@ def with_runtime_class(store: ObjectStore, spec: Object, name: str) -> Object:
         own = spec.get("tolerations") or []
         added["tolerations"] = [*own, *(toleration for toleration in tolerations if toleration not in own)]
     return {**spec, **added} if added else spec
-
-
-def _amounts(overhead: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: parse(amount) for name, amount in overhead.items()}
 
 
 _MOST = 1024
@@ -140,7 +135,7 @@ class Admission:
         if "status" in obj and (known := KINDS.get(kind)) is not None and not known.keeps_status:
             obj = {key: value for key, value in obj.items() if key != "status"}
         content = _content_of(kind, obj)
-        if content is not None and (alike := self._as_before(kind, obj, content)) is not None:
+        if content is not None and (alike := self._from_cache(kind, obj, content)) is not None:
             return alike
         admitted = self._checked(kind, obj, name)
         if kind == "Pod":
@@ -156,10 +151,10 @@ class Admission:
             self._admitted[content] = {field: value for field, value in admitted.items() if field != "metadata"}
         # After validation, because this relies on the shape of the spec.
         if kind in ("ResourceClaim", "ResourceClaimTemplate"):
-            self._administrative(kind, admitted, name)
+            self._refuse_admin_access(kind, admitted, name)
         return admitted
 
-    def _as_before(self, kind: str, obj: Object, content: bytes) -> Object | None:
+    def _from_cache(self, kind: str, obj: Object, content: bytes) -> Object | None:
         """A new object made from the cache; None if its content is not there, or its metadata has a fault."""
         admitted = self._admitted.get(content)
         if admitted is None:
@@ -173,7 +168,7 @@ class Admission:
         ordered = {field: admitted.get(field) for field in obj if field == "metadata" or field in admitted}
         return {**ordered, **admitted, "metadata": metadata}
 
-    def _administrative(self, kind: str, obj: Object, name: str) -> None:
+    def _refuse_admin_access(self, kind: str, obj: Object, name: str) -> None:
         """Administrative access to devices is reserved to namespaces with a label. Source: Kubernetes 1.34, KEP-5018."""
         path = admin_access(obj)
         if path is None:
@@ -198,10 +193,10 @@ class Admission:
             spec = self.with_priority(obj["spec"], name)
             return obj if spec is obj["spec"] else {**obj, "spec": spec}
         if kind == "PriorityClass" and obj.get("globalDefault"):
-            self._only_default(name)
+            self._refuse_second_default(name)
         return obj
 
-    def _only_default(self, name: str) -> None:
+    def _refuse_second_default(self, name: str) -> None:
         """At most one class is the default, as in the Priority admission plugin."""
         for (_, other), existing in self._store.table("PriorityClass").objects.items():
             if existing.get("globalDefault") and other != name:
@@ -278,21 +273,21 @@ class Admission:
         """The new state of a stored object with defaults; refused if an immutable field differs."""
         new = self._checked(kind, new, name)
         if kind == "Pod":
-            self._pod_spec(old["spec"], new["spec"], name)
+            self._check_pod_update(old["spec"], new["spec"], name)
             return new
         if path := immutable_change(kind, old, new):
             raise invalid(kind, name, path, "field is immutable")
         return new
 
     @staticmethod
-    def _pod_spec(old: Object, new: Object, name: str) -> None:
+    def _check_pod_update(old: Object, new: Object, name: str) -> None:
         if old is new:
             return
         for field in (*old, *(field for field in new if field not in old)):
             before, after = old.get(field), new.get(field)
             if same(before, after) or field in _POD_MAY_CHANGE:
                 continue
-            if field in ("containers", "initContainers") and _only_images(before, after):
+            if field in ("containers", "initContainers") and _differ_only_in_images(before, after):
                 continue
             if "schedulingGates" in old and field in ("nodeSelector", "affinity"):
                 continue  # the node selection of a gated pod may be narrowed
@@ -308,7 +303,7 @@ class Admission:
             raise invalid("Pod", name, "spec.schedulingGates", "gates may only be removed after creation")
 
 
-def _only_images(before: Any, after: Any) -> bool:
+def _differ_only_in_images(before: Any, after: Any) -> bool:
     if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after):
         return False
     return all(

@@ -10,6 +10,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
+from kailab.model.times import format_time
+
 EPOCH = 1767225600.0  # 2026-01-01T00:00:00Z
 
 
@@ -31,6 +33,10 @@ class VirtualClock:
         # The prompt timers again, in a heap of their own: settling asks for the next one all the time.
         self._prompt: list[tuple[float, int, _Timer]] = []
         self._keyed: dict[str, _Timer] = {}
+
+    def stamp(self) -> str:
+        """The time as objects record it: Kubernetes keeps whole seconds. Rounded down, so that a recorded time is never in the future."""
+        return format_time(self.now // 1)
 
     def call_at(self, when: float, action: Callable[[], None], *, prompt: bool = True, key: str = "") -> None:
         """Run ``action`` when the clock reaches ``when`` (a past time: at the next advance, even by 0).

@@ -15,7 +15,7 @@ from kailab.cluster.embedded.nodes.kubelet import Kubelet
 from kailab.cluster.embedded.nodes.node_lifecycle import NodeLifecycle
 from kailab.cluster.embedded.storage.state_file import collection_paused, read_state, write_state
 from kailab.cluster.embedded.storage.store import ObjectStore, Reference, key_of
-from kailab.cluster.embedded.updates import SERVERS, Updates
+from kailab.cluster.embedded.updates import SERVER_FIELDS, Updates
 from kailab.cluster.embedded.volumes import VolumeBinder
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, Severity, write_sequentially
@@ -24,7 +24,6 @@ from kailab.cluster.writes import Chain, Subresource, WriteOutcome
 from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
 from kailab.model.defaults import with_host_ports
 from kailab.model.objects import is_terminating, labels_of, name_of, namespace_of
-from kailab.model.times import format_time
 
 Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
@@ -86,10 +85,6 @@ class EmbeddedCluster:
         """The time of the next prompt timer, which settling waits for."""
         return self.clock.next_prompt()
 
-    def _stamp(self) -> str:
-        # Kubernetes keeps whole seconds. Rounded down, so that a recorded time is never in the future.
-        return format_time(self.clock.now // 1)
-
     @property
     def version(self) -> int:
         return self.store.version
@@ -145,7 +140,7 @@ class EmbeddedCluster:
         self._admission.namespace(kind, namespace, self._deletion.is_leaving(namespace))
         if not name:
             name = self.store.generate_name(kind, namespace, obj["metadata"]["generateName"])
-        meta = {k: v for k, v in obj["metadata"].items() if v is not None and k not in SERVERS}
+        meta = {k: v for k, v in obj["metadata"].items() if v is not None and k not in SERVER_FIELDS}
         meta["name"] = name
         if namespace:
             meta["namespace"] = namespace
@@ -162,7 +157,7 @@ class EmbeddedCluster:
             admitted["metadata"]["labels"] = {**labels, "kubernetes.io/metadata.name": name}
         # Last, as in an API server: nothing is counted that another rule refuses.
         self._admission.quotas.check(kind, admitted, name)
-        return self.store.insert(kind, (namespace, name), admitted, self._stamp())
+        return self.store.insert(kind, (namespace, name), admitted, self.clock.stamp())
 
     def create_admitted(self, kind: str, obj: Object) -> Object:
         """As ``create``, for controllers beside the cluster, for an object made from an admitted template.
@@ -181,7 +176,7 @@ class EmbeddedCluster:
         elif self.store.find(kind, (namespace, name)) is not None:
             raise AlreadyExists(f"{kind} {name!r} already exists in namespace {namespace}")
         self._admission.quotas.check(kind, obj, name)
-        return self.store.insert(kind, (namespace, name), obj, self._stamp())
+        return self.store.insert(kind, (namespace, name), obj, self.clock.stamp())
 
     def admit_pod_spec(self, spec: Object, name: str, namespace: str, trusted: bool = False) -> Object:
         """A pod spec with everything that admission adds in a namespace, for ``create_admitted``. Raises as ``create``
@@ -255,7 +250,7 @@ class EmbeddedCluster:
         for where, prefix, message in self._refusals:
             if namespace == where and pod.startswith(prefix):
                 raise Forbidden(message)
-        self.store.replace("Pod", key, old, pod_status.bound_pod(old, node, annotations, self._stamp()))
+        self.store.replace("Pod", key, old, pod_status.bound_pod(old, node, annotations, self.clock.stamp()))
 
     def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
         key = (namespace, pod)
@@ -263,7 +258,7 @@ class EmbeddedCluster:
         if is_terminating(old):
             return
         # The condition first: the deletion may end the pod at once, and its last state says why it went.
-        marked = self.store.replace("Pod", key, old, pod_status.disrupted_pod(old, reason, message, self._stamp()))
+        marked = self.store.replace("Pod", key, old, pod_status.disrupted_pod(old, reason, message, self.clock.stamp()))
         self._deletion.delete("Pod", key, marked, grace_seconds)
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:

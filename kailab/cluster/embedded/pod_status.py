@@ -21,7 +21,8 @@ from kailab.cluster.pod_lifecycle import (
     STARTED_CONDITIONS,
 )
 from kailab.cluster.protocol import Object
-from kailab.model.objects import uid_of
+from kailab.model.objects import conditions_of, uid_of
+from kailab.model.times import time_or_none
 
 _HEXADECIMAL = re.compile(r"[0-9a-f]{1,12}")
 
@@ -72,6 +73,14 @@ def ready_conditions(old: list[dict[str, Any]] | None, now: str) -> list[dict[st
     if old and len(old) == 1 and old[0] is condition("PodScheduled", "True", old[0]["lastTransitionTime"]):
         return _ready_after(old[0]["lastTransitionTime"], now)
     return with_conditions(old, *_ready(now))
+
+
+def bound_at(pod: Object) -> float:
+    """When the pod was bound, in seconds since the epoch; 0 if nothing in it says so."""
+    for entry in conditions_of(pod):
+        if entry.get("type") == "PodScheduled" and entry.get("status") == "True":
+            return time_or_none(entry.get("lastTransitionTime")) or 0.0
+    return 0.0
 
 
 def bound_pod(pod: Object, node: str, annotations: Mapping[str, str] | None, now: str) -> Object:

@@ -38,7 +38,6 @@ SERVER_FIELDS = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
-SERVERS = frozenset(SERVER_FIELDS)
 
 
 class Updates:
@@ -92,7 +91,7 @@ class Updates:
         key = (namespace, name)
         old = self._store.find(kind, key)
         applied = {k: v for k, v in obj.items() if k != "status"}
-        meta = {k: v for k, v in obj["metadata"].items() if k not in SERVERS}
+        meta = {k: v for k, v in obj["metadata"].items() if k not in SERVER_FIELDS}
         # kubectl leaves the annotation out of its record, too; otherwise it would contain itself.
         notes = {k: v for k, v in (meta.get("annotations") or {}).items() if k != LAST_APPLIED}
         if notes or "annotations" in meta:
@@ -146,7 +145,7 @@ class Updates:
 
     def _metadata(self, kind: str, key: Key, before: Object, meta: Object, spec: Any) -> Object:
         """The given metadata with the server's own fields as stored; the stored metadata itself if it is equal."""
-        meta = {k: v for k, v in meta.items() if v is not None and k not in SERVERS}
+        meta = {k: v for k, v in meta.items() if v is not None and k not in SERVER_FIELDS}
         meta["name"] = key[1]
         if key[0]:
             meta["namespace"] = key[0]

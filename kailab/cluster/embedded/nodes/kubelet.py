@@ -51,7 +51,7 @@ from kailab.cluster.protocol import EventType, Object
 from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model import labels
 from kailab.model.objects import annotations_of, is_ready, is_terminating, uid_of
-from kailab.model.times import format_time, parse_time
+from kailab.model.times import parse_time
 
 Slot: TypeAlias = tuple[float, bool]
 """The time of some stages, and whether that is a prompt timer."""
@@ -79,7 +79,7 @@ class Kubelet:
         self.on_node: dict[str, dict[Key, None]] = {}
         self._due: dict[Slot, dict[str, list[tuple[Callable[[Key, Object], None], Key]]]] = {}  # slot -> uid -> stages
         self._slots: dict[str, dict[Slot, None]] = {}  # uid -> the slots with a stage of it
-        store.hook("Pod", self._hear)
+        store.hook("Pod", self._on_change)
 
     def restore(self) -> None:
         """Resume every pod of the store where it is."""
@@ -89,9 +89,9 @@ class Kubelet:
                 if is_terminating(pod):
                     self.leave(key, pod)
 
-    # --- what changed -----------------------------------------------------------------------------------------------
+    # --- changes of pods -----------------------------------------------------------------------------------------------
 
-    def _hear(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+    def _on_change(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         # The change is stored already: an error raised here would reach the writer as if the write had been refused.
         try:
             self._pod_changed(type, key, old, new)
@@ -128,20 +128,15 @@ class Kubelet:
 
     def consider(self, key: Key, pod: Object) -> None:
         """Set the timer for the next stage of a bound pod's life."""
-        node = self._store.find("Node", ("", pod["spec"]["nodeName"]))
-        if not node_ready(node):
+        if not node_ready(self._node_of(pod)):
             return
-        status = pod.get("status") or {}
-        phase = status.get("phase", "Pending")
+        phase = (pod.get("status") or {}).get("phase", "Pending")
         if phase == "Pending":
             notes = annotations_of(pod)
             delay = seconds_of(notes.get(labels.READY_SECONDS), READY_SECONDS) if notes else READY_SECONDS
             assert delay is not None
             # From the binding on record in the pod, so that a resumed lab goes on at the same time.
-            since = self._clock.now // 1
-            for entry in status.get("conditions") or ():
-                if entry["type"] == "PodScheduled" and entry["status"] == "True":
-                    since = parse_time(entry["lastTransitionTime"])
+            since = pod_status.bound_at(pod) or self._clock.now // 1
             # Settling waits for the start of a pod, unless that takes very long.
             self._at(since + delay, delay <= LONGEST_START, self._become_ready, key, pod)
         elif phase == "Running":
@@ -176,7 +171,7 @@ class Kubelet:
             self._at(since + runs, False, self._complete, key, pod)
 
     def leave(self, key: Key, pod: Object) -> None:
-        if not node_ready(self._store.find("Node", ("", pod["spec"]["nodeName"]))):
+        if not node_ready(self._node_of(pod)):
             return  # no kubelet is there to stop it
         meta = pod["metadata"]
         grace = meta.get("deletionGracePeriodSeconds") or 0
@@ -239,8 +234,8 @@ class Kubelet:
 
     # --- stages -----------------------------------------------------------------------------------------------------
 
-    def _now(self) -> str:
-        return format_time(self._clock.now // 1)
+    def _node_of(self, pod: Object) -> Object | None:
+        return self._store.find("Node", ("", pod["spec"]["nodeName"]))
 
     def _write(self, key: Key, pod: Object, status: Object) -> Object:
         return self._store.replace("Pod", key, pod, {**pod, "status": status})
@@ -249,14 +244,14 @@ class Kubelet:
         # A stage stays planned when its pod changes; when it is due it checks whether it still applies.
         if pod["status"].get("phase") != phase or is_terminating(pod):
             return False
-        return node_ready(self._store.find("Node", ("", pod["spec"]["nodeName"])))
+        return node_ready(self._node_of(pod))
 
     def _become_ready(self, key: Key, pod: Object) -> None:
         if not self._usable(pod, "Pending"):
             return
-        node = self._store.find("Node", ("", pod["spec"]["nodeName"]))
+        node = self._node_of(pod)
         assert node is not None
-        new = self._write(key, pod, pod_status.started_pod(pod, node, self._now()))
+        new = self._write(key, pod, pod_status.started_pod(pod, node, self._clock.stamp()))
         # Most pods run for ever, and have neither.
         if new["metadata"].get("annotations") or new["spec"].get("activeDeadlineSeconds") is not None:
             self._plan_end(key, new)
@@ -285,29 +280,29 @@ class Kubelet:
             return
         if self._clock.now < parse_time(pod["status"]["startTime"]) + deadline:
             return
-        status = pod_status.ended_pod(pod, "Failed", CODE_STOPPED, ERROR, self._now())
+        status = pod_status.ended_pod(pod, "Failed", CODE_STOPPED, ERROR, self._clock.stamp())
         self._write(key, pod, {**status, "reason": DEADLINE_EXCEEDED, "message": DEADLINE_MESSAGE})
 
     def _end(self, key: Key, pod: Object, phase: str, code: int, reason: str) -> None:
-        self._write(key, pod, pod_status.ended_pod(pod, phase, code, reason, self._now()))
+        self._write(key, pod, pod_status.ended_pod(pod, phase, code, reason, self._clock.stamp()))
 
     def _crash(self, key: Key, pod: Object, code: int, reason: str) -> None:
-        self._plan_end(key, self._write(key, pod, pod_status.crashed_pod(pod, code, reason, self._now())))
+        self._plan_end(key, self._write(key, pod, pod_status.crashed_pod(pod, code, reason, self._clock.stamp())))
 
     def _restart(self, key: Key, pod: Object) -> None:
         statuses = pod["status"].get("containerStatuses") or ()
         if self._usable(pod, "Running") and any("waiting" in c["state"] for c in statuses):
-            self._plan_end(key, self._write(key, pod, pod_status.restarted_pod(pod, self._now())))
+            self._plan_end(key, self._write(key, pod, pod_status.restarted_pod(pod, self._clock.stamp())))
 
     def _saved(self, key: Key, pod: Object) -> None:
-        self._say(CHECKPOINTED, pod)
+        self._record(CHECKPOINTED, pod)
         self._stopped(key, pod)
 
     def _cut_off(self, key: Key, pod: Object) -> None:
-        self._say(CHECKPOINT_LOST, pod)
+        self._record(CHECKPOINT_LOST, pod)
         self._stopped(key, pod)
 
-    def _say(self, event: PodEvent, pod: Object) -> None:
+    def _record(self, event: PodEvent, pod: Object) -> None:
         self._event(pod, event.type, event.reason, event.message, "kubelet")
 
     def _stopped(self, key: Key, pod: Object) -> None:

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.nodes.kubelet import Kubelet, node_ready
-from kailab.cluster.embedded.pod_status import condition, disrupted_pod, with_conditions
+from kailab.cluster.embedded.pod_status import bound_at, condition, disrupted_pod, with_conditions
 from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
 from kailab.model.objects import is_terminating
-from kailab.model.times import format_time, parse_time
+from kailab.model.times import parse_time
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -50,7 +50,7 @@ def taints_of(node: Object) -> Sequence[Mapping[str, Any]]:
 
 def evicting_taints(node: Object) -> tuple[EvictingTaint, ...]:
     """The taints of a node that evict pods."""
-    taints = [EvictingTaint(taint, _time(taint, "timeAdded")) for taint in taints_of(node) if _sends(taint)]
+    taints = [EvictingTaint(taint, _time(taint, "timeAdded")) for taint in taints_of(node) if _evicts(taint)]
     for entry in _not_ready(node):
         key = UNREACHABLE if entry.get("status") == "Unknown" else NOT_READY
         # A node of a real cluster has the taint itself.
@@ -83,7 +83,7 @@ def with_readiness_taints(node: Object) -> Object | None:
 def with_taint_times(node: Object, before: Object | None, now: str) -> Object | None:
     """The node with a time on each evicting taint and condition: the one it had ``before``, else ``now``. None if all
     have one."""
-    taints = [taint for taint in taints_of(node) if _sends(taint) and not taint.get("timeAdded")]
+    taints = [taint for taint in taints_of(node) if _evicts(taint) and not taint.get("timeAdded")]
     conditions = [entry for entry in _not_ready(node) if not entry.get("lastTransitionTime")]
     new = node
     # A manifest without times that is applied again does not restart the time of its taints.
@@ -138,7 +138,7 @@ def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     )
 
 
-def _sends(taint: Mapping[str, Any]) -> bool:
+def _evicts(taint: Mapping[str, Any]) -> bool:
     return taint.get("effect") == "NoExecute"
 
 
@@ -155,13 +155,6 @@ def _identity(taint: Mapping[str, Any]) -> tuple[Any, ...]:
     return taint.get("key"), taint.get("value") or "", taint.get("effect")
 
 
-def bound_at(pod: Object) -> float:
-    for entry in (pod.get("status") or {}).get("conditions") or ():
-        if entry.get("type") == "PodScheduled" and entry.get("status") == "True":
-            return _time(entry, "lastTransitionTime")
-    return 0.0
-
-
 QUARANTINE_SECONDS = 40.0
 """Seconds that PodGC waits for the node that a pod is bound to."""
 
@@ -174,7 +167,7 @@ class NodeLifecycle:
         self._clock = clock
         self._deletion = deletion
         self._kubelet = kubelet
-        self._shunned: set[str] = set()  # nodes with evicting taints
+        self._evicting: set[str] = set()  # nodes with evicting taints
         store.hook("Node", self._node_changed)
         store.hook("Pod", self._pod_changed)
 
@@ -182,38 +175,38 @@ class NodeLifecycle:
         """Resume the nodes with evicting taints when a saved store is loaded."""
         for (_, name), node in self._store.table("Node").objects.items():
             if evicting_taints(node):
-                self._shunned.add(name)
+                self._evicting.add(name)
                 self._plan(name, node, self._pods(name))
         for name in self._missing():
             for _, pod in self._pods(name):
-                self._doubt(pod)
+                self._collect_later(pod)
 
     def _node_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         assert new is not None
         name = key[1]
         if type == "DELETED":
-            self._shunned.discard(name)
+            self._evicting.discard(name)
             for pod_key, pod in self._pods(name):
                 self._deletion.delete("Pod", pod_key, self._orphaned(pod_key, pod), 0)
             return
         # A new node may have pods already, bound to its name before it existed.
         if type == "ADDED" or node_ready(new) != node_ready(old):
             if node_ready(new):
-                self._back(self._pods(name))
+                self._resume(self._pods(name))
             else:
-                self._lost(self._pods(name))
+                self._mark_not_ready(self._pods(name))
         # Times are stored, so that a resumed lab goes on exactly as one that was never stopped.
-        written = with_taint_times(new, old, format_time(self._clock.now // 1)) or with_readiness_taints(new)
+        written = with_taint_times(new, old, self._clock.stamp()) or with_readiness_taints(new)
         if written is not None:
             self._store.replace("Node", key, new, written)  # this method is called again for it
             return
         present = evicting_taints(new)
         if old is None or present != evicting_taints(old):
             if present:
-                self._shunned.add(name)
+                self._evicting.add(name)
             else:
-                self._shunned.discard(name)
-            self._send_away(name, new)
+                self._evicting.discard(name)
+            self._evict_due(name, new)
 
     def _pod_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         if type == "DELETED" or new is None or (old is not None and old["spec"] is new["spec"]):
@@ -221,11 +214,11 @@ class NodeLifecycle:
         name = new["spec"].get("nodeName")
         if not name:
             return
-        # It was bound, or its tolerations have changed.
+        # The pod was bound, or its tolerations have changed.
         node = self._store.find("Node", ("", name))
         if node is None:
-            self._doubt(new)
-        elif name in self._shunned:
+            self._collect_later(new)
+        elif name in self._evicting:
             self._plan(name, node, [(key, new)])
 
     def _missing(self) -> list[str]:
@@ -233,7 +226,7 @@ class NodeLifecycle:
         nodes = self._store.table("Node").objects
         return [name for name in self._kubelet.on_node if ("", name) not in nodes]
 
-    def _doubt(self, pod: Object) -> None:
+    def _collect_later(self, pod: Object) -> None:
         """Check again after PodGC's delay whether a pod's node exists."""
         when = max(_gone_at(pod), self._clock.now)
         self._clock.call_at(when, self._collect, prompt=False, key=f"pod-gc/{when}")
@@ -254,11 +247,10 @@ class NodeLifecycle:
         # PodGC marks only pods that have not ended; others keep their phase.
         if pod["status"].get("phase") in ("Succeeded", "Failed"):
             return pod
-        now = format_time(self._clock.now // 1)
-        new = disrupted_pod(pod, "DeletionByPodGC", "PodGC: node no longer exists", now)
+        new = disrupted_pod(pod, "DeletionByPodGC", "PodGC: node no longer exists", self._clock.stamp())
         return self._store.replace("Pod", key, pod, {**new, "status": {**new["status"], "phase": "Failed"}})
 
-    def _back(self, pods: list[tuple[Key, Object]]) -> None:
+    def _resume(self, pods: list[tuple[Key, Object]]) -> None:
         for key, pod in pods:
             if is_terminating(pod):
                 self._kubelet.leave(key, pod)
@@ -267,14 +259,14 @@ class NodeLifecycle:
                     pod = self._set_ready(key, pod, "True", "")
                 self._kubelet.consider(key, pod)
 
-    def _lost(self, pods: list[tuple[Key, Object]]) -> None:
+    def _mark_not_ready(self, pods: list[tuple[Key, Object]]) -> None:
         for key, pod in pods:
             if pod["status"].get("phase") == "Running":
                 self._set_ready(key, pod, "False", "NodeNotReady")
 
     def _set_ready(self, key: Key, pod: Object, status: str, reason: str) -> Object:
-        now = format_time(self._clock.now // 1)
-        conditions = with_conditions(pod["status"].get("conditions"), condition("Ready", status, now, reason))
+        ready = condition("Ready", status, self._clock.stamp(), reason)
+        conditions = with_conditions(pod["status"].get("conditions"), ready)
         return self._store.replace("Pod", key, pod, {**pod, "status": {**pod["status"], "conditions": conditions}})
 
     def _plan(self, name: str, node: Object, pods: Iterable[tuple[Key, Object]]) -> None:
@@ -289,9 +281,9 @@ class NodeLifecycle:
     def _fall_due(self, name: str) -> None:
         node = self._store.find("Node", ("", name))
         if node is not None:
-            self._send_away(name, node)
+            self._evict_due(name, node)
 
-    def _send_away(self, name: str, node: Object) -> None:
+    def _evict_due(self, name: str, node: Object) -> None:
         """Evict the pods whose time has come, and plan the others."""
         now = self._clock.now
         for key, _ in self._pods(name):
@@ -305,9 +297,8 @@ class NodeLifecycle:
         self._plan(name, node, self._pods(name))
 
     def _delete(self, key: Key, pod: Object, message: str) -> None:
-        now = format_time(self._clock.now // 1)
-        pod = self._store.replace("Pod", key, pod, disrupted_pod(pod, "DeletionByTaintManager", message, now))
-        self._deletion.delete("Pod", key, pod, None)
+        disrupted = disrupted_pod(pod, "DeletionByTaintManager", message, self._clock.stamp())
+        self._deletion.delete("Pod", key, self._store.replace("Pod", key, pod, disrupted), None)
 
 
 def _gone_at(pod: Object) -> float:

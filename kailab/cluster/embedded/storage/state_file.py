@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
-from kailab.errors import InputError, StateError
+from kailab.errors import InputError, StateError, os_errors_as
 from kailab.model import decoding
 from kailab.model.files import read_bytes
 from kailab.model.private_files import FILE_MODE, make_folder, make_private
@@ -69,17 +69,17 @@ class PackedSection:
 
     def by_name(self) -> dict[tuple[str, str], msgspec.Raw]:
         """A list of objects, each still encoded, by (namespace, name). Raises StateError as ``unpack``."""
-        with _damage_told():
+        with _damage_as_state_error():
             heads = ((decoding.decode_msgpack(raw, _Head).metadata, raw) for raw in self._read(list[msgspec.Raw]))
             return {(head.namespace, head.name): raw for head, raw in heads}
 
     def _read(self, type: Any) -> Any:
-        with _damage_told():
+        with _damage_as_state_error():
             return decoding.decode_msgpack(zlib.decompress(self._data), type)
 
 
 @contextlib.contextmanager
-def _damage_told() -> Iterator[None]:
+def _damage_as_state_error() -> Iterator[None]:
     """Turn errors of decoding into StateError."""
     try:
         yield
@@ -95,10 +95,8 @@ def write_state(path: Path, state: dict[str, Any]) -> None:
         name: {key: bytes(PackedSection.of(value)) for key, value in section.items()} if name in PACKED else section
         for name, section in state.items()
     }
-    try:
+    with os_errors_as(StateError, f"{path}: the state of the lab can't be written"):
         seal(path, MAGIC, VERSION, msgspec.msgpack.encode(sections))
-    except OSError as error:
-        raise StateError(f"{path}: the state of the lab can't be written: {error.strerror or error}") from error
 
 
 def read_state(path: Path) -> dict[str, Any]:
@@ -123,9 +121,6 @@ def read_state(path: Path) -> dict[str, Any]:
         )
     try:
         check(header, body)
-    except DamagedFile as error:
-        raise StateError(f"{path}: damaged: {error}; {_FRESH}") from None
-    try:
         state: dict[str, Any] = dict(decoding.decode_msgpack(body, dict[str, msgspec.Raw]))
         for name, raw in state.items():
             if name in PACKED:
@@ -133,7 +128,7 @@ def read_state(path: Path) -> dict[str, Any]:
                 state[name] = {key: PackedSection(part) for key, part in parts.items()}
             else:
                 state[name] = msgspec.msgpack.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (DamagedFile, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise StateError(f"{path}: damaged: {error}; {_FRESH}") from None
     return state
 
@@ -162,13 +157,11 @@ class StateLock:
         self._file: int | None = None
 
     def __enter__(self) -> StateLock:
-        try:
+        with os_errors_as(StateError, f"{self._path}: the lab can't be locked"):
             make_folder(self._path.parent)
             # Not inherited: a child process would keep the lock after this process has ended.
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
             make_private(file)
-        except OSError as error:
-            raise StateError(f"{self._path}: the lab can't be locked: {error.strerror or error}") from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -150,10 +150,10 @@ class EventLog:
                 return identity
         return None
 
-    def drop_namespace(self, namespace: str) -> list[EventRecord]:
-        """Drop the events of a namespace; returns them."""
-        dropped = [identity for identity, record in self.records.items() if record.namespace == namespace]
-        return [self.records.pop(identity) for identity in dropped]
+    def drop_namespace(self, namespace: str) -> None:
+        """Drop the events of a namespace."""
+        for identity in [identity for identity, record in self.records.items() if record.namespace == namespace]:
+            del self.records[identity]
 
     def __iter__(self) -> Iterator[EventRecord]:
         return iter(self.records.values())
@@ -231,9 +231,8 @@ class ObjectStore:
         self._single: dict[str, dict[Key, msgspec.Raw]] = {}  # of such kinds, once a single object was looked up
         self.sealed = False
         """The store is read-only: the controllers that would act on changes are not running."""
-        self._whole: ObjectStore | None = (
-            None  # of a sealed store that was forked: everything unpacked, with its index of owners
-        )
+        # Of a sealed store that was forked: everything unpacked, with its index of owners.
+        self._whole: ObjectStore | None = None
         self.version = 0
         self.uids = 0
         self.names: dict[str, int] = {}  # how many names were generated for "kind|namespace|prefix"
@@ -268,10 +267,8 @@ class ObjectStore:
         # Looking up one object does not unpack all of its kind.
         if self.sealed and kind in self._saved:
             return self._one(kind, key)
-        table = self._tables.get(kind)
-        if table is None and (table := self.existing_table(kind)) is None:
-            return None
-        return table.objects.get(key)
+        table = self.existing_table(kind)
+        return None if table is None else table.objects.get(key)
 
     def get(self, kind: str, key: Key) -> Object:
         """Raises NotFound."""
@@ -320,9 +317,8 @@ class ObjectStore:
             raise Forbidden(f"{kind} {key[1]!r}: a lab holds no more than {MOST_OBJECTS:,} objects of one kind")
         self._writable()
         self.version += 1
-        self.uids += 1
         meta = obj["metadata"]
-        meta["uid"] = f"00000000-0000-4000-8000-{self.uids:012x}"
+        meta["uid"] = self.new_uid()
         meta["resourceVersion"] = str(self.version)
         meta["creationTimestamp"] = timestamp
         if "spec" in obj:
@@ -331,7 +327,7 @@ class ObjectStore:
         owners = meta.get("ownerReferences")
         if owners:
             self._own(kind, key, owners)
-        self._tell("ADDED", kind, key, None, obj)
+        self._publish("ADDED", kind, key, None, obj)
         return obj
 
     def replace(self, kind: str, key: Key, old: Object, new: Object) -> Object:
@@ -348,7 +344,7 @@ class ObjectStore:
             self._own(kind, key, meta.get("ownerReferences") or ())
         meta["resourceVersion"] = str(self.version)
         self.table(kind).replace(key, old, new)
-        self._tell("MODIFIED", kind, key, old, new)
+        self._publish("MODIFIED", kind, key, old, new)
         return new
 
     def remove(self, kind: str, key: Key) -> Object:
@@ -361,18 +357,13 @@ class ObjectStore:
         if owners := meta.get("ownerReferences"):
             self._disown(kind, key, owners)
         last = {**old, "metadata": {**meta, "resourceVersion": str(self.version)}}
-        self._tell("DELETED", kind, key, old, last)
+        self._publish("DELETED", kind, key, old, last)
         return last
 
     def _own(self, kind: str, key: Key, owners: Any) -> None:
         for owner in owners:
-            uid = owner.get("uid")
-            if uid:
-                owned = self.dependents.get(uid)
-                if owned is None:
-                    self.dependents[uid] = {(kind, key): None}
-                else:
-                    owned[kind, key] = None
+            if uid := owner.get("uid"):
+                self.dependents.setdefault(uid, {})[kind, key] = None
 
     def _disown(self, kind: str, key: Key, owners: Any) -> None:
         for owner in owners:
@@ -382,16 +373,11 @@ class ObjectStore:
                 if not owned:
                     del self.dependents[owner["uid"]]
 
-    def _tell(self, type: EventType, kind: str, key: Key, old: Object | None, new: Object) -> None:
+    def _publish(self, type: EventType, kind: str, key: Key, old: Object | None, new: Object) -> None:
         # Watchers queue the event; hooks act at once, and may change the store again.
         self.hub.publish(type, kind, new)
-        hooks = self._hooks.get(kind)
-        if hooks:
-            for hook in hooks:
-                hook(type, key, old, new)
-        everything = self._hooks.get("*")
-        if everything:
-            for hook in everything:
+        for hooked in (kind, "*"):
+            for hook in self._hooks.get(hooked, ()):
                 hook(type, key, old, new)
 
     def restore(self, kind: str, objects: list[Object] | PackedSection) -> None:
