@@ -168,7 +168,7 @@ def run(
         port=port,
         observers=_observers(decisions, cycles),
     )
-    terminal.notice(f"{connection.told}: scheduling pods of {', '.join(settings.scheduler_names)}")
+    terminal.notice(f"{connection.title}: scheduling pods of {', '.join(settings.scheduler_names)}")
     process.run()
 
 

@@ -8,7 +8,6 @@ record.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,8 +17,9 @@ import msgspec
 
 from kailab.components import ComponentCache
 from kailab.components.cache import exclusive_folder, sha256_of
-from kailab.errors import InputError, StateError
+from kailab.errors import InputError, StateError, os_errors_as
 from kailab.model import decoding
+from kailab.model.private_files import replacing
 
 ARCHIVE = "image.tar.gz"
 RECORD = "image.json"
@@ -142,22 +142,16 @@ class ImageStore(Generic[Image]):
     def put(self, image: Image) -> None:
         """Write the record of an image whose archive is in its folder. Raises StateError."""
         path = self.folder(image.name) / RECORD
-        try:
-            arriving = path.with_name(f".{RECORD}")
-            arriving.write_bytes(msgspec.json.format(msgspec.json.encode(image)) + b"\n")
-            os.replace(arriving, path)
-        except OSError as error:
-            raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
+        with os_errors_as(StateError, f"{path}: can't be written"), replacing(path) as partial:
+            partial.write_bytes(msgspec.json.format(msgspec.json.encode(image)) + b"\n")
 
     def remove(self, image: Image) -> None:
         """Raises StateError."""
         folder = self.folder(image.name)
-        try:
+        with os_errors_as(StateError, f"{folder}: can't be removed"):
             # The record first: without it the rest counts as not built.
             (folder / RECORD).unlink(missing_ok=True)
             shutil.rmtree(folder)
-        except OSError as error:
-            raise StateError(f"{folder}: can't be removed: {error.strerror or error}") from error
 
     def _read(self, path: Path) -> Image | None:
         try:

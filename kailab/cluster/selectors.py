@@ -84,7 +84,8 @@ def from_label_selector(selector: Mapping[str, Any] | None) -> Selector | None:
     """Terms of a ``LabelSelector`` object (matchLabels, matchExpressions); None (nothing matches) for None."""
     if selector is None:
         return None
-    terms = [Term(key, "In", frozenset((value,))) for key, value in (selector.get("matchLabels") or {}).items()]
-    for expression in selector.get("matchExpressions") or ():
-        terms.append(Term(expression["key"], expression["operator"], frozenset(expression.get("values") or ())))
-    return tuple(terms)
+    expressions = selector.get("matchExpressions") or ()
+    return (
+        *selector_of(selector.get("matchLabels")),
+        *(Term(each["key"], each["operator"], frozenset(each.get("values") or ())) for each in expressions),
+    )

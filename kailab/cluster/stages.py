@@ -27,7 +27,6 @@ to not Ready stays so; one that the node lifecycle controller set to Unknown (be
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
@@ -36,7 +35,6 @@ from kailab.cluster import pod_lifecycle
 from kailab.cluster.pod_lifecycle import PodEvent
 from kailab.cluster.protocol import Object
 from kailab.model import labels
-from kailab.model.private_files import write_text
 
 # --- the form of a Stage object (source: kwok.x-k8s.io/v1alpha1) ------------------------------------------------------
 
@@ -513,18 +511,17 @@ def stages() -> list[Object]:
     return [*node_stages(), *pod_stages()]
 
 
-def write_stages(path: Path) -> Path:
-    """Write all stages into a file for ``kwok --config``. Returns its path."""
+def stages_yaml() -> str:
+    """All stages as YAML documents, for ``kwok --config``."""
 
     class Dumper(yaml.SafeDumper):
         """Writes templates as block text."""
 
-    def text(dumper: Any, value: str) -> Any:
+    def represent_text(dumper: Any, value: str) -> Any:
         # People read templates when a stage does not do what it should.
         style = "|" if "\n" in value else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
-    Dumper.add_representer(str, text)
-    content = yaml.dump_all(stages(), Dumper=Dumper, sort_keys=False, width=120)
-    write_text(path, content)
-    return path
+    Dumper.add_representer(str, represent_text)
+    documents: str = yaml.dump_all(stages(), Dumper=Dumper, sort_keys=False, width=120)
+    return documents

@@ -26,9 +26,8 @@ class SubmittedItems(Generic[What]):
     """Submitted batches with an item for each chain, so that each answer comes with its item."""
 
     def __init__(self) -> None:
-        self._batches: list[
-            tuple[SubmittedWrites, dict[int, What]]
-        ] = []  # with the items of chains that are not answered
+        # Each with the items of its chains that are not answered.
+        self._batches: list[tuple[SubmittedWrites, dict[int, What]]] = []
 
     def add(self, writes: SubmittedWrites, items: Sequence[What]) -> None:
         """``items``: one item for each chain."""

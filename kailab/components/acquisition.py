@@ -17,7 +17,7 @@ from kailab.components.manifests import ComponentManifests
 from kailab.components.pins import MANIFESTS, DownloadSources, Pin, addon_pins, kubernetes_version, pins, this_machine
 from kailab.components.recipes import usual_megabytes, usual_seconds
 from kailab.components.versions import check_version
-from kailab.errors import StateError
+from kailab.errors import StateError, os_errors_as
 
 _TELL_SECONDS = 15.0
 
@@ -60,7 +60,7 @@ def get_components(
     if use_folder and adopt is None and (folder or chosen_folder()):
         return find_components(kubernetes, folder)
     wanted, cache = pins(kubernetes), cache or ComponentCache()
-    work = _Getting(way, adopt, cache, sources or DownloadSources.chosen(), tell, progress or _lines(tell))
+    work = _Acquisition(way, adopt, cache, sources or DownloadSources.chosen(), tell, progress or _lines(tell))
     failed: dict[Pin, str] = {}
     for number, pin in enumerate(wanted, 1):
         # Checked under the lock: another process may have acquired it while this one waited.
@@ -90,7 +90,7 @@ def get_program(
 ) -> Path:
     """One program, acquired if it is not in the cache. See ``get_components``."""
     cache = cache or ComponentCache()
-    work = _Getting(way, None, cache, sources or DownloadSources.chosen(), tell, progress or _lines(tell))
+    work = _Acquisition(way, None, cache, sources or DownloadSources.chosen(), tell, progress or _lines(tell))
     with cache.locked(pin, tell):
         if again or not _is_here(cache, pin, tell):
             try:
@@ -101,7 +101,7 @@ def get_program(
 
 
 @dataclass
-class _Getting:
+class _Acquisition:
     """One run. ``unreachable``: hosts that did not answer in it."""
 
     way: AcquisitionMethod
@@ -138,10 +138,9 @@ class _Getting:
         check_version(pin, theirs)
         copied = self.cache.folder(pin) / f".{pin.name}.{os.getpid()}.copied"
         try:
-            shutil.copyfile(theirs, copied)
-            path = self.cache.put(pin, copied, "adopted", str(theirs))
-        except OSError as error:
-            raise StateError(f"{theirs}: can't be copied to {copied}: {error.strerror or error}") from error
+            with os_errors_as(StateError, f"{theirs}: can't be copied to {copied}"):
+                shutil.copyfile(theirs, copied)
+                path = self.cache.put(pin, copied, "adopted", str(theirs))
         finally:
             copied.unlink(missing_ok=True)
         self.tell(f"{pin}: copied from {theirs} to {path}")

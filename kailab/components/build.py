@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from kailab.components.errors import BuildFailed
 from kailab.components.manifests import write_files, write_manifests
 from kailab.components.pins import FILES, MANIFESTS, Pin, this_machine
-from kailab.components.process_group import process_group
+from kailab.components.process_group import process_group, run_command
 from kailab.components.recipes import RECIPES, usual_seconds
 
 _STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+)(?:\s+\S+)?\s+=>\s+\./staging/", re.MULTILINE)
@@ -37,7 +37,6 @@ import (
 
 func main() { etcdmain.Main(os.Args) }
 """
-_QUICK_SECONDS = 120.0
 _TELL_SECONDS = 1.0
 _LAST_LINES = 12
 
@@ -60,14 +59,7 @@ def find_go() -> Go | None:
     if path is None:
         return None
     try:
-        done = subprocess.run(
-            [path, "env", "GOVERSION"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        done = run_command([path, "env", "GOVERSION"], 60)
     except (OSError, subprocess.SubprocessError):
         return None
     version = done.stdout.strip().removeprefix("go")

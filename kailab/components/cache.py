@@ -21,8 +21,9 @@ import tenacity
 
 from kailab.components.errors import DamagedComponent
 from kailab.components.pins import ADDONS, Pin, for_nodes, this_machine
-from kailab.errors import StateError
+from kailab.errors import StateError, os_errors_as
 from kailab.model import decoding
+from kailab.model.private_files import replacing
 
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
@@ -48,7 +49,7 @@ class ComponentCache:
     """Programs of pinned versions. ``root``: None for the user's own, by the XDG specification."""
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = root or _users_own()
+        self.root = root or _user_cache()
 
     def folder(self, pin: Pin) -> Path:
         return self.root / pin.project / pin.version
@@ -93,7 +94,7 @@ class ComponentCache:
     def put(self, pin: Pin, file: Path, how: str, source: str) -> Path:
         """Move a file in (copied if it is on another disk). Raises StateError if the cache can't be written."""
         path = self.path(pin)
-        try:
+        with os_errors_as(StateError, f"{path}: can't be written"):
             path.parent.mkdir(parents=True, exist_ok=True)
             # Under another name first: a move from another disk copies, and a partial copy must not pass for the
             # program.
@@ -112,8 +113,6 @@ class ComponentCache:
             # acquired again.
             os.replace(arriving, path)
             self._note(pin, msgspec.structs.replace(entry, seen=_seen(path)))
-        except OSError as error:
-            raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
         return path
 
     def clear_remains(self, pin: Pin) -> None:
@@ -144,20 +143,17 @@ class ComponentCache:
             fcntl.flock(alone.fileno(), fcntl.LOCK_EX)
             manifest = self._manifest(pin)
             manifest[pin.name] = entry
-            temporary = path.with_name(f".{MANIFEST}.tmp")
-            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(manifest, order="sorted")) + b"\n")
-            os.replace(temporary, path)
+            with replacing(path) as partial:
+                partial.write_bytes(msgspec.json.format(msgspec.json.encode(manifest, order="sorted")) + b"\n")
 
 
 @contextlib.contextmanager
 def exclusive_folder(folder: Path, what: str, tell: Callable[[str], None]) -> Iterator[None]:
     """Exclude other processes that work on ``what`` in this folder. Raises StateError if they take too long."""
-    try:
+    with os_errors_as(StateError, f"{folder}: the cache can't be written"):
         folder.mkdir(parents=True, exist_ok=True)
         # A kernel lock: it ends with the process that holds it, however that ends. The file stays.
         file = open(folder / _LOCK, "a")  # noqa: SIM115
-    except OSError as error:
-        raise StateError(f"{folder}: the cache can't be written: {error.strerror or error}") from error
     with file:
         if not _lock(file.fileno()):
             tell(f"another process is acquiring {what}; waiting for it")
@@ -177,7 +173,7 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _users_own() -> Path:
+def _user_cache() -> Path:
     # The XDG specification says to ignore a relative path.
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "kailab" / "components"

@@ -20,6 +20,7 @@ import tenacity
 from kailab.components.cache import sha256_of
 from kailab.components.errors import DownloadFailed, Unreachable, WrongChecksum
 from kailab.components.pins import PublishedFile, checksum_in
+from kailab.errors import os_errors_as
 from kailab.version import __version__
 
 STALL_SECONDS = 30.0
@@ -33,8 +34,8 @@ T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 
 
-class _Passing(Exception):
-    """An error that may pass."""
+class _Temporary(Exception):
+    """An error that a repetition may not meet again."""
 
 
 def fetch(published: PublishedFile, folder: Path, progress: Progress) -> Path:
@@ -115,7 +116,7 @@ def _transfer(published: PublishedFile, arrived: Path, progress: Progress) -> No
                 and goes_on
                 and not (answer.headers.get("Content-Range") or "").startswith(f"bytes {present_bytes}-")
             ):
-                raise _Passing(f"{published.url}: the server sent another part than requested")
+                raise _Temporary(f"{published.url}: the server sent another part than requested")
             # A server without support for ranges sends the whole file.
             present_bytes = present_bytes if goes_on else 0
             length = int(answer.headers.get("Content-Length") or 0)
@@ -126,16 +127,14 @@ def _transfer(published: PublishedFile, arrived: Path, progress: Progress) -> No
                     present_bytes += len(chunk)
                     progress(published.name, present_bytes, total)
         if total and present_bytes < total:
-            raise _Passing(f"{published.url}: the transfer ended after {present_bytes} of {total} bytes")
+            raise _Temporary(f"{published.url}: the transfer ended after {present_bytes} of {total} bytes")
 
-    try:
+    with os_errors_as(DownloadFailed, f"{arrived}: can't be written"):
         _retried(go_on, published.url)
-    except OSError as error:
-        raise DownloadFailed(f"{arrived}: can't be written: {error.strerror or error}") from error
 
 
 def _opened(url: str, start: int = 0) -> http.client.HTTPResponse:
-    """Raises _Passing for an error that may pass, DownloadFailed for others."""
+    """Raises _Temporary for an error that a repetition may not meet, DownloadFailed for others."""
     # With compression, offsets and length would be those of the compressed data.
     headers = {"User-Agent": f"kailab/{__version__}", "Accept-Encoding": "identity"}
     if start:
@@ -150,7 +149,7 @@ def _opened(url: str, start: int = 0) -> http.client.HTTPResponse:
             return _opened(url)  # the partial download does not match: request the whole file
         # Temporary states of the server. Other codes are about the request, and stay as they are.
         if error.code in (408, 425, 429) or error.code >= 500:
-            raise _Passing(f"{url}: it says {error.code} {error.reason}") from error
+            raise _Temporary(f"{url}: it says {error.code} {error.reason}") from error
         raise DownloadFailed(f"{url}: it says {error.code} {error.reason}") from error
     except ValueError as error:
         raise DownloadFailed(f"{url}: {error}") from error
@@ -162,16 +161,16 @@ def _retried(work: Callable[[], T], url: str) -> T:
         try:
             return work()
         except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
-            raise _Passing(f"{url}: {getattr(error, 'reason', None) or error or type(error).__name__}") from error
+            raise _Temporary(f"{url}: {getattr(error, 'reason', None) or error or type(error).__name__}") from error
 
     try:
         return tenacity.Retrying(
             stop=tenacity.stop_after_attempt(TRIES),
             wait=tenacity.wait_random_exponential(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS),
-            retry=tenacity.retry_if_exception_type(_Passing),
+            retry=tenacity.retry_if_exception_type(_Temporary),
             reraise=True,
         )(attempt)
-    except _Passing as error:
+    except _Temporary as error:
         raise DownloadFailed(f"{error} (tried {TRIES} times)") from error
 
 

@@ -1,4 +1,4 @@
-"""Commands that start processes of their own: all of them end with this process, and with the command."""
+"""Commands: short ones, and those that start processes of their own, which all end with this process and with the command."""
 
 from __future__ import annotations
 
@@ -13,8 +13,21 @@ from types import FrameType
 from typing import Any
 
 _LOOK_SECONDS = 2.0
-_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+_END_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a process by default. They reach only this process, because the command has a group of its own."""
+
+
+def run_command(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run a short command without input to its end, and return it with its output. Raises OSError, subprocess.TimeoutExpired."""
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=seconds,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 @contextmanager
@@ -22,11 +35,11 @@ def process_group(command: Sequence[str], **how: Any) -> Iterator[subprocess.Pop
     """Run a command in a process group of its own. An exception that leaves the block ends the whole group; SIGTERM and
     SIGHUP to this process raise KeyboardInterrupt, unless it has handlers for them. ``how``: see subprocess.Popen."""
     with (
-        _Endings() as endings,
+        _EndSignals() as signals,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **how) as process,
     ):
         try:
-            endings.heed()
+            signals.raise_from_now_on()
             yield process
         except BaseException:
             # The group may be empty; macOS reports zombies by another error.
@@ -48,19 +61,19 @@ def wait_for_end(process: subprocess.Popen[bytes], seconds: float, look: Callabl
             return False
 
 
-class _Endings:
+class _EndSignals:
     """Records a signal that ends this process, and raises it as KeyboardInterrupt once the command's process is known,
     so that code which cleans up after Ctrl-C does so after these signals, too."""
 
     def __init__(self) -> None:
-        self._came = 0
-        self._heeded = False
+        self._received = 0
+        self._raising = False
         self._taken: list[int] = []
 
-    def __enter__(self) -> _Endings:
+    def __enter__(self) -> _EndSignals:
         # Only the main thread may set handlers. An ignored signal, as under nohup, stays ignored.
         if threading.current_thread() is threading.main_thread():
-            self._taken = [number for number in _ENDINGS if signal.getsignal(number) is signal.SIG_DFL]
+            self._taken = [number for number in _END_SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
         for number in self._taken:
             signal.signal(number, self._note)
         return self
@@ -69,15 +82,15 @@ class _Endings:
         for number in self._taken:
             signal.signal(number, signal.SIG_DFL)
 
-    def heed(self) -> None:
-        self._heeded = True
-        if self._came:
+    def raise_from_now_on(self) -> None:
+        self._raising = True
+        if self._received:
             self._end()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        self._came = number
-        if self._heeded:
+        self._received = number
+        if self._raising:
             self._end()
 
     def _end(self) -> None:
-        raise KeyboardInterrupt(signal.Signals(self._came).name)
+        raise KeyboardInterrupt(signal.Signals(self._received).name)

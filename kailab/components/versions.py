@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kailab.components.errors import WrongComponent
 from kailab.components.pins import ADDONS, FILES, MANIFESTS, Pin
+from kailab.components.process_group import run_command
 from kailab.components.recipes import RECIPES
 
 _MAGIC = b"\xff Go buildinf:"
@@ -61,17 +62,8 @@ _VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+[-+.\w]*)")
 
 def reported_version(name: str, path: Path) -> str:
     """The version, with its ``v``. Raises WrongComponent."""
-    question = [str(path), *_QUESTIONS.get(name, ("--version",))]
     try:
-        done = subprocess.run(
-            question,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_PATIENCE_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        done = run_command([str(path), *_QUESTIONS.get(name, ("--version",))], _PATIENCE_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
         raise WrongComponent(f"{path}: it does not run here: {error}") from error
     match = _VERSION.search(done.stdout)

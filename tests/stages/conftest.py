@@ -13,7 +13,7 @@ from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.protocol import Cluster
-from kailab.cluster.stages import write_stages
+from kailab.cluster.stages import stages_yaml
 from kailab.components import ComponentSet
 from kailab.errors import NotFound
 from kailab.model.times import parse_time
@@ -169,7 +169,8 @@ def embedded() -> Place:
 def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A real control plane whose KWOK plays our stages."""
     folder = tmp_path_factory.mktemp("stages")
-    made = ControlPlane.up(folder / "plane", components, stages=write_stages(folder / "stages.yaml"))
+    (folder / "stages.yaml").write_text(stages_yaml())
+    made = ControlPlane.up(folder / "plane", components, stages=folder / "stages.yaml")
     yield made
     made.down()
 

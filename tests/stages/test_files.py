@@ -1,18 +1,15 @@
-"""Stages as objects and as a file, without KWOK."""
+"""Stages as objects and as text, without KWOK."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import yaml
 
 from kailab.cluster import pod_lifecycle
-from kailab.cluster.stages import stages, write_stages
+from kailab.cluster.stages import stages, stages_yaml
 
 
-def test_the_file_holds_the_stages_as_they_are(tmp_path: Path) -> None:
-    path = write_stages(tmp_path / "stages.yaml")
-    assert list(yaml.safe_load_all(path.read_text())) == stages()
+def test_the_text_holds_the_stages_as_they_are() -> None:
+    assert list(yaml.safe_load_all(stages_yaml())) == stages()
 
 
 def test_every_stage_is_of_a_kind_that_kwok_is_given() -> None:
@@ -26,10 +23,10 @@ def test_every_status_of_a_pod_is_tied_to_the_state_it_was_made_for() -> None:
     for following in pods:
         patches = following.get("patches", [])
         assert bool(following.get("delete")) != bool(patches)
-        told = [patch["template"] for patch in patches if patch.get("subresource") == "status"]
-        assert all("resourceVersion: {{ .metadata.resourceVersion | Quote }}" in template for template in told)
+        templates = [patch["template"] for patch in patches if patch.get("subresource") == "status"]
+        assert all("resourceVersion: {{ .metadata.resourceVersion | Quote }}" in template for template in templates)
 
 
-def test_a_lost_checkpoint_is_told_in_the_words_of_the_embedded_cluster() -> None:
-    said = {tuple(stage["spec"]["next"]["event"].values()) for stage in stages() if "event" in stage["spec"]["next"]}
-    assert said == {tuple(pod_lifecycle.CHECKPOINTED), tuple(pod_lifecycle.CHECKPOINT_LOST)}
+def test_events_of_checkpoints_equal_those_of_the_embedded_cluster() -> None:
+    events = {tuple(stage["spec"]["next"]["event"].values()) for stage in stages() if "event" in stage["spec"]["next"]}
+    assert events == {tuple(pod_lifecycle.CHECKPOINTED), tuple(pod_lifecycle.CHECKPOINT_LOST)}

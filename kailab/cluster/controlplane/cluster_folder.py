@@ -12,7 +12,7 @@ import msgspec
 
 from kailab.cluster.controlplane.supervision import Supervision, mark_of, processes_of
 from kailab.cluster.processes import find_process, this_process
-from kailab.errors import StateError
+from kailab.errors import StateError, os_errors_as
 from kailab.model import decoding
 from kailab.model.private_files import make_folder, open_file, replace_file
 
@@ -138,15 +138,13 @@ def make_cluster_folder(folder: Path, what: str, begin: Callable[[Path], None] =
     folder. Raises StateError if the folder is in use or can't be used."""
     # If somebody removed only the folder, its processes still run and hold memory.
     Supervision(folder).end_all()
-    try:
+    with os_errors_as(StateError, f"{folder}: can't be the folder of {what}"):
         make_folder(folder)
         strange = sorted(path.name for path in folder.iterdir())
         if strange:
             raise StateError(f"{folder}: not empty ({', '.join(strange[:3])} ...); {what} needs a folder of its own")
         folder.chmod(0o700)
         begin(folder)
-    except OSError as error:
-        raise StateError(f"{folder}: can't be the folder of {what}: {error.strerror or error}") from error
 
 
 def _begin(folder: Path) -> None:

@@ -37,6 +37,10 @@ class Pair(NamedTuple):
     certificate: Path
     key: Path
 
+    @classmethod
+    def named(cls, folder: Path, name: str) -> Pair:
+        return cls(folder / f"{name}.crt", folder / f"{name}.key")
+
 
 class Authority:
     """Signs certificates. Its own are ``<name>.crt`` and ``<name>.key`` in its folder."""
@@ -52,7 +56,7 @@ class Authority:
     def made(cls, folder: Path, name: str, *, hosts: tuple[str, ...] = (), rsa: bool = False) -> Authority:
         """A new one. ``hosts``: its own host names; ``rsa``: its key is RSA."""
         key = _new_key(rsa)
-        pair = _pair(folder, name)
+        pair = Pair.named(folder, name)
         _write(pair, _certificate(_name(f"kailab {name}"), key, None, hosts=hosts, authority=True), key)
         return cls(pair)
 
@@ -66,7 +70,7 @@ class Authority:
 
     def _issue(self, folder: Path, file: str, subject: x509.Name, hosts: tuple[str, ...]) -> Pair:
         key = _new_key()
-        pair = _pair(folder, file)
+        pair = Pair.named(folder, file)
         _write(pair, _certificate(subject, key, self, hosts=hosts), key)
         return pair
 
@@ -93,10 +97,6 @@ def _new_key(rsa: bool = False) -> Key:
     from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
     return generate_private_key(65537, 2048) if rsa else ec.generate_private_key(ec.SECP256R1())
-
-
-def _pair(folder: Path, name: str) -> Pair:
-    return Pair(folder / f"{name}.crt", folder / f"{name}.key")
 
 
 def _write(pair: Pair, certificate: x509.Certificate, key: Key) -> None:

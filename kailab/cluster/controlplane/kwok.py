@@ -10,7 +10,7 @@ from pathlib import Path
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.controlplane.supervision import ProcessRecord, ProcessStatus, Supervision, new_process_record
 from kailab.cluster.polling import wait_until
-from kailab.cluster.stages import write_stages
+from kailab.cluster.stages import stages_yaml
 from kailab.errors import ConnectError
 from kailab.model.private_files import write_text
 
@@ -28,9 +28,10 @@ options:
 """
 
 
-def write_config(folder: Path, stages: str) -> None:
-    """``stages``: YAML documents of kind Stage; empty for KWOK's own."""
-    write_text(folder / CONFIG, f"{_OPTIONS}---\n{stages}")
+def write_config(folder: Path, stages: Path | None) -> None:
+    """``stages``: a file of Stage objects, None: kailab's own."""
+    text = stages_yaml() if stages is None else stages.read_text(encoding="utf-8")
+    write_text(folder / CONFIG, f"{_OPTIONS}---\n{text}")
 
 
 def kwok_arguments(kubeconfig: Path, port: int, *, leases: bool = True) -> list[str]:
@@ -61,10 +62,7 @@ _LOOK_SECONDS = 10.0
 
 def start_kwok(supervision: Supervision, program: Path, kubeconfig: Path, stages: Path | None = None) -> ProcessStatus:
     """Start it in a folder, and return when it is healthy. ``stages``: a file of Stage objects, None: kailab's own. Raises ConnectError."""
-    own = supervision.folder / "stages.yaml"
-    text = (stages or write_stages(own)).read_text(encoding="utf-8")
-    own.unlink(missing_ok=True)
-    write_config(supervision.folder, text)
+    write_config(supervision.folder, stages)
     (port,) = free_ports(1)
     record = new_process_record(NAME, [program, *kwok_arguments(kubeconfig, port)], port=port)
     supervision.start(record)

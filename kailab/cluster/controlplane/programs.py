@@ -17,7 +17,7 @@ from kailab.cluster.controlplane import kwok
 from kailab.cluster.controlplane.credentials import ADMIN_GROUP, Authority, Pair, signing_key, write_kubeconfig
 from kailab.cluster.controlplane.ports import LOOPBACK
 from kailab.cluster.controlplane.supervision import ProcessRecord, new_process_record
-from kailab.cluster.stages import HEARTBEAT_SECONDS, write_stages
+from kailab.cluster.stages import HEARTBEAT_SECONDS
 from kailab.model.private_files import make_folder
 
 if TYPE_CHECKING:
@@ -80,11 +80,7 @@ class Programs:
         for name in (CONTROLLERS, SCHEDULER):
             self.identity(name, f"system:{name}", (ADMIN_GROUP,))
         self.identity(KWOK, "kwok-controller", (ADMIN_GROUP,))
-        if stages is None:
-            stages = self.folder / "stages.yaml"
-            write_stages(stages)
-        text = stages.read_text(encoding="utf-8")
-        kwok.write_config(self.folder, text)
+        kwok.write_config(self.folder, stages)
 
     def identity(self, file: str, user: str, groups: tuple[str, ...]) -> Path:
         """A kubeconfig ``<file>.kubeconfig`` for a user of the API."""
@@ -130,7 +126,7 @@ class Programs:
         return _context(self._pair("etcd-ca").certificate, self._pair("etcd-client"))
 
     def _pair(self, name: str) -> Pair:
-        return Pair(self.folder / _PKI / f"{name}.crt", self.folder / _PKI / f"{name}.key")
+        return Pair.named(self.folder / _PKI, name)
 
     def _etcd(self) -> list[str]:
         client, peer = (f"https://{LOOPBACK}:{self.ports[name]}" for name in (ETCD, "etcd-peer"))

@@ -40,7 +40,7 @@ _FATAL = re.compile(r'^(panic: |fatal error: |Error: |F\d{4} |Traceback )|"level
 _TRACE = re.compile(r"^(goroutine \d+|created by |\t| {4})")
 
 
-class _Said(msgspec.Struct):
+class _LogLine(msgspec.Struct):
     """A log line of etcd or KWOK."""
 
     level: str = ""
@@ -68,7 +68,7 @@ def _plain(line: str) -> str:
     if not line.startswith("{"):
         return line
     try:
-        entry = decoding.decode_json(line, _Said)
+        entry = decoding.decode_json(line, _LogLine)
     except msgspec.MsgspecError:
         return line
     about = entry.error or entry.err
@@ -250,7 +250,7 @@ class Supervision:
             for process in running.values():
                 send_signal(process, signals.SIGKILL)
         # A process with many threads looks ended when its first thread is; its ports are free when the last one is.
-        _until(lambda: all(self._has_ended(name) for name in names), KILL_SECONDS)
+        _until(lambda: all(not self._alive(name) and self._is_over(name) for name in names), KILL_SECONDS)
 
     def end_all(self) -> None:
         """End all processes of this folder, and those they started. Raises StateError if one can't be ended."""
@@ -287,29 +287,20 @@ class Supervision:
         _until(lambda: self._is_over(name), LAST_WORD_SECONDS)
         return _number(self._files / f"{name}.exit")
 
-    def _has_ended(self, name: str) -> bool:
-        return not self._alive(name) and self._is_over(name)
-
     def _is_over(self, name: str) -> bool:
         """True if the shell that waits for it has seen its end, or is gone."""
         return _number(self._files / f"{name}.exit") is not None or not self._shell_is_there(name)
 
     def _shell_is_there(self, name: str) -> bool:
         files = str(self._files / name)
-        return any(
-            files in (ask_process(process, lambda shell: shell.cmdline()) or ())
-            for process in processes_of(self.folder)
-        )
+        shells = processes_of(self.folder)
+        return any(files in (ask_process(process, lambda shell: shell.cmdline()) or ()) for process in shells)
 
     def _why(self, record: ProcessRecord, code: int | None) -> str:
         if record.stopped:
             return _STOPPED
-        words = log_tail(self.log(record.name))
-        return (
-            f"{describe_exit(code)}; the last lines of its log:\n{words}"
-            if words
-            else f"{describe_exit(code)}; its log is empty"
-        )
+        lines = log_tail(self.log(record.name))
+        return f"{describe_exit(code)}; " + (f"the last lines of its log:\n{lines}" if lines else "its log is empty")
 
 
 def describe_exit(code: int | None) -> str:

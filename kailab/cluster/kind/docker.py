@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kailab.cluster.built_images import NODE_COMMAND, NodeImage, NodeImageStore
 from kailab.components import DEFAULT_KUBERNETES
+from kailab.components.process_group import run_command
 from kailab.errors import ConnectError
 
 ANSWER_SECONDS = 10.0
@@ -35,7 +36,7 @@ def check_docker() -> None:
 
 
 def raise_if_unavailable(reason: str | None) -> None:
-    """Raises ConnectError with a reason why something can't be used; None: it can."""
+    """Raise ConnectError with the reason why something can't be used; None: it can."""
     if reason is not None:
         raise ConnectError(reason)
 
@@ -107,9 +108,7 @@ def _answer(*arguments: str, refused: str, seconds: float = ANSWER_SECONDS) -> s
 
 
 def _docker(*arguments: str, seconds: float = ANSWER_SECONDS) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["docker", *arguments], capture_output=True, text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL
-    )
+    return run_command(["docker", *arguments], seconds)
 
 
 def _last_line(text: str) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from kailab.cluster.controlplane.supervision import MARK
 from kailab.cluster.kind.docker import raise_if_unavailable
-from kailab.components.process_group import process_group
+from kailab.components.process_group import process_group, run_command
 from kailab.errors import ConnectError, InputError, StateError
 from kailab.model.private_files import make_folder, open_file
 
@@ -132,14 +132,7 @@ class KindCommand:
 
     def _ask(self, *arguments: str, seconds: float = ANSWER_SECONDS) -> str:
         try:
-            done = subprocess.run(
-                [str(self.kind), *arguments],
-                capture_output=True,
-                text=True,
-                timeout=seconds,
-                check=False,
-                stdin=subprocess.DEVNULL,
-            )
+            done = run_command([str(self.kind), *arguments], seconds)
         except (OSError, subprocess.SubprocessError) as error:
             raise ConnectError(f"{self.kind} does not answer: {error}") from error
         if done.returncode != 0:

@@ -27,7 +27,7 @@ from kailab.cluster.kubernetes.informer import Informer, InformerUpdate
 from kailab.cluster.kubernetes.writer import ChainAnswer, UnansweredWrites, Writer
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, Severity, WatchEvent, find_object
-from kailab.cluster.selectors import Selector, matches, selector_of
+from kailab.cluster.selectors import matches, selector_of
 from kailab.cluster.submitted_writes import SubmittedBatch
 from kailab.cluster.writes import Chain, SingleWrites, WriteOutcome
 from kailab.errors import Invalid, NotFound, Unavailable
@@ -201,7 +201,7 @@ class KubernetesCluster(SingleWrites):
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
         resource = self.resources.of(kind)
-        space = (namespace or "default") if resource.namespaced else None
+        space = resource.space(namespace)
         known = self._known(kind)
         if known is not None:
             obj = known.get((space or "", name))
@@ -217,8 +217,7 @@ class KubernetesCluster(SingleWrites):
             objects = self._listed(kind, namespace)
         else:
             objects = [obj for (space, _), obj in known.items() if namespace is None or space == namespace]
-        chosen = objects if not selector else [obj for obj in objects if _matches(selector, obj)]
-        return sorted(chosen, key=object_key)
+        return sorted((obj for obj in objects if matches(selector, labels_of(obj))), key=object_key)
 
     def list_metadata(self, kind: str) -> Objects:
         """Objects of a kind with only their metadata: the server sends no more."""
@@ -267,7 +266,7 @@ class KubernetesCluster(SingleWrites):
             if before is None:
                 return self.create(obj), "created"
             self.patch("Node", name, None, {"status": obj["status"]}, "status")
-        after = self._writer.send(resource, requests.applying(resource, wanted))
+        after = self._writer.send(resource, requests.apply_request(resource, wanted))
         if before is None:
             return after, "created"
         same = before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
@@ -308,7 +307,9 @@ class KubernetesCluster(SingleWrites):
         # Kubernetes deletes collections within one namespace only.
         spaces = [namespace] if namespace is not None else sorted({namespace_of(o) for o in self.list(kind)})
         for space in spaces:
-            self.transport.call(requests.send(self.transport, requests.deleting_all(resource, space), self._patience))
+            self.transport.call(
+                requests.send(self.transport, requests.delete_all_request(resource, space), self._patience)
+            )
 
     def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
         """See ``AssumeCache``."""
@@ -332,7 +333,3 @@ class KubernetesCluster(SingleWrites):
         """See ``AsyncWrites``. Submitted batches are sent in turn, one chain of each."""
         self.take_news()
         return self._writer.hand_over(chains, self._tell)
-
-
-def _matches(selector: Selector, obj: Object) -> bool:
-    return matches(selector, labels_of(obj))

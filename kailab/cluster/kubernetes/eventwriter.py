@@ -55,9 +55,9 @@ class _WrittenEvent(NamedTuple):
 
 
 class _Send(NamedTuple):
-    """``told``: None if the event exists already, and only its count and time are patched."""
+    """``content``: None if the event exists already, and only its count and time are patched."""
 
-    told: _WrittenEvent | None
+    content: _WrittenEvent | None
     known: _Known
     since: float
 
@@ -174,8 +174,8 @@ class EventWriter:
         known.queued = False
         path = f"/api/v1/namespaces/{known.namespace}/events"
         try:
-            if send.told is not None:
-                body = msgspec.json.encode(self._body(send.told, known))
+            if send.content is not None:
+                body = msgspec.json.encode(self._body(send.content, known))
                 answer = await self._transport.request("POST", path, body, patience=_PATIENCE)
             else:
                 body = msgspec.json.encode({"count": known.count, "lastTimestamp": format_time(known.last)})

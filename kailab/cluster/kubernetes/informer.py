@@ -124,7 +124,6 @@ class Informer:
         self._tell(InformerUpdate(self.resource.key, "LISTED", {}, objects, version=int(self._version)))
 
     async def _watch(self) -> None:
-        await self._transport.prepare()
         self.watches += 1
         path = self.resource.path(
             query={
@@ -136,7 +135,7 @@ class Informer:
                 "timeoutSeconds": random.randint(240, 300),
             }
         )
-        async with self._transport.stream(path) as response:
+        async with await self._transport.stream(path) as response:
             self._transport.answers.note_answer(response.status)
             if response.status != 200:
                 raise refusal(response.status, await response.read(), f"watch {self.resource.plural}")

@@ -307,7 +307,7 @@ class Writer:
                     self._ask(planned, *object_key(made), supposed, error)
             # With a precondition: the writer decided on a state that may no longer hold.
             case PatchWrite(kind, name, namespace, patch, _) if (patch.get("metadata") or {}).get("resourceVersion"):
-                space = _space(planned.resource, namespace) or ""
+                space = planned.resource.space(namespace) or ""
                 if (known := self._cache.kinds.get(kind, {}).get((space, name))) is not None:
                     self._ask(planned, space, name, uid_of(known), error)
 
@@ -338,10 +338,10 @@ class Writer:
                 request = requests.update_request(resource, self._versioned(obj, resource))
             case PatchWrite(kind, name, namespace, patch, sub):
                 resource = self._resources.of(kind)
-                request = requests.patch_request(resource, name, _space(resource, namespace), patch, sub)
+                request = requests.patch_request(resource, name, resource.space(namespace), patch, sub)
             case DeleteWrite(kind, name, namespace, grace):
                 resource = self._resources.of(kind)
-                request = requests.delete_request(resource, name, _space(resource, namespace), grace)
+                request = requests.delete_request(resource, name, resource.space(namespace), grace)
             case BindWrite(namespace, pod, node, annotations):
                 resource = self._resources.of("Pod")
                 uid = self._uid(namespace, pod)
@@ -366,7 +366,7 @@ class Writer:
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
             return obj
-        path = resource.path(_space(resource, metadata.get("namespace")), metadata["name"])
+        path = resource.path(resource.space(metadata.get("namespace")), metadata["name"])
         answer = self._transport.call(self._transport.request("GET", path, patience=self._patience))
         if answer.code != 200:
             raise refusal(answer.code, answer.body, f"get {resource.kind} {metadata['name']}")
@@ -391,7 +391,7 @@ class Writer:
             case BindWrite(namespace, pod, node, _):
                 self._cache.bound(namespace, pod, planned.uid, node)
             case DeleteWrite(_, name, namespace, _):
-                self._gone(resource, _space(resource, namespace) or "", name, answers[0])
+                self._gone(resource, resource.space(namespace) or "", name, answers[0])
             case EvictWrite(namespace, pod) if answers:
                 self._cache.put("Pod", self._object(answers[0].body))
                 self._gone(resource, namespace, pod, answers[1])
@@ -408,7 +408,3 @@ class Writer:
             self._cache.put(resource.key, left)
         else:
             self._cache.deleted(resource.key, namespace, name)
-
-
-def _space(resource: ApiResource, namespace: str | None) -> str | None:
-    return (namespace or "default") if resource.namespaced else None

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import yaml
@@ -24,10 +24,10 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 @dataclass
 class Connection:
-    """``server``: its URL. ``told``: its name in messages. ``configuration``: the kubernetes client's, which logs in."""
+    """``server``: its URL. ``title``: its name in messages. ``configuration``: the kubernetes client's, which logs in."""
 
     server: str
-    told: str
+    title: str
     configuration: Any = field(repr=False)
 
     @classmethod
@@ -46,7 +46,9 @@ class Connection:
             await loading.load_kube_config(str(path), chosen, configuration, persist_config=False)
 
         try:
-            _in_a_loop_of_its_own(load())
+            # In a new thread with a loop of its own, because this thread may be running a loop already.
+            with ThreadPoolExecutor(1, "kubeconfig") as thread:
+                thread.submit(asyncio.run, load()).result()
         except loading.ConfigException as error:
             raise InputError(f"{str(error).strip()}; check the context {chosen!r}", Where(file=str(path))) from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -78,7 +80,7 @@ class Connection:
         try:
             context: ssl.SSLContext = RESTClientObject(self.configuration).ssl_context
         except (OSError, ssl.SSLError, ValueError) as error:
-            raise ConnectError(f"{self.told}: its certificates can't be used: {error}") from error
+            raise ConnectError(f"{self.title}: its certificates can't be used: {error}") from error
         return context
 
     async def credentials(self) -> Mapping[str, str]:
@@ -109,28 +111,10 @@ def _check(path: Path, context: str | None) -> str:
     if not isinstance(config, dict) or not isinstance(config.get("clusters"), list) or not config["clusters"]:
         raise InputError("no kubeconfig: it names no clusters", Where(file=str(path)))
     contexts = [entry.get("name") for entry in config.get("contexts") or () if isinstance(entry, dict)]
+    known = ", ".join(map(str, contexts)) or "none"
     chosen = context or config.get("current-context")
     if not chosen:
-        known = ", ".join(map(str, contexts)) or "none"
         raise InputError(f"it has no current-context; choose one with --context: {known}", Where(file=str(path)))
     if chosen not in contexts:
-        known = ", ".join(map(str, contexts)) or "none"
         raise InputError(f"there is no context {chosen!r}; there are: {known}", Where(file=str(path)))
     return str(chosen)
-
-
-def _in_a_loop_of_its_own(work: Any) -> None:
-    """Run in a new thread with its own loop, because this thread may be running one already."""
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            asyncio.run(work)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = Thread(target=run, name="kubeconfig")
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]

@@ -29,14 +29,14 @@ _decode = msgspec.json.Decoder().decode
 
 
 class ApiRequest(NamedTuple):
-    """``told``: the request in words. ``resolve``: the path of the object. If a repeated request is refused, a GET of it shows whether an
+    """``title``: the request in messages. ``resolve``: the path of the object. If a repeated request is refused, a GET of it shows whether an
     earlier try succeeded; for a bind, that is the case if the pod is on ``resolve_node``."""
 
     method: str
     path: str
     body: bytes | None
     content: str = "application/json"
-    told: str = ""
+    title: str = ""
     resolve: str = ""
     resolve_node: str = ""
 
@@ -52,14 +52,12 @@ def body_of(answer: HttpAnswer) -> Object:
 
 def create_request(resource: ApiResource, obj: Object) -> ApiRequest:
     metadata = obj["metadata"]
-    namespace, name = metadata.get("namespace"), metadata.get("name", "")
-    if resource.namespaced and not namespace:
-        namespace = "default"
+    namespace, name = resource.space(metadata.get("namespace")), metadata.get("name", "")
     return ApiRequest(
         "POST",
         resource.path(namespace, query=_MANAGED),
         _encode(obj),
-        told=f"create {resource.kind} {name}",
+        title=f"create {resource.kind} {name}",
         # A name that the server generates can't be looked up.
         resolve=resource.path(namespace, name) if name else "",
     )
@@ -71,11 +69,11 @@ def update_request(resource: ApiResource, obj: Object) -> ApiRequest:
         "PUT",
         resource.path(metadata.get("namespace"), metadata["name"], query=_MANAGED),
         _encode(obj),
-        told=f"update {resource.kind} {metadata['name']}",
+        title=f"update {resource.kind} {metadata['name']}",
     )
 
 
-def applying(resource: ApiResource, obj: Object) -> ApiRequest:
+def apply_request(resource: ApiResource, obj: Object) -> ApiRequest:
     metadata = obj["metadata"]
     # Forced: the manifest decides about its fields, even those that somebody else has set since.
     path = resource.path(metadata.get("namespace"), metadata["name"], query={**_MANAGED, "force": "true"})
@@ -98,13 +96,13 @@ def delete_request(
     # Another object may have the name by now; it must not be deleted.
     if uid:
         options["preconditions"] = {"uid": uid}
-    description = f"delete {resource.kind} {name}"
-    return ApiRequest("DELETE", resource.path(namespace, name), _encode(options), told=description)
+    title = f"delete {resource.kind} {name}"
+    return ApiRequest("DELETE", resource.path(namespace, name), _encode(options), title=title)
 
 
-def deleting_all(resource: ApiResource, namespace: str | None) -> ApiRequest:
+def delete_all_request(resource: ApiResource, namespace: str | None) -> ApiRequest:
     options = _encode({**_DELETE, "gracePeriodSeconds": 0})
-    return ApiRequest("DELETE", resource.path(namespace), options, told=f"delete all {resource.plural}")
+    return ApiRequest("DELETE", resource.path(namespace), options, title=f"delete all {resource.plural}")
 
 
 def bind_request(
@@ -124,7 +122,7 @@ def bind_request(
     }
     path = resource.path(namespace, pod, "binding", query=_MANAGED)
     pod_path = resource.path(namespace, pod)
-    return ApiRequest("POST", path, _encode(body), told=f"bind Pod {pod}", resolve=pod_path, resolve_node=node)
+    return ApiRequest("POST", path, _encode(body), title=f"bind Pod {pod}", resolve=pod_path, resolve_node=node)
 
 
 def disruption_request(
@@ -161,7 +159,7 @@ async def send(transport: Transport, request: ApiRequest, patience: float, brief
             present = await _look(transport, request.resolve, patience, brief)
             if present.code == 200 and _is_ours(present, request):
                 return present if not request.resolve_node else HttpAnswer(201, b"{}", answer.tries)
-    error = refusal(answer.code, answer.body, request.told)
+    error = refusal(answer.code, answer.body, request.title)
     # These codes describe the present state, which settles it: the object is gone, or is not as was asked.
     error.doubtful = answer.doubtful and answer.code not in (404, 409)
     raise error

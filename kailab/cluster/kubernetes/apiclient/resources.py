@@ -1,6 +1,6 @@
 """Which kinds a server serves, under which paths, and all objects of a kind, listed page by page.
 
-What the server said is remembered. A kind that it does not serve is asked for again after a few seconds: CRDs come and
+The answers of the server are remembered. A kind that it does not serve is asked for again after a few seconds: CRDs come and
 go.
 """
 
@@ -33,26 +33,33 @@ class ApiResource(NamedTuple):
     namespaced: bool
     status: bool
 
+    def space(self, namespace: str | None) -> str | None:
+        """The namespace of an object for which this one was given; None for a cluster-wide kind."""
+        return (namespace or "default") if self.namespaced else None
+
     def path(
         self, namespace: str | None = None, name: str = "", sub: str = "", query: Mapping[str, str | int] | None = None
     ) -> str:
         """``namespace`` None: all namespaces (for lists), or a cluster-wide kind."""
-        root = "/api/" if "/" not in self.api_version else "/apis/"
-        parts = [root + self.api_version]
+        parts = [_root(self.api_version) + self.api_version]
         if self.namespaced and namespace:
             parts.append(f"namespaces/{quote(namespace, safe='')}")
         parts += [part for part in (self.plural, quote(name, safe=""), sub) if part]
         return "/".join(parts) + (f"?{urlencode(query)}" if query else "")
 
 
-class _Listed(msgspec.Struct):
+def _root(api_version: str) -> str:
+    return "/apis/" if "/" in api_version else "/api/"
+
+
+class _ResourceEntry(msgspec.Struct):
     name: str
     kind: str
     namespaced: bool = False
 
 
-class _List(msgspec.Struct):
-    resources: list[_Listed] = []
+class _ResourceList(msgspec.Struct):
+    resources: list[_ResourceEntry] = []
 
 
 class _Version(msgspec.Struct, rename="camel"):
@@ -74,9 +81,8 @@ class ApiResources:
 
     def of(self, key: str) -> ApiResource:
         """By kind key, in the newest version that both kailab and the server know. Raises NotFound."""
-        resource_known = self._found.get(key)
-        if resource_known is not None:
-            return resource_known
+        if (known := self._found.get(key)) is not None:
+            return known
         for api_version in self._versions(key):
             resource = self._served(api_version, lambda served: served.key == key)
             if resource is not None:
@@ -126,11 +132,10 @@ class ApiResources:
         return next(filter(fits, self._listed(api_version).values()), None)
 
     def _listed(self, api_version: str) -> dict[str, ApiResource]:
-        root = "/api/" if "/" not in api_version else "/apis/"
-        answer = self._ask(root + quote(api_version, safe="/."))
+        answer = self._ask(_root(api_version) + quote(api_version, safe="/."))
         resources: dict[str, ApiResource] = {}
         if answer.code == 200:
-            listed = decoding.decode_json(answer.body, _List).resources
+            listed = decoding.decode_json(answer.body, _ResourceList).resources
             names = {entry.name for entry in listed}
             for entry in listed:
                 if "/" not in entry.name and entry.kind not in resources:  # not a subresource

@@ -264,6 +264,7 @@ class _HttpRequest(NamedTuple):
 
     @property
     def title(self) -> str:
+        """The request in messages."""
         return f"{self.method} {self.path.partition('?')[0]}"
 
 
@@ -503,10 +504,10 @@ class Transport:
         self.pressure.leave()
         return Unavailable(f"not sent, {request.title}: this process may not write any more")
 
-    def stream(self, path: str) -> Any:
-        """A request whose answer is read as it arrives: an ``async with``. The whole of it has no time limit."""
-        assert self._session is not None
-        return self._session.get(
+    async def stream(self, path: str) -> Any:
+        """A request whose answer is read as it arrives: for ``async with``. The whole of it has no time limit."""
+        session = await self._ready()
+        return session.get(
             self._url(path),
             headers={"Accept": "application/json", **self._headers},
             ssl=self._tls or True,
@@ -514,6 +515,7 @@ class Transport:
         )
 
     async def _ready(self) -> aiohttp.ClientSession:
+        """The session, with current credentials in ``_headers``."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 # No limit on connections: ``RequestLimit`` is the limit, and watches need connections besides.
@@ -543,10 +545,6 @@ class Transport:
         """True if somebody waits for writes, or did within the last ``quiet`` seconds."""
         return self._urgent > 0 or time.monotonic() - self._urgent_at < quiet
 
-    async def prepare(self) -> None:
-        """Credentials and session, for ``stream``."""
-        await self._ready()
-
     def _url(self, path: str) -> Any:
         return URL(f"{self.connection.server}{path}", encoded=True)  # ApiResource.path has quoted it
 
@@ -554,7 +552,7 @@ class Transport:
 
     def check(self, patience: float = 3.0) -> str:
         """The server's version. Raises ConnectError with the reason if it can't be used."""
-        server = self.connection.told
+        server = self.connection.title
 
         async def ask(path: str) -> HttpAnswer:
             return await self.request("GET", path, patience=patience)
