@@ -35,13 +35,12 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import EvidenceError
 from kailab.evidence import canonical, cycles
 from kailab.evidence.cluster_state import RowCache, read_cluster_state
-from kailab.evidence.cycles import CycleLog, LastRecordedCycle, RecordedCycle
+from kailab.evidence.cycles import CycleLog, LastRecordedCycle
 from kailab.evidence.entries import (
     FORMAT,
     CheckedExpectation,
     ClusterState,
     Decision,
-    LabFacts,
     OutcomeEntry,
     PendingReason,
     RecordedEvent,
@@ -86,30 +85,6 @@ class Recorder(Observer):
         self._rows = RowCache()
         self._scheduler: DecidingScheduler | None = None
         self._read_state: Callable[[], ClusterState] | None = None
-
-    @property
-    def facts(self) -> LabFacts | None:
-        return self.recording.facts
-
-    @property
-    def steps(self) -> list[RecordedStep]:
-        return self.recording.steps
-
-    @property
-    def decisions(self) -> list[Decision]:
-        return self.recording.decisions
-
-    @property
-    def expectations(self) -> list[CheckedExpectation]:
-        return self.recording.expectations
-
-    @property
-    def cycles(self) -> list[RecordedCycle]:
-        return self.recording.cycles
-
-    @property
-    def is_open(self) -> bool:
-        return self._cluster is not None
 
     def on_opened(self, opening: LabOpening) -> None:
         """Start the recording, or continue an earlier one."""
@@ -196,7 +171,7 @@ class Recorder(Observer):
 
     def on_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
         # The evidence of a lab ends with its last look.
-        if not self.is_open:
+        if self._cluster is None:
             return
         entry = CheckedExpectation(
             t=self._t(), subject=subject, expected=expected, seen=seen, held=held, source=self._source()
@@ -237,19 +212,19 @@ class Recorder(Observer):
         recording, text = self.recording, keeping.text
         timeline = text.entries(timeline_entries(self.recording.moments()))
         files = {
-            "lab.json": canonical.pretty_json(self.facts),
-            "steps.json": canonical.pretty_json(text.entries([keeping.step(step) for step in self.steps])),
-            "decisions.jsonl": canonical.json_lines(text.entries(self.decisions)),
-            "expectations.jsonl": canonical.json_lines(text.entries(self.expectations)),
+            "lab.json": canonical.pretty_json(recording.facts),
+            "steps.json": canonical.pretty_json(text.entries([keeping.step(step) for step in recording.steps])),
+            "decisions.jsonl": canonical.json_lines(text.entries(recording.decisions)),
+            "expectations.jsonl": canonical.json_lines(text.entries(recording.expectations)),
             "pending.json": canonical.pretty_json(text.entries(recording.pending)),
             "events.json": canonical.pretty_json(text.entries([read_event(event) for event in recording.events])),
             "timeline.json": canonical.pretty_json(timeline),
             "timeline.txt": render_timeline(timeline).encode(),
         }
-        if self.cycles:
+        if recording.cycles:
             cutter = RecordCutter(keeping.keeps_label, text.text)
             # A list, because ``cutter.cut`` is complete only after all cycles.
-            cut_cycles = list(cutter.cycles(self.cycles))
+            cut_cycles = list(cutter.cycles(recording.cycles))
             cycles.write_cycles_file(folder, recording.opened, len(cutter.cut), cut_cycles)
         # Imported here because it needs numpy, and tests without evidence do not.
         from kailab.evidence.metrics.over_time import encode_series
@@ -271,18 +246,20 @@ class Recorder(Observer):
         recording = self.recording
         # While the lab is open (a failure is being reported) there is no last look yet.
         after = recording.after if self._cluster is None else _list_objects(self._cluster)
-        patches = [(step.kind, step.patch) for step in self.steps if step.patch is not None]
+        patches = [(step.kind, step.patch) for step in recording.steps if step.patch is not None]
         if cuts is None:
             manifests = [(name, msgspec.json.decode(objects)) for name, objects in recording.manifests]
-            return Sanitizer(manifests, recording.before, after, patches, recording.refused, record_names(self.cycles))
-        cuts.names(self.cycles)
+            return Sanitizer(
+                manifests, recording.before, after, patches, recording.refused, record_names(recording.cycles)
+            )
+        cuts.names(recording.cycles)
         manifests = [(name, cuts.decoded(objects)) for name, objects in recording.manifests]
         return Sanitizer(manifests, recording.before, after, patches, recording.refused, cuts=cuts)
 
     def _t(self) -> float:
         if self._cluster is None:
             # The cluster and its clock are closed; nothing happens after the last step.
-            return self.steps[-1].t if self.steps else 0.0
+            return self.recording.steps[-1].t if self.recording.steps else 0.0
         return round(self._cluster.now() - self.recording.opened, 6)
 
 
@@ -328,7 +305,8 @@ def write_test(
 ) -> None:
     """Write result.json and a folder for each lab that was opened. The other arguments are fields of OutcomeEntry; ``message`` must be the same in every
     run."""
-    opened = [recorder for recorder in recorders if recorder.facts is not None]
+    opened = [recorder for recorder in recorders if recorder.recording.facts is not None]
+    recordings = [recorder.recording for recorder in opened]
     for recorder in opened:
         recorder.write(folder / canonical.safe_name(recorder.lab))
     result = OutcomeEntry(
@@ -337,10 +315,10 @@ def write_test(
         outcome=outcome,
         message=message,
         labs=tuple(canonical.safe_name(recorder.lab) for recorder in opened),
-        expectations=sum(len(recorder.expectations) for recorder in opened),
-        expectations_failed=sum(not entry.held for recorder in opened for entry in recorder.expectations),
-        decisions=sum(len(recorder.decisions) for recorder in opened),
-        cycles=sum(len(recorder.cycles) for recorder in opened),
+        expectations=sum(len(recording.expectations) for recording in recordings),
+        expectations_failed=sum(not entry.held for recording in recordings for entry in recording.expectations),
+        decisions=sum(len(recording.decisions) for recording in recordings),
+        cycles=sum(len(recording.cycles) for recording in recordings),
         sentence=sentence,
         reason=reason,
         source=source,

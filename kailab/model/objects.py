@@ -14,8 +14,6 @@ import marshal
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kailab.model.times import time_or_none
-
 Object: TypeAlias = dict[str, Any]
 
 ENDED_PHASES = ("Succeeded", "Failed")
@@ -73,16 +71,6 @@ def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
 def is_terminating(obj: Mapping[str, Any]) -> bool:
     """True if the object has a deletion timestamp."""
     return bool((obj.get("metadata") or _NOTHING).get("deletionTimestamp"))
-
-
-def created_at(obj: Mapping[str, Any]) -> float | None:
-    """``metadata.creationTimestamp`` in seconds since the epoch; None if it is missing or not a time."""
-    return time_or_none(metadata_of(obj).get("creationTimestamp"))
-
-
-def deleted_at(obj: Mapping[str, Any]) -> float | None:
-    """``metadata.deletionTimestamp`` in seconds since the epoch; None if it is missing or not a time."""
-    return time_or_none(metadata_of(obj).get("deletionTimestamp"))
 
 
 # --- owners -----------------------------------------------------------------------------------------------------------

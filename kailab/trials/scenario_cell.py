@@ -73,7 +73,7 @@ class _Bench:
             self.close()
         verdict, message = _verdict(result)
         evidence = ""
-        if recorder.facts is not None:
+        if recorder.recording.facts is not None:
             path = self._run.write(
                 scenario.suite,
                 scenario.name,
@@ -83,7 +83,7 @@ class _Bench:
         return TestResult(
             name=scenario.id,
             verdict=verdict,
-            message=recorder.scrub(message) if recorder.facts is not None else message,
+            message=recorder.scrub(message) if recorder.recording.facts is not None else message,
             concept=result.not_expressible.concept if result.not_expressible else "",
             evidence=evidence,
             seconds=round(time.monotonic() - begun, 3),

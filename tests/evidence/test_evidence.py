@@ -131,9 +131,9 @@ def test_entries_are_kept_as_they_were(tmp_path):
     recorder = recorded()
     write_test(tmp_path / "test", "e/t", [recorder], "passed")
     one = store.load_test(tmp_path, "test")
-    assert one.decisions("lab") == recorder.decisions
-    assert one.steps("lab") == recorder.steps
-    assert one.expectations("lab") == recorder.expectations
+    assert one.decisions("lab") == recorder.recording.decisions
+    assert one.steps("lab") == recorder.recording.steps
+    assert one.expectations("lab") == recorder.recording.expectations
 
 
 def test_settings_that_are_not_the_usual_ones(tmp_path):
@@ -141,8 +141,8 @@ def test_settings_that_are_not_the_usual_ones(tmp_path):
     config = {"usageDBConfig": {"clientType": "prometheus", "usageParams": {"halfLifePeriod": "10m"}}}
     with Lab.open(scheduler="kailab", config=config, observers=[recorder], adopt_default_scheduler=True):
         pass
-    assert recorder.facts.settings.usage.half_life == 600
-    assert recorder.facts.settings.adopt_default_scheduler is True
+    assert recorder.recording.facts.settings.usage.half_life == 600
+    assert recorder.recording.facts.settings.adopt_default_scheduler is True
 
 
 def test_a_run_lists_what_its_labs_ran_on(tmp_path):

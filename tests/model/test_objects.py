@@ -34,8 +34,6 @@ def test_what_is_missing_is_empty(obj: dict[str, Any]) -> None:
     assert not objects.labels_of(obj)
     assert not objects.annotations_of(obj)
     assert not objects.allocatable_of(obj)
-    assert objects.created_at(obj) is None
-    assert objects.deleted_at(obj) is None
     assert not objects.is_owned(obj)
     assert objects.controller_of(obj) is None
     assert objects.controller_name(obj) == ""
@@ -49,7 +47,6 @@ def test_fields_of_a_pod() -> None:
     assert (objects.full_name(POD), objects.uid_of(POD), objects.node_of(POD)) == ("team/a", "1", "n1")
     assert objects.labels_of(POD) == {"app": "a"}
     assert objects.annotations_of(POD) == {"note": "b"}
-    assert objects.created_at(POD) == 1767225600.0
 
 
 def test_the_controller_comes_before_the_first_owner() -> None:

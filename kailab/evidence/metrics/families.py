@@ -446,21 +446,15 @@ class SeriesCollector:
     def families(self) -> Iterator[tuple[MetricFamily, list[MetricSeries]]]:
         """Yield each family with series, in the order of ``FAMILIES``, with its series by labels."""
         for family in FAMILIES:
-            of_family = sorted(
-                (labels, points) for (name, labels), points in self._points.items() if name == family.name
-            )
-            if of_family:
-                yield (
-                    family,
-                    [
-                        MetricSeries(
-                            name=sample_name(family),
-                            labels=dict(zip(family.labels, labels, strict=True)),
-                            points=points,
-                        )
-                        for labels, points in of_family
-                    ],
+            series = [
+                MetricSeries(
+                    name=sample_name(family), labels=dict(zip(family.labels, labels, strict=True)), points=points
                 )
+                for (name, labels), points in sorted(self._points.items())
+                if name == family.name
+            ]
+            if series:
+                yield family, series
 
     def every(self) -> list[MetricSeries]:
         """All series, in the order of ``families``."""

@@ -225,11 +225,6 @@ def both(first: Check, second: Check) -> Check:
     return check
 
 
-def needing(check: Check, *required: str) -> Check:
-    """A mapping that satisfies a check and has these fields."""
-    return both(check, record({}, required))
-
-
 def later(make: Callable[[], Check]) -> Check:
     """A check that is built at its first use."""
     made: list[Check] = []
