@@ -49,7 +49,7 @@ from kailab.evidence.entries import (
     TimelineEntry,
 )
 from kailab.evidence.recording import EXPECTATION, STEP, Recording, render_timeline, timeline_entries
-from kailab.evidence.sanitizing import CutCache, RecordCutter, Sanitizer, Scrubber, record_names
+from kailab.evidence.sanitizing import CutCache, RecordCutter, Sanitizer, Scrubber
 from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import DecidingScheduler, LabOpening, Observer
@@ -247,12 +247,8 @@ class Recorder(Observer):
         # While the lab is open (a failure is being reported) there is no last look yet.
         after = recording.after if self._cluster is None else _list_objects(self._cluster)
         patches = [(step.kind, step.patch) for step in recording.steps if step.patch is not None]
-        if cuts is None:
-            manifests = [(name, msgspec.json.decode(objects)) for name, objects in recording.manifests]
-            return Sanitizer(
-                manifests, recording.before, after, patches, recording.refused, record_names(recording.cycles)
-            )
-        cuts.names(recording.cycles)
+        cuts = CutCache() if cuts is None else cuts
+        cuts.read_names(recording.cycles)
         manifests = [(name, cuts.decoded(objects)) for name, objects in recording.manifests]
         return Sanitizer(manifests, recording.before, after, patches, recording.refused, cuts=cuts)
 

@@ -393,7 +393,9 @@ class CutCache:
         same, self._given[name] = self._given.get(name) is look, look
         for kind, objects in () if same else look.items():
             before = looks.get(kind, {})
-            present = looks[kind] = {id(obj): before.get(id(obj)) or self._cut(obj, words) for obj in objects}
+            # Most objects are the same in the first and the last look, so each is cut once.
+            known = {key: cut for one in self._looks.values() for key, cut in one.get(kind, {}).items()}
+            present = looks[kind] = {id(obj): known.get(id(obj)) or self._cut(obj, words) for obj in objects}
             fresh.new[kind] = [cut.kept for key, cut in present.items() if key not in before]
             deleted = [cut for key, cut in before.items() if key not in present]
             fresh.gone[kind] = [cut.kept for cut in deleted]
@@ -422,7 +424,7 @@ class CutCache:
         single.selected = self._selected
         kept = single.object(obj)
         kept_words = frozenset(words(kept))
-        self._new_words |= kept_words - self._words
+        self.keep_words(kept_words)
         return _CutObject(obj, kept, frozenset(single.left_out), frozenset(single.fields), kept_words)
 
     def decoded(self, manifest: msgspec.Raw) -> Any:
@@ -432,10 +434,14 @@ class CutCache:
             known = self._manifests[id(manifest)] = (manifest, msgspec.json.decode(manifest))
         return known[1]
 
-    def names(self, cycles: Sequence[RecordedCycle]) -> None:
+    def read_names(self, cycles: Sequence[RecordedCycle]) -> None:
         """Read the names in new cycles."""
-        self._new_words |= record_names(cycles[self._named :]) - self._words
+        self.keep_words(record_names(cycles[self._named :]))
         self._named = len(cycles)
+
+    def keep_words(self, words: Collection[str]) -> None:
+        """Keep these words in all texts."""
+        self._new_words |= set(words) - self._words
 
     def scrubber(self, left_out: set[str]) -> Scrubber:
         """The scrubber for all texts left out so far, also of objects that are gone."""
@@ -467,7 +473,7 @@ HEADER = """\
 
 class Sanitizer:
     """``manifests``: objects by file. ``patches``: (kind, patch). ``refused``: refused texts and objects. ``names``: names that are kept although no object here has
-    them. ``cuts``: the cache of a running lab; it has ``names`` of its own and keeps the objects of looks. ``fresh``: what changed in the last look."""
+    them. ``cuts``: the cache of a running lab. ``fresh``: what changed in the last look."""
 
     def __init__(
         self,
@@ -480,13 +486,13 @@ class Sanitizer:
         cuts: CutCache | None = None,
     ) -> None:
         self._redaction = redaction = Redaction()
-        self._names = names
-        self._cuts = cuts
+        self._cuts = cuts = CutCache() if cuts is None else cuts
+        self._given = {BEFORE: before, AFTER: after}
+        self._scrubbed_objects: dict[int, Object] = {}
+        cuts.keep_words(names)
         # Selectors of all objects are read before anything is cut, because a selector may come after the labels that it names.
-        for _, objects in manifests:
-            self._learn(objects)
-        for objects in before.values():
-            self._learn(objects)
+        for objects in (*(objects for _, objects in manifests), *before.values()):
+            cuts.learn(redaction, objects)
         redaction.learn(patch for _, patch in patches)
         # Everything is cut here, because the scrubber must know all texts that were left out.
         redaction.applied = True
@@ -494,14 +500,8 @@ class Sanitizer:
         redaction.applied = False
         # Fields cut from here on must not appear in the header of the last manifest.
         redaction.fields = set()
-        # Most objects are the same in both looks, so each is cut once.
-        self.fresh = ChangedObjects({}, {})
-        if cuts is None:
-            cut = {key: redaction.object(obj) for key, obj in _by_identity(before, after).items()}
-            self._before, self._after = _replaced(before, cut), _replaced(after, cut)
-        else:
-            cuts.look(redaction, BEFORE, before, _metadata_texts)
-            self.fresh = cuts.look(redaction, AFTER, after, _metadata_texts)
+        cuts.look(redaction, BEFORE, before, _metadata_texts)
+        self.fresh = cuts.look(redaction, AFTER, after, _metadata_texts)
         self._patches = [self._patch(kind, patch) for kind, patch in patches]
         for item in refused:
             self._refused(item)
@@ -516,27 +516,32 @@ class Sanitizer:
         return texts
 
     @cached_property
-    def _looks(self) -> tuple[ObjectsByFile, ObjectsByFile]:
-        # Again by identity: an object in both looks was cut into one copy.
-        scrubbed = {key: self.text.value(obj) for key, obj in _by_identity(self._before, self._after).items()}
-        return _replaced(self._before, scrubbed), _replaced(self._after, scrubbed)
-
-    @property
     def before(self) -> ObjectsByFile:
         """The objects of the first look."""
-        return self._looks[0]
+        return self._look(BEFORE)
 
-    @property
+    @cached_property
     def after(self) -> ObjectsByFile:
         """The objects of the last look."""
-        return self._looks[1]
+        return self._look(AFTER)
+
+    def _look(self, name: str) -> ObjectsByFile:
+        return {
+            file: [self._scrubbed(self._cuts.kept(name, file, obj)) for obj in objects]
+            for file, objects in self._given[name].items()
+        }
+
+    def _scrubbed(self, kept: Object) -> Object:
+        """An object without what is left out of texts; one that is in both looks is scrubbed once."""
+        known = self._scrubbed_objects.get(id(kept))
+        if known is None:
+            known = self._scrubbed_objects[id(kept)] = self.text.value(kept)
+        return known
 
     @cached_property
     def text(self) -> Scrubber:
         """The scrubber for free text."""
-        if self._cuts is not None:
-            return self._cuts.scrubber(self._redaction.left_out)
-        return Scrubber(self._redaction.left_out, self._words())
+        return self._cuts.scrubber(self._redaction.left_out)
 
     @property
     def cut(self) -> int:
@@ -566,19 +571,7 @@ class Sanitizer:
     def _cut(self, objects: Iterable[Object]) -> tuple[list[Object], set[str]]:
         fields: set[str] = set()
         self._redaction.fields = fields
-        return [self._object(obj, _all_texts) for obj in objects], fields
-
-    def _learn(self, objects: Sequence[Object]) -> None:
-        if self._cuts is None:
-            self._redaction.learn(objects)
-        else:
-            self._cuts.learn(self._redaction, objects)
-
-    def _object(self, obj: Object, words: Callable[[Object], set[str]]) -> Object:
-        if self._cuts is None:
-            return self._redaction.object(obj)
-        kept: Object = self._cuts.cut(self._redaction, obj, words)
-        return kept
+        return [self._cuts.cut(self._redaction, obj, _all_texts) for obj in objects], fields
 
     def _patch(self, kind: str, patch: Object) -> Object:
         # A patch is cut by the rules of its kind, which it may not contain. Like a manifest, it comes from a user.
@@ -603,27 +596,6 @@ class Sanitizer:
                 self._redaction.object(value)
             else:
                 self._redaction.left_out.add(str(value))
-
-    def _words(self) -> set[str]:
-        """Words that are kept (names, labels, queues, but not messages). They also stay in free text."""
-        words: set[str] = set(self._names)
-        for _, objects, _ in self._applied:
-            for obj in objects:
-                words |= _all_texts(obj)
-        for looks in (self._before, self._after):
-            for objects in looks.values():
-                for obj in objects:
-                    words |= _metadata_texts(obj)
-        return words
-
-
-def _by_identity(*looks: ObjectsByFile) -> dict[int, Object]:
-    return {id(obj): obj for look in looks for objects in look.values() for obj in objects}
-
-
-def _replaced(looks: ObjectsByFile, by: Mapping[int, Object]) -> dict[str, list[Object]]:
-    """Replace objects. ``by``: identity of an object -> its replacement."""
-    return {name: [by[id(obj)] for obj in objects] for name, objects in looks.items()}
 
 
 def _all_texts(obj: Object) -> set[str]:

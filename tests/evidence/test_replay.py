@@ -212,10 +212,10 @@ def test_kailab_under_a_name_of_its_own(tmp_path: Path) -> None:
 
 def test_a_cycle_keeps_what_changed(owner: Recorder) -> None:
     """What is the same as in the cycle before is not kept again, neither records nor reasons to wait."""
-    first, *later = owner.cycles
+    first, *later = owner.recording.cycles
     assert first.changes.whole
     assert len(first.changes.set.nodes) == 5
     assert not any(cycle.changes.whole or cycle.changes.set.nodes for cycle in later)
     assert any(isinstance(entry, tuple) for cycle in later for entry in (*cycle.pending, *cycle.queues))
-    again = list(cycles.whole_cycles(owner.cycles))
+    again = list(cycles.whole_cycles(owner.recording.cycles))
     assert [len(decisions.queues) for _, _, decisions in again] == [3] * len(again)
