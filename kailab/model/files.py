@@ -68,7 +68,8 @@ def _opened(path: str | Path, *, pipe: bool) -> Iterator[BinaryIO]:
                 raise InputError("is a device or a socket; expected a file", place)
             yield file
     except (OSError, ValueError) as error:
-        raise InputError(f"can't be read: {getattr(error, 'strerror', None) or error}", place) from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"can't be read: {reason}", place) from error
 
 
 def _read(file: BinaryIO, most: int, place: Where) -> bytes:

@@ -352,4 +352,5 @@ def read_texts(path: str | Path) -> Iterator[tuple[str, str]]:
         for file in files:
             yield str(file), read_text(file)
     except (OSError, ValueError) as error:
-        raise InputError(f"can't be read: {getattr(error, 'strerror', None) or error}", place) from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise InputError(f"can't be read: {reason}", place) from None
