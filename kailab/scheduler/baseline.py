@@ -36,6 +36,7 @@ from kailab.model.objects import (
     name_of,
     status_of,
 )
+from kailab.scheduler.reading import latest_events
 from kailab.scheduler.reading.affinity import tolerates
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.podgroups import PriorityClasses
@@ -289,11 +290,11 @@ OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules
 
 
 def affinity_refusals(
-    pod: BaselinePod, table: BaselineNodeTable, placed: Iterable[BaselinePod], keeping_away: Mapping[str, BaselinePod]
+    pod: BaselinePod, table: BaselineNodeTable, placed: Iterable[BaselinePod], exclusive: Mapping[str, BaselinePod]
 ) -> list[tuple[Mask, str]]:
     """The nodes refused by required pod affinity and anti-affinity, with a reason, in kube-scheduler's order.
 
-    ``keeping_away``: placed pods with anti-affinity of their own.
+    ``exclusive``: placed pods with required anti-affinity of their own.
     """
     refusals: list[tuple[Mask, str]] = []
     affinity = [term for term in pod.shape.affinity if not term.weight]
@@ -302,22 +303,23 @@ def affinity_refusals(
     if affinity:
         # Only pods that all terms select count.
         selected = [other for other in others if _all_select(affinity, other)]
-        near = [_near(term, table, selected) for term in affinity]
+        near = [_domains_of(selected, term.topology_key, table) for term in affinity]
         # The first pod of a series that selects itself may start anywhere in the topology.
         if not any(nodes.any() for nodes in near) and _all_select(affinity, pod):
-            near = [_has_key(term, table) for term in affinity]
+            near = [np.array([term.topology_key in labels for labels in table.labels], bool) for term in affinity]
         refusals.append((~np.logical_and.reduce(near), AFFINITY))
     if anti_affinity:
         refused = np.zeros(len(table), bool)
         for term in anti_affinity:
-            refused |= _near(term, table, [other for other in others if _all_select([term], other)])
+            selected = [other for other in others if _all_select([term], other)]
+            refused |= _domains_of(selected, term.topology_key, table)
         refusals.append((refused, ANTI_AFFINITY))
     refused = np.zeros(len(table), bool)
     # The anti-affinity of placed pods also refuses the new one.
-    for other in keeping_away.values():
+    for other in exclusive.values():
         for term in other.shape.anti_affinity:
             if not term.weight and pod.matches(term.requirements, term.namespaces):
-                refused |= _domain(term.topology_key, other.node, table)
+                refused |= _domains_of([other], term.topology_key, table)
     if refused.any():
         refusals.append((refused, OTHERS_ANTI_AFFINITY))
     return refusals
@@ -334,7 +336,7 @@ def affinity_points(pod: BaselinePod, table: BaselineNodeTable, placed: Iterable
     for term, sign in terms:
         for other in others:
             if other.matches(term.requirements, term.namespaces):
-                points += sign * term.weight * _domain(term.topology_key, other.node, table)
+                points += sign * term.weight * _domains_of([other], term.topology_key, table)
     return points
 
 
@@ -342,29 +344,13 @@ def _all_select(terms: Iterable[PodTerm], pod: BaselinePod) -> bool:
     return all(pod.matches(term.requirements, term.namespaces) for term in terms)
 
 
-def _near(term: PodTerm, table: BaselineNodeTable, selected: Iterable[BaselinePod]) -> Mask:
-    """Nodes in a domain of the term's topology that has one of these pods."""
-    values = {
-        table.labels[position].get(term.topology_key)
-        for other in selected
-        if (position := table.index.get(other.node)) is not None
-    } - {None}
+def _domains_of(pods: Iterable[BaselinePod], key: str, table: BaselineNodeTable) -> Mask:
+    """The nodes that have the same value of the label ``key`` as the node of one of these pods."""
+    positions = [position for pod in pods if (position := table.index.get(pod.node)) is not None]
+    values = {table.labels[position].get(key) for position in positions} - {None}
     if not values:
         return np.zeros(len(table), bool)
-    return np.array([labels.get(term.topology_key) in values for labels in table.labels], bool)
-
-
-def _has_key(term: PodTerm, table: BaselineNodeTable) -> Mask:
-    return np.array([term.topology_key in labels for labels in table.labels], bool)
-
-
-def _domain(key: str, node: str, table: BaselineNodeTable) -> Mask:
-    """Nodes in the domain of a node; none if it lacks the label."""
-    position = table.index.get(node)
-    value = table.labels[position].get(key) if position is not None else None
-    if value is None:
-        return np.zeros(len(table), bool)
-    return np.array([labels.get(key) == value for labels in table.labels], bool)
+    return np.array([labels.get(key) in values for labels in table.labels], bool)
 
 
 Scores = npt.NDArray[np.float64]
@@ -488,6 +474,8 @@ FEWEST_CANDIDATES = 100
 
 
 class NodePreemption(NamedTuple):
+    """The pods to evict from one node."""
+
     node: str
     victims: list[BaselinePod]
 
@@ -560,6 +548,7 @@ def _ports_taken(position: int, pod: BaselinePod, table: BaselineNodeTable) -> b
 
 
 COMPONENT = "default-scheduler"
+_KINDS = ("PriorityClass", "Node", "Pod")
 
 
 class Baseline:
@@ -571,7 +560,7 @@ class Baseline:
     def __init__(self, cluster: Cluster, scheduler_names: Iterable[str] = (DEFAULT_SCHEDULER_NAME,)) -> None:
         self._cluster = cluster
         self._scheduler_names = frozenset(scheduler_names)
-        self._watch = cluster.watch(("PriorityClass", "Node", "Pod"))
+        self._watch = cluster.watch(_KINDS)
         self._shapes = ShapeCache(sharing=False)
         self._needs: dict[Shape, dict[str, int]] = {}
         self._priorities = PriorityClasses()
@@ -579,7 +568,7 @@ class Baseline:
         self._placed: dict[str, BaselinePod] = {}
         self._waiting: dict[str, BaselinePod] = {}  # in order of arrival
         self._new: dict[str, None] = {}  # waiting pods that have not been tried yet
-        self._keeping_away: dict[str, BaselinePod] = {}
+        self._exclusive: dict[str, BaselinePod] = {}
         self._table: BaselineNodeTable | None = None
         # Equal pods fail alike until the table changes, so one of them is tried.
         self._failed: dict[tuple[Shape, int], tuple[int, str]] = {}  # version of the table, and the reason
@@ -617,16 +606,10 @@ class Baseline:
 
     def _take(self, events: Iterable[WatchEvent]) -> bool:
         """Returns whether a change may let a waiting pod fit."""
-        latest: dict[str, dict[str, WatchEvent]] = {"PriorityClass": {}, "Node": {}, "Pod": {}}
-        for event in events:
-            metadata = metadata_of(event.object)
-            latest[event.kind][metadata.get("uid") or metadata["name"]] = event
+        latest = latest_events(events, _KINDS)
         freed = False
         for event in latest["PriorityClass"].values():
-            if event.type == "DELETED":
-                self._priorities.remove(name_of(event.object))
-            else:
-                self._priorities.set(event.object)
+            self._priorities.take(event)
         for event in latest["Node"].values():
             freed |= self._node(event)
         for uid, event in latest["Pod"].items():
@@ -682,7 +665,7 @@ class Baseline:
         before = self._placed.get(pod.uid)
         self._placed[pod.uid] = pod
         if any(not term.weight for term in pod.shape.anti_affinity):
-            self._keeping_away[pod.uid] = pod
+            self._exclusive[pod.uid] = pod
         table = self._table
         if table is None:
             return
@@ -694,7 +677,7 @@ class Baseline:
 
     def _unplace(self, uid: str) -> bool:
         pod = self._placed.pop(uid, None)
-        self._keeping_away.pop(uid, None)
+        self._exclusive.pop(uid, None)
         if pod is not None and self._table is not None:
             self._table.remove(pod)
         return pod is not None
@@ -704,7 +687,7 @@ class Baseline:
     def _schedule(self, pod: BaselinePod, table: BaselineNodeTable) -> bool:
         failed = self._failed.get((pod.shape, pod.priority))
         # The result of affinity terms also depends on the pod's labels, which are not in the key.
-        has_terms = bool(pod.shape.affinity or pod.shape.anti_affinity or self._keeping_away)
+        has_terms = bool(pod.shape.affinity or pod.shape.anti_affinity or self._exclusive)
         # A nominated pod is tried each time, because its victims may have ended.
         if failed is not None and failed[0] == table.version and not pod.nominated and not has_terms:
             return self._give_up(pod, failed[1])
@@ -751,8 +734,8 @@ class Baseline:
         if pod.shape.ports:
             fits = fits & ~table.port_conflicts(pod.shape)
         refusals: list[tuple[Mask, str]] = []
-        if pod.shape.affinity or pod.shape.anti_affinity or self._keeping_away:
-            refusals = affinity_refusals(pod, table, self._placed.values(), self._keeping_away)
+        if pod.shape.affinity or pod.shape.anti_affinity or self._exclusive:
+            refusals = affinity_refusals(pod, table, self._placed.values(), self._exclusive)
             for refused, _ in refusals:
                 fits = fits & ~refused
         return fits, refusals

@@ -110,10 +110,6 @@ class Scheduler:
         """Queue -> resource -> past usage as a part of the cluster; None if past usage does not count."""
         return None if self._usage is None else self._usage.latest
 
-    def last_pending(self, podgroup: str) -> Pending | None:
-        """Why a PodGroup (by UID) is pending, as of the latest cycle; None if it is not."""
-        return self.history.pending(podgroup)
-
     def scheduling_state(self, promised: tuple[str, ...] = ()) -> SchedulingState:
         """The present state of queues and pending work. ``promised``: UIDs of PodGroups that the latest cycle evicted others for."""
         return read_scheduling_state(self.mirror, self.config, self._usage, promised, self._cluster.now())

@@ -34,7 +34,7 @@ from kailab.engine.snapshot.records import Node, Numa, PodGroup, PodTerm, Queue,
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
 from kailab.model.objects import labels_of, metadata_of, name_of, namespace_of, spec_of, uid_of
-from kailab.scheduler.reading import references
+from kailab.scheduler.reading import latest_events, references
 from kailab.scheduler.reading.claims import ClaimIndex
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.numa import numa_record
@@ -448,6 +448,7 @@ class Mirror:
             self._refresh(uid)
 
     def held_back_reason(self, uid: str) -> str | None:
+        """Why a pod is held back; None if it is not."""
         return self._shapes.held_back.get(uid)
 
     def agrees(self, other: Mirror) -> bool:
@@ -461,9 +462,6 @@ class Mirror:
             and mine.topologies == theirs.topologies
             and mine.claims == theirs.claims
         )
-
-    def is_held_back(self, uid: str) -> bool:
-        return uid in self._shapes.held_back
 
     def close(self) -> None:
         self._watch.close()
@@ -489,11 +487,7 @@ class Mirror:
         self._before = None
 
     def _take(self, events: Iterable[WatchEvent]) -> None:
-        latest: dict[str, dict[str, WatchEvent]] = {kind: {} for kind in KINDS}
-        for event in events:
-            metadata = metadata_of(event.object)
-            # By UID: an object deleted and created again under its name is two objects, and both events count.
-            latest[event.kind][metadata.get("uid") or metadata["name"]] = event
+        latest = latest_events(events, KINDS)
         # In the order in which records need each other: a PodGroup needs priorities and the aliases of topologies, a node its zones and
         # devices, a pod its PodGroup and the parts of its shape.
         shapes_stale = pods_stale = groups_stale = False
@@ -502,7 +496,7 @@ class Mirror:
         for event in latest["PriorityClass"].values():
             # Any class may be the default of PodGroups that name none, so all are refreshed. This is rare.
             groups_stale = True
-            self._take_one(self._priority_class, event)
+            self._take_one(self.priorities.take, event)
         for event in latest["Topology"].values():
             groups_stale |= bool(self._take_one(self._nodes.take_topology, event))
         nodes: dict[str, None] = {}
@@ -550,12 +544,6 @@ class Mirror:
             self._unreadable.note(event.object, error)
             # Otherwise cycles would decide on the record of its earlier state.
             return take(event._replace(type="DELETED"))
-
-    def _priority_class(self, event: WatchEvent) -> None:
-        if event.type == "DELETED":
-            self.priorities.remove(name_of(event.object))
-        else:
-            self.priorities.set(event.object)
 
     def _claim_object(self, event: WatchEvent) -> Iterable[str]:
         """Take in a claim, template, class or slice. Returns the nodes that it concerns."""

@@ -6,8 +6,8 @@ begins with, and decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import closing
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -80,12 +80,8 @@ class SchedulingState:
     @cached_property
     def model_demands(self) -> tuple[LabelDemand, ...]:
         """The GPU models that waiting and running work can use, with the GPUs that it wants or holds."""
-        mirror = self._mirror if self._placing is None else self._placing()
-        session = Session(mirror.working, self._config, self._now)
-        try:
+        with self._session(self._placing_mirror()) as session:
             return label_demands(session, gpu_model)
-        finally:
-            session.close()
 
     def returns(self, *names: str) -> dict[str, tuple[ReclaimOption, ...]]:
         """For each named queue, what other queues could reclaim from it or from an ancestor, and what stops them."""
@@ -94,8 +90,7 @@ class SchedulingState:
 
     def cycle_input(self) -> CycleInput:
         """The input of a cycle that ran now."""
-        mirror = self._mirror if self._placing is None else self._placing()
-        return CycleInput(mirror.working.value(), self._config, self._now)
+        return CycleInput(self._placing_mirror().working.value(), self._config, self._now)
 
     def to_record(self) -> SchedulingStateRecord:
         with self._session() as session:
@@ -119,14 +114,12 @@ class SchedulingState:
         """``namespace/name``."""
         return self._mirror.podgroup_name(uid)
 
-    @contextmanager
-    def _session(self) -> Iterator[Session]:
+    def _placing_mirror(self) -> Mirror:
+        return self._mirror if self._placing is None else self._placing()
+
+    def _session(self, mirror: Mirror | None = None) -> closing[Session]:
         # A session per question: one that stayed open would leave its changes in the shared working set.
-        session = Session(self._mirror.working, self._config, self._now)
-        try:
-            yield session
-        finally:
-            session.close()
+        return closing(Session((mirror or self._mirror).working, self._config, self._now))
 
 
 def _returns(session: Session, names: Iterable[str]) -> dict[str, tuple[ReclaimOption, ...]]:

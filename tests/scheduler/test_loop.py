@@ -252,10 +252,10 @@ def test_two_runs_are_the_same(build) -> None:
 def test_explanations_come_from_the_latest_cycle(build) -> None:
     lab = crowded(build)
     uid = lab.group_of("big")["metadata"]["uid"]
-    pending = lab.scheduler.last_pending(uid)
+    pending = lab.scheduler.history.pending(uid)
     assert pending is not None
     assert pending.tried
-    assert lab.scheduler.last_pending(lab.group_of("p00")["metadata"]["uid"]) is None
+    assert lab.scheduler.history.pending(lab.group_of("p00")["metadata"]["uid"]) is None
 
 
 def test_actions_of_the_configuration_count(build) -> None:

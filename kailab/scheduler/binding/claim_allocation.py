@@ -22,7 +22,7 @@ from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.labels import CLAIM_FINALIZER
 from kailab.model.objects import is_terminating, metadata_of, name_of, namespace_of, spec_of, status_of, uid_of
 from kailab.scheduler.binding import Binding
-from kailab.scheduler.reading.claims import DeviceInventory, held_devices, read_device_requests
+from kailab.scheduler.reading.claims import DeviceInventory, held_devices, made_claims, read_device_requests
 
 Key: TypeAlias = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}
@@ -61,9 +61,8 @@ class ClaimAllocator:
         self._classes: dict[str, Object] = {}
         self._claims: dict[Key, Object] = {}
         self._taken: dict[DeviceId, Key] = {}
-        self._unanswered: dict[
-            Key, list[DeviceId]
-        ] = {}  # devices of writes without an answer, until the next event of the claim
+        # The devices of writes without an answer, until the next event of the claim.
+        self._unanswered: dict[Key, list[DeviceId]] = {}
         self._users: dict[str, dict[Key, None]] = {}  # pod UID -> claims reserved for it
 
     # --- before binding ----------------------------------------------------------------------------------------------
@@ -84,10 +83,6 @@ class ClaimAllocator:
             except ApiError as error:
                 refused[binding.uid] = error
         return refused | self._write(changes)
-
-    def undo(self, pods: Iterable[str]) -> None:
-        """Remove the reservations of pods that were not bound, and free devices that nobody else reserves."""
-        self._release(pods)
 
     def step(self) -> bool:
         self._take()
@@ -135,9 +130,7 @@ class ClaimAllocator:
         """The claims of a pod. Raises NotFound for a claim that does not exist yet."""
         pod = binding.pod
         namespace = namespace_of(pod)
-        claim_names = {
-            entry["name"]: entry.get("resourceClaimName") for entry in status_of(pod).get("resourceClaimStatuses") or ()
-        }
+        claim_names = made_claims(pod)
         keys = []
         for wanted in pod["spec"].get("resourceClaims") or ():
             name = wanted.get("resourceClaimName") or claim_names.get(wanted["name"])
@@ -199,9 +192,7 @@ class ClaimAllocator:
         """Write the finalizers, then allocations and reservations. Returns the errors of pods whose claim could not be written, by UID."""
         refused: dict[str, ApiError] = {}
         unprotected: set[Key] = set()
-        versions: dict[Key, str] = {
-            key: metadata_of(change.claim)["resourceVersion"] for key, change in changes.items()
-        }
+        versions = _versions(changes)
         wanting = {key: names for key, change in changes.items() if (names := change.finalizers()) is not None}
         chains = [[_finalizers(key, names, versions[key])] for key, names in wanting.items()]
         # Without the finalizer nothing is allocated: if the claim were deleted in between, its devices would be free and in use at once.
@@ -242,11 +233,12 @@ class ClaimAllocator:
                     self._unanswered.setdefault(key, []).extend(devices)
         return failed
 
-    def _release(self, leaving: Iterable[str]) -> bool:
-        """Remove the reservations of pods (by UID). Refused writes are left to the watch and the resourceclaim controller."""
-        pods = dict.fromkeys(leaving)
+    def undo(self, pods: Iterable[str]) -> None:
+        """Remove the reservations of pods that were not bound, and free devices that nobody else reserves. Refused writes are left to the
+        watch and the resourceclaim controller."""
+        pods = dict.fromkeys(pods)
         if not pods:
-            return False
+            return
         self._take()
         changes: dict[Key, _ClaimUpdate] = {}
         reserved = [key for uid in pods for key in self._users.get(uid, ())]
@@ -259,11 +251,8 @@ class ClaimAllocator:
             change.reserved = [user for user in change.reserved if user.get("uid") not in pods]
             if not change.reserved:
                 change.allocation = None
-        if not changes:
-            return False
-        versions = {key: metadata_of(change.claim)["resourceVersion"] for key, change in changes.items()}
         # The finalizer goes last, when nothing is allocated any more.
-        failed = self._write_status(changes, versions)
+        failed = self._write_status(changes, _versions(changes))
         self._take()
         freed = {
             key: names
@@ -272,7 +261,6 @@ class ClaimAllocator:
         }
         current = {key: metadata_of(self._claims[key])["resourceVersion"] for key in freed}
         self._cluster.write_all([[_finalizers(key, names, current[key])] for key, names in freed.items()])
-        return len(failed) < len(changes)
 
     # --- watch events -------------------------------------------------------------------------------------------------
 
@@ -307,6 +295,10 @@ class ClaimAllocator:
         self._taken.update(dict.fromkeys(held_devices(claim), key))
         for user in _users(claim):
             self._users.setdefault(user, {})[key] = None
+
+
+def _versions(changes: Mapping[Key, _ClaimUpdate]) -> dict[Key, str]:
+    return {key: metadata_of(change.claim)["resourceVersion"] for key, change in changes.items()}
 
 
 def _finalizers(key: Key, names: Sequence[str], version: str) -> PatchWrite:

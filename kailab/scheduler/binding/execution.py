@@ -85,9 +85,8 @@ class DecisionExecutor:
         self._checkpoint = checkpoint
         self._preparations = preparations
         self._reported: dict[str, str] = {}  # uid -> the message of its last reported failure
-        self._labelled: dict[
-            str, tuple[str, ...]
-        ] = {}  # uid -> GPU groups of an unanswered bind: the pod may have the labels
+        # UID -> GPU groups of a bind without an answer: the pod may have their labels.
+        self._labelled: dict[str, tuple[str, ...]] = {}
         self._evictions: Retries[str] = Retries()
         self.bind_backoff = BindBackoff(mirror)
         self.unreachable = False

@@ -23,9 +23,8 @@ def requirements(expressions: Any) -> tuple[Requirement, ...]:
         # Labels are text, while YAML reads an unquoted 1 or true as another type.
         values = tuple(str(value) for value in expression.get("values") or ())
         if operator is None:
-            parsed.append(Requirement(key=expression.get("key", ""), operator="In", values=()))
-        else:
-            parsed.append(Requirement(key=expression.get("key", ""), operator=operator, values=values))
+            operator, values = "In", ()
+        parsed.append(Requirement(key=expression.get("key", ""), operator=operator, values=values))
     return tuple(parsed)
 
 

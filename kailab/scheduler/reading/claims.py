@@ -271,6 +271,13 @@ def requested_gpu_devices(spec: Mapping[str, Any]) -> dict[str, int]:
     return counts
 
 
+def made_claims(pod: Object) -> dict[str, str | None]:
+    """The claims made from templates for a pod: the name in the pod -> the name of the ResourceClaim; None if the pod needs none."""
+    return {
+        entry["name"]: entry.get("resourceClaimName") for entry in status_of(pod).get("resourceClaimStatuses") or ()
+    }
+
+
 class ClaimIndex:
     """ResourceClaims, templates, classes and the devices of ResourceSlices. Keeps the claims of ``working`` up to date, if given."""
 
@@ -297,7 +304,7 @@ class ClaimIndex:
         if deleted:
             table.pop(key, None)
         elif kind == "ResourceClaim":
-            # The API server makes such a claim for an extended resource, which the pod's containers already request.
+            # The API server makes such a claim for an extended resource, which the containers of the pod request already.
             extended = annotations_of(obj).get(_EXTENDED) == "true"
             table[key] = {} if extended else requested_gpu_devices(spec)
         else:
@@ -346,9 +353,7 @@ class ClaimIndex:
         A claim that does not exist yet counts with the requests of its template.
         """
         namespace = namespace_of(pod)
-        claim_names = {
-            entry["name"]: entry.get("resourceClaimName") for entry in status_of(pod).get("resourceClaimStatuses") or ()
-        }
+        claim_names = made_claims(pod)
         counts: dict[str, int] = {}
         names, missing = [], []
         for wanted in pod["spec"].get("resourceClaims") or ():

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from kailab.cluster.protocol import Object
+from kailab.cluster.protocol import Object, WatchEvent
 from kailab.engine.snapshot.records import DEFAULT_PODSET, Constraint, PodGroup, PodSet, SubGroup
 from kailab.model import labels as names
 from kailab.model.objects import annotations_of, metadata_of, name_of, spec_of, status_of
@@ -31,6 +31,16 @@ class PriorityClasses:
         self.never_preempt: set[str] = set()
         self._defaults: dict[str, int] = {}
 
+    def take(self, event: WatchEvent) -> None:
+        """Take in a watch event of a PriorityClass."""
+        if event.type == "DELETED":
+            name = name_of(event.object)
+            self.values.pop(name, None)
+            self._defaults.pop(name, None)
+            self.never_preempt.discard(name)
+        else:
+            self.set(event.object)
+
     def set(self, priority_class: Object) -> None:
         name = name_of(priority_class)
         self.values[name] = int(priority_class.get("value") or 0)
@@ -40,11 +50,6 @@ class PriorityClasses:
         self.never_preempt.discard(name)
         if priority_class.get("preemptionPolicy") == "Never":
             self.never_preempt.add(name)
-
-    def remove(self, name: str) -> None:
-        self.values.pop(name, None)
-        self._defaults.pop(name, None)
-        self.never_preempt.discard(name)
 
     def default(self, otherwise: int = DEFAULT_PODGROUP_PRIORITY) -> int:
         # KAI takes any of several defaults; the first by name is deterministic.

@@ -35,7 +35,7 @@ The ``kailab:`` section has the policies that KAI does not have, and what KAI ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -137,20 +137,9 @@ SCENARIO_GENERATORS = ("NodeLocalGreedy", "MultiNodeGang")
 
 def read_duration_budget(block: ConfigReader) -> tuple[SearchBudget, str]:
     """KAI's budget in durations, converted to counts, and a notice about the conversion. Raises InputError."""
-    block.only(
-        ("maxActionSearchDuration", "maxJobSearchDuration", "minJobSearchDuration", "maxGeneratorSearchDuration")
-    )
-    most = _scenarios(block, "maxJobSearchDuration")
-    least = _scenarios(block, "minJobSearchDuration")
-    if most and least >= most:
-        raise InputError("must be less than maxJobSearchDuration", block.where("minJobSearchDuration"))
-    budget = SearchBudget(
-        per_job=most,
-        min_per_job=least,
-        per_action=_by_name(block, "maxActionSearchDuration", SEARCHING_ACTIONS),
-        per_generator=_by_name(block, "maxGeneratorSearchDuration", SCENARIO_GENERATORS),
-    )
-    bounds = [f"a job {most}"] if most else []
+    keys = ("maxJobSearchDuration", "minJobSearchDuration", "maxActionSearchDuration", "maxGeneratorSearchDuration")
+    budget = _read_budget(block, keys, _scenarios)
+    bounds = [f"a job {budget.per_job}"] if budget.per_job else []
     bounds += [f"{name} {count}" for name, count in sorted(budget.per_action.items()) if name != DEFAULT and count]
     if budget.per_action.get(DEFAULT):
         bounds.append(f"an action {budget.per_action[DEFAULT]}")
@@ -170,31 +159,32 @@ def _scenarios(block: ConfigReader, key: str) -> int:
     return max(1, round(seconds * SCENARIOS_PER_SECOND)) if seconds > 0 else 0
 
 
-def _by_name(block: ConfigReader, key: str, names: tuple[str, ...]) -> dict[str, int]:
-    inside = block.inside(key)
-    inside.only((DEFAULT, *names))
-    return {str(name): _scenarios(inside, name) for name in inside.values}
-
-
 def read_count_budget(block: ConfigReader) -> SearchBudget:
     """Kailab's own budget in counts. Raises InputError."""
-    block.only(("maxScenariosPerJob", "minScenariosPerJob", "maxScenariosPerAction", "maxScenariosPerGenerator"))
-    most = block.count("maxScenariosPerJob") if "maxScenariosPerJob" in block else 0
-    least = block.count("minScenariosPerJob") if "minScenariosPerJob" in block else 0
+    keys = ("maxScenariosPerJob", "minScenariosPerJob", "maxScenariosPerAction", "maxScenariosPerGenerator")
+    return _read_budget(block, keys, ConfigReader.count)
+
+
+def _read_budget(
+    block: ConfigReader, keys: tuple[str, str, str, str], read: Callable[[ConfigReader, str], int]
+) -> SearchBudget:
+    """``keys``: the most and the least for a job, the most for an action and for a generator. ``read``: reads the amount of a key."""
+    block.only(keys)
+    most, least = (read(block, key) if key in block else 0 for key in keys[:2])
     if most and least >= most:
-        raise InputError("must be less than maxScenariosPerJob", block.where("minScenariosPerJob"))
+        raise InputError(f"must be less than {keys[0]}", block.where(keys[1]))
+
+    def by_name(key: str, names: tuple[str, ...]) -> dict[str, int]:
+        inside = block.inside(key)
+        inside.only((DEFAULT, *names))
+        return {str(name): read(inside, name) for name in inside.values}
+
     return SearchBudget(
         per_job=most,
         min_per_job=least,
-        per_action=_counts(block, "maxScenariosPerAction", SEARCHING_ACTIONS),
-        per_generator=_counts(block, "maxScenariosPerGenerator", SCENARIO_GENERATORS),
+        per_action=by_name(keys[2], SEARCHING_ACTIONS),
+        per_generator=by_name(keys[3], SCENARIO_GENERATORS),
     )
-
-
-def _counts(block: ConfigReader, key: str, names: tuple[str, ...]) -> dict[str, int]:
-    inside = block.inside(key)
-    inside.only((DEFAULT, *names))
-    return {str(name): inside.count(name) for name in inside.values}
 
 
 WEIGHTS = ("priority", "waiting", "efficiency", "fairness")
@@ -339,19 +329,7 @@ _ALWAYS = {
     "proportion": "kailab always divides the cluster between queues",
     "dynamicresources": "resource claims are always taken into account",
 }
-_NO_DIFFERENCE = ("kubeflow", "ray", "snapshot")
-"""Plugins of KAI's list that change nothing in kailab."""
-_EFFECTS = {
-    ("sg-nodelocalgreedy", "sg-multinodegang"): "nothing is reclaimed or preempted",
-    ("predicates",): "labels, taints, affinity and ports of nodes are not checked",
-    ("topology",): "topology constraints have no effect",
-    ("minruntime",): "no minimum runtime protects work",
-    ("priority",): "jobs are not started by priority",
-}
-"""What it means if a file lists none of these plugins."""
-_IDLE = {
-    "reflectjoborder": "there is no endpoint here to show the job order; see `kailab explain`",
-}
+_IDLE = {"reflectjoborder": "there is no endpoint here to show the job order; see `kailab explain`"}
 
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,14 +24,14 @@ from kailab.errors import ApiError, NotFound
 from kailab.model import labels as names
 from kailab.model.objects import has_condition, labels_of, metadata_of, name_of, parent_of, spec_of, status_of
 from kailab.model.quantities import format_bytes, format_cpu
-from kailab.scheduler.reading import requests
+from kailab.scheduler.reading import latest_events, requests
 from kailab.scheduler.reading.claims import ClaimIndex
 from kailab.scheduler.reading.nodes import gpu_memory
 from kailab.scheduler.reading.podgroups import PriorityClasses, is_preemptible
 from kailab.scheduler.reading.shapes import gpu_request
 
 GPU_MEMORY_RESOURCE = "run.ai/gpu.memory"
-COUNTED_OBJECT_KINDS = ("PriorityClass", "ResourceClaim", "ResourceClaimTemplate", "Node", "PodGroup", "Pod")
+_KINDS = ("PriorityClass", "ResourceClaim", "ResourceClaimTemplate", "Node", "PodGroup", "Pod", "Queue")
 STATUS_FIELDS = ("requested", "allocated", "allocatedNonPreemptible")
 
 Amounts = dict[str, int]
@@ -102,10 +102,7 @@ class GroupTotals:
         """Take in the latest event of each object. ``latest``: kind -> UID -> event."""
         recount = False
         for event in latest["PriorityClass"].values():
-            if event.type == "DELETED":
-                self._priorities.remove(name_of(event.object))
-            else:
-                self._priorities.set(event.object)
+            self._priorities.take(event)
         for kind in ("ResourceClaim", "ResourceClaimTemplate"):
             for event in latest[kind].values():
                 self._claims.take(kind, event.object, event.type == "DELETED")
@@ -131,20 +128,19 @@ class GroupTotals:
     def _podgroup(self, event: WatchEvent) -> None:
         metadata = metadata_of(event.object)
         name = (metadata.get("namespace", ""), metadata["name"])
-        group = self.groups.get(name)
         if event.type == "DELETED":
-            if group is not None:
+            if name in self.groups:
                 # The sums stay: pods may outlive their PodGroup, and a new one of the same name counts them.
-                group.object = None
+                self.groups[name].object = None
                 self.dirty[name] = None
             return
-        if group is None:
-            group = self.groups[name] = _Group({}, {})
+        group = self.groups.setdefault(name, _Group({}, {}))
         new = group.object is None
         if self._read(group, event.object) or new:
             self.dirty[name] = None
 
     def _read(self, group: _Group, obj: Object) -> bool:
+        """Read the object of a group. Returns whether its queue or preemptibility has changed."""
         group.object = obj
         spec = spec_of(obj)
         preemptible = is_preemptible(spec, self._priorities.of(spec.get("priorityClassName") or ""))
@@ -167,9 +163,7 @@ class GroupTotals:
             self._objects.pop(uid, None)
 
     def _count(self, pod: _Pod, sign: int) -> None:
-        group = self.groups.get(pod.group)
-        if group is None:
-            group = self.groups[pod.group] = _Group({}, {})
+        group = self.groups.setdefault(pod.group, _Group({}, {}))
         for into, amounts in ((group.requested, pod.requested), (group.allocated, pod.allocated)):
             for name, value in amounts.items():
                 into[name] = into.get(name, 0) + sign * value
@@ -290,7 +284,7 @@ class QueueStatus:
         self._unwritten: dict[GroupName, float] = {}  # the time of the first unwritten change, in that order
         self._retries: Retries[GroupName | str] = Retries()
         self._unreadable = UnreadableObjects(cluster.event, "queue-controller")
-        self._watch = cluster.watch((*COUNTED_OBJECT_KINDS, "Queue"))
+        self._watch = cluster.watch(_KINDS)
         self._totals = GroupTotals()
         self._counted: dict[GroupName, tuple[str, Sums]] = {}  # queue and amounts with which each group counts
         self._own: dict[str, Sums] = {}  # sums over a queue's own PodGroups
@@ -306,10 +300,7 @@ class QueueStatus:
         events = self._watch.poll()
         if not events and not self._unwritten and not self._dirty:
             return False
-        latest: dict[str, dict[str, WatchEvent]] = {kind: {} for kind in (*COUNTED_OBJECT_KINDS, "Queue")}
-        for event in events:
-            metadata = metadata_of(event.object)
-            latest[event.kind][metadata.get("uid") or metadata["name"]] = event
+        latest = latest_events(events, _KINDS)
         if latest["Queue"]:
             self._take_queues(latest["Queue"])
         self._totals.take(latest)
@@ -329,7 +320,7 @@ class QueueStatus:
         queues = [queue for queue in self._dirty if not self._retries.held(queue, now)]
         for queue in queues:
             del self._dirty[queue]
-        changes: dict[str, dict[str, Any]] = {}
+        changes: dict[GroupName | str, dict[str, Any]] = {}
         for queue in sorted(queue for queue in queues if queue in self._queues):
             obj = self._queues[queue]
             try:
@@ -339,12 +330,12 @@ class QueueStatus:
                 continue
             if patch is not None:
                 changes[queue] = patch
-        return self._write_queues(changes) or wrote
+        return self._write(changes) or wrote
 
-    def _group_patches(self, busy: bool, now: float) -> dict[GroupName, dict[str, Any]]:
+    def _group_patches(self, busy: bool, now: float) -> dict[GroupName | str, dict[str, Any]]:
         """The status patches to write now, oldest changes first. Failed ones wait for their retry."""
         most = AT_ONCE_WHILE_BUSY if busy else AT_ONCE
-        patches: dict[GroupName, dict[str, Any]] = {}
+        patches: dict[GroupName | str, dict[str, Any]] = {}
         handled = []
         for name, since in self._unwritten.items():
             if (busy and now - since < MOST_DELAY_SECONDS) or (self._busy is not None and len(patches) == most):
@@ -375,19 +366,15 @@ class QueueStatus:
             self._unwritten[name] = now
         return False
 
-    def _write(self, patches: Mapping[GroupName, dict[str, Any]]) -> bool:
-        """Write the status of PodGroups."""
-        chains = [[PatchWrite("PodGroup", name, space, patch, "status")] for (space, name), patch in patches.items()]
+    def _write(self, patches: Mapping[GroupName | str, dict[str, Any]]) -> bool:
+        """Write the status of PodGroups (by namespace and name) or queues (by name). Returns whether anything was written."""
+        chains = []
+        for key, patch in patches.items():
+            kind, space, name = ("Queue", None, key) if isinstance(key, str) else ("PodGroup", *key)
+            chains.append([PatchWrite(kind, name, space, patch, "status")])
         wrote = False
         for key, outcome in zip(patches, self._cluster.write_all(chains), strict=True):
             wrote |= self._handle_outcome(key, outcome.error)
-        return wrote
-
-    def _write_queues(self, patches: Mapping[str, dict[str, Any]]) -> bool:
-        chains = [[PatchWrite("Queue", name, None, patch, "status")] for name, patch in patches.items()]
-        wrote = False
-        for name, outcome in zip(patches, self._cluster.write_all(chains), strict=True):
-            wrote |= self._handle_outcome(name, outcome.error)
         return wrote
 
     def close(self) -> None:
@@ -415,10 +402,7 @@ class QueueStatus:
             self._add(group.queue, after, 1)
 
     def _add(self, queue: str, amounts: Sums, sign: int) -> None:
-        moved = self._moved.get(queue)
-        if moved is None:
-            moved = self._moved[queue] = _no_sums()
-        _move(moved, amounts, sign)
+        _move(self._moved.setdefault(queue, _no_sums()), amounts, sign)
 
     def _sum_up(self) -> None:
         """Add the collected changes to the sums of queues and of their parents."""

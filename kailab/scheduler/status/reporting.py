@@ -267,8 +267,9 @@ class StatusReporter:
                 self._event(uid, "StaleJob", _stale_message(record, self._mirror.members(uid)))
         stale = set(decisions.stale)
         for uid in self._mirror.marked_stale:
+            members = [task.uid for task in self._mirror.members(uid)]
             # A gang with a pod that is held back stays stale.
-            if uid not in stale and not any(self._mirror.is_held_back(task.uid) for task in self._mirror.members(uid)):
+            if uid not in stale and not any(map(self._mirror.held_back_reason, members)):
                 changes.setdefault(uid, {})[names.STALE_SINCE] = None
         for uid, change in changes.items():
             self._patch_group(uid, {"metadata": {"annotations": change}})
