@@ -42,7 +42,8 @@ def _completer(values: Callable[[click.Context, str], list[str]]) -> Completer:
     return complete
 
 
-def _objects(ctx: click.Context, incomplete: str) -> list[str]:
+@_completer
+def objects(ctx: click.Context, incomplete: str) -> list[str]:
     words = [str(word) for word in ctx.params.get("what") or ()]
     kind, slash, _ = incomplete.partition("/")
     if slash:
@@ -73,38 +74,44 @@ def _names(ctx: click.Context, kind: str) -> list[str]:
         return [name_of(obj) for obj in lab.cluster.list(key, space)]
 
 
-def _schedulers(ctx: click.Context, incomplete: str) -> list[str]:
+@_completer
+def schedulers(ctx: click.Context, incomplete: str) -> list[str]:
     from kailab.undertest.registry import SCHEDULERS
 
     return SCHEDULERS.names()
 
 
-def _backends(ctx: click.Context, incomplete: str) -> list[str]:
+@_completer
+def backends(ctx: click.Context, incomplete: str) -> list[str]:
     from kailab.cluster.backends import BACKENDS
 
     return BACKENDS.names()
 
 
-def _states(ctx: click.Context, incomplete: str) -> list[str]:
+@_completer
+def states(ctx: click.Context, incomplete: str) -> list[str]:
     return ["condition=", "create", "delete", "jsonpath="]
 
 
-def _fleets(ctx: click.Context, incomplete: str) -> list[str]:
+@_completer
+def fleets(ctx: click.Context, incomplete: str) -> list[str]:
     from kailab.fleet.library import available_fleets
 
     return list(available_fleets())
 
 
-def _lessons(ctx: click.Context, incomplete: str) -> list[str]:
-    from kailab.course.lesson import lessons
+@_completer
+def lessons(ctx: click.Context, incomplete: str) -> list[str]:
+    from kailab.course import lesson
 
-    return [lesson.name for lesson in lessons()]
+    return [each.name for each in lesson.lessons()]
 
 
-def _challenges(ctx: click.Context, incomplete: str) -> list[str]:
-    from kailab.course.challenge import challenges
+@_completer
+def challenges(ctx: click.Context, incomplete: str) -> list[str]:
+    from kailab.course import challenge
 
-    return [challenge.name for challenge in challenges()]
+    return [each.name for each in challenge.challenges()]
 
 
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -112,13 +119,6 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     return [CompletionItem(incomplete, type="file")]
 
 
-objects = _completer(_objects)
 queues = _completer(lambda ctx, _: _names(ctx, "Queue"))
-lessons = _completer(_lessons)
-challenges = _completer(_challenges)
 nodes = _completer(lambda ctx, _: _names(ctx, "Node"))
-schedulers = _completer(_schedulers)
-backends = _completer(_backends)
-states = _completer(_states)
 namespaces = _completer(lambda ctx, _: _names(ctx, "Namespace"))
-fleets = _completer(_fleets)

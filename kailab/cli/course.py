@@ -20,7 +20,7 @@ from kailab.course import progress as record
 from kailab.course.lesson import LETTERS, Lesson, lessons
 from kailab.course.lesson import lesson as find_lesson
 from kailab.course.progress import ChallengeProgress, LessonProgress, Progress
-from kailab.errors import InputError, Where
+from kailab.errors import InputError
 from kailab.model.files import read_text
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def lesson(name: str, folder: Path | None, fresh: bool, file: Path | None) -> No
         status.folder, status.started = str(place), status.started or record.now()
     terminal.say("\n".join(_introduction(task)))
     if status.predicted:
-        terminal.say(f"\nYou predicted {_numbers_line(status.prediction)}. {_instructions(task, status)}")
+        terminal.say(f"\nYou predicted {_format_numbers(status.prediction)}. {_instructions(task, status)}")
         terminal.notice(f"\nNext: kailab course compare {task.name}")
     else:
         terminal.notice(f"\nNext: kailab course predict {task.name} {' '.join('N' for _ in task.predict)}")
@@ -158,12 +158,12 @@ def predict(name: str, numbers: tuple[str, ...], file: Path | None) -> None:
         again = f"`kailab course lesson {task.name} --fresh` restarts the lesson"
         if status.predicted:
             raise InputError(
-                f"you predicted {_numbers_line(status.prediction)} at {status.predicted}; a prediction is recorded once ({again})"
+                f"you predicted {_format_numbers(status.prediction)} at {status.predicted}; a prediction is recorded once ({again})"
             )
         if workspace.lab_was_here(Path(status.folder)):
             raise InputError(f"{status.folder}: the lab has run already; a prediction is recorded before ({again})")
         status.predicted, status.prediction = record.now(), list(prediction)
-    terminal.say(f"Recorded: {_numbers_line(status.prediction)}. {_instructions(task, status)}")
+    terminal.say(f"Recorded: {_format_numbers(status.prediction)}. {_instructions(task, status)}")
     terminal.notice(f"\nNext: kailab course compare {task.name}")
 
 
@@ -256,8 +256,8 @@ def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
     terminal.notice(f"\nPassed: {task.title}")
 
 
-def _numbers_line(numbers: list[float]) -> str:
-    return ", ".join(f"{number:g}" for number in numbers)
+def _format_numbers(numbers: Sequence[float], separator: str = ", ") -> str:
+    return separator.join(f"{number:g}" for number in numbers)
 
 
 def _begun_lesson(progress: Progress, name: str) -> tuple[Lesson, LessonProgress]:
@@ -270,7 +270,7 @@ def _begun_lesson(progress: Progress, name: str) -> tuple[Lesson, LessonProgress
 
 
 MOST_NAMED = 2
-"""Challenges of a student that the table of a class names: those that were checked most often."""
+"""The table of a class names so many challenges of a student: those that were checked most often."""
 
 
 @click.command("class")
@@ -346,7 +346,7 @@ def _show_one(progress: Progress, output: TextOrJson) -> None:
         terminal.say_json(data)
         return
     rows = [
-        (name, status, _format_numbers(item.unaided), _format_numbers(item.seen), str(item.tries or ""))
+        (name, status, _format_numbers(item.unaided, " "), _format_numbers(item.seen, " "), str(item.tries or ""))
         for name, status, item in taken
     ]
     terminal.say(render_table(("LESSON", "STATUS", "FORETOLD", "SEEN", "QUIZ TRIES"), rows))
@@ -356,30 +356,20 @@ def _show_one(progress: Progress, output: TextOrJson) -> None:
     terminal.notice(f"{len(done) - len(begun)} challenges are not begun")
 
 
-def _format_numbers(values: Sequence[float]) -> str:
-    return " ".join(f"{value:g}" for value in values)
-
-
 @click.command()
 @_lesson
 @click.option("--out", type=options.PATH, help="File to write instead of NAME.html.")
 def slides(name: str, out: Path | None) -> None:
     """Write a lesson's slides as a self-contained HTML file."""
     from kailab.course.slides import deck, html
+    from kailab.evidence.run import write_file
 
     task = find_lesson(name)
     file = out or Path(f"{task.name}.html")
     slide_deck = deck(task)
-    _write(file, html(slide_deck).encode())
+    write_file(file, html(slide_deck).encode())
     terminal.say(str(file))
     terminal.notice(f"{len(slide_deck.slides)} slides: arrow keys, Home, End; one page each in print")
-
-
-def _write(file: Path, content: bytes) -> None:
-    try:
-        file.write_bytes(content)
-    except OSError as error:
-        raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(file))) from error
 
 
 MOST_LINES = 7
@@ -513,7 +503,7 @@ def _verdict_lines(task: Challenge, verdict: ChallengeVerdict) -> Iterator[str]:
 
 
 def _condition_lines(judged: JudgedCondition, shown: set[str]) -> Iterator[str]:
-    """``shown``: lines of reasons that were shown already, which are not repeated."""
+    """The result of a condition, with the reason if it does not hold. ``shown``: lines of reasons that are not to be repeated."""
     if judged.held:
         yield f"{terminal.paint('ok    ', 'green', sys.stdout)} {judged.say}"
         return
@@ -527,7 +517,7 @@ def _condition_lines(judged: JudgedCondition, shown: set[str]) -> Iterator[str]:
 @_begun
 @progress_option
 def hint(name: str | None, file: Path | None) -> None:
-    """Show the next hint of a challenge after the previous ones."""
+    """Show the hints so far and the next one."""
     with record.changing(read_progress(file)[0]) as progress:
         task, _ = _begun_challenge(progress, name, None)
         status = progress.of(task.name)
@@ -549,6 +539,7 @@ def certificate(student: str, out: Path, checked: Path | None, file: Path | None
     """Write a certificate once all quizzes are passed and a challenge of each lesson is solved, or verify one. Exit code 1 if it is not
     valid."""
     from kailab.course import certificate as paper
+    from kailab.evidence.run import write_file
 
     if checked is not None:
         verified, faults = paper.check(checked)
@@ -559,7 +550,7 @@ def certificate(student: str, out: Path, checked: Path | None, file: Path | None
         terminal.say(f"{verified.student}: {paper.summary(verified)}, each verified again ({verified.digest})")
         return
     document = paper.certificate(read_progress(file)[1], student)
-    _write(out, paper.encoded(document))
+    write_file(out, paper.encoded(document))
     terminal.say(f"{out}: {document.student}, {paper.summary(document)}, {document.digest}")
     terminal.notice(f"Anyone can verify it: kailab course certificate --check {out}")
 

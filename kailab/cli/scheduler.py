@@ -29,14 +29,7 @@ _LEASE_OPTIONS = (
 )  # fmt: skip
 
 
-def _check_lease(is_given: Callable[[str], bool], leader_elect: bool) -> None:
-    names = [f"--{name.replace('_', '-')}" for name in _LEASE_OPTIONS if is_given(name)]
-    if names and not leader_elect:
-        raise InputError(f"{', '.join(names)}: needs leader election; leave out --no-leader-elect")
-
-
 @group.command()
-@click.pass_context
 @click.option(
     "--kubeconfig",
     type=options.PATH,
@@ -109,7 +102,6 @@ def _check_lease(is_given: Callable[[str], bool], leader_elect: bool) -> None:
     help="Also record the input of each cycle, for `kailab evidence capture` and `replay`.",
 )
 def run(
-    command: click.Context,
     kubeconfig: Path | None,
     context: str | None,
     config: Path | None,
@@ -140,7 +132,9 @@ def run(
     from kailab.scheduler.service.process import ServiceProcess, default_identity, read_connection
     from kailab.scheduler.service.service_loop import ServiceSettings
 
-    _check_lease(lambda name: getattr(command.get_parameter_source(name), "name", "") == "COMMANDLINE", leader_elect)
+    lease_options = [f"--{name.replace('_', '-')}" for name in _LEASE_OPTIONS if options.is_given(name)]
+    if lease_options and not leader_elect:
+        raise InputError(f"{', '.join(lease_options)}: needs leader election; leave out --no-leader-elect")
     terminal.log_to_stderr(debug=bool(os.environ.get(DEBUG)))
     connection = read_connection(kubeconfig, context)
     scheduler_settings = configurations.read_settings(config)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -69,7 +69,6 @@ def parse_targets(words: Sequence[str], others: Sequence[str] = ()) -> list[Kind
 
 
 CUT = "…"
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 what_argument = click.argument(
     "what", nargs=-1, shell_complete=completion.objects, help="KIND NAME..., or KIND/NAME..."

@@ -40,9 +40,9 @@ class TableLayout(NamedTuple):
     beneath: bool
 
     @property
-    def abreast(self) -> list[list[str]]:
-        """The rows as lines of cells."""
-        return [line for row in self.rows for line in self._lines(row[:-1] if self.beneath else row)]
+    def cell_lines(self) -> list[list[str]]:
+        """All lines of cells, without those of a last column below the others."""
+        return [cells for cells, _ in self.lines() if cells]
 
     def lines(self) -> Iterator[tuple[list[str], str]]:
         """Yield (cells, "") for a line of cells, and ([], text) for a line of the last column below them."""
@@ -128,10 +128,10 @@ def _squeezed(
 ) -> list[int]:
     """Reduce the widths of columns until they fit: first sentences and UIDs, then other cells, then names."""
     over = _width(now, NARROW) - room
-    least_told = [
+    least_of_sentences = [
         min(width, LEAST_OF_SENTENCES if index == len(has_sentences) - 1 else LEAST) for index, width in enumerate(now)
     ]
-    first = [least_told[index] if has_sentences[index] else uids_cut[index] for index in range(len(now))]
+    first = [least_of_sentences[index] if has_sentences[index] else uids_cut[index] for index in range(len(now))]
     then = [min(width, LEAST) for width in first]
     last = [
         min(width, LEAST_OF_NAMES) if header == "NAME" else width for header, width in zip(headers, then, strict=True)
@@ -204,7 +204,7 @@ def render_table(
     laid = TableLayout(lines_of_cells, GAP, False)
     if sys.stdout.isatty():
         laid = fit_table(headers, lines_of_cells, shutil.get_terminal_size().columns - len(indent))
-    widths = column_widths(laid.abreast)
+    widths = column_widths(laid.cell_lines)
     if laid.gap == GAP:
         widths = [max(pair) for pair in zip_longest(widths, at_least, fillvalue=0)]
     coloured = terminal.uses_colour(sys.stdout)

@@ -17,12 +17,11 @@ from typing import Any
 import msgspec
 
 from kailab.course.challenge import challenges
-from kailab.course.lesson import lessons
+from kailab.course.lesson import lessons, name_hint
 from kailab.course.progress import Progress, read
 from kailab.errors import InputError, KailabError, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
-from kailab.model.suggestions import closest_names
 
 
 class Student(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,9 +105,7 @@ def progress_of(path: Path, student: str) -> Progress:
     class_file = _class_in(path)
     entry = next((each for each in class_file.students if each.name == student), None)
     if entry is None:
-        names = [each.name for each in class_file.students]
-        close = closest_names(student, names)
-        hint = f"did you mean {close[0]}?" if close else f"expected one of: {', '.join(names)}"
+        hint = name_hint(student, [each.name for each in class_file.students])
         raise InputError(f"{class_file.name} has no student {student!r:.80}; {hint}", Where(file=str(path)))
     return read(_progress_file(path, entry))
 

@@ -153,11 +153,14 @@ def lesson(name: str) -> Lesson:
     all_lessons = lessons()
     named = next((each for each in all_lessons if name in (each.name, str(each.number))), None)
     if named is None:
-        names = [each.name for each in all_lessons]
-        close = closest_names(name, names)
-        hint = f"did you mean {close[0]}?" if close else f"expected one of: {', '.join(names)}"
-        raise InputError(f"no lesson {name!r:.80}; {hint}")
+        raise InputError(f"no lesson {name!r:.80}; {name_hint(name, [each.name for each in all_lessons])}")
     return named
+
+
+def name_hint(name: str, names: list[str]) -> str:
+    """The end of an error about an unknown name: the closest of the known names, or all of them."""
+    close = closest_names(name, names)
+    return f"did you mean {close[0]}?" if close else f"expected one of: {', '.join(names)}"
 
 
 def read_lesson(folder: Path) -> Lesson:

@@ -77,10 +77,10 @@ class EvictionCondition(NamedTuple):
 
 
 class EvictionReason(NamedTuple):
-    """Why a pod was evicted. ``told``: the parsed message; if None, ``SchedulerUnderTest.eviction`` parses it."""
+    """Why a pod was evicted. ``condition``: the parsed message; if None, ``SchedulerUnderTest.eviction`` parses it."""
 
     message: str
-    told: EvictionCondition | None = None
+    condition: EvictionCondition | None = None
 
 
 EvictionFinder = Callable[[Sequence[Object]], Mapping[str, EvictionReason]]

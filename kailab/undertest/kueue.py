@@ -80,7 +80,7 @@ from kailab.model.objects import (
 from kailab.model.private_files import write_text
 from kailab.model.validation.advice import pod_templates
 from kailab.undertest import contract, programs
-from kailab.undertest.translation import RESOURCES, AppliedQueues, TemplateWork, WorkReader, share_of
+from kailab.undertest.translation import RESOURCE_NAMES, RESOURCES, AppliedQueues, TemplateWork, WorkReader, share_of
 from kailab.undertest.webhooks import CONFIGURATIONS, WebhookServer, webhook_server
 
 if TYPE_CHECKING:
@@ -172,8 +172,6 @@ def parse_code(message: str) -> str:
 
 # --- queues -----------------------------------------------------------------------------------------------------------
 
-_NAMES = {"gpu": labels.GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
-
 
 def translate_tree(queues: AppliedQueues, there: Cluster, who: str) -> list[Object]:
     """All objects of the tree, in the order of applying. Raises NotExpressible."""
@@ -193,7 +191,9 @@ class _TreeTranslation:
         self._has = {name: queues.capacity(name) for name in self._covered}
 
     def objects(self) -> Iterator[Object]:
-        yield _flavor()
+        # One flavor for all nodes: quota does not depend on nodes, and pods select theirs.
+        tolerations = [{"key": labels.FAKE_NODE_TAINT, "operator": "Exists"}]
+        yield _object("ResourceFlavor", FLAVOR, {"tolerations": tolerations})
         tops = self._queues.below("")
         free = {name: max(0, self._has[name] - sum(self._quota(top, name) for top in tops)) for name in self._covered}
         yield _object("Cohort", ROOT, {"resourceGroups": self._groups(free, {})})
@@ -269,7 +269,7 @@ class _TreeTranslation:
         resources: list[Object] = []
         for name, amount in nominal.items():
             bound = {"borrowingLimit": _amount(name, borrowed[name])} if name in borrowed else {}
-            resources.append({"name": _NAMES[name], "nominalQuota": _amount(name, amount), **bound})
+            resources.append({"name": RESOURCE_NAMES[name], "nominalQuota": _amount(name, amount), **bound})
         flavors = [{"name": FLAVOR, "resources": resources}]
         return [{"coveredResources": [resource["name"] for resource in resources], "flavors": flavors}]
 
@@ -282,11 +282,6 @@ def _amount(resource: str, amount: int) -> str:
     if resource == "gpu":
         return str(amount // 1000)
     return f"{amount}m" if resource == "cpu" else str(amount)
-
-
-def _flavor() -> Object:
-    # One flavor for all nodes: quota does not depend on nodes, and pods select theirs.
-    return _object("ResourceFlavor", FLAVOR, {"tolerations": [{"key": labels.FAKE_NODE_TAINT, "operator": "Exists"}]})
 
 
 def _object(kind: str, name: str, spec: Object) -> Object:
@@ -426,21 +421,19 @@ LOOK_SECONDS = 0.1
 def await_queues(there: Cluster) -> None:
     """Return when each Cohort and each ClusterQueue has been read, or after ``PATIENCE_SECONDS``."""
     until = time.monotonic() + PATIENCE_SECONDS
-    while not _all_read(there) and time.monotonic() < until:
+    while time.monotonic() < until:
+        if all(map(_is_cohort_read, there.list(COHORT))) and all(map(_is_queue_read, there.list(CLUSTER_QUEUE))):
+            return
         time.sleep(LOOK_SECONDS)
 
 
-def _all_read(there: Cluster) -> bool:
-    return all(map(_cohort_read, there.list(COHORT))) and all(map(_queue_read, there.list(CLUSTER_QUEUE)))
-
-
-def _cohort_read(cohort: Object) -> bool:
+def _is_cohort_read(cohort: Object) -> bool:
     """True if Kueue has read the Cohort. A Cohort has no conditions; under Fair Sharing its status has a share once Kueue has computed it
     (``updateCohortStatusIfChanged``, pkg/controller/core/cohort_controller.go)."""
     return "fairSharing" in status_of(cohort)
 
 
-def _queue_read(queue: Object) -> bool:
+def _is_queue_read(queue: Object) -> bool:
     """True if the condition ``Active`` is about the present generation (``updateCqStatusIfChanged``,
     pkg/controller/core/clusterqueue_controller.go)."""
     active = condition_of(queue, "Active")

@@ -87,16 +87,16 @@ class RunningSchedulers:
         """The scheduler with the options given for its kind, if its name did not identify it already."""
         own = SCHEDULERS[scheduler.kind].own
         unnamed = all(scheduler.option(own_option.option) is None for own_option in own)
-        said = {
+        given = {
             own_option.option: self._given[own_option.option]
             for own_option in own
             if self._given.get(own_option.option) is not None
             and scheduler.option(own_option.option) is None
             and (scheduler.option(own_option.goes_with) is not None if own_option.goes_with else unnamed)
         }
-        if not said:
+        if not given:
             return scheduler
-        return make_scheduler(scheduler.kind, scheduler.name, {**dict(scheduler.options), **said})
+        return make_scheduler(scheduler.kind, scheduler.name, {**dict(scheduler.options), **given})
 
     def _of(self, scheduler: SchedulerUnderTest) -> SchedulerProcesses | None:
         if scheduler not in self._beside:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
@@ -96,7 +96,9 @@ class _Translation:
         if not _NAMESPACE.fullmatch(queue.name):
             raise contract.NotExpressible(NAME, "queue whose name can't be a namespace's", object_name(obj))
         yield from _space(queue.name)
-        yield _elastic_quota(queue.name, _least(queue), _most(queue))
+        # Without any limit the ElasticQuota has no ``max``.
+        limited = any(translation.share_of(queue, name).limit != UNLIMITED for name in translation.RESOURCES)
+        yield _elastic_quota(queue.name, _amounts(queue, "quota"), _amounts(queue, "limit") if limited else {})
 
     def _check(self, work: translation.TemplateWork, obj: Object) -> None:
         self._queues.check_work(work.queue, NAME, object_name(obj))
@@ -149,23 +151,12 @@ def _elastic_quota(namespace: str, least: dict[str, str], most: dict[str, str]) 
     return {"apiVersion": API_VERSION, "kind": "ElasticQuota", "metadata": metadata, "spec": spec}
 
 
-def _least(queue: Queue) -> dict[str, str]:
+def _amounts(queue: Queue, field: Literal["quota", "limit"]) -> dict[str, str]:
     amounts = {
-        translation.RESOURCE_NAMES[name]: _amount(name, translation.share_of(queue, name).quota)
+        translation.RESOURCE_NAMES[name]: _amount(name, getattr(translation.share_of(queue, name), field))
         for name in translation.RESOURCES
     }
-    # An unnamed resource counts as 0, and exceeding any one means exceeding the quota.
-    return {**amounts, "ephemeral-storage": _NO_BOUND["memory"]}
-
-
-def _most(queue: Queue) -> dict[str, str]:
-    """Empty: no limit at all."""
-    if all(translation.share_of(queue, name).limit == UNLIMITED for name in translation.RESOURCES):
-        return {}
-    amounts = {
-        translation.RESOURCE_NAMES[name]: _amount(name, translation.share_of(queue, name).limit)
-        for name in translation.RESOURCES
-    }
+    # A resource that is not named counts as 0, and a namespace above its amount of any resource is above the whole amount.
     return {**amounts, "ephemeral-storage": _NO_BOUND["memory"]}
 
 

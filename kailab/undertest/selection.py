@@ -173,11 +173,11 @@ class _Entry:
     def reference(self) -> SchedulerReference:
         kind = SCHEDULERS[self._content["kind"]]
         plain = {option.option for option in kind.own if not option.path}
-        said = {option: self._content[key] for key, option in _keys(kind).items() if key in self._content}
+        given = {option: self._content[key] for key, option in _keys(kind).items() if key in self._content}
         options = {
             # Relative to the file, so that the file and what it names can be moved together.
             option: value if option in plain else (self._file.parent / Path(value).expanduser())
-            for option, value in said.items()
+            for option, value in given.items()
         }
         return SchedulerReference(self._content["kind"], self._name, options)
 
@@ -231,8 +231,8 @@ def check_lab(backend: str, scheduler: str, given: Mapping[str, Any], spelt: Spe
 
 def _conflict_error(clash: BackendConflict, spelt: Spelt) -> InputError:
     what = f"{spelt(clash.option)}: {clash.why}" if clash.option else clash.why
-    told = f": expected one of the backends {', '.join(with_api_server())}" if clash.elsewhere else ""
-    return InputError(what + told)
+    expected = f": expected one of the backends {', '.join(with_api_server())}" if clash.elsewhere else ""
+    return InputError(what + expected)
 
 
 def check_options(

@@ -259,10 +259,10 @@ class PreemptionLog:
 def _stop(pod: Object, message: str) -> contract.EvictionReason:
     """Reclaim between queues and preemption in a queue have the same message."""
     match = _PREEMPTED.match(message)
-    asked = match["queue"] if match else ""
+    queue = match["queue"] if match else ""
     own = annotations_of(pod).get(QUEUE, "")
     return contract.EvictionReason(
-        message, contract.EvictionCondition("preempt" if asked == own else "reclaim", "", asked.rpartition(".")[2])
+        message, contract.EvictionCondition("preempt" if queue == own else "reclaim", "", queue.rpartition(".")[2])
     )
 
 

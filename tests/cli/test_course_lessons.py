@@ -41,7 +41,7 @@ def test_there_are_eight_and_the_first_takes_three_commands() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lessons_commands_bring_about_what_is_compared(kailab, home: Path, name: str, monkeypatch) -> None:
+def test_the_commands_of_a_lesson_lead_to_the_compared_result(kailab, home: Path, name: str, monkeypatch) -> None:
     task = named(name)
     assert kailab("course", "lesson", name).code == 0
     assert kailab("course", "predict", name, *("1" for _ in task.predict)).code == 0
@@ -60,7 +60,7 @@ def test_a_lessons_commands_bring_about_what_is_compared(kailab, home: Path, nam
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_happened_is_told_from_explain(kailab, name: str, record: Path) -> None:
+def test_the_explanation_of_a_lesson_comes_from_explain(kailab, name: str, record: Path) -> None:
     task = named(name)
     kailab("course", "lesson", name)
     kailab("course", "predict", name, *("1" for _ in task.predict))
@@ -105,7 +105,7 @@ def test_a_quiz_is_judged_and_gives_nothing_away(kailab) -> None:
     assert (status["quota"], status["borrow"]) == ("passed", "")
 
 
-def test_a_lesson_begun_anew_keeps_what_was_foretold_first_and_its_quiz(kailab, home: Path, record: Path) -> None:
+def test_a_restarted_lesson_keeps_its_first_prediction_and_its_quiz(kailab, home: Path, record: Path) -> None:
     kailab("course", "lesson", "quota")
     kailab("course", "predict", "quota", "24", "12")
     kailab("course", "compare", "quota")
@@ -119,7 +119,7 @@ def test_a_lesson_begun_anew_keeps_what_was_foretold_first_and_its_quiz(kailab, 
     assert (ada["lessons"], ada["foretold_right"], ada["foretold"]) == (1, 0, 2)
 
 
-def test_a_lesson_that_was_foretold_says_what_is_next(kailab) -> None:
+def test_a_predicted_lesson_names_the_next_command(kailab) -> None:
     kailab("course", "lesson", "quota")
     kailab("course", "predict", "quota", "24", "12")
     again = kailab("course", "lesson", "quota")
@@ -138,7 +138,7 @@ def test_a_lab_that_was_taken_down_was_seen_all_the_same(kailab, home: Path, mon
 
 
 @pytest.mark.parametrize("words", [("lesson", "borrow", "quota"), ("start", "no-weight", "lost-queue", "--fresh")])
-def test_what_was_begun_in_another_folder_is_left_alone(kailab, home: Path, words: tuple[str, ...]) -> None:
+def test_work_in_another_folder_is_left_alone(kailab, home: Path, words: tuple[str, ...]) -> None:
     kailab("course", "lesson", "quota")
     kailab("course", "start", "lost-queue")
     before = {path: path.read_bytes() for path in home.rglob("*.yaml")}
@@ -147,7 +147,7 @@ def test_what_was_begun_in_another_folder_is_left_alone(kailab, home: Path, word
     assert {path: path.read_bytes() for path in home.rglob("*.yaml")} == before
 
 
-def test_what_two_commands_do_at_once_is_kept(record: Path) -> None:
+def test_changes_of_two_commands_at_once_are_both_kept(record: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: _begun(record, f"lesson-{number}"), range(40)))
     assert len(progress.read(record).lessons) == 40

@@ -57,7 +57,7 @@ def test_the_first_sentence_of_an_explanation_names_a_taint(kailab, home: Path) 
         (("schedulerName: kai-scheduler", "schedulerName: kai"), "schedulerName: is 'kai': only pods that say kai-sch"),
     ],
 )
-def test_a_slip_in_a_manifest_is_said_at_apply(started, change: tuple[str, str], said: str) -> None:
+def test_a_misspelled_field_is_reported_by_apply(started, change: tuple[str, str], said: str) -> None:
     assert POD.count(change[0]) == 1
     applied = started("apply", "-f", "-", input=f"{QUEUE}---{POD.replace(*change)}")
     assert applied.code == 0
@@ -79,13 +79,11 @@ def test_a_manifest_without_slips_is_taken_without_a_word(started) -> None:
         (("apply", "queues.yaml"), "kailab apply -f queues.yaml"),
     ],
 )
-def test_what_hands_know_from_kubectl_is_answered_with_what_to_type(
-    started, command: tuple[str, ...], said: str
-) -> None:
+def test_commands_of_kubectl_are_answered_with_their_replacement(started, command: tuple[str, ...], said: str) -> None:
     refused = started(*command)
     assert refused.code == 2
     assert said in " ".join(refused.err.split())
 
 
-def test_what_nobody_knows_is_no_more_than_that(started) -> None:
+def test_an_unknown_command_gets_no_hint(started) -> None:
     assert "No such command 'frobnicate'." in started("frobnicate").err

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 
-def test_a_lab_that_is_well(busy) -> None:
+def test_a_healthy_lab(busy) -> None:
     done = busy("health")
     assert done.code == 0
     lines = done.out.splitlines()
@@ -19,7 +19,7 @@ def test_a_lab_that_is_well(busy) -> None:
     assert "not known: how long the last cycle took" in done.err
 
 
-def test_a_lab_that_is_not(busy, home: Path) -> None:
+def test_an_unhealthy_lab(busy, home: Path) -> None:
     (home / "queue.yaml").write_text(
         "apiVersion: scheduling.run.ai/v2\nkind: Queue\n"
         "metadata: {name: other, labels: {kai.scheduler/node-pool: h100}}\nspec: {}\n"

@@ -53,7 +53,7 @@ class _Fault(KailabError):
         (ZeroDivisionError("division by zero"), 2, "error: internal error of kailab: ZeroDivisionError"),
     ],
 )
-def test_what_goes_wrong_is_one_message(
+def test_an_error_is_one_message(
     kailab, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, said: str
 ) -> None:
     def fail(*_: object) -> None:
@@ -82,7 +82,7 @@ def test_doctor(kailab) -> None:
     assert ("tool", "docker") in found
 
 
-def test_doctor_tells_what_is_missing(kailab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_missing_requirements(kailab, monkeypatch: pytest.MonkeyPatch) -> None:
     from importlib import metadata
 
     monkeypatch.setattr(metadata, "requires", lambda _: ["no-such-package>=1", "numpy>=99999"])

@@ -100,7 +100,7 @@ def test_taints_are_set_changed_and_taken_away(started) -> None:
         (["drain", "a100-0", "nope"], "'nope' not found"),
     ],
 )
-def test_what_can_not_be_done_is_refused_and_nothing_is_done(started, command, said) -> None:
+def test_an_impossible_change_is_refused_and_changes_nothing(started, command, said) -> None:
     before = nodes(started)
     done = started(*command)
     assert done.code == 2

@@ -90,7 +90,7 @@ def test_it_shows_what_the_lab_says(lab: Lab) -> None:
     assert any(waiting.reason in line and "team-a" in line for line in lines)
 
 
-def test_a_node_that_is_closed_and_a_gpu_that_is_held_in_part_are_told_without_colour(lab: Lab) -> None:
+def test_closed_nodes_and_shared_gpus_are_visible_without_colour(lab: Lab) -> None:
     lab.delete("job", "train")
     lab.patch("Node", "h100-0", {"spec": {"unschedulable": True}})
     lab.apply(
@@ -131,7 +131,7 @@ def test_it_fits_the_terminal(lab: Lab, height: int, section: int | None) -> Non
         assert max(map(len, lines)) <= width
 
 
-def test_eighty_columns_tell_who_borrows() -> None:
+def test_eighty_columns_show_the_borrowing_queue() -> None:
     reclaim = Path(__file__).parents[2] / "exercises" / "reclaim" / "manifests"
     with Lab.open("lesson") as lab:
         lab.apply(reclaim / "queues.yaml", reclaim / "borrower.yaml")

@@ -57,7 +57,7 @@ def test_a_lab_is_recorded_and_replayed(kailab, home) -> None:
         (("t.csv", "--for", "soon"), "--for"),
     ],
 )
-def test_what_can_not_be_recorded_is_told_before_anything_is(kailab, home, arguments, told) -> None:
+def test_an_invalid_recording_is_refused_before_anything_is_written(kailab, home, arguments, told) -> None:
     done = kailab("trace", "record", *arguments)
     assert done.code == 2
     assert told in done.err

@@ -103,7 +103,7 @@ def test_a_restarted_scheduler_tries_at_once(lab, build, refuse) -> None:
     assert len(tried) > count
 
 
-def test_a_gang_is_not_begun_without_one_that_is_held_back(lab, build, refuse) -> None:
+def test_a_gang_does_not_start_without_a_pod_that_is_held_back(lab, build, refuse) -> None:
     lab.apply(*team(build), build.podgroup("gang", "team", 3), *(build.member(f"m{n}", "gang") for n in range(3)))
     tried = refuse("m1")
     lab.scheduler.step()
@@ -117,7 +117,7 @@ def test_a_gang_is_not_begun_without_one_that_is_held_back(lab, build, refuse) -
     assert bound(lab) == set()
 
 
-def test_a_gang_that_lacks_one_stays_stale_while_that_is_tried_again(lab, build, refuse) -> None:
+def test_a_gang_stays_stale_while_a_missing_pod_is_retried(lab, build, refuse) -> None:
     lab.apply(*team(build), build.podgroup("gang", "team", 3), *(build.member(f"m{n}", "gang") for n in range(3)))
     tried = refuse("m1")
     run(lab, 55)
@@ -183,7 +183,7 @@ def test_a_gang_of_which_one_was_refused_starts_once_it_is_not(lab, build, monke
     assert bound(lab) == {"m0", "m1", "m2"}
 
 
-def test_what_passing_trouble_held_back_is_waited_for_and_what_is_refused_for_good_is_not() -> None:
+def test_a_lab_waits_for_retries_after_temporary_errors_but_not_after_final_refusals() -> None:
     retries: Retries[str] = Retries(0.5, 30.0)
     for count, at in enumerate((10.0, 10.5, 11.5), 1):
         until = retries.failed("a", at)
@@ -191,7 +191,7 @@ def test_what_passing_trouble_held_back_is_waited_for_and_what_is_refused_for_go
     assert retries.due_since(12.0) == until
 
 
-def test_a_conflict_is_a_refusal_only_where_it_stays(lab, build) -> None:
+def test_a_conflict_counts_as_a_refusal_only_if_it_persists(lab, build) -> None:
     lab.apply(*team(build), build.pod("one", 1, "team"))
     run(lab, 1)
     (uid,) = lab.scheduler.mirror.pods

@@ -114,7 +114,7 @@ def test_predicates_can_be_left_out() -> None:
         ("a: [", "c.yaml:2: not valid YAML"),
     ],
 )
-def test_what_is_wrong_is_named(text: str, expected: str) -> None:
+def test_faults_are_reported_with_their_place(text: str, expected: str) -> None:
     with pytest.raises(InputError) as error:
         read_settings(text + "\n", "c.yaml")
     assert expected in str(error.value)
@@ -141,7 +141,7 @@ def test_without_podaffinity_it_is_the_list_built_into_kais_scheduler() -> None:
     assert switches(found.plugins) == Switches(pod_affinity=False)
 
 
-def test_what_has_no_effect_is_told() -> None:
+def test_settings_without_effect_are_reported() -> None:
     text = """
 tiers: [{plugins: [{name: predicates}, {name: reflectjoborder}, {name: priority, disableJobOrder: true},
          {name: gpupack, arguments: {tightness: 9}}]}]

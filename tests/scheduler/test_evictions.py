@@ -29,7 +29,7 @@ def test_reclaimed_pods_go_and_the_owner_runs(borrowed) -> None:
     assert sum(name.startswith("g") for name in running) == 12
 
 
-def test_an_eviction_that_was_refused_is_tried_again_though_nothing_else_happens(build, monkeypatch) -> None:
+def test_a_refused_eviction_is_retried_without_any_other_event(build, monkeypatch) -> None:
     small = build.lab(nodes=1)
     small.apply(
         build.queue("org"), build.queue("owner", "org", build.share(8)), build.queue("guest", "org", build.share(0))
@@ -56,7 +56,7 @@ def test_an_eviction_that_was_refused_is_tried_again_though_nothing_else_happens
     assert small.node_of("o") == "node-0"
 
 
-def test_an_eviction_is_told_on_the_podgroup_of_the_victim(borrowed) -> None:
+def test_an_eviction_is_reported_on_the_podgroup_of_the_victim(borrowed) -> None:
     events = [event for event in borrowed.cluster.list("Event") if event["reason"] == "Evict"]
     assert len(events) == 4
     assert {event["involvedObject"]["kind"] for event in events} == {"PodGroup"}
@@ -64,7 +64,7 @@ def test_an_eviction_is_told_on_the_podgroup_of_the_victim(borrowed) -> None:
     assert {evict.message for evict in evictions} == {event["message"] for event in events}
 
 
-def test_history_knows_who_took_what_for_whom(borrowed) -> None:
+def test_the_history_names_victims_and_beneficiaries(borrowed) -> None:
     history = borrowed.scheduler.history
     evictions = [evict for record in history for evict in record.decisions.evictions]
     assert len(evictions) == 4
@@ -72,7 +72,7 @@ def test_history_knows_who_took_what_for_whom(borrowed) -> None:
         assert [entry for _, entry in history.evictions(evict.podgroup)] == [evict]
 
 
-def test_records_name_what_they_speak_of(borrowed) -> None:
+def test_records_name_their_pods_and_podgroups(borrowed) -> None:
     for record in borrowed.records:
         for bind in record.decisions.binds:
             assert record.tasks[bind.task].startswith("default/")

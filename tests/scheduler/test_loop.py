@@ -42,7 +42,7 @@ def test_a_fraction_gets_its_gpu_group(lab, build) -> None:
     assert len(set(groups)) == 2
 
 
-def test_a_refused_bind_is_told_retried_and_stops_nobody(lab, build, monkeypatch) -> None:
+def test_a_refused_bind_is_reported_and_retried_and_stops_no_other_bind(lab, build, monkeypatch) -> None:
     lab.apply(*build.team())
     lab.fill(3)
     real, refused = lab.cluster.bind, []
@@ -270,7 +270,7 @@ def test_actions_of_the_configuration_count(build) -> None:
     assert all(name.startswith("g") for name in lab.running())
 
 
-def test_phases_are_told_in_order(lab, build) -> None:
+def test_phases_are_reported_in_order(lab, build) -> None:
     phases: list[str] = []
 
     class Phases(Observer):

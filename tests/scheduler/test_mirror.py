@@ -259,7 +259,7 @@ def test_slices_add_gpus_to_their_node(cluster, build) -> None:
     assert mirror.nodes["n"].gpus == 4000
 
 
-def test_shapes_carry_labels_only_where_someone_looks(cluster, build) -> None:
+def test_shapes_carry_only_labels_that_affinity_selects(cluster, build) -> None:
     cluster.create(build.podgroup("g", "q"))
     cluster.create(build.member("a", "g", labels={"app": "a", "index": "1"}))
     cluster.create(build.member("b", "g", labels={"app": "b", "index": "2"}))

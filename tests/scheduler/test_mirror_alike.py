@@ -44,7 +44,7 @@ def full(cluster, build) -> None:
         lambda cluster, build: cluster.advance(300),
     ],
 )  # fmt: skip
-def test_a_mirror_begun_like_another_sees_what_there_is(cluster, build, news) -> None:
+def test_a_mirror_that_starts_from_another_sees_all_objects(cluster, build, news) -> None:
     full(cluster, build)
     before = mirrored(cluster)
     assert set(tasks(before)) == {"a", "b", "share"}

@@ -52,7 +52,7 @@ def test_an_unknown_policy_aligns_nothing():
     assert record.policy == "none"
 
 
-def test_what_an_agent_saw_goes_before_what_was_predicted():
+def test_an_observed_numa_placement_takes_precedence_over_a_predicted_one():
     seen, predicted = (ZoneShare(zone="node-1", amounts=(("cpu", 1500),)),), (ZoneShare(zone="node-0"),)
     told = {OBSERVED: zones_annotation(seen), PREDICTED: zones_annotation(predicted)}
     assert zones_held(told) == seen
@@ -61,7 +61,7 @@ def test_what_an_agent_saw_goes_before_what_was_predicted():
     assert zones_held({OBSERVED: '[{"zone": 1}]'}) == ()
 
 
-def test_containers_are_told_apart_only_where_there_are_several():
+def test_container_requests_are_kept_only_for_several_containers():
     one = {"resources": {"requests": {"cpu": "1"}}}
     assert container_requests({"containers": [one]}) == ()
     sidecar = one | {"restartPolicy": "Always"}

@@ -112,7 +112,7 @@ def test_kube_scheduler_does_not_know_fractions(build) -> None:
     assert ShapeCache(sharing=False).of(fraction).gpu.devices == 0
 
 
-def test_pods_with_the_very_same_containers_differ_by_what_stands_beside_them(build) -> None:
+def test_pods_with_equal_containers_differ_by_their_other_fields(build) -> None:
     shapes = ShapeCache()
     first = build.pod("a", 0, annotations={"gpu-fraction": "0.5"})
     containers = first["spec"]["containers"]

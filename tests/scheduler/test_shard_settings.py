@@ -71,7 +71,7 @@ def test_actions_and_plugins_are_switched_off_and_put_in_order() -> None:
         ({"actions": {"dream": {}}}, "no action is called 'dream'"),
     ],
 )
-def test_what_is_wrong_is_named(spec, says) -> None:
+def test_faults_are_reported_with_their_place(spec, says) -> None:
     with pytest.raises(InputError, match=says.replace("(", r"\(")):
         read_settings(shard(**spec))
 

@@ -53,7 +53,7 @@ def test_no_podgroup_waits_for_ever() -> None:
     assert set(field.told()) == {"early", "late"}
 
 
-def test_what_changes_meanwhile_is_written_once() -> None:
+def test_several_changes_are_written_once() -> None:
     field = Busy()
     field.apply("one")
     field.status.step()
@@ -81,7 +81,7 @@ def test_many_are_written_in_steps() -> None:
     assert not field.status.step()
 
 
-def test_queues_are_told_each_second() -> None:
+def test_queue_status_is_written_once_a_second() -> None:
     field = Busy()
     field.apply("one")
     field.status.step()

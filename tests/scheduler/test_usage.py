@@ -35,7 +35,7 @@ def test_the_documents_example() -> None:
     assert past.compute(36_000)["q"]["gpu"] == pytest.approx(0.24)
 
 
-def test_what_is_older_than_the_window_does_not_count() -> None:
+def test_usage_before_the_window_does_not_count() -> None:
     _, past = history(UsageParams(window=3600))
     past.observe(0, [state("q", 10)], CAPACITY)
     past.observe(3600, [state("q", 0)], CAPACITY)

@@ -121,7 +121,7 @@ class TestName:
             ("kueue@v0.19.2", "kueue is installed by no chart; those that are: kai"),
         ],
     )
-    def test_what_is_no_release(self, text: str, told: str) -> None:
+    def test_text_that_is_no_release_is_refused(self, text: str, told: str) -> None:
         with pytest.raises(InputError) as caught:
             choose_scheduler(text)
         assert told in str(caught.value)
@@ -179,7 +179,7 @@ class TestFolder:
         chart = find_chart(release).chart
         assert chart == (f"oci://ghcr.io/{owner}/kai-scheduler/kai-scheduler", release)
 
-    def test_what_is_no_such_folder(self, tmp_path: Path) -> None:
+    def test_a_missing_folder_is_refused(self, tmp_path: Path) -> None:
         def refused(folder: Path, release: str = "v0.16.8") -> str:
             with pytest.raises(InputError) as caught:
                 find_chart(release, folder)
@@ -218,7 +218,7 @@ class TestValues:
 
 
 class TestImages:
-    def test_of_pods_and_of_what_the_operator_starts(self) -> None:
+    def test_images_of_pods_and_of_programs_that_the_operator_starts(self) -> None:
         pod = {
             "spec": {"initContainers": [{"image": "r/first:1"}], "containers": [{"image": "r/main:1"}, {"name": "x"}]}
         }
@@ -227,7 +227,7 @@ class TestImages:
         off = {"kind": "Config", "spec": {"scheduler": {"service": {**service, "enabled": False}}}}
         assert sorted(images_of([pod, config, off])) == ["r/first:1", "r/main:1", "r/scheduler:1"]
 
-    def test_one_that_is_missing_is_named(self, tmp_path: Path) -> None:
+    def test_a_missing_image_is_named(self, tmp_path: Path) -> None:
         _chart(tmp_path / "kai-scheduler")
         _images(tmp_path / "a.tar", f"{REGISTRY}/scheduler:v0.16.8")
         pod = {"spec": {"containers": [{"image": f"{REGISTRY}/operator:v0.16.8"}]}}
@@ -242,7 +242,7 @@ class TestImages:
 
 
 class TestHelm:
-    def test_the_chart_is_told_where_its_images_are(self, helm: Helm, tmp_path: Path) -> None:
+    def test_the_values_name_the_registry_of_the_images(self, helm: Helm, tmp_path: Path) -> None:
         _chart(tmp_path / "kai-scheduler")
         _images(tmp_path / "a.tar", *(f"{REGISTRY}/{name}:v9" for name in ("scheduler", "operator")))
         source = find_chart("v0.16.8", tmp_path)
@@ -260,7 +260,7 @@ class TestHelm:
         pod.write_text(POD.replace(".Values.global.tag | default ", ""))
         Installation(helm, find_chart("v0.16.8", tmp_path)).check()
 
-    def test_a_chart_that_is_none(self, helm: Helm, tmp_path: Path) -> None:
+    def test_a_file_that_is_no_chart_is_refused(self, helm: Helm, tmp_path: Path) -> None:
         chart = _chart(tmp_path / "kai-scheduler")
         (chart / "templates" / "pod.yaml").write_text("{{ .Values.global.nothing.inside }}")
         with pytest.raises(HelmFailed, match=r"helm template failed: .*nil pointer") as caught:

@@ -80,7 +80,7 @@ def test_one_event_may_stand_for_several_pods_of_a_gang(cluster: EmbeddedCluster
     }
 
 
-def test_what_is_deleted_later_by_others_was_not_evicted(cluster: EmbeddedCluster) -> None:
+def test_a_pod_that_a_user_deletes_later_was_not_evicted(cluster: EmbeddedCluster) -> None:
     """The gang came back after its eviction, and was deleted by its owner."""
     evict(cluster, "pg-gang", "(combined from similar events): " + why("gang-11"), "2026-01-01T00:01:00Z")
     assert EvictionEvents(cluster)([leaving("gang-30", "pg-gang")]) == {}

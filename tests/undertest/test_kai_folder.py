@@ -51,7 +51,7 @@ def test_a_whole_folder(folder: Path) -> None:
     assert {one["metadata"]["name"] for one in kai.crds} == set(NEEDED_CRDS)
 
 
-def test_the_program_with_the_webhooks_is_taken_where_the_release_needs_it(folder: Path) -> None:
+def test_the_program_with_the_webhooks_is_used_if_the_release_needs_it(folder: Path) -> None:
     (folder / "admission").write_bytes((folder / "binder").read_bytes())
     (folder / "admission").chmod(0o755)
     assert "admission" not in find_kai(folder).binaries
@@ -88,7 +88,7 @@ def refused(folder: Path | None, *parts: str, crds: Path | None = None) -> None:
     assert caught.value.exit_code == 2
 
 
-def test_nothing_said(folder: Path) -> None:
+def test_no_folder_is_given(folder: Path) -> None:
     refused(None, BINARIES_ENV, "scheduler, podgrouper, binder")
 
 
@@ -121,7 +121,7 @@ def test_a_program_of_another_machine(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("head", "told"), [(b"MZ\x90" + bytes(30), "windows"), (b"", "not a program"), (b"PK\x03\x04" * 9, "not a program")]
 )
-def test_what_is_no_program_here(folder: Path, head: bytes, told: str) -> None:
+def test_a_file_that_is_no_program_for_this_machine(folder: Path, head: bytes, told: str) -> None:
     (folder / "binder").write_bytes(head)
     refused(folder, str(folder / "binder"), told)
 
@@ -176,7 +176,7 @@ def test_the_release_is_that_of_the_folders_name(folder: Path) -> None:
         ("v0.11.2", "there is no such line of releases"),
     ],
 )
-def test_a_release_that_is_not_known_is_refused_with_what_is(folder: Path, version: str, why: str) -> None:
+def test_an_unknown_release_is_refused_with_the_known_ones(folder: Path, version: str, why: str) -> None:
     renamed = folder.rename(folder.parent / version)
     refused(renamed, str(renamed), why, "known are v0.6 to v0.17")
 
@@ -193,7 +193,7 @@ def test_an_old_release_needs_no_topology_of_its_own(folder: Path) -> None:
     assert "topologies.kai.scheduler" not in {one["metadata"]["name"] for one in find_kai(old).crds}
 
 
-def test_words_in_the_programs_tell_a_release_that_nothing_else_says(folder: Path) -> None:
+def test_strings_in_the_programs_identify_a_release(folder: Path) -> None:
     unnamed = folder.rename(folder.parent / "kai")
     for (program, word), span in MARKS.items():
         if span.holds((0, 9, 20)):
@@ -211,7 +211,7 @@ def test_programs_of_several_releases_are_no_kai(folder: Path) -> None:
     refused(unnamed, str(unnamed), "fit no release", "v0.17.0")
 
 
-def test_what_this_release_passes_over_is_told_of_all_objects_once(folder: Path) -> None:
+def test_ignored_fields_are_reported_once_for_all_objects(folder: Path) -> None:
     job = {"kind": "Job", "metadata": {"name": "j", "annotations": {"kai.scheduler/batch-min-member": "4"}}, "spec": {}}
     old = folder.rename(folder.parent / "v0.12.23")
     assert KaiProcesses(UNUSED, old).ignored_words([job, job]) == ("kai.scheduler/batch-min-member",)

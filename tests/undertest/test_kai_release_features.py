@@ -43,7 +43,7 @@ def test_flags(program: str, flag: str, has: set[Number]) -> None:
         (LAST, set()),
     ],
 )
-def test_who_wants_a_certificate_whatever_it_is_told(number: Number, programs: set[str]) -> None:
+def test_programs_that_always_need_a_certificate(number: Number, programs: set[str]) -> None:
     assert {name for name in BINARIES if ReleaseFeatures(number).wants_certificate(name)} == programs
 
 
@@ -89,7 +89,7 @@ def test_a_commit_is_no_release(text: str) -> None:
     assert features_of(f"{text} v0.13.4 (by its folder's name)") == ReleaseFeatures((0, 13, 4))
 
 
-def test_what_is_said_of_a_stale_gang_differs() -> None:
+def test_the_message_of_a_stale_gang_differs_between_releases() -> None:
     until_8_4 = "Workload doesn't have the minimum required number of pods (2), evicting remaining pod: a/b"
     since = "Workload doesn't meet the minimum required number of pods (2), evicting remaining pod: a/b"
     assert (
@@ -116,7 +116,7 @@ def test_a_topology_in_kueues_words() -> None:
     }
 
 
-def test_topologies_stay_as_they_are_where_kai_has_its_own() -> None:
+def test_topologies_stay_unchanged_if_kai_has_its_own_kind() -> None:
     assert translate_topologies([TOPOLOGY], EmbeddedCluster()) == [(TOPOLOGY,)]
 
 
@@ -129,7 +129,7 @@ def test_topologies_stay_as_they_are_where_kai_has_its_own() -> None:
         (FIRST, ["kai.scheduler/topology", "kai.scheduler/batch-min-member", "subGroups", "minSubGroup"]),
     ],
 )
-def test_what_manifests_say_that_an_older_release_passes_over(number: Number, over: list[str]) -> None:
+def test_fields_that_an_older_release_ignores(number: Number, over: list[str]) -> None:
     job = {
         "kind": "Job",
         "metadata": {"name": "j", "annotations": {"kai.scheduler/batch-min-member": "4"}},

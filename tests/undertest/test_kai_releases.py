@@ -41,7 +41,7 @@ def test_its_programs_tell_the_release_that_its_folder_says(kai: KaiFolder) -> N
     assert dialect.kueue_topology == kai.dialect.kueue_topology
 
 
-def test_what_is_lent_comes_back_when_its_owner_asks(lab: Lab) -> None:
+def test_lent_capacity_comes_back_when_its_owner_asks(lab: Lab) -> None:
     lab.apply(RECLAIM / "queues.yaml", RECLAIM / "borrower.yaml")
     expect(lab.queue("team-a")).running(gpus=32)
     lab.apply(RECLAIM / "owner.yaml")

@@ -53,7 +53,7 @@ def test_shared_devices_keep_their_place_in_the_list() -> None:
     assert told.index("gpuspread") == plugins.index("gpupack")
 
 
-def test_what_only_flags_can_say() -> None:
+def test_settings_that_only_flags_have() -> None:
     config = EngineConfig(
         max_consolidation_victims=0, allow_consolidating_reclaim=False, use_signatures=False, staleness_grace=1.5
     )
@@ -83,12 +83,12 @@ def test_an_endless_grace(grace: float) -> None:
         (EngineConfig(k_value=1.0), "Prometheus"),
     ],
 )
-def test_what_only_kailab_has_is_refused(config: EngineConfig, named: str) -> None:
+def test_settings_that_only_kailab_has_are_refused(config: EngineConfig, named: str) -> None:
     with pytest.raises(Unsupported, match=named):
         kai_arguments(config, NEWEST)
 
 
-def test_every_setting_is_told_or_refused() -> None:
+def test_every_setting_is_passed_on_or_refused() -> None:
     """A field that is added to EngineConfig must be thought of here."""
     told = {
         "actions", "gpu_placement", "cpu_placement", "gpu_sharing", "prefer_shared_devices", "max_consolidation_victims",
@@ -108,7 +108,7 @@ def test_settings_are_named_as_the_reader_names_them() -> None:
     assert {name.partition(" ")[0] for name in _OWN.values()} <= set(POLICY_SECTION_KEYS)
 
 
-def test_an_older_release_is_told_only_of_the_plugins_that_it_has() -> None:
+def test_an_older_release_gets_only_the_plugins_that_it_has() -> None:
     def plugins(number: tuple[int, int, int]) -> set[str]:
         tier = yaml.safe_load(kai_arguments(EngineConfig(), ReleaseFeatures(number)).conf)["tiers"][0]
         return {one["name"] for one in tier["plugins"]}

@@ -51,13 +51,13 @@ def test_a_build_of_a_working_copy_tells_its_commit(tmp_path: Path) -> None:
     assert kai_version(kai).startswith("d5bc503a" * 5)
 
 
-def test_what_the_build_was_stamped_with_counts_first(tmp_path: Path) -> None:
+def test_the_stamped_version_takes_precedence(tmp_path: Path) -> None:
     flags = "build\t-ldflags=\"-X 'x/pkg/version.gitVersion=v0.14.0' -X 'x/pkg/version.gitCommit=abc1234'\"\n"
     kai = folder(tmp_path / "kai", MODULE.format(version="(devel)", revision="f" * 40) + flags)
     assert kai_version(kai).startswith("v0.14.0 commit abc1234, ")
 
 
-def test_what_the_scheduler_says_of_itself_counts_before_all(tmp_path: Path) -> None:
+def test_the_version_in_the_log_of_the_scheduler_takes_precedence(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(
         "Go Version: go1.24.4\nbuildDate: Not provided.\ngitCommit: abc1234\ngitVersion: v0.13.1\nI1120 more\n"
@@ -68,7 +68,7 @@ def test_what_the_scheduler_says_of_itself_counts_before_all(tmp_path: Path) -> 
     assert kai_version(kai, log).startswith("v0.12.3, ")
 
 
-def test_a_log_goes_on_where_another_release_began_it(tmp_path: Path) -> None:
+def test_the_last_start_in_a_log_with_two_releases_counts(tmp_path: Path) -> None:
     log = tmp_path / "log"
     old = "gitCommit: abc1234\ngitVersion: v0.13.1\n" + "I1120 a line of its work\n" * 5000
     log.write_text(old + "gitCommit: def5678\ngitVersion: v0.16.8\nI1120 more\n")
@@ -80,11 +80,11 @@ def test_a_log_goes_on_where_another_release_began_it(tmp_path: Path) -> None:
     assert kai_version(kai, log).startswith("v0.9.0 (by its folder's name), ")
 
 
-def test_else_the_folder_tells_it(tmp_path: Path) -> None:
+def test_the_name_of_the_folder_is_the_last_source_of_the_version(tmp_path: Path) -> None:
     assert kai_version(folder(tmp_path / "kai-v0.9.0" / "bin")).startswith("v0.9.0 (by its folder's name), ")
 
 
-def test_a_file_that_is_cut_off_or_no_program(tmp_path: Path) -> None:
+def test_a_truncated_file_or_no_program_has_no_version(tmp_path: Path) -> None:
     whole = program(tmp_path / "whole", "x" * 300).read_bytes()
     for end in range(0, len(whole) - 17, 7):
         (tmp_path / "part").write_bytes(whole[:end])

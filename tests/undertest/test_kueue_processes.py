@@ -145,7 +145,7 @@ def test_it_is_at_rest_when_all_work_is_decided_on_and_carried_out(monkeypatch: 
         ("0/5 nodes are available", ""),
     ],
 )
-def test_the_reason_of_what_waits_is_kueues(kueue: SchedulerUnderTest, message: str, code: str) -> None:
+def test_waiting_work_has_the_reason_of_kueue(kueue: SchedulerUnderTest, message: str, code: str) -> None:
     assert kueue.code(f"couldn't assign flavors to pod set main: {message}") == code
 
 
@@ -260,7 +260,7 @@ def own_cluster(own_plane: ControlPlane) -> Iterator[KubernetesCluster]:
         yield found
 
 
-def test_where_it_is_not_here_that_is_said(
+def test_a_missing_add_on_is_reported(
     own_plane: ControlPlane, own_cluster: KubernetesCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))

@@ -77,12 +77,12 @@ def kueue_queue(name: str, gpus: int, parent: str = "") -> Object:
     }
 
 
-def test_quota_and_what_nobody_uses(lab: Lab) -> None:
+def test_quota_and_unused_capacity(lab: Lab) -> None:
     lab.apply([of("team-a", f"a-{number}") for number in range(32)])
     expect(lab.queue("team-a")).running(gpus=32).borrows(gpus=16, from_queue="team-b")
 
 
-def test_what_is_lent_comes_back(lab: Lab) -> None:
+def test_lent_capacity_comes_back(lab: Lab) -> None:
     lab.apply([of("team-a", f"a-{number}") for number in range(32)])
     expect(lab.queue("team-a")).running(gpus=32)
     lab.apply([of("team-b", f"b-{number}") for number in range(32)])
@@ -128,7 +128,7 @@ def test_a_department_gets_its_quota_back_from_another(bare: Lab) -> None:
     expect(bare.queue("dept-1")).running(gpus=16).evicted(pods=16, by="reclaim", for_queue="team-c")
 
 
-def test_what_a_department_is_lent_its_teams_share_alike(bare: Lab) -> None:
+def test_teams_share_borrowed_capacity_of_their_department_equally(bare: Lab) -> None:
     """Three levels: of 32 GPUs 20 are d1's (12 and 8 of its teams) and 12 are d2's, who asks for them last. Meanwhile each team of d1 has
     half of them beside its own."""
     # Step by step: what was a leaf when it was applied is none any more.
@@ -145,7 +145,7 @@ def test_what_a_department_is_lent_its_teams_share_alike(bare: Lab) -> None:
     expect(bare.queue("t11")).running(gpus=12)
 
 
-def test_who_comes_later_has_its_weight_in_what_nobody_owns(bare: Lab) -> None:
+def test_a_later_queue_gets_unowned_capacity_by_its_weight(bare: Lab) -> None:
     """4 GPUs are each team's, the other 24 are shared 3:1. team-b has taken all 32."""
     bare.apply(QUEUES.with_name("queues-weights.yaml"), many("team-b", "b", 32))
     expect(bare.queue("team-b")).running(gpus=32)
@@ -167,7 +167,7 @@ def test_a_flood_is_waited_for_until_kueue_is_done_with_it(lab: Lab) -> None:
     assert sum(bool(pod["spec"].get("nodeName")) for pod in lab.get("pods")) == 32
 
 
-def test_its_version_is_told(lab: Lab) -> None:
+def test_its_version_is_reported(lab: Lab) -> None:
     assert lab.venue.versions(lab.under_test)["scheduler"] == "kueue v0.19.2"
 
 
@@ -266,7 +266,7 @@ def test_quota_is_nominal_quota_once(kueue: SchedulerUnderTest, there: Cluster) 
     assert gpus(found["Cohort/kailab-fleet"])["nominalQuota"] == "0"
 
 
-def test_a_leaf_that_gets_others_below_it_has_no_quota_of_its_own_any_more(kueue: SchedulerUnderTest) -> None:
+def test_a_leaf_that_gets_children_loses_its_own_quota(kueue: SchedulerUnderTest) -> None:
     """Its ClusterQueues are there, and would have it beside those below."""
     with Lab.open() as lab:
         first = queue("org", quota=32)
@@ -279,21 +279,21 @@ def test_a_leaf_that_gets_others_below_it_has_no_quota_of_its_own_any_more(kueue
         assert gpus(found["ClusterQueue/team-a-non-preemptible"])["nominalQuota"] == "20"
 
 
-def test_what_nobody_owns_is_the_roots(kueue: SchedulerUnderTest, there: Cluster) -> None:
+def test_unowned_capacity_belongs_to_the_root(kueue: SchedulerUnderTest, there: Cluster) -> None:
     found = said(kueue, there, queue("team-a", quota=8), queue("team-b", quota=4))
     assert gpus(found["Cohort/kailab-fleet"])["nominalQuota"] == "20"
     over = said(kueue, there, queue("team-a", quota=30), queue("team-b", quota=30))
     assert gpus(over["Cohort/kailab-fleet"])["nominalQuota"] == "0"
 
 
-def test_a_quota_without_limit_is_all_that_there_is(kueue: SchedulerUnderTest, there: Cluster) -> None:
+def test_an_unlimited_quota_is_the_whole_capacity(kueue: SchedulerUnderTest, there: Cluster) -> None:
     found = said(kueue, there, queue("org", quota=-1), queue("team-a", "org", quota=-1), queue("team-b", "org"))
     assert gpus(found["ClusterQueue/team-a-non-preemptible"])["nominalQuota"] == "32"
     assert gpus(found["Cohort/org"])["nominalQuota"] == "0"
     assert gpus(found["ClusterQueue/team-b-non-preemptible"])["nominalQuota"] == "0"
 
 
-def test_limit_is_borrowing_limit_of_what_is_beyond_the_quota(kueue: SchedulerUnderTest, there: Cluster) -> None:
+def test_the_borrowing_limit_is_the_limit_beyond_the_quota(kueue: SchedulerUnderTest, there: Cluster) -> None:
     found = said(kueue, there, queue("org", quota=12, limit=12), queue("team-a", "org", quota=6, limit=10))
     assert gpus(found["Cohort/team-a"]) == {"nominalQuota": "0", "borrowingLimit": "4"}
     assert gpus(found["Cohort/org"]) == {"nominalQuota": "6", "borrowingLimit": "0"}
@@ -423,7 +423,7 @@ def test_a_cron_jobs_jobs_carry_the_labels(kueue: SchedulerUnderTest, there: Clu
     assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a"
 
 
-def test_what_is_no_work_of_kais_stays_as_it_is(kueue: SchedulerUnderTest, there: Cluster) -> None:
+def test_objects_that_are_no_work_of_kai_stay_unchanged(kueue: SchedulerUnderTest, there: Cluster) -> None:
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
     pod = {"apiVersion": "v1", "kind": "Pod", **template()}
     pod["metadata"]["name"] = "daemon"
@@ -449,7 +449,7 @@ def test_what_is_no_work_of_kais_stays_as_it_is(kueue: SchedulerUnderTest, there
         ([*ORG, job(**{"kai.scheduler/queue": "org"})], "queue that has others below it"),
     ],
 )
-def test_what_has_no_words_is_told(
+def test_concepts_that_kueue_lacks_are_reported(
     kueue: SchedulerUnderTest, there: Cluster, objects: list[Object], concept: str
 ) -> None:
     with pytest.raises(NotExpressible, match="not expressible for Kueue") as caught:

@@ -93,7 +93,7 @@ def jobs(app: str, team: str, count: int) -> list[Object]:
     return [job(app, team, 1, name=f"{app}-{number}") for number in range(count)]
 
 
-def test_who_owns_half_has_half(lab: Lab) -> None:
+def test_a_queue_that_owns_half_gets_half(lab: Lab) -> None:
     """Both ask for all they own at the same time."""
     lab.apply([job("a", "team-a", 16), job("b", "team-b", 16)])
     expect(lab.queue("team-a")).running(gpus=16)
@@ -130,7 +130,7 @@ def test_an_eviction_says_for_whose_queue(lab: Lab, contender: str) -> None:
         expect(lab.app("a")).evicted(pods=at_least(16), by="preempt")
 
 
-def test_a_limit_holds_though_there_is_room(lab: Lab) -> None:
+def test_a_limit_holds_even_if_capacity_is_free(lab: Lab) -> None:
     lab.apply(EXERCISES / "borrow" / "manifests" / "queues-limit.yaml", [job("a", "team-a", 16)])
     expect(lab.queue("team-a")).running(gpus=12)
 
@@ -164,7 +164,7 @@ def test_what_is_refused_leaves_nothing_behind(lab: Lab, contender: str) -> None
     expect(lab.queue("team-a")).running(pods=0)
 
 
-def test_its_version_is_told(lab: Lab, contender: str) -> None:
+def test_its_version_is_reported(lab: Lab, contender: str) -> None:
     told = lab.venue.versions(lab.under_test)["scheduler"]
     assert re.match(rf"^{contender} v\d+\.\d+\.\d+", told)
     if contender in ADDONS:

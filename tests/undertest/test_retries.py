@@ -38,13 +38,15 @@ def pod(name: str, scheduler: str = "patient") -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def test_nothing_is_owed_where_nothing_waits(cluster: EmbeddedCluster, next_try: RetryTracker) -> None:
+def test_no_retry_is_due_if_nothing_waits(cluster: EmbeddedCluster, next_try: RetryTracker) -> None:
     assert not next_try.owed()
     cluster.create(pod("a", "another"))
     assert not next_try.owed()
 
 
-def test_what_waits_is_owed_its_next_try(cluster: EmbeddedCluster, clock: Clock, next_try: RetryTracker) -> None:
+def test_a_waiting_pod_is_due_for_its_next_retry(
+    cluster: EmbeddedCluster, clock: Clock, next_try: RetryTracker
+) -> None:
     cluster.create(pod("a"))
     assert next_try.owed()
     clock.now = 19
@@ -53,7 +55,7 @@ def test_what_waits_is_owed_its_next_try(cluster: EmbeddedCluster, clock: Clock,
     assert not next_try.owed()
 
 
-def test_what_is_written_on_it_begins_nothing_anew(
+def test_writes_to_a_waiting_pod_do_not_restart_the_retry_time(
     cluster: EmbeddedCluster, clock: Clock, next_try: RetryTracker
 ) -> None:
     """Each try that is in vain says so."""
@@ -113,7 +115,7 @@ def test_a_queue_that_is_changed_may_let_it_run(cluster: EmbeddedCluster, clock:
     assert next_try.owed()
 
 
-def test_what_was_bound_or_leaves_is_owed_nothing(cluster: EmbeddedCluster, next_try: RetryTracker) -> None:
+def test_bound_and_terminating_pods_need_no_retry(cluster: EmbeddedCluster, next_try: RetryTracker) -> None:
     cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
     cluster.create(pod("a"))
     cluster.bind("default", "a", "n")

@@ -141,7 +141,7 @@ def test_rest_is_two_cycles_without_a_change(
     eventually(rest.is_idle)
 
 
-def test_what_is_under_way_is_no_rest(
+def test_work_under_way_is_not_idle(
     plane: ControlPlane, cluster: KubernetesCluster, kai: SchedulerProcesses, eventually: Waits
 ) -> None:
     """A pod that no PodGroup was made for: the podgrouper is dead, which is told as soon as it is looked for."""

@@ -60,12 +60,12 @@ def test_a_limit_is_a_max(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("queues", "unowned"), [("borrow/manifests/queues.yaml", "0"), ("quota/manifests/queues.yaml", "16")]
 )
-def test_what_nobody_owns_is_the_min_of_a_namespace_without_work(lab: Lab, queues: str, unowned: str) -> None:
+def test_unowned_capacity_is_the_min_of_a_namespace_without_work(lab: Lab, queues: str, unowned: str) -> None:
     """All namespaces together may hold no more than the sum of all min: 32 GPUs with 16 owned would be 16."""
     assert quota(each(SP, lab, queues), "kailab-unowned")["min"]["nvidia.com/gpu"] == unowned
 
 
-def test_what_nobody_owns_is_reckoned_with_the_queues_that_are_there(lab: Lab) -> None:
+def test_unowned_capacity_counts_existing_queues(lab: Lab) -> None:
     lab.apply(EXERCISES / "quota/manifests/queues.yaml")
     (team_a,) = (
         one for one in load(EXERCISES / "quota/manifests/queues.yaml").objects if one["metadata"]["name"] == "team-a"
@@ -106,7 +106,7 @@ def test_a_gang_is_a_pod_group_that_its_pods_name(lab: Lab) -> None:
     assert job["spec"]["template"]["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "job-gang"
 
 
-def test_a_gang_written_by_hand_is_said_once(lab: Lab) -> None:
+def test_a_gang_written_by_hand_is_translated_once(lab: Lab) -> None:
     """A PodGroup of KAI's, and four pods that name it."""
     became = each(SP, lab, "gang/manifests/queues.yaml", "gang/manifests/ring.yaml")
     group = only(became, "PodGroup", "ring", "scheduling.x-k8s.io/")
@@ -147,14 +147,14 @@ def test_pods_of_another_scheduler_stay_as_they_are(lab: Lab) -> None:
         ),
     ],
 )
-def test_what_it_has_no_words_for(lab: Lab, paths: list[str], concept: str, about: str) -> None:
+def test_concepts_that_it_lacks_are_refused(lab: Lab, paths: list[str], concept: str, about: str) -> None:
     with pytest.raises(
         NotExpressible, match=f"^{about}: not expressible for scheduler-plugins, which has no {concept}"
     ):
         each(SP, lab, *paths)
 
 
-def test_what_its_conditions_say() -> None:
+def test_its_conditions_are_parsed() -> None:
     """Its sentence for a pod that is taken is kube-scheduler's, whatever it is taken for."""
     assert SP.eviction(
         "scheduler-plugins-scheduler: preempting to accommodate a higher priority pod"

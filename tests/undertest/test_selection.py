@@ -61,7 +61,7 @@ def test_a_name_from_a_file_goes_where_its_kind_goes(names: Path) -> None:
         ("old@/nonexistent", "/nonexistent"),
     ],
 )
-def test_what_is_no_name(text: str, told: str) -> None:
+def test_text_that_is_no_name_is_refused(text: str, told: str) -> None:
     with pytest.raises(InputError) as caught:
         choose_scheduler(text)
     assert told in str(caught.value)
@@ -100,7 +100,7 @@ def test_the_name_of_a_kind_is_taken(names: Path) -> None:
         choose_scheduler(f"kai@{names}")
 
 
-def test_what_is_said_twice_is_refused(names: Path) -> None:
+def test_an_option_given_twice_is_refused(names: Path) -> None:
     for text in ("kai=x", f"old@{names}"):
         with pytest.raises(InputError, match=f"--kai-bin: the name of the scheduler, {text}, contains it already"):
             choose_scheduler(text, {"kai": "y"})

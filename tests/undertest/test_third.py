@@ -101,7 +101,7 @@ def test_it_decides_in_a_lab(third: str, tmp_path: Path, pod: Makes) -> None:
         expect(again.app("work")).running(3)
 
 
-def test_what_it_has_no_words_for_changes_nothing(third: str, pod: Makes) -> None:
+def test_a_refused_object_changes_nothing(third: str, pod: Makes) -> None:
     group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {}}
     with Lab.open(scheduler=third) as lab:
         with pytest.raises(NotExpressible, match="PodGroup/g: not expressible for third, which has no gang") as caught:
@@ -110,7 +110,7 @@ def test_what_it_has_no_words_for_changes_nothing(third: str, pod: Makes) -> Non
         assert lab.cluster.list("Pod") == []
 
 
-def test_its_queues_are_shown_as_those_of_one_that_knows_none(third: str, pod: Makes) -> None:
+def test_its_queues_are_shown_without_fair_shares(third: str, pod: Makes) -> None:
     with Lab.open(scheduler=third) as lab:
         lab.apply(EXERCISE / "queues.yaml", [pod("a")])
         lab.settle()
@@ -118,7 +118,7 @@ def test_its_queues_are_shown_as_those_of_one_that_knows_none(third: str, pod: M
         assert lab.picture().shares.queues["team-a"].fair_share is None
 
 
-def test_expectations_of_one_that_waits_without_pods_speak_of_what_runs(third: str, pod: Makes) -> None:
+def test_expectations_on_waiting_work_without_pods_check_running_pods(third: str, pod: Makes) -> None:
     """As one does that keeps a Job suspended until it is admitted: of what waits there may be nothing to count."""
     template = {key: value for key, value in pod("gang").items() if key in ("metadata", "spec")}
     template["spec"] = {**template["spec"], "restartPolicy": "Never"}
@@ -135,7 +135,7 @@ def test_expectations_of_one_that_waits_without_pods_speak_of_what_runs(third: s
                 expect(lab.app("work")).waits_whole(1)
 
 
-def test_where_it_cannot_be_it_says_why(third: str) -> None:
+def test_an_unsupported_backend_is_refused_with_the_reason(third: str) -> None:
     with pytest.raises(InputError, match="Third is afraid of Docker"):
         Lab.open(scheduler=third, backend="kind")
     with pytest.raises(InputError, match="config: the scheduler third does not take it"):

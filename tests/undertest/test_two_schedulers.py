@@ -25,7 +25,7 @@ KAI_AND_DEFAULT = "kai+kube-scheduler"
 MANIFESTS = Path(__file__).parents[2] / "exercises" / "twoschedulers" / "manifests"
 
 
-def test_pods_of_both_are_placed_and_nobody_is_told_that_they_wait() -> None:
+def test_pods_of_both_schedulers_are_placed_without_warnings() -> None:
     pod = _plain("plain")
     with Lab.open(scheduler="kailab") as lab:
         assert any("scheduler" in one for one in lab.apply(pod).warnings)

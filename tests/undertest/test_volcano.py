@@ -76,7 +76,7 @@ def test_a_gang_is_a_pod_group_before_its_pods(lab: Lab) -> None:
     assert job["spec"]["template"]["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "job-gang"
 
 
-def test_a_gang_written_by_hand_is_said_once(lab: Lab) -> None:
+def test_a_gang_written_by_hand_is_translated_once(lab: Lab) -> None:
     objects = said(VOLCANO, lab, "gang/manifests/queues.yaml", "gang/manifests/ring.yaml")
     assert own(objects, "PodGroup")["ring"]["spec"]["minMember"] == 4
     assert len([obj for obj in objects if obj["kind"] == "PodGroup"]) == 2  # KAI's, and its own
@@ -97,12 +97,12 @@ def test_a_gang_written_by_hand_is_said_once(lab: Lab) -> None:
         ),
     ],
 )
-def test_what_it_has_no_words_for(lab: Lab, paths: list[str], concept: str, about: str) -> None:
+def test_concepts_that_it_lacks_are_refused(lab: Lab, paths: list[str], concept: str, about: str) -> None:
     with pytest.raises(NotExpressible, match=f"^{about}: not expressible for volcano, which has no {concept}"):
         said(VOLCANO, lab, *paths)
 
 
-def test_what_its_conditions_say() -> None:
+def test_its_conditions_are_parsed() -> None:
     assert VOLCANO.eviction("volcano: preempting to accommodate a higher priority pod") == EvictionCondition(
         "preempt", ""
     )
@@ -152,7 +152,7 @@ def test_one_that_says_nothing_is_called_by_its_folder(folder: Path) -> None:
         ("crds/b.yaml", "has no CRD jobflows.flow.volcano.sh; a lab with Volcano needs it"),
     ],
 )
-def test_what_is_missing_is_told(folder: Path, missing: str, told: str) -> None:
+def test_a_missing_part_is_reported(folder: Path, missing: str, told: str) -> None:
     (folder / missing).unlink()
     with pytest.raises(InputError, match=told):
         choose_scheduler(f"volcano={folder}").check_options()

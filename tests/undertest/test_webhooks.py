@@ -58,7 +58,7 @@ def test_a_definition_is_converted_by_it(server: WebhookServer) -> None:
     assert crd == {"kind": "CustomResourceDefinition", "spec": {"group": "x"}}
 
 
-def test_the_secret_holds_what_the_folder_holds(server: WebhookServer) -> None:
+def test_the_secret_has_the_files_of_the_folder(server: WebhookServer) -> None:
     secret = server.secret("kueue-system", "kueue-webhook-server-cert")
     assert secret["metadata"] == {"name": "kueue-webhook-server-cert", "namespace": "kueue-system"}
     assert {name: base64.b64decode(text) for name, text in secret["data"].items()} == server.files
@@ -75,7 +75,7 @@ def test_the_authority_is_as_cert_controller_wants_it(server: WebhookServer) -> 
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", SERVICE])
-def test_who_trusts_the_bundle_can_call_the_server(tmp_path: Path, server: WebhookServer, host: str) -> None:
+def test_a_client_that_trusts_the_bundle_can_call_the_server(tmp_path: Path, server: WebhookServer, host: str) -> None:
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(204)

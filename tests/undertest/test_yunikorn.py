@@ -49,7 +49,7 @@ def notes(objects: list[Object], kind: str) -> dict[str, str]:
     return annotations
 
 
-def test_the_tree_is_said_as_it_is(lab: Lab) -> None:
+def test_the_tree_of_queues_is_translated_as_it_is(lab: Lab) -> None:
     """quota -> guaranteed; limit -> max. What has no bound is not named."""
     objects = said(YUNIKORN, lab, "reclaim/manifests/queues-departments.yaml")
     assert queue(objects)["name"] == "root"
@@ -154,12 +154,12 @@ def test_pods_that_name_a_group_are_one_application(lab: Lab) -> None:
         ),
     ],
 )
-def test_what_it_has_no_words_for(lab: Lab, paths: list[str], concept: str, about: str) -> None:
+def test_concepts_that_it_lacks_are_refused(lab: Lab, paths: list[str], concept: str, about: str) -> None:
     with pytest.raises(NotExpressible, match=f"^{about}: not expressible for yunikorn, which has no {concept}"):
         said(YUNIKORN, lab, *paths)
 
 
-def test_what_its_conditions_say() -> None:
+def test_its_conditions_are_parsed() -> None:
     over = "Request 'x' does not fit in queue 'root.org.team-a' (requested map[nvidia.com/gpu:1], available map[])"
     assert YUNIKORN.code(over) == "OverLimit"
     assert YUNIKORN.code("request is waiting for cluster resources become available") == ""
@@ -200,7 +200,7 @@ def leaving(uid: str, queue: str = "root.org.team-a") -> Object:
     return {"metadata": {"name": uid, "uid": uid, "deletionTimestamp": "2026-01-01T00:00:00Z", "annotations": notes}}
 
 
-def test_what_was_preempted_is_told_with_the_queue_that_it_was_for() -> None:
+def test_a_preempted_pod_is_reported_with_the_queue_of_the_preemptor() -> None:
     log = Log()
     log.say("x", "Request 'x' does not fit in queue 'root.org.team-b'")
     log.say("a", PREEMPTED)
@@ -218,10 +218,12 @@ def test_what_was_preempted_is_told_with_the_queue_that_it_was_for() -> None:
 def test_within_a_queue_it_is_no_reclaim() -> None:
     log = Log()
     log.say("a", PREEMPTED)
-    assert PreemptionLog(log)([leaving("a", "root.org.team-b")])["a"].told == EvictionCondition("preempt", "", "team-b")
+    assert PreemptionLog(log)([leaving("a", "root.org.team-b")])["a"].condition == EvictionCondition(
+        "preempt", "", "team-b"
+    )
 
 
-def test_the_log_is_read_on_from_where_it_was_read_to() -> None:
+def test_each_entry_of_the_log_is_read_once() -> None:
     log = Log(most=2)
     for uid in "abcde":
         log.say(uid, PREEMPTED)
@@ -235,7 +237,7 @@ def test_the_log_is_read_on_from_where_it_was_read_to() -> None:
     assert list(preemptions([leaving("f")])) == ["f"]
 
 
-def test_a_log_that_has_lost_its_beginning_is_read_from_what_is_left() -> None:
+def test_a_log_without_its_oldest_entries_is_read_from_the_first_one_left() -> None:
     log = Log()
     for uid in "abc":
         log.say(uid, PREEMPTED)
@@ -253,7 +255,7 @@ def test_another_process_has_another_log() -> None:
     assert list(preemptions([leaving("b")])) == ["b"]
 
 
-def test_where_nobody_answers_nothing_is_known() -> None:
+def test_without_an_answer_nothing_is_known() -> None:
     log = Log()
     log.down = True
     assert PreemptionLog(log)([leaving("a")]) == {}

@@ -74,9 +74,9 @@ def _image_names(table: str, content: Any) -> Iterator[str]:
             yield from entry.get("RepoTags") or ()
     elif isinstance(content, dict):
         for manifest in content.get("manifests") or ():
-            told = manifest.get("annotations") or {}
+            annotations = manifest.get("annotations") or {}
             # A reference may be a bare tag without a name.
-            yield from [str(told[key]) for key in _NAME_ANNOTATIONS if ":" in str(told.get(key, ""))][:1]
+            yield from [str(annotations[key]) for key in _NAME_ANNOTATIONS if ":" in str(annotations.get(key, ""))][:1]
 
 
 # --- chart source -----------------------------------------------------------------------------------------------------
@@ -160,8 +160,8 @@ def _chart(place: Path, release: str) -> tuple[Path, bool, list[Path]]:
     if fitting:
         names = ", ".join(path.name for path in fitting)
         raise InputError(f"has several charts of {release}: {names}", Where(file=str(place)))
-    told = ", ".join(f"{path.name} ({version})" for path, version in versions.items())
-    raise InputError(f"has no chart of {release}; there is {told}", Where(file=str(place)))
+    versions_found = ", ".join(f"{path.name} ({version})" for path, version in versions.items())
+    raise InputError(f"has no chart of {release}; there is {versions_found}", Where(file=str(place)))
 
 
 def _charts_in_folders(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -224,8 +224,8 @@ def chart_values(source: ChartSource) -> dict[str, Any]:
     }
     if source.dialect.number < _OPERATOR:
         result["binder"] = {"additionalArgs": ["--fake-gpu-nodes=true"]}
-        told = shard_arguments(source.dialect)
-        result["scheduler"] = {"additionalArgs": [f"--{flag}={value}" for flag, value in told.items()]}
+        flags = shard_arguments(source.dialect)
+        result["scheduler"] = {"additionalArgs": [f"--{flag}={value}" for flag, value in flags.items()]}
     return result
 
 

@@ -114,8 +114,8 @@ def _crds(path: Path, dialect: ReleaseFeatures) -> tuple[dict[str, Any], ...]:
             raise InputError(f"has no CRD {name}; a lab with KAI needs it", Where(file=str(path)))
         served = [v.get("name") for v in definitions[name].get("spec", {}).get("versions", ()) if v.get("served")]
         if version not in served:
-            told = ", ".join(map(str, served)) or "no version"
-            raise InputError(f"CRD {name} serves {told}; expected {version}", Where(file=str(path)))
+            versions = ", ".join(map(str, served)) or "no version"
+            raise InputError(f"CRD {name} serves {versions}; expected {version}", Where(file=str(path)))
     return tuple(definitions.values())
 
 
@@ -144,8 +144,8 @@ def _logged_version(log: Path | None) -> str:
     ):
         at = words.rfind(_VERSION_MARK)
         if at >= 0:
-            told = words[max(0, at - _AROUND) : at + _AROUND].decode("utf-8", "replace")
-            return best_stamp(dict(_VERSION_LINE.findall(told)))
+            near = words[max(0, at - _AROUND) : at + _AROUND].decode("utf-8", "replace")
+            return best_stamp(dict(_VERSION_LINE.findall(near)))
     return ""
 
 

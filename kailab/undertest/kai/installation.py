@@ -158,8 +158,8 @@ def failure_of_pods(cluster: Cluster) -> str:
     return ""
 
 
-def rollout_gaps(cluster: Cluster, told: Mapping[str, str], scheduler: bool) -> str:
-    """What is missing until KAI's Deployments are complete; "" once they are. ``told``: flags that its scheduler must have; ``scheduler``:
+def rollout_gaps(cluster: Cluster, flags: Mapping[str, str], scheduler: bool) -> str:
+    """What is missing until KAI's Deployments are complete; "" once they are. ``flags``: those that its scheduler must have; ``scheduler``:
     whether an operator still has to create its Deployment."""
     deployments = cluster.list("Deployment", chart.RELEASE.namespace)
     schedulers = [deployment for deployment in deployments if _runs_scheduler(deployment)]
@@ -167,7 +167,7 @@ def rollout_gaps(cluster: Cluster, told: Mapping[str, str], scheduler: bool) -> 
         return "the operator has not created the scheduler's Deployment"
     for deployment in schedulers:
         arguments = [arg for box in _containers(deployment) for arg in box.get("args") or ()]
-        if lacking := [flag for flag, value in told.items() if f"--{flag}={value}" not in arguments]:
+        if lacking := [flag for flag, value in flags.items() if f"--{flag}={value}" not in arguments]:
             return f"Deployment {name_of(deployment)} lacks the flag --{lacking[0]}"
     for deployment in deployments:
         wanted, status = deployment["spec"].get("replicas", 1), status_of(deployment)
@@ -297,16 +297,16 @@ class Installation:
         except AlreadyExists:
             cluster.patch("Namespace", chart.RELEASE.namespace, None, {"metadata": {"annotations": notes}})
 
-    def _configure(self, cluster: Cluster, told: Mapping[str, str]) -> None:
+    def _configure(self, cluster: Cluster, flags: Mapping[str, str]) -> None:
         if chart.has_operator(self.source.dialect):
-            cluster.patch(_SHARD, _SHARD_NAME, None, {"spec": {"args": dict(told)}})
+            cluster.patch(_SHARD, _SHARD_NAME, None, {"spec": {"args": dict(flags)}})
 
-    def _await(self, cluster: Cluster, told: Mapping[str, str]) -> None:
+    def _await(self, cluster: Cluster, flags: Mapping[str, str]) -> None:
         operator = chart.has_operator(self.source.dialect)
 
         def lacking() -> str:
             _can_start(cluster)
-            return rollout_gaps(cluster, told, operator)
+            return rollout_gaps(cluster, flags, operator)
 
         left = poll_until(lacking, lambda missing: not missing, INSTALL_SECONDS, pause=_LOOK_SECONDS)
         if left:

@@ -66,11 +66,11 @@ class EvictionEvents:
         leaving = [pod for pod in pods if is_terminating(pod)]
         if not leaving:
             return {}
-        said = self._said()
-        messages = {uid_of(pod): _message(pod, said[_group(pod)]) for pod in leaving}
+        events = self._evict_events()
+        messages = {uid_of(pod): _message(pod, events[_group(pod)]) for pod in leaving}
         return {uid: EvictionReason(message) for uid, message in messages.items() if message}
 
-    def _said(self) -> dict[tuple[str, str], _EvictEvents]:
+    def _evict_events(self) -> dict[tuple[str, str], _EvictEvents]:
         result: dict[tuple[str, str], _EvictEvents] = defaultdict(list)
         for event in self._there.list("Event"):
             about = event.get("involvedObject") or {}
@@ -89,12 +89,12 @@ def _group(pod: Object) -> tuple[str, str]:
     return namespace_of(pod), annotations_of(pod).get(labels.POD_GROUP, "")
 
 
-def _message(pod: Object, said: _EvictEvents) -> str:
+def _message(pod: Object, events: _EvictEvents) -> str:
     """The message that names the pod; else one of its PodGroup at the time of the deletion that names no pod or is combined; else ""."""
     metadata = metadata_of(pod)
     begins = f"Pod {full_name(pod)} was preempted"
-    asked = parse_time(metadata["deletionTimestamp"]) - float(metadata.get("deletionGracePeriodSeconds") or 0)
-    near = [event for event in said if abs(event[0] - asked) <= _NEAR]
+    deleted_at = parse_time(metadata["deletionTimestamp"]) - float(metadata.get("deletionGracePeriodSeconds") or 0)
+    near = [event for event in events if abs(event[0] - deleted_at) <= _NEAR]
     for _, message, _ in near:
         if message.startswith(begins):
             return message

@@ -24,8 +24,8 @@ _HEALTH = re.compile(r"health and metrics at (http://\S+)")
 
 def health_url(log: Path) -> str | None:
     """The URL in the log of the scheduler; None: not written yet."""
-    told = _HEALTH.findall(log.read_text(errors="replace")) if log.exists() else None
-    return told[-1] if told else None
+    urls = _HEALTH.findall(log.read_text(errors="replace")) if log.exists() else None
+    return urls[-1] if urls else None
 
 
 class KailabIdleDetector:
