@@ -101,9 +101,6 @@ def group() -> None:
     """Show, verify, sign and compare the evidence of test runs; replay a run; capture the lab."""
 
 
-ROOT = Path("evidence")
-
-
 @group.command("list")
 @options.evidence
 @options.output

@@ -1,5 +1,5 @@
-"""The lab between commands: each command resumes it from its file and saves it again (``kailab.lab.lab_files``). Waits for another command, and
-changes that can't be recorded, are reported on the terminal."""
+"""The lab between commands: each command resumes it from its file and saves it again (``kailab.lab.lab_files``). Messages about waiting for
+another command, and about changes that can't be recorded, go to the terminal."""
 
 from __future__ import annotations
 

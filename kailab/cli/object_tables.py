@@ -204,7 +204,7 @@ def _group_reason(view: TableContext, group: Object) -> str:
 
 
 def _group_place(view: TableContext, group: Object) -> str:
-    """Its place in line: the position in the order in which the scheduler tries what waits. Empty if it has no turn."""
+    """The position of a pending PodGroup in the order in which the scheduler tries them. Empty if its queue's limits keep it out."""
     if full_name_of(group) not in view.picture.pending:
         return ""
     turn = view.picture.turns.get(full_name_of(group))
@@ -379,7 +379,7 @@ def queue_tree(view: TableContext, queues: Sequence[Object]) -> list[list[str]]:
     below: dict[str, list[str]] = {}
     for name in sorted(names):
         parent = view.queue_amounts(name).parent
-        # A queue whose parent was not asked for is a root of the tree.
+        # A queue whose parent is not among these queues is a root of the tree.
         below.setdefault(parent if parent in names else "", []).append(name)
     return [_tree_row(label, view.queue_amounts(name)) for label, name in _tree_labels(below, "", "")]
 

@@ -14,10 +14,10 @@ class Terminated(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Whether Ctrl-C was pressed since the command began.
+    """Records whether Ctrl-C was pressed since the command began.
 
-    Python raises KeyboardInterrupt wherever the main thread is: in a callback or in C code that drops exceptions, or inside an import
-    that turns it into another one (a class statement makes it a RuntimeError). So the exception alone does not tell."""
+    The exception alone is no reliable sign. Python raises KeyboardInterrupt wherever the main thread is: in a callback or in C code that
+    drops exceptions, or in an import that turns it into another one (a class statement makes it a RuntimeError)."""
 
     def __init__(self) -> None:
         self.came = False

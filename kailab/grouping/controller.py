@@ -203,7 +203,7 @@ class PodGrouper:
             self._enrol(key, pod)
             if self._is_new(pod):
                 self._due[key] = None
-        # What the owner waited for is there once a gate is open: KAI groups a pod at each of its changes.
+        # As in KAI, a pod is grouped again when its scheduling gates change: by then its owner may have made the objects that it waited for.
         elif _gates(before) != _gates(pod) and not node_of(pod):
             self._withdraw(key, before)
             self._enrol(key, pod)

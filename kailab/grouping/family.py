@@ -10,6 +10,7 @@ from kailab.cluster.protocol import Object
 from kailab.grouping.fields import title
 from kailab.grouping.records import GroupingError, Plan
 from kailab.model import labels
+from kailab.model.kinds import api_version_of
 from kailab.model.objects import labels_of, namespace_of
 
 
@@ -50,6 +51,12 @@ class Context:
     reads: ObjectReader
     config: GroupingConfig
     family_for: Callable[[str, str], Family]
+
+    def legacy_pod_group(self, namespace: str, name: str) -> Object | None:
+        """The PodGroup of this name that an older KAI may have made; None if it does not exist or ``legacy_pod_groups`` is off."""
+        if not self.config.legacy_pod_groups:
+            return None
+        return self.reads.get(api_version_of("PodGroup"), "PodGroup", namespace, name)
 
     def labelled(self, pod: Object, label: str, api_version: str, kind: str) -> Object:
         """The object that a label of the pod names. Raises GroupingError without that label or object."""

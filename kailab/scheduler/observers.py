@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DecidingScheduler(Protocol):
-    """What an observer may use of kailab's scheduler (``kailab.scheduler.loop``)."""
+    """The part of kailab's scheduler (``kailab.scheduler.loop``) that observers may use."""
 
     @property
     def mirror(self) -> Mirror: ...
@@ -32,10 +32,10 @@ class DecidingScheduler(Protocol):
         """Add to each cycle's record the changes of the engine's records."""
 
     def reasons_when_asked(self) -> None:
-        """Decide without saying why work waits, until ``tell_reasons``: for labs at which nobody looks."""
+        """Decide without reasons for pending work until ``tell_reasons`` is called, for labs whose state nobody reads meanwhile."""
 
     def tell_reasons(self) -> None:
-        """Report why work waits now."""
+        """Report the reasons of the work that is pending now."""
 
     def go_on_from(self, records: Snapshot, pending: Sequence[Pending]) -> None:
         """Continue after an earlier scheduler that last decided on ``records`` and left ``pending``: its reports are not repeated."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,18 +77,13 @@ def _bound(pod: Object, request: Mapping[str, object]) -> Object:
 
 
 AssumedSeconds = float
-"""Assumed run time of pods that may end but declare none, in seconds from their start. A cluster does not tell when a training job will end.
-Services, whose containers restart, never end."""
+"""Assumed run time of pods that may end but declare none, in seconds from their start. The objects of a cluster do not contain the time at
+which a training job will end. Services, whose containers restart, never end."""
 
 
 def assume_run_time(seconds: AssumedSeconds) -> Callable[[Object], Object]:
     """A function that adds the assumed run time to pods that may end and declare none, and to templates of such pods."""
-
-    def changed(obj: Object) -> Object:
-        new: Object = _noted(obj, seconds)
-        return new
-
-    return changed
+    return partial(_noted, seconds=seconds)
 
 
 def _noted(value: Any, seconds: float) -> Any:
@@ -123,9 +119,11 @@ class OpenedSource(NamedTuple):
 
 
 def read(path: Path, test: str = "", at: str = "", *, partial: bool = False) -> OpenedSource:
-    """A snapshot of kailab's, an archive of KAI's, files of a cluster (``dump``), or (a folder) evidence, of which ``test`` and ``at`` name a
-    test and a moment. Of KAI's archive and of files, which do not say when they were taken, ``at`` may say it. ``partial``: files that can't
-    be read are left out. Raises InputError for what is none of them, or damaged; EvidenceError."""
+    """Read a snapshot of kailab, an archive of KAI, files of a cluster (``dump``), or a folder of evidence.
+
+    ``test``: a test in the evidence. ``at``: a moment in the evidence, or the time at which KAI's archive or the files were taken, because
+    they do not contain it. ``partial``: leave out files that can't be read. Raises InputError for a file of another kind and for a damaged
+    one, EvidenceError for damaged evidence."""
     if str(path) != "-" and not path.exists():
         raise InputError("there is no such file or folder", Where(file=str(path)))
     if path.is_dir() and (test or evidence_state.is_evidence(path)):
@@ -185,8 +183,8 @@ def _moment(at: str) -> float:
 
 
 def lab_of(source: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: AssumedSeconds | None = None) -> Lab:
-    """An embedded lab with all objects of the snapshot, and kailab's scheduler with the settings of the original one. Nothing acts on it
-    before it settles. ``assumed``: see ``assuming``."""
+    """An embedded lab with all objects of the snapshot, and kailab's scheduler with the settings of the original one. Nothing changes before
+    the lab settles. ``assumed``: see ``assume_run_time``."""
     taken: Callable[[Object], Object] = (lambda obj: obj) if assumed is None else assume_run_time(assumed)
     objects, _ = apply_bind_requests(source.objects)
     cluster = embedded_from(objects, source.taken, embedded=source.embedded, counters=source.counters, taken=taken)

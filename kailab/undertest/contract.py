@@ -230,7 +230,7 @@ class SchedulerProcesses(ABC):
 
     @abstractmethod
     def version(self) -> str:
-        """Name and version for evidence; ``unknown`` and the reason if the version can't be found out."""
+        """Name and version for evidence; ``unknown`` and the reason if the version is not known."""
 
     def ignored_words(self, objects: Sequence[Object]) -> Sequence[str]:
         """Labels and fields of these objects that were introduced after its release and that it ignores, each once."""
@@ -362,8 +362,8 @@ class SchedulerUnderTest(ABC):
         )
 
     def stopped(self, there: Cluster) -> EvictionFinder | None:
-        """Find out why pods were evicted if their condition DisruptionTarget does not say so. KAI's default evictor and kube-scheduler's
-        preemption set that condition before they delete a pod. None: there is no other source."""
+        """A function that finds why pods were evicted, for schedulers that do not set the condition DisruptionTarget before they delete a
+        pod, as KAI's default evictor and kube-scheduler's preemption do. None: there is no other source."""
         return None
 
     def eviction(self, message: str) -> EvictionCondition | None:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from kailab.undertest.contract import SchedulerUnderTest
 
 
-FORMS = "KIND, KIND=DIR, KIND@RELEASE or NAME@FILE"
 _RELEASE = re.compile(r"v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
 _ALMOST = re.compile(r"v?\d+(\.\d+){0,2}")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")

@@ -1,8 +1,8 @@
-"""What KAI's objects mean, for schedulers under test with another API.
+"""The meaning of KAI's objects, for schedulers under test with another API.
 
 ``AppliedQueues`` is the queue tree after objects are applied. ``WorkReader`` reads the PodGroup that KAI would make for each pod template;
 it asks kailab's own grouping, so that queues, gangs and priorities mean the same everywhere. ``rewrite_templates`` copies an object with
-changed pod templates. Each raises NotExpressible for what the other scheduler can't express.
+changed pod templates. Each raises NotExpressible for a concept that the other scheduler lacks.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class AppliedQueues:
         if queue in self.parents:
             raise NotExpressible(who, f"work in a queue that has others below it ({queue})", about)
 
-    # --- what some schedulers have no words for --------------------------------------------------------------------------
+    # --- concepts that some schedulers lack ------------------------------------------------------------------------------
 
     def refuse_min_runtimes(self, who: str) -> None:
         """Raises NotExpressible for a minimum run time before reclaim or preempt."""
@@ -358,7 +358,7 @@ TemplateEditor = Callable[[dict[str, Any], dict[str, Any], TemplateWork], None]
 
 
 def rewrite_templates(obj: Object, works: list[TemplateWork], scheduler_name: str, say: TemplateEditor) -> Object:
-    """A copy of an object whose pods are that scheduler's, with the queue that KAI would count them for on each of them."""
+    """A copy of an object whose pods name that scheduler. Each pod gets a label with the queue in which KAI would count it."""
     new = copy.deepcopy(obj)
     by_path = {work.path: work for work in works}
     for path, template in pod_templates(new):

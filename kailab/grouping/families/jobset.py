@@ -1,8 +1,8 @@
 """JobSets: one PodGroup with a parent subgroup per replicatedJob and a leaf subgroup per replica of it.
 
 The PodGroup requires all replicatedJobs, or one if the JobSet starts them in order. The annotation ``batch-min-member`` on the JobSet
-lowers that number. On a replicatedJob's template, the annotation sets the minimum of its leaves, which is otherwise the parallelism. A template's topology annotations apply to each
-replica.
+lowers that number. On a replicatedJob's template, the annotation sets the minimum of its leaves, which is otherwise the parallelism. A
+template's topology annotations apply to each replica.
 """
 
 from __future__ import annotations

@@ -36,7 +36,6 @@ from kailab.grouping.default import (
 from kailab.grouping.family import Context, Family, MakePlan
 from kailab.grouping.fields import group_version, integer, title, whole_number
 from kailab.grouping.records import Grouping, GroupingError, Plan
-from kailab.model.kinds import api_version_of
 from kailab.model.labels import (
     BATCH_MIN_MEMBER,
     JOB_ID,
@@ -134,7 +133,7 @@ def _job(top: Object, pod: Object, chain: Sequence[Object], context: Context) ->
     grouping = default_grouping(top, pod, (), context)
     legacy_name = f"pg-{name_of(pod)}-{uid_of(top)}"
     # An older KAI made a PodGroup for each pod; running pods keep theirs.
-    if _is_legacy(legacy_name, pod, context) and legacy_name != grouping.name:
+    if legacy_name != grouping.name and context.legacy_pod_group(grouping.namespace, legacy_name) is not None:
         grouping.name = legacy_name
         return Plan(grouping)
     override = annotations_of(top).get(BATCH_MIN_MEMBER)
@@ -160,18 +159,11 @@ def _runai_job(top: Object, pod: Object, chain: Sequence[Object], context: Conte
     # An older KAI named it after the job only if it had a single pod. Source: KAI calcLegacyName.
     single_pod = (integer(top, "spec", "parallelism") or 0) <= 1
     legacy_name = f"pg-{name_of(top if single_pod else pod)}-{uid_of(top)}"
-    if _is_legacy(legacy_name, pod, context):
+    if context.legacy_pod_group(grouping.namespace, legacy_name) is not None:
         grouping.name = legacy_name
     else:
         grouping.name = f"pg-{name_of(pod).rpartition('-')[0] or name_of(pod)}-{uid_of(top)}"
     return Plan(grouping)
-
-
-def _is_legacy(pod_group: str, pod: Object, context: Context) -> bool:
-    """Whether an older KAI made a PodGroup of this name."""
-    if not context.config.legacy_pod_groups:
-        return False
-    return context.reads.get(api_version_of("PodGroup"), "PodGroup", namespace_of(pod), pod_group) is not None
 
 
 JOB = Family("job", _job, pod_labels=(JOB_ID, JOB_SIZE))

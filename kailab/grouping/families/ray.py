@@ -14,9 +14,8 @@ from kailab.grouping.default import default_grouping
 from kailab.grouping.family import Context, Family, MakePlan
 from kailab.grouping.fields import boolean, integer, mapping, objects, string, title
 from kailab.grouping.records import GroupingError, Plan, PlannedSubGroup, PlannedTopology, annotated_topology
-from kailab.model.kinds import api_version_of
 from kailab.model.labels import TOPOLOGY
-from kailab.model.objects import labels_of, name_of, namespace_of
+from kailab.model.objects import labels_of, namespace_of
 
 _NODE_GROUP = "ray.io/group"
 _HEAD = "headgroup"
@@ -28,9 +27,10 @@ def _plan_with(cluster_of: Callable[[Object, Context], Object]) -> MakePlan:
         cluster = cluster_of(top, context)
         grouping = default_grouping(top, pod, (), context)
         sub_groups = _sub_groups(cluster)
-        # Also for a PodGroup of an older KAI without subgroups.
         grouping.min_member = sum(group.min_member for group in sub_groups)
-        if not _is_legacy(grouping.namespace, grouping.name, context):
+        legacy = context.legacy_pod_group(grouping.namespace, grouping.name)
+        # A PodGroup that an older KAI made without subgroups gets none.
+        if legacy is None or legacy["spec"].get("subGroups"):
             grouping.sub_groups = sub_groups
         # Ray's own label for the class, which KAI does not check.
         grouping.priority_class = labels_of(top).get(_PRIORITY_CLASS, grouping.priority_class)
@@ -93,14 +93,6 @@ def _topology(spec: dict[str, Any], where: str) -> PlannedTopology | None:
     if not topology.topology:
         raise GroupingError(f"{where}: a topology placement needs the annotation {TOPOLOGY} too")
     return topology
-
-
-def _is_legacy(namespace: str, name: str, context: Context) -> bool:
-    """Whether an older KAI made this PodGroup without subgroups."""
-    if not context.config.legacy_pod_groups:
-        return False
-    existing = context.reads.get(api_version_of("PodGroup"), "PodGroup", namespace, name)
-    return existing is not None and name_of(existing) == name and not existing["spec"].get("subGroups")
 
 
 RAY_CLUSTER = Family("raycluster", _plan_with(lambda top, context: top))

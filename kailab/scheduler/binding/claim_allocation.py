@@ -116,7 +116,7 @@ class ClaimAllocator:
                 chosen_here.update((device_id(choice.device), None) for choice in chosen if not choice.admin)
                 allocation = self._allocation(change.claim, chosen, binding.node)
             planned.append((key, change, allocation, chosen))
-        # Only after all claims of the pod are planned: a pod that lacks one of them takes nothing.
+        # Devices are taken after all claims of the pod are planned, because a pod that lacks one of them takes nothing.
         taken.update(chosen_here)
         consumer = {"resource": "pods", "name": name_of(binding.pod), "uid": uid_of(binding.pod)}
         for key, change, allocation, chosen in planned:

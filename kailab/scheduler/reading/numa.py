@@ -16,7 +16,6 @@ from kailab.scheduler.reading import requests
 OBSERVED = "kai.scheduler/numa-placement-observed"  # written by an agent on the node
 PREDICTED = "kai.scheduler/numa-placement-predicted"  # written by the scheduler with the binding
 
-_NOTHING: Mapping[str, Any] = {}
 _Policy = Literal["none", "best-effort", "restricted", "single-numa-node"]
 _POLICIES: dict[str, _Policy] = {
     "best-effort": "best-effort",

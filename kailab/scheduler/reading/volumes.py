@@ -69,7 +69,7 @@ class VolumeIndex:
         return before is None or deleted or _deciding(before) != _deciding(obj)
 
     def limits(self, namespace: str, claims: Iterable[str]) -> VolumeLimits:
-        """What the claims of a pod ask of its node. Claims that do not exist are left out."""
+        """The limits of a pod's claims on its node. Claims that do not exist are left out."""
         terms: list[Alternatives] = []
         blocked: dict[str, None] = {}
         for name in claims:
@@ -94,10 +94,10 @@ class VolumeIndex:
             return ()
         if storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
             return _UNBOUND
-        there = [volume for volume in self._volumes.values() if serves(volume, claim)]
-        if any(not node_terms(volume) for volume in there):
+        volumes = [volume for volume in self._volumes.values() if serves(volume, claim)]
+        if any(not node_terms(volume) for volume in volumes):
             return ()
-        alternatives: list[Mapping[str, Any]] = [term for volume in there for term in node_terms(volume)]
+        alternatives: list[Mapping[str, Any]] = [term for volume in volumes for term in node_terms(volume)]
         if storage_class.get("provisioner") != NO_PROVISIONER:
             made = self._provisionable(storage_class, claim)
             if made is None:
@@ -126,7 +126,7 @@ def _terms(terms: list[Mapping[str, Any]]) -> Alternatives:
 
 
 def both(terms: Alternatives, others: Alternatives) -> Alternatives:
-    """Terms of which one holds if one of each side does."""
+    """The alternatives that require one of ``terms`` and one of ``others``. No terms require nothing."""
     if not terms:
         return others
     return tuple(

@@ -91,7 +91,7 @@ def cluster_wide_objects(objects: list[dict[str, Any]]) -> list[tuple[str, str]]
 
 
 def conflicting_objects(cluster: Cluster, objects: list[dict[str, Any]]) -> list[str]:
-    """Existing objects that the chart would create and that no lab did. An installation would take them over and finally delete them."""
+    """Existing objects that the chart would create and that no lab has created. Helm would take them over, and delete them in the end."""
     result = [f"{CRD} {name_of(crd)}" for crd in definitions_of_chart(cluster) if not _labs(crd)]
     names = [*cluster_wide_objects(objects), ("Namespace", chart.RELEASE.namespace)]
     for kind, name in dict.fromkeys(names):
@@ -119,7 +119,7 @@ def webhooks_of_chart(cluster: Cluster) -> Iterator[tuple[str, str]]:
 
 
 def missing_images(cluster: Cluster) -> str:
-    """The first pod of KAI whose image can't be pulled, or that no node takes for long, and the reason; "" if there is none."""
+    """The first pod of KAI whose image can't be pulled, or that has had no node for long, and the reason; "" if there is none."""
     for pod in cluster.list("Pod", chart.RELEASE.namespace):
         if refused := _unplaced(pod, cluster.now()):
             return refused
