@@ -322,7 +322,7 @@ def test_sentences_are_wrapped_and_never_cut(rows: list[tuple[str, str, str]], r
     headers = ["OBJECT", "TYPE", "MESSAGE"]
     laid = fit_table(headers, [headers, *rows], room)
     assert [row[2].replace("\n", " ") for row in laid.rows[1:]] == [row[2] for row in rows]
-    columns = column_widths(laid.abreast)
+    columns = column_widths(laid.cell_lines)
     assert sum(columns) + len(laid.gap) * (len(columns) - 1) <= room
     assert all(len(alone) <= room for _, alone in laid.lines())
 
