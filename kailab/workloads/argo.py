@@ -156,6 +156,14 @@ class WorkflowController(Controller):
         self.expire(owner, status_of(owner).get("finishedAt"), seconds)
 
 
+_MOST_LEVELS = 100
+"""Argo's own bound on templates that call each other; it guards against one that calls itself without end."""
+
+
+class _TooDeep(Exception):
+    """Templates call each other on more levels than Argo allows."""
+
+
 class _Run:
     """One look at a workflow. ``nodes``: what is known of its pods, by name of the node."""
 
@@ -170,6 +178,7 @@ class _Run:
         self._pods = {name_of(pod): pod for pod in self._bench.owned(owner, "Pod")}
         self._stopped = bool(spec.get("suspend"))
         self._problem = ""
+        self._depth = 0
 
     @property
     def _active(self) -> int:
@@ -183,15 +192,16 @@ class _Run:
             return self._kill("Failed", f"Stopped with strategy '{spec['shutdown']}'")
         if deadline is not None and self._controller.is_due(self.owner, parse_time(began) + deadline):
             return self._kill("Failed", "Step exceeded its deadline")
-        root = self._node(name, {"template": spec.get("entrypoint", "")}, _parameters(spec.get("arguments")))
-        if root not in _ENDED:
-            return "Running", self._problem
-        if spec.get("onExit"):
-            last = self._node(f"{name}.onExit", {"template": spec["onExit"]}, {})
-            if last not in _ENDED:
+        try:
+            root = self._node(name, {"template": spec.get("entrypoint", "")}, _parameters(spec.get("arguments")))
+            if root not in _ENDED:
                 return "Running", self._problem
-            root = last if last in _LOST else root
-        return ("Succeeded" if root not in _LOST else root), self._problem
+            last = self._node(f"{name}.onExit", {"template": spec["onExit"]}, {}) if spec.get("onExit") else root
+        except _TooDeep as error:
+            return self._kill("Error", str(error))
+        if last not in _ENDED:
+            return "Running", self._problem
+        return next((phase for phase in (last, root) if phase in _LOST), "Succeeded"), self._problem
 
     def _kill(self, phase: str, message: str) -> tuple[str, str]:
         self._bench.delete("Pod", *(pod for pod in self._pods.values() if not is_ended(pod)))
@@ -203,7 +213,16 @@ class _Run:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def _node(self, name: str, step: Object, arguments: Mapping[str, Any]) -> str:
-        """The phase of a node: of a step, a task or the entrypoint."""
+        """The phase of a node: of a step, a task or the entrypoint. Raises _TooDeep."""
+        if self._depth == _MOST_LEVELS:
+            raise _TooDeep(f"Maximum recursion depth exceeded: a template calls itself {_MOST_LEVELS} times")
+        self._depth += 1
+        try:
+            return self._node_below(name, step, arguments)
+        finally:
+            self._depth -= 1
+
+    def _node_below(self, name: str, step: Object, arguments: Mapping[str, Any]) -> str:
         template = self._template(step)
         if template is None:
             wanted = (step.get("templateRef") or {}).get("template") or step.get("template")

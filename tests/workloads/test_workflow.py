@@ -234,6 +234,18 @@ def test_a_workflow_that_can_not_run_says_why(world, template, says):
     assert says in world.get("Workflow")["status"]["message"]
 
 
+@pytest.mark.parametrize("form", [steps, dag])
+def test_a_template_that_calls_itself_without_end_ends_the_workflow(world, form):
+    calls = [step("again", "main"), step("twice", "main")]
+    workflow(world, form(*([calls] if form is steps else calls)))
+    world.settle()
+    status = world.get("Workflow")["status"]
+    assert (status["phase"], status["message"]) == (
+        "Error",
+        "Maximum recursion depth exceeded: a template calls itself 100 times",
+    )
+
+
 def test_it_goes_on_in_a_resumed_lab(world):
     workflow(world, steps([step("a")], [step("b")]), work())
     world.settle()
