@@ -123,6 +123,8 @@ def test_a_limit_and_a_quota_are_named_in_the_order_of_the_tables() -> None:
         ]
         [table] = found.picture().waiting()
         assert table.reason == CauseCode.OVER_LIMIT
+        [step, *_] = found.explain("Pod", "mine").steps
+        assert step.do.startswith("Raise the gpu quota of queue team to 2 and the gpu limit of queue team to 2")
 
 
 LARGE = node_building.pool("large", 1, 1, gpuModel="A100", gpuMemory="80Gi")

@@ -28,6 +28,7 @@ from kailab.explain.steps.proposals import (
     spec_patch,
 )
 from kailab.explain.steps.question_context import QuestionContext
+from kailab.lab.answer import CauseCode
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
 from kailab.model.objects import parent_of, share_of
@@ -171,8 +172,11 @@ def _lacks(queue: Mapping[str, Any]) -> list[str]:
 
 
 def raise_limits(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Raise limits of the queue and of those above it, as far as they are below what these would then hold."""
+    """Raise limits of the queue and of those above it, as far as they are below what these would then hold; with quotas, where these refuse
+    the work as well."""
     yield _raised(context, "limit", "allocated")
+    if any(cause.code is CauseCode.NON_PREEMPTIBLE_OVER_QUOTA for cause in context.causes):
+        yield from raise_quotas(context)
 
 
 def raise_quotas(context: QuestionContext) -> Iterator[ProposalFamily]:
