@@ -236,7 +236,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         """The code of the reason why the PodGroup of a Job is pending. Raises WrongOutcome if it has none."""
         for group in self.cluster.list("PodGroup"):
             if any(owner["name"] == job for owner in group["metadata"].get("ownerReferences") or ()):
-                pending = self._scheduler.last_pending(group["metadata"]["uid"])
+                pending = self._scheduler.history.pending(group["metadata"]["uid"])
                 if pending is not None:
                     return str(pending.code)
         raise WrongOutcome(f"the pending Job {job} has no reason")

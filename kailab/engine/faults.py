@@ -68,9 +68,7 @@ class FaultsBehind(NamedTuple):
     together: bool = False
 
 
-def faults_behind(
-    imitated: Iterable[KaiFault], same: Callable[[frozenset[KaiFault]], bool]
-) -> FaultsBehind:
+def faults_behind(imitated: Iterable[KaiFault], same: Callable[[frozenset[KaiFault]], bool]) -> FaultsBehind:
     """Find the faults on which an outcome rests that shows while ``imitated`` are imitated, and not without faults.
 
     ``same``: True if the outcome also shows while only these faults are imitated. Each fault is tried alone; if none

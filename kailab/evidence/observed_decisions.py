@@ -130,8 +130,8 @@ class DecisionObserver:
     def _evicted_entry(self, moment: Mapping[str, Any], pod: Object, reason: EvictionReason) -> PodEvicted:
         return PodEvicted(**moment, **self._cause(reason)._asdict(), **self._pod(pod), reason=reason.message)
 
-    def _cause(self, stop: EvictionReason) -> _Cause:
-        condition = stop.condition or self._eviction(stop.message)
+    def _cause(self, reason: EvictionReason) -> _Cause:
+        condition = reason.condition or self._read_message(reason.message)
         if condition is None:
             return _Cause(ACTION, "", "")
         namespace, _, name = condition.beneficiary.partition("/")

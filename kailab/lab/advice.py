@@ -29,7 +29,8 @@ def advise_under_kai(
 ) -> list[Notice]:
     """Notices about work that KAI treats in another way than its manifest suggests. ``adopted``: pods that name no scheduler are KAI's too.
     ``alone``: the cluster has no other scheduler. ``closed``: it has none but KAI's and the default one. A PriorityClass is reported once, where it is first named."""
-    work, others = [], []
+    work: list[Manifest] = []
+    others: list[Manifest] = []
     for manifest in manifests:
         (work if _is_for_kai(manifest) else others).append(manifest)
     result = [] if adopted else _notices_of(manifests, advise_scheduler, "no-scheduler")

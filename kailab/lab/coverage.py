@@ -163,9 +163,9 @@ def fields_of(kind: str) -> list[Field]:
 
 def _rows(kind: str) -> Iterator[Field]:
     if kind in OPERATORS_ACT:
-        acts = OPERATORS_ACT[kind].split()
-        yield from (Field(f"spec.{path}", Effect.ACTS) for path in acts)
-        yield from (Field(path, Effect.CHECKED) for path in _untouched(_operators_spec(kind), "", set(acts)))
+        paths = OPERATORS_ACT[kind].split()
+        yield from (Field(f"spec.{path}", Effect.ACTS) for path in paths)
+        yield from (Field(path, Effect.CHECKED) for path in _untouched(_operators_spec(kind), "", set(paths)))
     elif kind == "Pod":
         yield from _of_type("V1PodSpec", "spec.", _POD_ACTS, without=("containers", "initContainers", "volumes"))
         yield from _of_type("V1Container", "spec.containers.*.", _CONTAINER_ACTS)

@@ -127,11 +127,13 @@ class Scheduler:
         self._executor.release_due(now)  # after wake_at: it forgets the times that have come
         # Pods that are no longer refused may have others evicted for them again.
         refusals_ended = not self._refused <= self._executor.bind_backoff.refused
-        unchanged = (
-            self._seen_version == self.mirror.working.version and not self._order_outdated(now) and not refusals_ended
-        )
-        if not woken and not self._retry and unchanged:
-            return answered
+        outdated = refusals_ended or self._order_outdated(now)
+        if not (woken or self._retry or outdated):
+            if self._seen_version == self.mirror.working.version:
+                return answered
+            if self._nothing_follows():
+                self._seen_version, self._looked_at = self.mirror.working.version, now
+                return answered
         wrote = self._run(now)
         # Each cycle tries the first job of a queue only, so the next one may start at once.
         while self._head_blocks and self.decisions is not None and self.decisions.binds:
@@ -202,6 +204,7 @@ class Scheduler:
             return
         self.mirror.update()
         decisions = run_cycle(self.mirror.working, latest.config, self._looked_at)
+        decisions = msgspec.structs.replace(decisions, imitated=latest.decisions.imitated)
         self.history.add(msgspec.structs.replace(latest, now=self._looked_at, decisions=decisions))
         self._reporter.report(decisions, (), ())
 

@@ -27,7 +27,16 @@ from kailab.model.file_trees import read_tree
 from kailab.model.files import decode_text
 from kailab.model.kinds import KINDS, is_namespaced, key_of
 from kailab.model.manifests import MOST_ERRORS, object_name
-from kailab.model.objects import annotations_of, metadata_of, name_of, namespace_of, owner_references, uid_of
+from kailab.model.objects import (
+    annotations_of,
+    is_ended,
+    metadata_of,
+    name_of,
+    namespace_of,
+    owner_references,
+    spec_of,
+    uid_of,
+)
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.references import referenced_objects

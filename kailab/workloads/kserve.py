@@ -80,7 +80,9 @@ def is_stopped(obj: Object) -> bool:
 def check_inference_service(faults: Faults, obj: Object) -> None:
     """Each component has exactly one implementation, as KServe's webhook asks."""
     spec = obj.get("spec")
-    for role, choices in _IMPLEMENTATIONS.items() if isinstance(spec, dict) else ():
+    if not isinstance(spec, dict):
+        return
+    for role, choices in _IMPLEMENTATIONS.items():
         component = spec.get(role)
         if not isinstance(component, dict) or component.get("workerSpec") is not None:
             continue

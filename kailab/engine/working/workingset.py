@@ -7,7 +7,7 @@ again. ``Snapshot`` is the same records as a value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import structs

@@ -329,6 +329,16 @@ _ALWAYS = {
     "proportion": "kailab always divides the cluster between queues",
     "dynamicresources": "resource claims are always taken into account",
 }
+_NO_DIFFERENCE = ("kubeflow", "ray", "snapshot")
+"""Plugins of KAI's list that change nothing in kailab."""
+_EFFECTS = {
+    ("sg-nodelocalgreedy", "sg-multinodegang"): "nothing is reclaimed or preempted",
+    ("predicates",): "labels, taints, affinity and ports of nodes are not checked",
+    ("topology",): "topology constraints have no effect",
+    ("minruntime",): "no minimum runtime protects work",
+    ("priority",): "jobs are not started by priority",
+}
+"""What it means if a file lists none of these plugins."""
 _IDLE = {"reflectjoborder": "there is no endpoint here to show the job order; see `kailab explain`"}
 
 
