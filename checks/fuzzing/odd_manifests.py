@@ -20,9 +20,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from checks.fuzzing.drawn_objects import add_fields
 from checks.fuzzing.fuzz import Tell
 from checks.fuzzing.odd_seeds import SEEDS
-from checks.manifests.drawing import add_fields
 from checks.report import Report, Result
 from kailab.advice.practice import lint
 from kailab.errors import InputError

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from checks.fuzzing.drawn_objects import draw
 from checks.manifests.comparison import Difference, compare, silent, unserved
-from checks.manifests.drawing import draw
 from checks.manifests.manifest_case import ManifestCase
 from checks.manifests.observation import Observation, observe, offer
 from checks.report import Report, Result

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from checks.fuzzing.drawn_objects import BASES, draw
 from checks.manifests.comparison import compare
-from checks.manifests.drawing import BASES, draw
 from checks.manifests.manifest_case import read_cases
 from checks.manifests.observation import Answer, Observation, observe
 
