@@ -37,7 +37,9 @@ def advise_under_kai(
     if alone and not adopted:
         result += _notices_of(others, _advise_unplaced, "no-scheduler")
     if closed:
-        result += _notices_of(manifests, _advise_foreign, "no-scheduler")
+        # One notice is enough for one field.
+        places = {notice.where for notice in result}
+        result += [n for n in _notices_of(manifests, _advise_foreign, "no-scheduler") if n.where not in places]
     result += _notices_of(
         [*(manifest for manifest in manifests if manifest.kind == "PriorityClass"), *work],
         advise_ignored,
