@@ -35,6 +35,7 @@ from kailab.undertest.contract import SchedulerUnderTest
 from kailab.workloads.apps import annotate_foreign_revision
 from kailab.workloads.jobs import FINALIZER
 from kailab.workloads.knative import annotate_newest_revision
+from kailab.workloads.leaderworkerset import annotate_leaders_revision
 
 if TYPE_CHECKING:
     from kailab.scheduler import SchedulerSettings
@@ -147,7 +148,7 @@ def _with_revisions(objects: dict[str, list[Object]]) -> dict[str, list[Object]]
     """Workloads with a note of the revision name on their pods. Another cluster computes that name in another way, and an incomplete
     template would get another name here."""
     owned: dict[str, list[Object]] = {}
-    for kind in ("Pod", "Revision"):
+    for kind in ("Pod", "Revision", "StatefulSet"):
         for obj in objects.get(kind, ()):
             for owner in owner_references(obj):
                 owned.setdefault(owner.get("uid", ""), []).append(obj)
@@ -155,6 +156,8 @@ def _with_revisions(objects: dict[str, list[Object]]) -> dict[str, list[Object]]
     for kind in ("StatefulSet", "DaemonSet"):
         if kind in result:
             result[kind] = [annotate_foreign_revision(obj, owned.get(uid_of(obj), ())) for obj in result[kind]]
+    if sets := objects.get("LeaderWorkerSet"):
+        result["LeaderWorkerSet"] = [annotate_leaders_revision(obj, owned.get(uid_of(obj), ())) for obj in sets]
     for service in objects.get("Service.serving.knative.dev", ()):
         revisions = owned.get(uid_of(service), [])
         if revisions:

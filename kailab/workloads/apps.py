@@ -84,9 +84,9 @@ def revision_of(owner: Object, digest: str, default: str) -> str:
     return name if known == digest and name else default
 
 
-def annotate_revision(owner: Object, name: str) -> Object:
-    """The workload with an annotation that pods of its present template have this revision name."""
-    notes = {**annotations_of(owner), TAKEN_OVER: f"{template_hash(owner['spec']['template'])}={name}"}
+def annotate_revision(owner: Object, name: str, field: str = "template") -> Object:
+    """The workload with an annotation that pods of its present template have this revision name. ``field``: the template's in its spec."""
+    notes = {**annotations_of(owner), TAKEN_OVER: f"{template_hash(owner['spec'][field])}={name}"}
     return {**owner, "metadata": {**owner["metadata"], "annotations": notes}}
 
 

@@ -6,6 +6,7 @@ LeaderWorkerSet v0.9.0, pkg/controllers/pod_controller.go.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kailab.model.objects import (
@@ -19,7 +20,7 @@ from kailab.model.objects import (
     namespace_of,
     status_of,
 )
-from kailab.workloads.apps import template_hash
+from kailab.workloads.apps import annotate_revision, revision_of, template_hash
 from kailab.workloads.controller import Controller, with_metadata
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
@@ -34,7 +35,8 @@ class LeaderWorkerSetController(Controller):
         bench, spec = self._bench, owner["spec"]
         template = spec["leaderWorkerTemplate"]
         size = template.get("size", 1)
-        revision = template_hash(template)
+        digest = template_hash(template)
+        revision = revision_of(owner, digest, digest)
         leaders = self._leaders(owner, template, size, revision)
         groups = ready = 0
         if leaders is not None:
@@ -131,10 +133,24 @@ class LeaderWorkerSetController(Controller):
         if result["spec"]["replicas"] != spec["replicas"]:
             result = bench.patch("StatefulSet", result, {"spec": {"replicas": spec["replicas"]}})
         # Workers are replaced with their leader.
-        if controller is owner and labels_of(result["spec"]["template"]).get(_REVISION) != labels[_REVISION]:
+        # Releases of LeaderWorkerSet before rolling updates set no revision.
+        if controller is owner and labels_of(result["spec"]["template"]).get(_REVISION) not in (
+            None,
+            labels[_REVISION],
+        ):
             changed = {**result["spec"], "template": spec["template"], "updateStrategy": spec["updateStrategy"]}
             return bench.update(owner, "StatefulSet", {**result, "spec": changed})
         return result
+
+
+def annotate_leaders_revision(owner: Object, owned: Iterable[Object]) -> Object:
+    """A LeaderWorkerSet of another cluster, with the annotation of ``annotate_revision``; ``owned``: what it owns, its StatefulSet too."""
+    template = (owner.get("spec") or {}).get("leaderWorkerTemplate")
+    named = (labels_of((obj.get("spec") or {}).get("template") or {}).get(_REVISION) for obj in owned)
+    revision = next(filter(None, named), None)
+    if revision is None or not isinstance(template, dict):
+        return owner
+    return annotate_revision(owner, revision, "leaderWorkerTemplate")
 
 
 def _is_broken(template: Object, pods: list[Object]) -> bool:

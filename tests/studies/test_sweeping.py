@@ -79,7 +79,7 @@ def test_a_policy_that_ends_its_process_loses_its_own_runs_only(study_file: Writ
     study = read_study(study_file(grid="{policies: [['leaves.py:Leaves'], [fifo]]}"))
     swept = sweep(study, tmp_path / "studies", workers=1)
     (failed,) = swept.failed
-    assert failed.setting == {"policies": [f"{tmp_path}/leaves.py:Leaves"]}
+    assert failed.setting == {"policies": ["leaves.py:Leaves"]}
     assert re.search(
         "ended 3 times without a result, decided by .*leaves.py:Leaves: .* exit code 7", swept.results[failed.key].error
     )
