@@ -128,6 +128,7 @@ _ANNOTATIONS = frozenset(
     {
         labels.POD_GROUP, *labels.GPU_SHARING, labels.GPU_GROUP,
         labels.RECEIVED_RESOURCE_TYPE, labels.FAKE_NODE_TAINT, "user", "autoscaling.knative.dev/min-scale", "grove.io/topology-name",
+        "serving.kserve.io/deploymentMode", "serving.kserve.io/stop",
         "leaderworkerset.sigs.k8s.io/size", "scheduling.k8s.io/group-name", "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-index-failure-count",
         "batch.kubernetes.io/cronjob-scheduled-timestamp", "deployment.kubernetes.io/revision",
@@ -176,9 +177,10 @@ _POD_FIELDS = frozenset(
         "schedulerName", "priorityClassName", "priority", "preemptionPolicy", "nodeSelector", "affinity", "tolerations", "nodeName",
         "topologySpreadConstraints", "restartPolicy", "terminationGracePeriodSeconds", "activeDeadlineSeconds", "schedulingGates",
         "resourceClaims", "overhead", "runtimeClassName", "hostNetwork", "os", "setHostnameAsFQDN", "enableServiceLinks",
-        "serviceName", "subdomain",
+        "serviceName", "subdomain", "minReplicas", "maxReplicas",
     }
 )  # fmt: skip
+"""Fields that are kept of a pod spec, and of a component of KServe, which has its counts beside the pod's fields."""
 _CONTAINER_FIELDS = frozenset({"name", "restartPolicy"})
 _PORT_FIELDS = ("name", "containerPort", "hostPort", "hostIP", "protocol")
 _METADATA = frozenset(

@@ -33,6 +33,7 @@ from kailab.model.objects import metadata_of, name_of, namespace_of, owner_refer
 from kailab.model.times import format_time
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.workloads.apps import annotate_foreign_revision
+from kailab.workloads.grove import annotate_pods_revision
 from kailab.workloads.jobs import FINALIZER
 from kailab.workloads.knative import annotate_newest_revision
 from kailab.workloads.leaderworkerset import annotate_leaders_revision
@@ -156,6 +157,8 @@ def _with_revisions(objects: dict[str, list[Object]]) -> dict[str, list[Object]]
     for kind in ("StatefulSet", "DaemonSet"):
         if kind in result:
             result[kind] = [annotate_foreign_revision(obj, owned.get(uid_of(obj), ())) for obj in result[kind]]
+    if cliques := objects.get("PodClique"):
+        result["PodClique"] = [annotate_pods_revision(obj, owned.get(uid_of(obj), ())) for obj in cliques]
     if sets := objects.get("LeaderWorkerSet"):
         result["LeaderWorkerSet"] = [annotate_leaders_revision(obj, owned.get(uid_of(obj), ())) for obj in sets]
     for service in objects.get("Service.serving.knative.dev", ()):

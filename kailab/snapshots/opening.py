@@ -28,6 +28,7 @@ from kailab.scheduler.observers import Observer
 from kailab.scheduler.reading.tasks import gpu_group_labels
 from kailab.snapshots import dump, evidence_state, kai_archive, snapshot
 from kailab.snapshots.snapshot import ClusterSnapshot
+from kailab.workloads.apps import forget_template
 
 _DONE = ("Succeeded", "Failed")
 
@@ -185,9 +186,15 @@ def _moment(at: str) -> float:
 def lab_of(source: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: AssumedSeconds | None = None) -> Lab:
     """An embedded lab with all objects of the snapshot, and kailab's scheduler with the settings of the original one. Nothing changes before
     the lab settles. ``assumed``: see ``assume_run_time``."""
-    taken: Callable[[Object], Object] = (lambda obj: obj) if assumed is None else assume_run_time(assumed)
+    assume: Callable[[Object], Object] = (lambda obj: obj) if assumed is None else assume_run_time(assumed)
     objects, _ = apply_bind_requests(source.objects)
-    cluster = embedded_from(objects, source.taken, embedded=source.embedded, counters=source.counters, taken=taken)
+    cluster = embedded_from(
+        objects,
+        source.taken,
+        embedded=source.embedded,
+        counters=source.counters,
+        taken=lambda obj: forget_template(assume(obj)),
+    )
     facts = source.facts
     spec = LabSpec(
         fleet=facts.fleet,

@@ -44,7 +44,8 @@ from kailab.workloads.controller import Controller, Reference, Workbench, with_m
 TAKEN_OVER = "kailab.dev/revision-of"  # "<hash of the template here>=<the other controller's name>"
 REVISION_LABEL = "controller-revision-hash"
 TEMPLATE = "kailab.dev/template"
-"""Annotation of an object that a controller makes: the hash of what its owner asked for."""
+"""Annotation of an object that a controller makes: the hash of what its owner asked for. An object without it was made by another
+controller, or taken in part: it counts as what its owner asks for now."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -70,8 +71,11 @@ def ensure_object(
     if current is None:
         metadata = {"name": name, "labels": dict(labels), "annotations": {**annotations, TEMPLATE: digest}}
         return bench.create(owner, kind, {"kind": kind.partition(".")[0], "metadata": metadata, "spec": spec})
-    if annotations_of(current).get(TEMPLATE) == digest:
+    known = annotations_of(current).get(TEMPLATE)
+    if known == digest:
         return current
+    if known is None:
+        return bench.patch(kind, current, {"metadata": {"annotations": {TEMPLATE: digest}}})
     metadata = {**current["metadata"], "annotations": {**annotations_of(current), TEMPLATE: digest}}
     return bench.update(owner, kind, {**current, "metadata": metadata, "spec": {**current["spec"], **spec}})
 
@@ -88,6 +92,15 @@ def annotate_revision(owner: Object, name: str, field: str = "template") -> Obje
     """The workload with an annotation that pods of its present template have this revision name. ``field``: the template's in its spec."""
     notes = {**annotations_of(owner), TAKEN_OVER: f"{template_hash(owner['spec'][field])}={name}"}
     return {**owner, "metadata": {**owner["metadata"], "annotations": notes}}
+
+
+def forget_template(obj: Object) -> Object:
+    """An object that was taken in part, without the hash of the whole that its owner asked for."""
+    notes = annotations_of(obj)
+    if TEMPLATE not in notes:
+        return obj
+    kept = {key: value for key, value in notes.items() if key != TEMPLATE}
+    return {**obj, "metadata": {**metadata_of(obj), "annotations": kept}}
 
 
 def annotate_foreign_revision(owner: Object, pods: Iterable[Object]) -> Object:

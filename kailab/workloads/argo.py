@@ -192,6 +192,9 @@ class _Run:
             return self._kill("Failed", f"Stopped with strategy '{spec['shutdown']}'")
         if deadline is not None and self._controller.is_due(self.owner, parse_time(began) + deadline):
             return self._kill("Failed", "Step exceeded its deadline")
+        if not spec.get("entrypoint") and status_of(self.owner).get("phase") == "Running":
+            # A snapshot keeps no entrypoint, which is a command in other kinds. What runs goes on, and nothing new begins.
+            return "Running", "the workflow was taken over in part: its templates are not known"
         try:
             root = self._node(name, {"template": spec.get("entrypoint", "")}, _parameters(spec.get("arguments")))
             if root not in _ENDED:

@@ -13,7 +13,8 @@ A ClusterTopologyBinding gives the names of a PodCliqueSet's topology domains, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import WatchEvent
@@ -31,7 +32,7 @@ from kailab.model.objects import (
 )
 from kailab.model.validation.advice import DescribedPod
 from kailab.model.validation.fields import Faults
-from kailab.workloads.apps import TEMPLATE, surplus_pods, template_hash
+from kailab.workloads.apps import TAKEN_OVER, TEMPLATE, annotate_revision, revision_of, surplus_pods, template_hash
 from kailab.workloads.controller import Controller, Reference
 
 PREFIX = "grove.io/"
@@ -163,8 +164,9 @@ class _CliqueController(Controller):
                 metadata = {"name": name, "labels": labels, "annotations": annotations}
                 bench.create(owner, "PodClique", {"metadata": metadata, "spec": spec})
             # Its replicas may have been scaled since it was made, so they change with the template only.
-            elif annotations_of(old).get(TEMPLATE) != digest:
-                bench.patch("PodClique", old, {"metadata": {"annotations": note}, "spec": spec})
+            elif (known := annotations_of(old).get(TEMPLATE)) != digest:
+                changes = {} if known is None else {"spec": spec}
+                bench.patch("PodClique", old, {"metadata": {"annotations": note}, **changes})
 
 
 class PodCliqueSetController(_CliqueController):
@@ -361,6 +363,7 @@ class PodCliqueController(Controller):
             return
         bench, spec, name = self._bench, owner["spec"], name_of(owner)
         digest = template_hash(spec["podSpec"])
+        digest = revision_of(owner, digest, digest)
         pods = [pod for pod in bench.owned(owner, "Pod") if not is_terminating(pod)]
         bench.delete("Pod", *surplus_pods(pods, spec["replicas"]))
         taken = {labels_of(pod).get(_INDEX) for pod in bench.owned(owner, "Pod")}
@@ -368,7 +371,7 @@ class PodCliqueController(Controller):
         gates = [*(spec["podSpec"].get("schedulingGates") or ()), {"name": GATE}]
         for _, index in zip(range(spec["replicas"] - len(pods)), free, strict=False):
             labels = {**labels_of(owner), _CLIQUE: name, _INDEX: str(index), _HASH: digest}
-            notes = {key: value for key, value in annotations_of(owner).items() if key != TEMPLATE}
+            notes = {key: value for key, value in annotations_of(owner).items() if key not in (TEMPLATE, TAKEN_OVER)}
             template = {"metadata": {"annotations": notes}, "spec": spec["podSpec"]}
             domain = f"{labels_of(owner).get(_PART_OF, name)}-{labels_of(owner).get(_REPLICA, '0')}"
             changes = {"schedulingGates": gates, "hostname": f"{name}-{index}", "subdomain": domain}
@@ -395,6 +398,15 @@ class PodCliqueController(Controller):
         older = sorted((pod for pod in pods if labels_of(pod).get(_HASH) != digest), key=is_ready)
         if older and (not is_ready(older[0]) or all(map(is_ready, pods))):
             self._bench.delete("Pod", older[0])
+
+
+def annotate_pods_revision(owner: Object, pods: Iterable[Object]) -> Object:
+    """A PodClique of another cluster, with the annotation of ``annotate_revision``; ``pods``: its pods."""
+    carried = Counter(filter(None, (labels_of(pod).get(_HASH) for pod in pods)))
+    if not carried or not isinstance((owner.get("spec") or {}).get("podSpec"), dict):
+        return owner
+    # By name if the numbers are equal, so that the result is always the same.
+    return annotate_revision(owner, max(carried, key=lambda name: (carried[name], name)), "podSpec")
 
 
 class ClusterTopologyBindingController(Controller):

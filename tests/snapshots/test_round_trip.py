@@ -103,6 +103,69 @@ def test_a_workload_is_left_as_it_is(kind: str, kept: Kept) -> None:
             assert {pod["metadata"]["uid"] for pod in opened.get("pods")} == before
 
 
+SPEC = {"containers": [{"name": "c", "image": "x", "env": [{"name": "TOKEN", "value": "secret"}]}]}
+OF_OPERATORS = {
+    "PodCliqueSet": (
+        "grove.io/v1alpha1",
+        {
+            "replicas": 1,
+            "template": {"cliques": [{"name": "a", "spec": {"roleName": "a", "replicas": 2, "podSpec": SPEC}}]},
+        },
+    ),
+    "InferenceService": (
+        "serving.kserve.io/v1beta1",
+        {"predictor": {"minReplicas": 2, "containers": [{**SPEC["containers"][0], "name": "kserve-container"}]}},
+    ),
+}
+OF_OPERATORS |= {
+    "Workflow": (
+        "argoproj.io/v1alpha1",
+        {
+            "entrypoint": "main",
+            "templates": [
+                {"name": "main", "parallelism": 2, "steps": [[{"name": n, "template": "work"} for n in "ab"]]},
+                {"name": "work", "container": {"image": "x", "command": ["sleep"]}},
+            ],
+        },
+    ),
+    "Notebook": ("kubeflow.org/v1", {"template": {"spec": SPEC}}),
+    "DynamoGraphDeployment": (
+        "nvidia.com/v1alpha1",
+        {
+            "services": {
+                "a": {"componentType": "worker", "replicas": 2, "extraPodSpec": {"mainContainer": {"image": "x"}}}
+            }
+        },
+    ),
+}
+FOREIGN = {"grove.io/pod-template-hash", "kailab.dev/template"}
+
+
+@pytest.mark.parametrize("kind", OF_OPERATORS)
+@pytest.mark.parametrize("foreign", [False, True])
+def test_work_of_an_operator_is_left_as_it_is(kind: str, foreign: bool, kept: Kept) -> None:
+    """``foreign``: another controller made it, which writes other hashes."""
+    version, spec = OF_OPERATORS[kind]
+    with Lab.open() as lab:
+        notes = {"serving.kserve.io/deploymentMode": "Standard"}
+        lab.apply(
+            [{"apiVersion": version, "kind": kind, "metadata": {"name": "a", "annotations": notes}, "spec": spec}]
+        )
+        lab.settle()
+        source = kept(lab)
+        if foreign:
+            for obj in (obj for several in source.objects.values() for obj in several):
+                for texts in (obj["metadata"].get("labels"), obj["metadata"].get("annotations")):
+                    texts and [texts.update({key: "other"}) for key in FOREIGN & texts.keys()]
+        with lab_of(source) as opened:
+            before = {pod["metadata"]["uid"] for pod in opened.get("pods")}
+            opened.settle()
+            assert {pod["metadata"]["uid"] for pod in opened.get("pods")} == before
+            assert before
+            phases = [obj.get("status", {}).get("phase") for obj in opened.get(kind)]
+            assert phases == [obj.get("status", {}).get("phase") for obj in lab.get(kind)]
+
+
 def job(name: str, **annotations: str) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
