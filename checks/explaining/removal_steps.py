@@ -272,17 +272,20 @@ everything.
 
 
 def volumes_created(context: WorkloadContext) -> Iterator[Step]:
-    made: list[Object] = []
+    """Each claim and ConfigMap that its pods name, once: the templates of one workload may name the same."""
+    made: dict[tuple[str, str], Object] = {}
     for volume in (volume for manifest in context.manifests for volume in _volumes_of(manifest)):
         if "persistentVolumeClaim" in volume:
             name = volume["persistentVolumeClaim"]["claimName"]
             spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
-            made.append({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec})
+            kind = "PersistentVolumeClaim"
+            made[kind, name] = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
         elif "configMap" in volume:
             name = volume["configMap"]["name"]
-            made.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}})
+            kind = "ConfigMap"
+            made[kind, name] = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "data": {"a": "b"}}
     if made:
-        yield {"apply": made}
+        yield {"apply": list(made.values())}
 
 
 def _volumes_of(manifest: Object) -> list[Object]:

@@ -191,6 +191,19 @@ def test_gpus_that_are_split_are_there_where_a_profile_was_absent() -> None:
     assert (result.code, result.faults) == (CauseCode.MIG_PROFILE_ABSENT, ())
 
 
+def test_a_claim_that_several_templates_of_a_workload_name_is_made_once() -> None:
+    container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "corpus"}}
+    pod = {"schedulerName": "kai-scheduler", "containers": [container], "volumes": [volume]}
+    group = {"rayStartParams": {}, "template": {"spec": pod}}
+    workers = {"groupName": "workers", "replicas": 1, "minReplicas": 1, "maxReplicas": 1, **group}
+    metadata = {"name": "work", "labels": {"app": "work", "kai.scheduler/queue": "team"}}
+    spec = {"headGroupSpec": group, "workerGroupSpecs": [workers]}
+    cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": spec}
+    (result,) = judge_situation(Situation("shared", FLEET, ({"apply": [queue("team", "", 4, -1, 1), cluster]},)))
+    assert (result.code, result.faults) == (CauseCode.VOLUME_MISSING, ())
+
+
 def test_a_priority_class_that_comes_late_counts_for_work_that_is_there() -> None:
     named = job("work", 1, 2)
     named["metadata"]["labels"]["priorityClassName"] = "research-high"
