@@ -13,6 +13,8 @@ from kailab.errors import NotFound, Unavailable
 from kailab.explain.questions import ask
 from kailab.lab import Lab
 from kailab.lab.answer import CauseCode
+from kailab.model.labels import PREEMPTIBILITY
+from tests.explain import building
 
 
 @pytest.fixture
@@ -114,6 +116,23 @@ def test_a_misspelt_priority_class_makes_a_deployment_inference(lab: Lab) -> Non
     lab.apply([small, typo])
     assert asked(lab, "Deployment", "web") == ("never", CauseCode.PRIORITY_CLASS_MISSING)
     assert "trian" in ask(lab, "Deployment", "web").cause.sentence
+
+
+@pytest.mark.parametrize(
+    ("own", "code"),
+    [({}, CauseCode.NOT_ENOUGH_GPUS), ({PREEMPTIBILITY: "preemptible"}, CauseCode.PRIORITY_CLASS_MISSING)],
+)
+def test_the_value_of_a_class_decides_whether_work_is_preemptible(own: dict[str, str], code: CauseCode) -> None:
+    """Preemption takes a value above 125, with which the work would be non-preemptible and beyond its quota unless it says otherwise."""
+    with building.lab() as lab:
+        holders = building.pods(8, "held", "small", priority="inference")
+        for holder in holders:
+            holder["metadata"]["labels"][PREEMPTIBILITY] = "preemptible"
+        building.settled(lab, building.queue("small", quota=0), *holders)
+        waits = building.pod("waits", "small", priority="absent")
+        waits["metadata"]["labels"] |= own
+        building.settled(lab, waits)
+        assert building.causes(lab, "Pod", "waits")[0].code == code
 
 
 def test_time_makes_no_priority_class(lab: Lab) -> None:

@@ -203,6 +203,24 @@ def test_protected_by_a_minimum_runtime_of_preemption() -> None:
     assert "work of lower priority in its own queue mine" in cause.sentence
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_closed_node_that_would_be_its_own_before_protected_victims_that_others_would_take(closed) -> None:
+    """``ahead`` comes first and may only use the node of the victims."""
+    with lab(2) as found:
+        settled(found, queue("mine", 8, preemptMinRuntime="10m"))
+        found.patch("Node", "n-1", {"spec": {"unschedulable": True}})
+        settled(found, pod("held", "mine", 8))
+        if not closed:
+            found.cluster.delete("Node", "n-1")
+        ahead = pod("ahead", "mine", 8, priority="build")
+        ahead["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n-0"}
+        settled(found, ahead)
+        settled(found, pod("wants", "mine", 8, priority="build"))
+        first, second = causes(found, "Pod", "ahead")[0], causes(found, "Pod", "wants")[0]
+    assert first.code == CauseCode.VICTIMS_PROTECTED
+    assert second.code == (CauseCode.NODES_CORDONED if closed else CauseCode.VICTIMS_PROTECTED)
+
+
 @pytest.mark.parametrize("size", [1, 2])
 def test_borrowers_that_have_become_non_preemptible(size) -> None:
     with lab() as found:

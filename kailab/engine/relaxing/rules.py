@@ -481,12 +481,17 @@ class MadePreemptible(Relaxation):
 
 @dataclass(frozen=True)
 class PriorityGiven(Relaxation):
-    """The subject has this priority."""
+    """The subject has this priority. ``preemptible``: whether it is preemptible then; None: as before."""
 
     priority: int
+    preemptible: bool | None = None
 
     def change(self, draft: Draft) -> None:
-        _each(draft, lambda podgroup: structs.replace(podgroup, priority=self.priority))
+        def give(podgroup: PodGroup) -> PodGroup:
+            preemptible = podgroup.preemptible if self.preemptible is None else self.preemptible
+            return structs.replace(podgroup, priority=self.priority, preemptible=preemptible)
+
+        _each(draft, give)
 
 
 @dataclass(frozen=True)

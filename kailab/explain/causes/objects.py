@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from kailab.cluster.protocol import Object
-from kailab.engine.relaxing.rules import MadePreemptible, PriorityGiven
+from kailab.engine.relaxing.rules import PriorityGiven
 from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import count, some
 from kailab.explain.causes.refusal import INTERNAL, Refusal, Statement
@@ -28,6 +28,7 @@ from kailab.model.labels import PRIORITY_CLASS, QUEUE
 from kailab.model.objects import parent_of
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import REFUSED, UNCONFIRMED
+from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM, is_preemptible
 
 
 def find_suspension(group: WaitingPodGroup) -> Iterable[Refusal]:
@@ -94,9 +95,16 @@ def _priority_would_help(group: WaitingPodGroup) -> bool:
     trials = group.trials
     if trials is None or trials().further:
         return False
-    highest = PriorityGiven(max((podgroup.priority for podgroup in group.moment.snapshot.podgroups), default=0) + 1)
-    changes = ((highest,), (MadePreemptible(),), (highest, MadePreemptible()))
-    return any(trials(*relaxations).further for relaxations in changes)
+    return any(trials(given).further for given in _priorities(group))
+
+
+def _priorities(group: WaitingPodGroup) -> Iterator[PriorityGiven]:
+    """The highest priorities that a class could give it. The value of the class also decides whether it is preemptible, unless the PodGroup
+    says so itself."""
+    highest = max((podgroup.priority for podgroup in group.moment.snapshot.podgroups), default=0) + 1
+    spec = {} if group.podgroup is None else group.podgroup["spec"]
+    for value in (min(highest, NON_PREEMPTIBLE_FROM - 1), max(highest, NON_PREEMPTIBLE_FROM)):
+        yield PriorityGiven(value, is_preemptible(spec, value))
 
 
 def find_scheduling_gates(group: WaitingPodGroup) -> Iterable[Refusal]:

@@ -21,6 +21,7 @@ from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCy
 from kailab.engine.relaxing.rules import (
     Actions,
     DelayGone,
+    NodesOpened,
     OthersPreemptible,
     PromisesForgotten,
     QueuesUnprotected,
@@ -388,6 +389,13 @@ def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Refusal]:
         outcome = trials(*before, *changes)
         if not outcome.evicted_podgroups:
             continue
+        # If other work would take what the victims leave, a closed node that would be its own keeps it waiting.
+        if (
+            trials(NodesOpened()).binds
+            and not trials(*before, *changes, everyone=True).further
+            and trials(NodesOpened(), everyone=True).binds
+        ):
+            return
         reach = trials.reach(record.uid)
         holders = {holder.podgroup: holder for holder in (reach.holders if reach is not None else ())}
         blocking = [holders[uid] for uid in outcome.evicted_podgroups if uid in holders]
