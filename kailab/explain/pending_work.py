@@ -127,6 +127,9 @@ def _ask_without_others(state: PodsAtMoment, verdict: Verdict | None, first: Cau
     It has to where more pods come once these run, which the verdict did not count. And it has to where work never runs although its first
     cause would end by itself, or would end with pods of its own.
     """
+    if first.code is CauseCode.PODS_NOT_CREATED and state.absent and state.subject.kind != "CronJob":
+        # Its controller keeps trying: what others use of a ResourceQuota ends with them, but the quota itself may be too small.
+        return bool(state.lab.cluster.list("ResourceQuota", state.subject.namespace))
     if verdict is Verdict.LATER:
         return bool(state.waiting and state.missing)
     duration = CAUSE_KINDS[first.code].duration

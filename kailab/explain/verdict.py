@@ -151,8 +151,9 @@ def run_without_others(state: PodsAtMoment) -> tuple[bool, tuple[Cause, ...]]:
             return True, ()
         causes = causes_now(alone)
         # Its own pods may end and make room for its other pods. If none is placed, time brings only thousands of retries of a refused
-        # binding.
-        if not any(pod["spec"].get("nodeName") for pod in trial.cluster.list("Pod")):
+        # binding, unless its controller has yet to try again to create them.
+        is_created = not causes or causes[0].code is not CauseCode.PODS_NOT_CREATED
+        if is_created and not any(pod["spec"].get("nodeName") for pod in trial.cluster.list("Pod")):
             return False, causes
         return any(subject.runs(trial) for _ in islice(trial.moments(DAY), _moments(trial))), causes
 
