@@ -7,7 +7,7 @@ StatefulSet, or the first cause would end with the other work although the work 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Container, Iterator, Set
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
@@ -23,14 +23,14 @@ from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.relaxing.rules import OthersGone, Relaxation
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
-from kailab.errors import KailabError
+from kailab.errors import KailabError, NotFound
 from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS, Duration
 from kailab.explain.subject import PodsAtMoment, workload_podgroups
 from kailab.lab.answer import Cause, CauseCode, Verdict
 from kailab.lab.lab import Lab
 from kailab.lab.owners import owners_of, top_of
-from kailab.model.kinds import kind_key
+from kailab.model.kinds import key_of, kind_key
 from kailab.model.objects import condition_of
 from kailab.model.times import parse_time
 
@@ -203,7 +203,8 @@ def _emptied(state: PodsAtMoment) -> Iterator[Lab]:
             others.append(pods[row.name])
     kept_owners = _owners(state, [pods[name] for name in sorted(own)])
     # An owner that the subject shares with other work stays, as the CronJob of two Jobs does.
-    doomed = (top_of(state.lab.cluster, pod, kept_owners) for pod in others)
+    others += _refused_others(state.lab, kept_owners)
+    doomed = (top_of(state.lab.cluster, obj, kept_owners) for obj in others)
     with state.lab.fork(without=dict.fromkeys(map(_reference, doomed))) as trial:
         for obj in kept_owners.values():
             # The Jobs that it would create next are other work.
@@ -213,6 +214,26 @@ def _emptied(state: PodsAtMoment) -> Iterator[Lab]:
                 )
         trial.settle()
         yield trial
+
+
+def _refused_others(lab: Lab, kept: Container[str]) -> Iterator[Object]:
+    """Objects whose pods the API server refused, as for a ResourceQuota: they would create them once others have gone. ``kept``: UIDs of
+    objects that stay, with all that they own."""
+    refused = {
+        (key_of(about.get("apiVersion") or "", about["kind"]), about.get("namespace"), about["name"]): about.get("uid")
+        for event in lab.cluster.list("Event")
+        if event.get("reason") == "FailedCreate"
+        and (about := event.get("involvedObject") or {}).get("kind")
+        and about.get("name")
+    }
+    for (kind, namespace, name), uid in refused.items():
+        try:
+            obj = lab.cluster.get(kind, name, namespace)
+        except NotFound:
+            continue
+        line = (obj, *owners_of(lab.cluster, obj))
+        if obj["metadata"]["uid"] == uid and not any(owner["metadata"]["uid"] in kept for owner in line):
+            yield obj
 
 
 def _reference(obj: Object) -> tuple[str, tuple[str, str]]:

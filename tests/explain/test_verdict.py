@@ -179,10 +179,12 @@ def test_a_day_of_refusals_is_not_looked_at_to_its_end(lab, monkeypatch):
 
 @pytest.mark.parametrize(("count", "verdict"), [(2, Verdict.LATER), (3, Verdict.NEVER)])
 def test_pods_that_a_resource_quota_refuses_may_exist_once_others_have_gone(lab, count, verdict):
-    """The quota has room for two pods; ``full`` has taken it, so that none of ``web`` exists."""
+    """The quota has room for two pods; ``full`` has taken it, so that none of ``beside`` and of ``web`` exists."""
     hard = {"requests.nvidia.com/gpu": "8"}
     bound = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": {"hard": hard}}
     lab.apply([bound, replicas("Deployment", "full", "a", 2, 4)])
+    lab.settle()
+    lab.apply([replicas("Deployment", "beside", "a", 1, 8)])
     lab.settle()
     lab.apply([replicas("Deployment", "web", "a", count, 4)])
     lab.settle()
