@@ -20,6 +20,7 @@ from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.objects import Object, metadata_of
 from kailab.model.validation import advise, validate
 from kailab.model.validation.advice import pod_templates
+from kailab.model.validation.fields import shown
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MOST_ERRORS = 100  # the rest of a text is not read after this many
@@ -325,8 +326,12 @@ def _unidentified(obj: Object) -> tuple[str, str] | None:
     meta = obj.get("metadata")
     if not isinstance(meta, dict):
         return "metadata", "is missing; expected a mapping with a name"
-    name = meta.get("name", meta.get("generateName"))
-    if not isinstance(name, str) or not name:
+    key = "name" if "name" in meta else "generateName"
+    name = meta.get(key)
+    if name is not None and not isinstance(name, str):
+        hint = "" if isinstance(name, dict | list) else "; put it in quotes"
+        return f"metadata.{key}", f"must be text, not {shown(name)}{hint}"
+    if not name:
         return "metadata.name", "is missing; expected text (or metadata.generateName)"
     return None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,6 +11,7 @@ from kailab.cluster.protocol import WatchEvent
 from kailab.model.kind import Need
 from kailab.model.objects import (
     Object,
+    annotations_of,
     has_condition,
     is_active,
     is_ended,
@@ -27,6 +30,8 @@ from kailab.workloads.apps import passed_on_annotations, surplus_pods
 from kailab.workloads.controller import Controller, Reference, Workbench
 
 PREFIX = "ray.io/"
+_CONFIG_HASH = PREFIX + "hash-of-config"
+"""Annotation of the RayCluster of a RayService: a hash of the configuration that it was made from."""
 
 
 def needs_of_ray_job(obj: Object) -> Iterator[Need]:
@@ -353,9 +358,11 @@ class RayServiceController(Controller):
             owner = self.set_status(
                 owner, pendingServiceStatus={"rayClusterName": name}, activeServiceStatus={}, serviceStatus=""
             )
-            _create_cluster(bench, self.kind, owner, name, owner["spec"].get("rayClusterConfig") or {})
+            config = owner["spec"].get("rayClusterConfig") or {}
+            _create_cluster(bench, self.kind, owner, name, config, {_CONFIG_HASH: _hash_of(config)})
             return
         cluster = clusters[0]
+        self._tell_change(owner, cluster)
         running = status_of(cluster).get("state") == "ready"
         named = {"rayClusterName": name_of(cluster)}
         self.set_status(
@@ -366,15 +373,35 @@ class RayServiceController(Controller):
             serviceStatus="Running" if running else "",
         )
 
+    def _tell_change(self, owner: Object, cluster: Object) -> None:
+        """Write an event for each change of the service after which its configuration is not that of its RayCluster."""
+        generation = metadata_of(owner)["generation"]
+        if status_of(owner).get("observedGeneration") == generation:
+            return
+        self.set_status(owner, observedGeneration=generation)
+        made_from = annotations_of(cluster).get(_CONFIG_HASH)
+        if made_from is not None and made_from != _hash_of(owner["spec"].get("rayClusterConfig") or {}):
+            text = (
+                f"spec.rayClusterConfig differs from what RayCluster {name_of(cluster)} was made from, and has no effect on it: "
+                "the simulated operator does not replace a running cluster; delete the RayCluster, and one of the new configuration is made"
+            )
+            self._bench.cluster.event(owner, "Warning", "ConfigurationNotApplied", text, "rayservice-controller")
+
 
 def _cluster_name(bench: Workbench, owner: Object) -> str:
     return bench.cluster.store.generate_name("RayCluster", namespace_of(owner), f"{name_of(owner)[:40]}-")
 
 
-def _create_cluster(bench: Workbench, kind: str, owner: Object, name: str, spec: Object) -> None:
-    """Create the RayCluster of a RayJob or RayService, with labels that name its origin."""
+def _hash_of(config: Object) -> str:
+    return hashlib.sha1(json.dumps(config, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
+
+
+def _create_cluster(
+    bench: Workbench, kind: str, owner: Object, name: str, spec: Object, annotations: Mapping[str, str] | None = None
+) -> None:
+    """Create the RayCluster of a RayJob or RayService, with labels that name its origin. ``annotations``: added to the owner's."""
     labels = {**labels_of(owner), **_origin(owner, kind)}
-    metadata = {"name": name, "labels": labels, "annotations": passed_on_annotations(owner)}
+    metadata = {"name": name, "labels": labels, "annotations": {**passed_on_annotations(owner), **(annotations or {})}}
     bench.create(owner, "RayCluster", {"metadata": metadata, "spec": spec})
 
 

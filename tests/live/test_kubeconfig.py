@@ -104,6 +104,41 @@ def test_it_takes_out_what_it_brought_in_and_nothing_else(plane, owner):
     assert [pod["metadata"]["labels"]["app"] for pod in owner.list("Pod", "default")] == ["theirs"]
 
 
+STATEFUL = """
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {containers: [{name: main, image: main}]}
+  volumeClaimTemplates:
+  - metadata: {name: data}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+"""
+
+
+def test_claims_of_its_stateful_sets_go_with_it_and_no_others(plane, owner):
+    theirs = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data-theirs-0", "namespace": "default", "labels": {"app": "db"}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    owner.apply(theirs)
+
+    def claims() -> set[str]:
+        return {claim["metadata"]["name"] for claim in owner.list("PersistentVolumeClaim")}
+
+    with Lab.open("lesson", backend="kubeconfig", kubeconfig=plane.kubeconfig) as lab:
+        lab.apply(STATEFUL)
+        assert wait_until(lambda: "data-db-0" in claims(), 300)
+    assert claims() == {"data-theirs-0"}
+    owner.delete("PersistentVolumeClaim", "data-theirs-0", "default")
+
+
 def test_a_node_that_is_theirs_is_not_taken_over(plane, owner):
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a100-0"}, "status": {}}
     owner.apply(node)

@@ -283,6 +283,32 @@ def test_ray_service_names_its_cluster(world):
     assert status["activeServiceStatus"] == {"rayClusterName": cluster["metadata"]["name"]}
 
 
+def test_a_changed_configuration_of_a_ray_service_is_told_once(world):
+    world.add("ray.io/v1", "RayService", {"rayClusterConfig": _ray(world), "serveConfigV2": "a"})
+    world.settle()
+
+    def told() -> list[str]:
+        return [event["message"] for event in world.cluster.list("Event") if event["type"] == "Warning"]
+
+    # What is served is no matter of the cluster.
+    world.cluster.patch("RayService", "a", "default", {"spec": {"serveConfigV2": "b"}})
+    world.settle()
+    assert told() == []
+    changed = _ray(world)
+    changed["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = "newer"
+    world.cluster.patch("RayService", "a", "default", {"spec": {"rayClusterConfig": changed}})
+    world.settle()
+    (cluster,) = world.cluster.list("RayCluster")
+    (message,) = told()
+    assert f"RayCluster {cluster['metadata']['name']} " in message
+    # As it says: a cluster made anew has the new configuration.
+    world.cluster.delete("RayCluster", cluster["metadata"]["name"], "default")
+    world.settle()
+    (cluster,) = world.cluster.list("RayCluster")
+    assert cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] == "newer"
+    assert len(told()) == 1
+
+
 def test_train_job_makes_a_job_set_from_its_runtime(world):
     node = {
         "name": "node",

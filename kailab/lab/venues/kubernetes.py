@@ -90,6 +90,7 @@ def clear_lab(
         for obj in cluster.list(kind, labels={MARK: mark})
     ]
     gone = {uid_of(obj) for _, obj in marked}
+    sets = [obj for kind, obj in marked if kind == "StatefulSet"]
     _delete(cluster, marked)
     nodes = {name_of(node) for node in cluster.list("Node", labels={MARK: mark})}
 
@@ -97,6 +98,11 @@ def clear_lab(
         """Objects that still exist; new ones among them are deleted."""
         dependents = _dependents(cluster, mark, gone, nodes, makers)
         gone.update(uid_of(obj) for _, obj in dependents)
+        sets.extend(obj for kind, obj in dependents if kind == "StatefulSet")
+        # Kubernetes keeps the claims of a StatefulSet, without mark or owner, and another of the same name would find them.
+        if any(obj["spec"].get("volumeClaimTemplates") for obj in sets):
+            claims = claims_of_sets(sets, cluster.list("PersistentVolumeClaim"))
+            dependents += [("PersistentVolumeClaim", claim) for claim in claims]
         _delete(cluster, dependents)
         return [f"{kind} {full_name(obj)}" for kind, obj in dependents]
 
@@ -111,6 +117,27 @@ def clear_lab(
             for kind in dict.fromkeys(kind for kind, _ in last)
             for obj in cluster.list(kind, labels={MARK: mark})
         ],
+    )
+
+
+def claims_of_sets(sets: Iterable[Object], claims: Iterable[Object]) -> list[Object]:
+    """The PersistentVolumeClaims that were made from the claim templates of these StatefulSets. A claim that is older than its set is not
+    among them: it was there before, and may hold somebody's data."""
+    sets = list(sets)
+    return [claim for claim in claims if any(_is_claim_of(one, claim) for one in sets)]
+
+
+def _is_claim_of(owner: Object, claim: Object) -> bool:
+    if namespace_of(claim) != namespace_of(owner):
+        return False
+    name, _, ordinal = name_of(claim).rpartition("-")
+    templates = owner["spec"].get("volumeClaimTemplates") or ()
+    selected = (owner["spec"].get("selector") or {}).get("matchLabels") or {}
+    return (
+        ordinal.isdecimal()
+        and name in {f"{name_of(template)}-{name_of(owner)}" for template in templates}
+        and selected.items() <= labels_of(claim).items()
+        and metadata_of(claim)["creationTimestamp"] >= metadata_of(owner)["creationTimestamp"]
     )
 
 
