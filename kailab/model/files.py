@@ -147,13 +147,20 @@ def decode_text(data: bytes, file: str) -> str:
     """Decode UTF-8, with or without a byte order mark, or UTF-16 with one, as PowerShell writes what a command prints.
     Raises InputError."""
     try:
-        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return data.decode("utf-16")
-        return data.decode("utf-8-sig")
+        return data.decode(encoding_of(data))
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         encoding = "UTF-16" if "16" in error.encoding else "UTF-8"
         raise InputError(f"not {encoding} text", Where(file=file, line=line)) from None
+
+
+def encoding_of(start: bytes) -> str:
+    """The encoding of a text that starts with these bytes, of which the first two count.
+
+    >>> encoding_of(b"\\xff\\xfea\\0"), encoding_of(b"a")
+    ('utf-16', 'utf-8-sig')
+    """
+    return "utf-16" if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
 
 
 def _await_writer(pipe: int, place: Where, patience: float) -> None:

@@ -108,10 +108,22 @@ def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
     assert [one.line for one in trace.broken] == [5]
 
 
-@pytest.mark.parametrize("text", ["[", "[{]", "[1 2]", "[1,", "[1,]"])
-def test_what_is_no_json_is_told_with_its_line(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[", "Expecting value"),
+        ("[{]", "Expecting property name"),
+        ("[1 2]", "expected a comma, or the end of the list, after a job"),
+        ("[1,", "Expecting value"),
+        ("[1,]", "Expecting value"),
+        ("[" * 100_000, "it is nested too deeply"),
+        ("[" + "9" * 5000 + "]", "a number has too many digits"),
+    ],
+    ids=range(7),
+)
+def test_what_is_no_json_is_told_with_its_line(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "log"
     path.write_text("\n" + text)
-    with pytest.raises(InputError, match="invalid JSON from this line on") as caught:
+    with pytest.raises(InputError, match=f"invalid JSON from this line on: {why}") as caught:
         read_trace(path)
     assert caught.value.where.line == 2

@@ -159,7 +159,7 @@ BROKEN = [
     ("a,0,60,1.5", "gpus is 1.5; expected a whole number, or less than 1"),
     ("a,0,60", "3 fields; expected 4, as in the header"),
     ("a,0,60,1,2", "5 fields; expected 4, as in the header"),
-    ("a\x07,0,60,1", "expected printable text in UTF-8"),
+    ("a\x07,0,60,1", "expected printable text in UTF-8 or UTF-16"),
     ('"a,0,60,1', "a quote is not closed; expected one job per line"),
     ('"a"b,0,60,1', "invalid CSV: "),
     ("a,0,60,100001", "the job asks for 100001 GPUs; expected at most 100000"),
@@ -243,6 +243,17 @@ def test_a_packed_trace_is_read_as_it_is(tmp_path) -> None:
     assert [job.name for job in read_trace(path).jobs] == ["line-2"]
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-8"])
+def test_a_trace_is_read_in_each_encoding_with_a_byte_order_mark(tmp_path, encoding, packed) -> None:
+    content = "\ufeffname,submit,seconds,gpus\r\nü,0,60,1\r\n\ud800,0,60,1\r\n".encode(encoding, "surrogatepass")
+    path = tmp_path / "t.csv"
+    path.write_bytes(gzip.compress(content) if packed else content)
+    trace = read_trace(path, skip_broken=True)
+    assert [(job.name, job.line) for job in trace.jobs] == [("ü", 2)]
+    assert [one.line for one in trace.broken] == [3]
+
+
 @pytest.mark.parametrize(
     "content, told",
     [
@@ -250,6 +261,9 @@ def test_a_packed_trace_is_read_as_it_is(tmp_path) -> None:
         (b"a,b\n1,2\n", "no known form has the columns"),
         (b"submit,seconds,gpus\n", "no line is a job that can be replayed$"),
         (b"submit,seconds,gpus\n0,0,1\n9,0,2\n", "no line is a job that can be replayed: 2 of 2 lines: "),
+        ("submit,seconds,gpus\n0,60,1\n".encode("utf-16-le"), "t.csv:1: .*not text; expected UTF-8, or UTF-16 with"),
+        ("submit,seconds,gpus\n0,60,1\n".encode("utf-16") + b"x", "ends within a character of UTF-16"),
+        (b'{"jobs": [{"vc": "a"}]}', "1: is an object in JSON; expected a list of jobs"),
         (b"submit,seconds,gpus,gpus\n0,60,1,2\n", "1: duplicate column 'gpus'; expected each column once"),
     ],
 )
@@ -340,6 +354,10 @@ def test_other_lines_of_sacct_are_left_out_with_their_reason(trace_file, line: s
         (SACCT.replace("|", ","), "7,nlp,2026-01-05T08:00:00,x,y,60,cpu=8,gres/gpu=4,FAILED", "may hold the separator ','.*sacct -P"),
         (SACCT, "7|a|2026-01-05T08:00:00|x|y|a while|gres/gpu=1|COMPLETED", "ElapsedRaw is 'a while'"),
         (SACCT, "7|a|2026-01-05T08:00:00|x|y|60|gres/gpu=one|COMPLETED", "gres/gpu='one'; expected a whole number"),
+        (SACCT, f"7|a|2026-01-05T08:00:00|x|y|60|gres/gpu={10**20}|COMPLETED", "gres/gpu='10*', which is too large; expected at most 9 digits"),
+        (SACCT, f"7|a|2026-01-05T08:00:00|x|y|60|gres/gpu=1,node=1,mem={10**20}G|COMPLETED", "mem='10*G', which is too large"),
+        (SACCT.replace("ElapsedRaw", "Elapsed"), f"7|a|2026-01-05T08:00:00|x|y|{'9' * 5000}:00:00|gres/gpu=1|COMPLETED", "Elapsed is '9*, which is too large"),
+        (SACCT.replace("AllocTRES", "ReqTRES"), "7|a|2026-01-05T08:00:00|x|y|60|gres/gpu=one|COMPLETED", "ReqTRES has gres/gpu='one'"),
     ],
 )  # fmt: skip
 def test_wrong_output_of_sacct_is_told(trace_file, header: str, line: str, told: str) -> None:

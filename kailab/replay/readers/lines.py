@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from kailab.errors import InputError, Where
-from kailab.model.files import open_file
+from kailab.model.files import encoding_of, open_file
 from kailab.replay.job import SkippedLine, TraceJob
 
 MOST_AMOUNT = 10**12
@@ -57,7 +57,7 @@ class LineFields:
         """The text of a field; empty if it is missing."""
         text = self._values.get(name) or ""
         if not _TEXT.fullmatch(text):
-            raise BrokenLine(f"{self.label(name)} is {text!r:.80}; expected printable text in UTF-8")
+            raise BrokenLine(f"{self.label(name)} is {text!r:.80}; expected printable text in UTF-8 or UTF-16")
         text = text.strip()
         # Remove the apostrophe that ``kailab.replay.tables`` adds, so that recorded names are read back unchanged.
         return text[1:] if text.startswith("'") and text[1:].startswith(FORMULA_SIGNS) else text
@@ -154,15 +154,25 @@ class _Unpacking(io.RawIOBase):
 
 @contextmanager
 def open_text(path: Path) -> Iterator[TextIO]:
-    """Open a text file, compressed or not. Bytes that are not UTF-8 are kept (``surrogateescape``), so that their line
-    can be reported. Raises InputError."""
+    """Open a text file, compressed or not, in UTF-8 or in UTF-16 with a byte order mark. Bytes that are not text are
+    kept as surrogates, so that their line can be reported. Raises InputError."""
     try:
         with open_file(path) as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
+            content, start = raw, raw.read(2)
             raw.seek(0)
-            content = io.BufferedReader(_Unpacking(raw, path)) if packed else raw
-            with io.TextIOWrapper(content, encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
-                yield text
+            if start == b"\x1f\x8b":
+                packed = io.BufferedReader(_Unpacking(raw, path))
+                content, start = packed, packed.peek(2)
+            encoding = encoding_of(start)
+            errors = "surrogatepass" if encoding == "utf-16" else "surrogateescape"
+            with io.TextIOWrapper(content, encoding=encoding, errors=errors, newline="") as text:
+                try:
+                    yield text
+                except UnicodeDecodeError:
+                    # Surrogates pass, so that half of a character is left.
+                    raise InputError(
+                        "the file ends within a character of UTF-16; expected a whole text", Where(file=str(path))
+                    ) from None
     # Damaged gzip content raises one or another of these, depending on the place.
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(
@@ -179,6 +189,11 @@ def _header(path: Path) -> tuple[str, list[str]]:
     """The separator and the column names. Raises InputError."""
     with open_text(path) as text:
         line = _line(text, path, 1)
+    if "\0" in line:
+        raise InputError(
+            f"the line is {line!r:.40}, which is not text; expected UTF-8, or UTF-16 with a byte order mark",
+            Where(file=str(path), line=1),
+        )
     separator = max(SEPARATORS, key=line.count)
     try:
         names = _values(line, separator)

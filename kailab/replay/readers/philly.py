@@ -52,9 +52,15 @@ _NOTHING = ("", "None")
 
 
 def is_job_log(path: Path) -> bool:
-    """True if the file is JSON. Raises InputError."""
+    """True if the file is a list in JSON. Raises InputError, also for an object in JSON."""
     with open_text(path) as text:
-        return text.read(4096).lstrip()[:1] == "["
+        start = text.read(4096).lstrip()
+    if re.match(r'\{\s*["}]', start):
+        raise InputError(
+            "is an object in JSON; expected a list of jobs, [{...}, {...}], as in Philly's cluster_job_log, or CSV",
+            Where(file=str(path), line=1),
+        )
+    return start[:1] == "["
 
 
 def read_job_log(path: Path) -> Iterator[ParsedLine]:
@@ -79,10 +85,10 @@ def read_job_log(path: Path) -> Iterator[ParsedLine]:
         try:
             entry, end = decoder.raw_decode(text, at)
             following = _after(text, end)
-            if text[following : following + 1] not in (",", "]"):
-                raise ValueError("expected a comma, or the end of the list, after a job")
         except (ValueError, RecursionError) as error:
-            raise InputError(f"invalid JSON from this line on: {error}", Where(file=str(path), line=line)) from None
+            raise _invalid(path, line, _fault(error)) from None
+        if text[following : following + 1] not in (",", "]"):
+            raise _invalid(path, line, "expected a comma, or the end of the list, after a job")
         try:
             yield read_logged_job(entry, line)
         except BrokenLine as error:
@@ -91,6 +97,17 @@ def read_job_log(path: Path) -> Iterator[ParsedLine]:
             _check_end(path, text, _after(text, following + 1))
             return
         at = _after(text, following + 1)
+
+
+def _invalid(path: Path, line: int, fault: str) -> InputError:
+    return InputError(f"invalid JSON from this line on: {fault}", Where(file=str(path), line=line))
+
+
+def _fault(error: ValueError | RecursionError) -> str:
+    """What is wrong, where Python's own text is about its limits."""
+    if isinstance(error, json.JSONDecodeError):
+        return str(error)
+    return "it is nested too deeply" if isinstance(error, RecursionError) else "a number has too many digits"
 
 
 def _check_end(path: Path, text: str, at: int) -> None:

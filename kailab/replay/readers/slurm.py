@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import NamedTuple
 
 from kailab.replay.job import SkippedLine, TraceJob
 from kailab.replay.readers.lines import BrokenLine, LineFields
@@ -97,6 +98,8 @@ _SACCT_EMPTY = ("", "unknown", "none", "unlimited", "invalid", "n/a", "partition
 """Values with which sacct marks a missing or unbounded time."""
 _NOT_ENDED = ("RUNNING", "SUSPENDED", "PENDING", "COMPLETING", "CONFIGURING", "RESIZING")
 _COUNTS = {"": 1, "K": 1000, "M": 10**6}
+_MOST_DIGITS = 9
+"""Of a whole number. Python reads no number of thousands of digits, and no cluster has as many of anything."""
 
 
 def is_sacct(header: Collection[str]) -> bool:
@@ -123,8 +126,8 @@ def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         return SkippedLine(line, "it is a step of a job", broken=False)
     if "[" in name:
         return SkippedLine(line, "it stands for tasks of an array that have not begun", broken=False)
-    held = _resources(next((text for column in _HELD if (text := fields.text(column))), ""))
-    gpus = _whole(held, "gres/gpu", sum(_whole(held, kind) for kind in held if kind.startswith("gres/gpu:")))
+    held = _resources(fields)
+    gpus = held.whole("gres/gpu", sum(held.whole(kind) for kind in held.amounts if kind.startswith("gres/gpu:")))
     if not gpus:
         return SkippedLine(line, "it held no GPU", broken=False)
     if (state := fields.text("State").partition(" ")[0].upper()) in _NOT_ENDED:
@@ -140,7 +143,7 @@ def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
     if not column:
         return SkippedLine(line, "its arrival is not recorded", broken=False)
     arrival = fields.moment(column)
-    nodes = _whole(held, "node") or _nodes(fields)
+    nodes = held.whole("node") or _nodes(fields)
     # Pods of a job are equal; if the parts are not, the fleet decides the number of pods.
     pods = nodes if nodes and not gpus % nodes else 0
     return TraceJob(
@@ -149,8 +152,8 @@ def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         seconds=seconds,
         gpus=gpus,
         pods=pods,
-        cpu_millis=round(_whole(held, "cpu") * 1000 / pods) if pods else 0,
-        memory_mib=round(_mebibytes(held.get("mem", "0")) / pods) if pods else 0,
+        cpu_millis=round(held.whole("cpu") * 1000 / pods) if pods else 0,
+        memory_mib=round(held.mebibytes / pods) if pods else 0,
         team=next((text for column in _TEAMS if (text := fields.text(column))), ""),
         line=line,
     )
@@ -161,10 +164,48 @@ def _nodes(fields: LineFields) -> int:
     return int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else 0
 
 
-def _resources(text: str) -> dict[str, str]:
+class _Held(NamedTuple):
+    """``amounts``: resources by name, as the column says them."""
+
+    column: str
+    amounts: dict[str, str]
+
+    def whole(self, name: str, default: int = 0) -> int:
+        """A whole number. Raises BrokenLine."""
+        text = self.amounts.get(name)
+        if text is None:
+            return default
+        match = re.fullmatch(r"(\d+)(?:\.0+)?([KM]?)", text, re.ASCII)
+        if match is None:
+            raise BrokenLine(f"{self._said(name, text)}; expected a whole number")
+        return _bounded(match[1], self._said(name, text)) * _COUNTS[match[2]]
+
+    @property
+    def mebibytes(self) -> float:
+        """The memory. Raises BrokenLine."""
+        text = self.amounts.get("mem", "0")
+        match = re.fullmatch(r"(\d+)(\.\d+)?([KMGTP]?)[cn]?", text, re.ASCII)
+        if match is None:
+            raise BrokenLine(f"{self._said('mem', text)}; expected an amount such as 64G")
+        _bounded(match[1], self._said("mem", text))
+        return float(match[1] + (match[2] or "")) * _UNITS[match[3]]
+
+    def _said(self, name: str, text: str) -> str:
+        return f"{self.column} has {name}={text!r:.80}"
+
+
+def _bounded(digits: str, said: str) -> int:
+    """A number of the file. Raises BrokenLine if it is too large for any cluster."""
+    if len(digits) > _MOST_DIGITS:
+        raise BrokenLine(f"{said}, which is too large; expected at most {_MOST_DIGITS} digits")
+    return int(digits)
+
+
+def _resources(fields: LineFields) -> _Held:
     """Parse ``billing=8,cpu=8,gres/gpu=2``, and the older ``gpu:4`` and ``gpu:a100:4`` (also ``gres:gpu:4``)."""
+    column = next((column for column in _HELD if fields.text(column)), _HELD[0])
     held: dict[str, str] = {}
-    for part in re.sub(r"\([^)]*\)", "", text).split(","):
+    for part in re.sub(r"\([^)]*\)", "", fields.text(column)).split(","):
         name, equals, value = part.partition("=")
         if equals:
             held[name.lower() if name.lower().startswith("gres") else name] = value
@@ -173,24 +214,7 @@ def _resources(text: str) -> dict[str, str]:
             if not number.isdigit():
                 kind, number = [*kind, number], "1"
             held["gres/" + ":".join(kind)] = number
-    return held
-
-
-def _whole(held: dict[str, str], name: str, default: int = 0) -> int:
-    text = held.get(name)
-    if text is None:
-        return default
-    match = re.fullmatch(r"(\d{1,9})(?:\.0+)?([KM]?)", text, re.ASCII)
-    if match is None:
-        raise BrokenLine(f"AllocTRES has {name}={text!r:.80}; expected a whole number")
-    return int(match[1]) * _COUNTS[match[2]]
-
-
-def _mebibytes(text: str) -> float:
-    match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([KMGTP]?)[cn]?", text, re.ASCII)
-    if match is None:
-        raise BrokenLine(f"AllocTRES has mem={text!r:.80}; expected an amount such as 64G")
-    return float(match[1]) * _UNITS[match[2]]
+    return _Held(column, held)
 
 
 def _seconds(fields: LineFields) -> int:
@@ -202,7 +226,7 @@ def _seconds(fields: LineFields) -> int:
         match = _ELAPSED.fullmatch(text)
         if match is None:
             raise BrokenLine(f"Elapsed is {text!r:.80}; expected a time such as 1-02:30:00")
-        days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        days, hours, minutes, seconds = (_bounded(part or "0", f"Elapsed is {text!r:.80}") for part in match.groups())
         return days * 86_400 + hours * 3600 + minutes * 60 + seconds
     if fields.text("Start").lower() in _SACCT_EMPTY or fields.text("End").lower() in _SACCT_EMPTY:
         return 0
