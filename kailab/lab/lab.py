@@ -42,7 +42,7 @@ from kailab.lab.temporal import in_temporal_form
 from kailab.lab.venues import Place, Venue, provider_of, venue_for
 from kailab.model import kinds
 from kailab.scheduler.observers import LabOpening, Observer, Observers
-from kailab.undertest.contract import SchedulerUnderTest
+from kailab.undertest.contract import SchedulerUnderTest, SteppedPart
 from kailab.undertest.selection import check_lab, choose_scheduler
 
 # Most commands only show a lab, which needs no engine, no manifests and no YAML: those modules are imported where they are used.
@@ -436,6 +436,11 @@ class Lab:
         had not settled. On a real cluster controllers are other processes, so this does nothing."""
         with collector_off():
             return self._settling.catch_up()
+
+    def add_controller(self, controller: SteppedPart) -> None:
+        """Step a further controller after those of the lab, so that it has acted before each scheduling cycle. Copies of the lab lack it.
+        Its owner closes it."""
+        self._settling.add_controller(controller)
 
     def advance(self, seconds: float) -> None:
         """Let time pass: run times end, protections run out, and the scheduler acts on it as it happens."""

@@ -272,6 +272,9 @@ class LiveSettling:
         self._cycled_at = self._checked_at = float("-inf")
         self._changes: Counter[str] = Counter()
 
+    def add_controller(self, controller: SteppedPart) -> None:
+        self._controllers = (*self._controllers, controller)
+
     def close(self) -> None:
         self._watch.close()
 

@@ -64,6 +64,9 @@ class Settling(Protocol):
     def catch_up(self) -> bool:
         """Let controllers in this process read the cluster, without a cycle. True if any of them wrote anything."""
 
+    def add_controller(self, controller: SteppedPart) -> None:
+        """Step a further controller, after the others. Its owner closes it."""
+
     def close(self) -> None:
         """Stop watching."""
 
@@ -150,6 +153,9 @@ class VirtualSettling:
 
     def catch_up(self) -> bool:
         return self._run_controllers()
+
+    def add_controller(self, controller: SteppedPart) -> None:
+        self._controllers = (*self._controllers, controller)
 
     def close(self) -> None:
         """Nothing is watched."""

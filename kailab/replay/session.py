@@ -38,6 +38,7 @@ class ReplaySession:
         lab.apply([*queues.classes, *queues.objects])
         lab.settle()
         self._follower = PodFollower(cluster, accounts)
+        lab.add_controller(self._follower)
 
     @property
     def now(self) -> int:
@@ -116,26 +117,37 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 class PodFollower:
     """Follows the pods of a replay through a watch and books their events in the accounts.
 
-    It also shortens the run time of an evicted pod's successor to the remaining work, and deletes completed Jobs: a
-    trace has more jobs than a cluster should hold.
+    It also shortens the run time of an evicted pod's successor to the remaining work, as a controller of the lab, so that
+    the first cycle with the successor knows it. It deletes completed Jobs: a trace has more jobs than a cluster should
+    hold.
     """
 
     def __init__(self, cluster: Cluster, accounts: ReplayAccounts) -> None:
         self._cluster = cluster
         self._accounts = accounts
         self._watch = cluster.watch(("Pod",))
+        self._ended: list[ReplayedJob] = []
+        self._seen = False  # any event since the accounts were noted
         self._models = {name_of(node): model_of_node(node) for node in cluster.list("Node")}
 
     def look(self) -> None:
-        """Process all events up to the current time."""
+        """Process all events up to the current time, and delete the Jobs that have ended."""
+        self.step()
+        for work in self._ended:
+            self._cluster.delete("Job", work.name, NAMESPACE)
+        self._ended.clear()
+        if self._seen:
+            self._accounts.note(int(self._cluster.now()))
+        self._seen = False
+
+    def step(self) -> bool:
+        """Process all events up to the current time. Returns True if a run time was changed."""
         now = int(self._cluster.now())
         accounts = self._accounts
         accounts.pass_to(now)
-        events = self._watch.poll()
-        if not events:
-            return
-        ended: list[ReplayedJob] = []
-        for event in events:
+        changed = False
+        for event in self._watch.poll():
+            self._seen = True
             pod = event.object
             name = labels_of(pod).get(_JOB)
             work = accounts.works.get(name) if name else None
@@ -146,30 +158,27 @@ class PodFollower:
                     accounts.evict(work, uid_of(pod), now)
             else:
                 ran = work.ended is None
-                self._see(work, pod, now)
+                changed |= self._see(work, pod, now)
                 if ran and work.ended is not None:
-                    ended.append(work)
-        for work in ended:
-            self._cluster.delete("Job", work.name, NAMESPACE)
-        accounts.note(now)
+                    self._ended.append(work)
+        return changed
 
     def close(self) -> None:
         self._watch.close()
 
-    def _see(self, work: ReplayedJob, pod: Object, now: int) -> None:
+    def _see(self, work: ReplayedJob, pod: Object, now: int) -> bool:
+        """Book what has become of a pod. Returns True if its run time was changed."""
         uid, phase = uid_of(pod), (pod.get("status") or {}).get("phase")
         life = work.lives.get(uid)
         if life is None:
             if phase in ("Succeeded", "Failed"):
-                return  # its end was already processed
+                return False  # its end was already processed
             index = int(annotations_of(pod).get(_INDEX, 0))
-            if node := pod["spec"].get("nodeName"):
-                self._accounts.bind(work, uid, index, now, self._models.get(node, ""))
-                life = work.lives[uid]
-            elif index in work.saved:
-                self._go_on(work, pod, work.saved[index])
-        if life is None:
-            return
+            node = pod["spec"].get("nodeName")
+            if not node:
+                return index in work.saved and self._go_on(work, pod, work.saved[index])
+            self._accounts.bind(work, uid, index, now, self._models.get(node, ""))
+            life = work.lives[uid]
         if life.begun is None and phase != "Pending" and (since := pod["status"].get("startTime")):
             # Use the pod's own start time: the event arrives later.
             self._accounts.begin(work, life, int(parse_time(since)))
@@ -178,9 +187,11 @@ class PodFollower:
             self._accounts.complete(work, uid, _finished(pod, now), now)
         elif phase == "Failed":
             self._accounts.evict(work, uid, now)
+        return False
 
-    def _go_on(self, work: ReplayedJob, pod: Object, saved: int) -> None:
-        """Set a successor's run time, and what policies know of it, to the remaining work and the cost of a restart."""
+    def _go_on(self, work: ReplayedJob, pod: Object, saved: int) -> bool:
+        """Set a successor's run time, and what policies know of it, to the remaining work and the cost of a restart.
+        Returns True if they were others."""
         job, notes, duration = work.job, annotations_of(pod), self._accounts.progress.duration
         expected = duration(max(1, job.estimate - saved), saved, restarted=True)
         wanted = {
@@ -190,6 +201,7 @@ class PodFollower:
         changed = {key: value for key, value in wanted.items() if key in notes and notes[key] != value}
         if changed:
             self._cluster.patch("Pod", name_of(pod), NAMESPACE, {"metadata": {"annotations": changed}})
+        return bool(changed)
 
 
 def _finished(pod: Object, now: int) -> int:

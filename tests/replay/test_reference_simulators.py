@@ -57,6 +57,23 @@ def test_each_job_begins_and_ends_as_by_the_rule(rule: Rule, seed: int) -> None:
         at += chance.choice(rule.gaps)
         seconds, gpus = chance.choice((1, 2, 7, 30, 60, 200)), chance.choice(rule.sizes)
         jobs.append(TraceJob(name=str(number), arrival=at, seconds=seconds, gpus=gpus, line=number))
+    runs = [reference.Run(int(job.name), job.arrival, job.seconds, job.gpus) for job in jobs]
+    assert _replayed(jobs, rule) == reference.simulate(runs, GPUS, rule.reference)
+
+
+def test_the_first_cycle_with_a_successor_knows_its_remaining_time() -> None:
+    # 3 evicts 0, which is gone in the second in which 1 ends: 0 then needs 100 s more, less than 2, and all of it 200 s.
+    arriving = [(0, 200), (0, 100), (60, 150), (99, 5)]
+    jobs = [
+        TraceJob(name=str(number), arrival=at, seconds=seconds, gpus=GPUS // 2, line=number)
+        for number, (at, seconds) in enumerate(arriving)
+    ]
+    ran = _replayed(jobs, RULES["shortest remaining time first"])
+    assert ran == {0: (0, 200), 1: (0, 100), 2: (105, 255), 3: (100, 105)}
+
+
+def _replayed(jobs: list[TraceJob], rule: Rule) -> dict[int, tuple[int, int]]:
+    """Job number -> (first start, end), as ``reference.simulate`` returns them."""
     trace = Trace(file="drawn", form="csv", jobs=jobs)
     fleet = Fleet(name="one", pools=(NODE,))
     config = with_replay_policies(None, rule.policies, trace, fleet)
@@ -64,6 +81,4 @@ def test_each_job_begins_and_ends_as_by_the_rule(rule: Rule, seed: int) -> None:
     plan = ReplayPlan(trace=trace, fleet=fleet, queues=one_queue(trace), config=config, checkpoint=1, restart=0)
     done = replay(plan)
     zero = done.began - jobs[0].arrival
-    found = {int(work.job.name): (work.began - zero, work.ended - zero) for work in done.accounts.works.values()}
-    runs = [reference.Run(int(job.name), job.arrival, job.seconds, job.gpus) for job in jobs]
-    assert found == reference.simulate(runs, GPUS, rule.reference)
+    return {int(work.job.name): (work.began - zero, work.ended - zero) for work in done.accounts.works.values()}
