@@ -1,6 +1,6 @@
 """The fleet of the nodes of a cluster, from the output of ``kubectl get nodes -o yaml|json`` or from files that hold it.
 
-A node keeps its name, labels, taints, and what it offers (allocatable). Nodes that are equal but for a number in their names make one pool.
+A node keeps its name, labels, taints and allocatable amounts. Nodes that differ only in a number in their names make one pool.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kailab.model.validation import validate
 
 MOST_NODES = 100_000
 _LIFECYCLE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Taints that the state of a node leads to; controllers set and remove them."""
-_NO_NAME = re.compile(r"[^a-z0-9-]+")
-_OF_FLEET = ("Topology", "PriorityClass")
+"""Prefixes of taints that controllers set and remove as a node's state changes. A fleet leaves them out."""
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
+_FLEET_KINDS = ("Topology", "PriorityClass")
 _SYSTEM = "system-"
 
 
@@ -44,7 +44,7 @@ def fleet_of(files: Iterable[TreeFile], path: Path) -> Fleet:
             if (at := newest_time(obj)) is not None:
                 newest = max(at, newest or at)
             key = key_of(obj["apiVersion"], obj["kind"])
-            if key != "Node" and key not in _OF_FLEET:
+            if key != "Node" and key not in _FLEET_KINDS:
                 others += 1
                 continue
             faults = validate(obj, key)
@@ -63,7 +63,7 @@ def fleet_of(files: Iterable[TreeFile], path: Path) -> Fleet:
     if len(nodes) > MOST_NODES:
         raise InputError(f"{len(nodes):,} nodes; expected {MOST_NODES:,} at most", place)
     pools = tuple(_pools([_Node(name_of(node), _pool(node, place)) for node in nodes]))
-    name = _NO_NAME.sub("-", path.name.partition(".")[0].lower()).strip("-")[:63].strip("-")
+    name = _NOT_IN_NAMES.sub("-", path.name.partition(".")[0].lower()).strip("-")[:63].strip("-")
     return Fleet(
         name=name or "nodes",
         description=f"{len(nodes)} nodes of a cluster",
@@ -139,7 +139,7 @@ def _number(text: str | None) -> int:
 
 
 def _pools(nodes: list[_Node]) -> Iterator[Pool]:
-    """Runs of nodes that differ only in the last number of their names, as pools; each other node is one of its own."""
+    """One pool for each run of nodes that differ only in the last number of their names, and one for each other node."""
     names: set[str] = set()
     for run in _runs(sorted(nodes, key=_natural)):
         first = run[0].name
@@ -174,18 +174,19 @@ def _runs(nodes: list[_Node]) -> Iterator[list[_Node]]:
 
 
 def _follows(one: _Node, other: _Node) -> bool:
+    """True if two nodes are equal and the number in the second name is the next one."""
     before, after = _last_number(one.name), _last_number(other.name)
     if before is None or after is None or one.pool != other.pool:
         return False
-    same = (before[0], len(before[1]), before[2]) == (after[0], len(after[1]), after[2])
-    # A number without leading zeros may grow longer.
-    grown = (before[0], before[2]) == (after[0], after[2]) and before[1][0] != "0" and after[1][0] != "0"
-    small = len(after[1]) < 7
-    padded = len(before[1]) > 1 and before[1][0] != "0" and len(before[1]) != len(after[1])
-    return small and (same or (grown and not padded)) and int(after[1]) == int(before[1]) + 1
+    if (before[0], before[2]) != (after[0], after[2]):
+        return False
+    # Names of more than one digit become a padded template, so the number of digits may grow only from 9 to 10.
+    same_width = len(before[1]) == len(after[1]) or (before[1], after[1]) == ("9", "10")
+    return same_width and len(after[1]) < 7 and int(after[1]) == int(before[1]) + 1
 
 
 def _last_number(name: str) -> tuple[str, str, str] | None:
+    """Split a name at its last number: (text before, digits, text after); None if it has no number."""
     found = list(re.finditer(r"\d+", name))
     if not found:
         return None
@@ -194,7 +195,7 @@ def _last_number(name: str) -> tuple[str, str, str] | None:
 
 
 def _unique(stem: str, names: set[str]) -> str:
-    base = _NO_NAME.sub("-", stem.lower()).strip("-")[:50].strip("-") or "nodes"
+    base = _NOT_IN_NAMES.sub("-", stem.lower()).strip("-")[:50].strip("-") or "nodes"
     name, number = base, 1
     while name in names:
         number += 1

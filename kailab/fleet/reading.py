@@ -10,6 +10,7 @@ from kailab.errors import InputError, InputErrors, Where
 from kailab.fleet import nodes_of_cluster
 from kailab.fleet.fleet import Fleet, Level, Pool, fill_template
 from kailab.fleet.library import find_fleet
+from kailab.fleet.nodes_of_cluster import MOST_NODES
 from kailab.model import files, kinds, quantities, yamltext
 from kailab.model.file_trees import TreeFile, is_packed, read_tree
 from kailab.model.files import decode_text, read_bytes
@@ -20,15 +21,14 @@ from kailab.model.times import parse_time
 from kailab.model.validation import validate
 from kailab.model.validation.fields import is_dns_subdomain, is_label_value, shown
 
-MOST_NODES = 100_000
 LARGEST_FILE = 16 * 2**20  # bytes
 SCHEMA = Path(__file__).with_name("schema.json")
 _BRACES = re.compile(r"[{}]")
 
 
 def load_fleet(name_or_path: str | Path) -> Fleet:
-    """A fleet by name (``lesson``) or path; of a path to nodes that were written from a cluster (a file, a folder, an archive), the fleet of
-    those nodes. Raises InputError, or InputErrors with every problem found."""
+    """Load a fleet by name (``lesson``) or path. A path may also lead to the nodes of a cluster (a file, a folder, an archive): then the fleet
+    has these nodes. Raises InputError, or InputErrors with every problem found."""
     path = find_fleet(name_or_path)
     if path.is_dir() or _is_packed(path):
         return nodes_of_cluster.fleet_of(read_tree(path), path)
@@ -53,7 +53,7 @@ def read_fleet(text: str, file: str = "<text>") -> Fleet:
     if len(documents) != 1:
         raise InputError(f"{len(documents)} documents; expected one fleet", Where(file=file))
     [(value, lines)] = documents
-    return _Reading(value, lines, file).fleet()
+    return _FleetReader(value, lines, file).fleet()
 
 
 def _is_of_kubernetes(value: Any) -> bool:
@@ -62,13 +62,15 @@ def _is_of_kubernetes(value: Any) -> bool:
     if isinstance(kind, str) and str(value.get("apiVersion", "")).startswith("kailab.dev/"):
         return False
     if kind is None and isinstance(value, dict) and isinstance(value.get("items"), list):
-        return True  # a list that was cut short
+        return True  # a list whose end is missing, where kubectl writes the kind
     return isinstance(kind, str) and (
         kind == "Node" or kind.endswith("List") or isinstance(value.get("metadata"), dict)
     )
 
 
-class _Reading:
+class _FleetReader:
+    """Reads one fleet document and collects its errors. ``lines``: the lines of its values."""
+
     def __init__(self, value: Any, lines: Any, file: str) -> None:
         self.value = value
         self.lines = lines
@@ -81,13 +83,13 @@ class _Reading:
         where = Where(file=self.file, line=line_of(self.lines, path), object=place, field=path)
         self.errors.append(InputError(message, where))
 
-    def done(self) -> None:
+    def raise_errors(self) -> None:
         if self.errors:
             raise InputErrors.of(self.errors)
 
     def fleet(self) -> Fleet:
         self.check_schema()
-        self.done()
+        self.raise_errors()
         value = self.value
         pools = [self.pool(pool, f"pools[{index}]") for index, pool in enumerate(value["pools"])]
         topologies = [self.topology(item, f"topologies[{i}]") for i, item in enumerate(value.get("topologies", ()))]
@@ -95,7 +97,7 @@ class _Reading:
             self.priority_class(item, f"priorityClasses[{index}]")
             for index, item in enumerate(value.get("priorityClasses", ()))
         ]
-        self.done()
+        self.raise_errors()
         fleet = Fleet(
             name=value["name"],
             description=value.get("description", ""),
@@ -107,16 +109,12 @@ class _Reading:
         )
         self.check_names(fleet)
         self.check_levels(fleet)
-        self.done()
+        self.raise_errors()
         return fleet
-
-    # --- shape
 
     def check_schema(self) -> None:
         for path, message in find_schema_faults(self.value, read_schema(SCHEMA)):
             self.fail(path, message)
-
-    # --- meaning
 
     def start_time(self) -> float | None:
         text = self.value.get("startTime")
@@ -281,7 +279,7 @@ class _Reading:
                 self.fail(f"{path}[{index}].name", f"there are two of {noun} {name!r}")
 
     def check_levels(self, fleet: Fleet) -> None:
-        """Nothing would fit a topology with a level that no node carries."""
+        """Some node must have the label of each topology level, because no work fits a topology without nodes."""
         labels: set[str] = {"kubernetes.io/hostname"}
         for pool in fleet.pools:
             first = next(iter(pool.nodes()), None)

@@ -69,14 +69,15 @@ class Sizes:
 
     def of(self, nodes: Mapping[str, int]) -> Fleet:
         """The fleet with these numbers of nodes of each model."""
+        # Nodes by the number of their pool: those that the fleet has, and those beyond its size.
         counts: dict[int, int] = {}
         more: dict[int, int] = {}
         for model, count in nodes.items():
             order = self._order(model)
             for place in range(count):
-                its = order[place % len(order)]
-                taken = counts if place < len(order) else more
-                taken[its] = taken.get(its, 0) + 1
+                number = order[place % len(order)]
+                nodes_of_pool = counts if place < len(order) else more
+                nodes_of_pool[number] = nodes_of_pool.get(number, 0) + 1
         pools: list[Pool] = []
         for number, pool in enumerate(self.fleet.pools):
             if not pool.whole_gpus:
@@ -102,7 +103,7 @@ class Sizes:
         }
 
     def _order(self, model: str) -> list[int]:
-        """The pool's number for each node of a model."""
+        """The number of the pool of each node of a model."""
         return self._orders[model]
 
     @cached_property

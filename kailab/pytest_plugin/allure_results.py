@@ -52,7 +52,7 @@ class AllureSteps(Observer):
         self._report(f"{operation} {text}".rstrip(), space)
 
     def on_refusal(self, sources: Sequence[str | Object]) -> None:
-        # Without the texts, which may contain anything. The raised error has the reason.
+        # The refused texts are left out, because they may contain secrets. The raised error has the reason.
         self._report("refused", {}, InputError("the lab refused its input"))
 
     def on_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:

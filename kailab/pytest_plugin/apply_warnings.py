@@ -1,4 +1,6 @@
-"""Warnings of ``lab.apply``, and notices about a scheduler's configuration, as warnings of pytest: in its summary, with the line of the test. Imported when a lab is used."""
+"""Warnings of ``lab.apply`` and notices about a scheduler's configuration as pytest warnings: its summary lists them with the line of the test.
+
+This module is imported when a lab is used."""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from kailab.scheduler.observers import Observer
 
 
 class ApplyWarning(pytest.PytestWarning):
-    """``-W error::kailab.pytest_plugin.apply_warnings.ApplyWarning`` lets a test fail at it."""
+    """``-W error::kailab.pytest_plugin.apply_warnings.ApplyWarning`` makes a test fail at this warning."""
 
 
 class ConfigurationWarning(pytest.PytestWarning):
-    """About a setting that has no effect, or switches off more than one may think."""
+    """A setting has no effect, or switches off more than its name says."""
 
 
 class WarningReporter(Observer):

@@ -32,13 +32,13 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 class RunEvidence:
     """``run_id``: None in the main process, which starts the run at the first use; workers get the main process's. ``root``: pytest's rootdir.
-    ``owed``: a test that uses a lab and whose evidence is not written yet."""
+    ``unwritten``: the running test, if its evidence is still to be written."""
 
     def __init__(self, settings: PluginSettings, run_id: str | None, root: Path) -> None:
         self._settings = settings
         self._given_id = run_id
         self._root = root
-        self.owed: pytest.Item | None = None
+        self.unwritten: pytest.Item | None = None
         self._run: RunFolder | None = None
         self.written: list[str] = []  # in the main process: folders of tests, relative to the run
 
@@ -66,13 +66,14 @@ class RunEvidence:
                 self._run = RunFolder(self._settings.evidence, self._given_id)
         return self._run
 
-    def write(self, item: pytest.Item, recorders: list[Recorder], broken: BaseException | None) -> Path | None:
-        """Write the evidence of a test, whatever its outcome, unless only failures leave evidence: then None. ``broken``: the exception that the teardown of its fixtures raised."""
+    def write(self, item: pytest.Item, recorders: list[Recorder], teardown_error: BaseException | None) -> Path | None:
+        """Write the evidence of a test and return its folder; None if only failures leave evidence and the test did not fail.
+        ``teardown_error``: the exception that the teardown of its fixtures raised."""
         from kailab.evidence.recorder import write_test
 
-        self.owed = None
+        self.unwritten = None
         exercise, test = names_of(item)
-        outcome = outcome_of(item, broken)
+        outcome = outcome_of(item, teardown_error)
         if self._settings.failures_only and outcome in _AS_EXPECTED:
             return None
         facts: dict[str, Any] = {
@@ -81,8 +82,11 @@ class RunEvidence:
             "reason": reason_of(item),
             "source": item.stash.get(FAILED_AT, None),
         }
-        if broken is not None and outcome == "error" and CAUSE not in item.stash:
-            facts |= {"message": failure_cause(broken), "source": self.sources.of_failure(broken.__traceback__)}
+        if teardown_error is not None and outcome == "error" and CAUSE not in item.stash:
+            facts |= {
+                "message": failure_cause(teardown_error),
+                "source": self.sources.of_failure(teardown_error.__traceback__),
+            }
         folder = self.run.write(
             exercise,
             test,
@@ -142,14 +146,14 @@ def sentence_of(item: pytest.Item) -> str:
     return " ".join(docstring.split())
 
 
-def outcome_of(item: pytest.Item, broken: BaseException | None = None) -> str:
-    """The outcome of a test. A fixture that fails before the test, or after it (``broken``), is an error."""
-    report = _decisive(item)
+def outcome_of(item: pytest.Item, teardown_error: BaseException | None = None) -> str:
+    """The outcome of a test. A fixture that fails before the test, or after it (``teardown_error``), is an error."""
+    report = _deciding_report(item)
     if report is None:
         return "interrupted"
     if report.failed:
         return "error" if report.when == "setup" else "failed"
-    if broken is not None and not isinstance(broken, KeyboardInterrupt):
+    if teardown_error is not None and not isinstance(teardown_error, KeyboardInterrupt):
         return "error"
     if hasattr(report, "wasxfail"):
         return "xfailed" if report.skipped else "xpassed"
@@ -158,14 +162,14 @@ def outcome_of(item: pytest.Item, broken: BaseException | None = None) -> str:
 
 def message_of(item: pytest.Item) -> str:
     """Why a test failed."""
-    report = _decisive(item)
+    report = _deciding_report(item)
     # A strict xfail that passes has no exception.
     return item.stash.get(CAUSE, "") or (report.longreprtext if report is not None and report.failed else "")
 
 
 def reason_of(item: pytest.Item) -> str:
     """Why a test was skipped, or expected to fail."""
-    report = _decisive(item)
+    report = _deciding_report(item)
     if report is None:
         return ""
     if hasattr(report, "wasxfail"):
@@ -176,8 +180,8 @@ def reason_of(item: pytest.Item) -> str:
     return str(reason).removeprefix("Skipped: ")
 
 
-def _decisive(item: pytest.Item) -> pytest.TestReport | None:
-    """The report of the phase at which a test ended; None if it never ran. It must be read after all hooks, because pytest applies xfail marks
+def _deciding_report(item: pytest.Item) -> pytest.TestReport | None:
+    """The report of the phase in which a test ended; None if it never ran. Call this after all hooks, because pytest applies xfail marks
     after this plugin's ``pytest_runtest_makereport``."""
     reports = item.stash.get(REPORTS, {})
     setup = reports.get("setup")
@@ -203,7 +207,7 @@ def failure_cause(error: BaseException) -> str:
 
 
 def scrub_failure(report: pytest.TestReport, error: BaseException, recorders: list[Recorder]) -> None:
-    """Remove from a failure's texts what evidence leaves out. Texts without it stay unchanged."""
+    """Remove values that evidence must not contain from a failure's texts. Other texts stay unchanged."""
 
     def scrubbed(text: str) -> str:
         for recorder in recorders:

@@ -22,7 +22,6 @@ from kailab.undertest.registry import SCHEDULERS
 from kailab.undertest.selection import find_conflicts, read_name
 
 if TYPE_CHECKING:
-    from kailab.errors import KailabError
     from kailab.evidence.recorder import Recorder
     from kailab.lab import Lab
     from kailab.lab.venues import Venue
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class VenuePool:
-    """The venues of one session; with pytest-xdist, of one worker."""
+    """The venues of one pytest session. With pytest-xdist each worker has its own pool."""
 
     def __init__(self, settings: PluginSettings) -> None:
         self._settings = settings
@@ -39,7 +38,7 @@ class VenuePool:
         self._failed: KailabError | None = None
 
     def take(self, scheduler: str) -> Venue:
-        """Return a venue without a lab. Raises KailabError; after a failure, at once."""
+        """Return a venue without a lab. Raises KailabError. After a first failure every call raises the same error at once."""
         if self._failed is not None:
             raise self._failed
         if self._free:
@@ -114,8 +113,7 @@ class LabFactory:
     def __init__(
         self, request: pytest.FixtureRequest, settings: PluginSettings | None = None, venues: VenuePool | None = None
     ) -> None:
-        """``settings``, ``venues``: default to those of the session. ``request``: of the test, or of the class, module or session that shares
-        the labs."""
+        """``request``: the test, class, module or session that uses the labs. ``settings``, ``venues``: default to those of the session."""
         self._item: pytest.Item = request.node
         self._is_test = request.scope == "function"
         self._settings = settings or request.config.stash[SETTINGS]
@@ -147,7 +145,7 @@ class LabFactory:
         self._skip_without_operator_kinds(venue)
         lab_name = name or ("lab" if number == 1 else f"lab-{number}")
         for_allure = in_allure(self._item.config)
-        # Evidence is about one test.
+        # Evidence describes one test, so labs that several tests share have none.
         recorded = self._is_test and (self._evidence.on or for_allure)
         recorder = Recorder(lab_name, source=self._evidence.sources.here) if recorded else None
         observers: list[Observer] = [] if recorder is None else [recorder]
@@ -176,12 +174,12 @@ class LabFactory:
 
     @property
     def _folder(self) -> Path:
-        """The folder of the test; of what a session or a package shares, its own."""
+        """The folder of the test, or of the class, module, package or session that shares the labs."""
         path = getattr(self._item, "path", None) or self._item.config.rootpath
         return path if path.is_dir() else path.parent
 
     def _venue(self, scheduler: str) -> Venue | None:
-        """Return the lab's venue; None for the embedded backend. If there can be none, the test is skipped, or fails with --kailab-required."""
+        """Return the lab's venue; None for the embedded backend. If no venue can be opened, the test is skipped; with --kailab-required it fails."""
         if "venue" not in BACKENDS[self._settings.backend].options:
             return None
         try:
@@ -229,12 +227,11 @@ class LabFactory:
         return str(mark.args[0])
 
     def _marked_config(self, scheduler: str, chosen: bool) -> Any:
-        """``chosen``: the test named the scheduler of this lab itself, as ``baseline_lab`` does; then the marker applies to its other
-        labs."""
+        """The configuration of the test's marker; None without one. ``chosen``: the call named this lab's scheduler, as ``baseline_lab``
+        does. If that scheduler takes no configuration, the marker is for the test's other labs and the test is not skipped."""
         marker = self._item.get_closest_marker("kailab_config")
         if marker is None:
             return None
-
         if "config" not in SCHEDULERS[read_name(scheduler).kind].options:
             if chosen:
                 return None
@@ -275,12 +272,10 @@ class LabFactory:
 
     def _skip_without_operators(self) -> None:
         needed = self._operators()
-        if not needed:
+        if not needed or "operators" not in BACKENDS[self._settings.backend].options:
             return
         from kailab.operators.registry import choose_operators
 
-        if "operators" not in BACKENDS[self._settings.backend].options:
-            return
         given = choose_operators(self._settings.operators) if self._settings.operators else ()
         if missing := [name for name in needed if name not in given]:
             pytest.skip(f"no operator creates the pods of this test's work; it needs --kailab-with {','.join(missing)}")
@@ -333,23 +328,16 @@ def lab_factory(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
         labs.close()
 
 
-def _shared_factory(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
-    labs = LabFactory(request)
-    try:
-        yield labs
-    finally:
-        labs.close()
-
-
 def _factory_of(scope: Literal["class", "module", "package", "session"]) -> Any:
-    text = f"""As ``lab_factory``, for fixtures with the scope {scope}. Such labs are shared by tests, so they are not part of any test's evidence."""
-    _shared = pytest.fixture(scope=scope, name=f"{scope}_lab_factory")
+    def shared_lab_factory(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
+        labs = LabFactory(request)
+        try:
+            yield labs
+        finally:
+            labs.close()
 
-    def shared(request: pytest.FixtureRequest) -> Iterator[LabFactory]:
-        yield from _shared_factory(request)
-
-    shared.__doc__ = text
-    return _shared(shared)
+    shared_lab_factory.__doc__ = f"""As ``lab_factory``, for fixtures with the scope {scope}. Tests share these labs, so the labs are in no test's evidence."""
+    return pytest.fixture(scope=scope, name=f"{scope}_lab_factory")(shared_lab_factory)
 
 
 class_lab_factory = _factory_of("class")

@@ -21,27 +21,26 @@ if TYPE_CHECKING:
     from kailab.lab import Lab
 
 NAME = "kailab"
-THEIRS = "kind_cluster"
-
+PYTEST_KIND_FIXTURE = "kind_cluster"
 
 _COMPLETED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Complete the options of pytest-kind's fixture before it runs. Sessions without tests that want labs in its cluster are left alone."""
-    if not _wants_lab(item) and THEIRS not in getattr(item, "fixturenames", ()):
+    """Complete the options of pytest-kind's fixture before it runs, if any test of the session uses a lab in its cluster."""
+    if not _uses_kind_lab(item) and PYTEST_KIND_FIXTURE not in getattr(item, "fixturenames", ()):
         return
-    if not item.config.stash.get(_COMPLETED, False) and any(map(_wants_lab, item.session.items)):
-        _complete(item.config)
+    if not item.config.stash.get(_COMPLETED, False) and any(map(_uses_kind_lab, item.session.items)):
+        _complete_options(item.config)
         item.config.stash[_COMPLETED] = True
 
 
-def _wants_lab(item: pytest.Item) -> bool:
+def _uses_kind_lab(item: pytest.Item) -> bool:
     return uses_fixture(item, NAME, __name__)
 
 
-def _complete(config: pytest.Config) -> None:
+def _complete_options(config: pytest.Config) -> None:
     from kailab.cluster.kind.docker import check_docker, provide_image
     from kailab.cluster.kind.kind_command import check_library
     from kailab.cluster.kind.options import choose_options
@@ -57,12 +56,12 @@ def _complete(config: pytest.Config) -> None:
         chosen = choose_options(kind, option.kind_image, kubernetes=programs.kubernetes)
         provide_image(chosen.image, ignore_message)
     except KailabError as error:
-        _give_up(settings, str(error))
+        _skip_or_fail(settings, str(error))
     option.kind_bin, option.kind_image = str(chosen.kind), chosen.image
     option.kind_kubectl_bin = option.kind_kubectl_bin or str(programs.path("kubectl"))
 
 
-def _give_up(settings: PluginSettings, reason: str) -> NoReturn:
+def _skip_or_fail(settings: PluginSettings, reason: str) -> NoReturn:
     text = f"no kind cluster can be created: {reason}"
     if settings.required:
         pytest.fail(text, pytrace=False)
@@ -76,7 +75,7 @@ def _kind_venues(request: pytest.FixtureRequest) -> Iterator[tuple[PluginSetting
     from kailab.components import find_components
 
     settings = request.config.stash[SETTINGS]
-    kubeconfig = Path(request.getfixturevalue(THEIRS).kubeconfig_path).resolve()
+    kubeconfig = Path(request.getfixturevalue(PYTEST_KIND_FIXTURE).kubeconfig_path).resolve()
     kind_settings = replace(settings, backend="kubeconfig", kubeconfig=kubeconfig, context=None)
     with with_fake_nodes(kubeconfig, find_components(settings.kubernetes, settings.components)):
         venues = VenuePool(kind_settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -38,6 +38,9 @@ from kailab.pytest_plugin.fixtures import (
 )
 from kailab.pytest_plugin.kind import _kind_venues, lab_on_kind, pytest_runtest_setup
 from kailab.pytest_plugin.settings import MARKERS, PluginSettings, add_options, read_settings
+
+if TYPE_CHECKING:
+    from kailab.evidence.recorder import Recorder
 
 __all__ = [
     "_kind_venues",
@@ -114,12 +117,11 @@ def pytest_runtest_makereport(
     """Runs innermost, so that other reporters (allure, JUnit) see the scrubbed text of a failure."""
     report = yield
     item.stash.setdefault(REPORTS, {})[report.when] = report
-    labs = item.stash.get(LABS, None)
-    recorders = [] if labs is None else labs.recorders
+    recorders = _recorders(item)
     if call.excinfo is not None and recorders:
         scrub_failure(report, call.excinfo.value, recorders)
     evidence = item.config.stash[EVIDENCE]
-    if call.excinfo is not None and report.when != "teardown" and _is_kept(item):
+    if call.excinfo is not None and report.when != "teardown" and _has_evidence(item):
         note_failure(item, call.excinfo.value, evidence.sources)
     if report.failed and report.when == "call":
         from kailab.evidence.recording import render_timeline
@@ -133,21 +135,21 @@ def pytest_runtest_makereport(
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
     evidence = item.config.stash[EVIDENCE]
-    evidence.owed = item if _is_kept(item) else None
+    evidence.unwritten = item if _has_evidence(item) else None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     """Write the evidence after the labs are closed, because closing one may fail. Attachments made now belong to the test instead of a
     fixture."""
-    broken: BaseException | None = None
+    teardown_error: BaseException | None = None
     try:
         return (yield)
     except BaseException as error:
-        broken = error
+        teardown_error = error
         raise
     finally:
-        _write_up(item, broken)
+        _write_evidence(item, teardown_error)
         if LABS in item.stash and in_allure(item.config):
             from kailab.pytest_plugin import allure_results
 
@@ -156,15 +158,20 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
                 allure_results.attach_evidence(folder)
 
 
-def _is_kept(item: pytest.Item) -> bool:
-    """True if a test is written to the evidence. With pytest's --setup-only no test is."""
+def _has_evidence(item: pytest.Item) -> bool:
+    """True if evidence is written for a test. With pytest's --setup-only none is written."""
     return item.config.stash[EVIDENCE].on and asks_for_lab(item) and not item.config.getoption("setuponly", False)
 
 
-def _write_up(item: pytest.Item, broken: BaseException | None) -> None:
-    if _is_kept(item):
-        labs = item.stash.get(LABS, None)
-        item.config.stash[EVIDENCE].write(item, [] if labs is None else labs.recorders, broken)
+def _write_evidence(item: pytest.Item, teardown_error: BaseException | None) -> None:
+    if _has_evidence(item):
+        item.config.stash[EVIDENCE].write(item, _recorders(item), teardown_error)
+
+
+def _recorders(item: pytest.Item) -> list[Recorder]:
+    """The recorders of a test's labs."""
+    labs = item.stash.get(LABS, None)
+    return [] if labs is None else labs.recorders
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -185,9 +192,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     evidence = session.config.stash[EVIDENCE]
-    # Of a test that was interrupted nothing is torn down but its fixtures.
-    if evidence.owed is not None:
-        _write_up(evidence.owed, None)
+    # pytest tears down only the fixtures of an interrupted test and calls no hook, so its evidence is written here.
+    if evidence.unwritten is not None:
+        _write_evidence(evidence.unwritten, None)
     if hasattr(session.config, "workerinput"):
         return
     evidence.finish()
@@ -207,6 +214,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _relative(config: pytest.Config, path: str) -> str:
-    """The path relative to the folder of the call, unless it is outside of it."""
+    """The path relative to the folder in which pytest was called; unchanged if it is outside of that folder."""
     relative = os.path.relpath(path, config.invocation_params.dir)
     return path if relative.startswith("..") else relative

@@ -1,7 +1,7 @@
 """The line of the user's code that called a lab, or at which a test failed.
 
-It is the innermost frame outside of kailab, pytest, pluggy, the standard library and installed distributions, because a library that calls the lab
-for a test says nothing about the test. For tests that are installed themselves, it is their innermost frame.
+It is the line of the innermost frame outside of kailab, pytest, pluggy, the standard library and installed distributions: if a library calls the
+lab for a test, the line of the test is wanted. If the tests themselves are installed, it is their innermost frame.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 class _File(NamedTuple):
-    """A code file. ``shown``: its name in evidence; empty if it is never shown. ``end``: frames outside of this one belong to no test."""
+    """A code file. ``shown``: its name in evidence; empty if it is never shown. ``own``: it is the user's and not installed. ``end``: no
+    caller of its frames belongs to a test."""
 
     shown: str = ""
     own: bool = False

@@ -22,15 +22,15 @@ from kailab.undertest.contract import NotExpressible, SchedulerFailed
 
 _RECORDERS = pytest.StashKey[dict[str, CellRecorder]]()
 _FAULT = pytest.StashKey[tuple[TestVerdict, str, str]]()
-_BEGUN = pytest.StashKey[float]()
+_STARTED = pytest.StashKey[float]()
 _UNABLE = (ConnectError, StateError, SchedulerFailed)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(_ResultKeeper(CellFolder(Path(os.environ[CELL]))), "kailab-trial-cell-keeper")
+    config.pluginmanager.register(_ResultStore(CellFolder(Path(os.environ[CELL]))), "kailab-trial-cell-keeper")
 
 
-class _ResultKeeper:
+class _ResultStore:
     def __init__(self, folder: CellFolder) -> None:
         self._folder = folder
         subject = folder.cell.subject
@@ -55,7 +55,7 @@ class _ResultKeeper:
         return [recorder]
 
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        item.stash[_BEGUN] = time.monotonic()
+        item.stash[_STARTED] = time.monotonic()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -80,7 +80,7 @@ class _ResultKeeper:
                 message=message,
                 concept=concept,
                 evidence=f"{run}/{written[-1]}" if written else "",
-                seconds=round(time.monotonic() - item.stash.get(_BEGUN, time.monotonic()), 3),
+                seconds=round(time.monotonic() - item.stash.get(_STARTED, time.monotonic()), 3),
                 labs={lab: recorder.result() for lab, recorder in item.stash.get(_RECORDERS, {}).items()},
             )
         )
@@ -98,7 +98,7 @@ class _ResultKeeper:
         """The test's name within the subject, because the name of an exercise depends on the folder in which pytest is called."""
         test = names_of(item)[1].removeprefix(f"{item.path.stem}.")
         below = item.path.relative_to(self._root) if item.path.is_relative_to(self._root) else Path(item.path.name)
-        # A module that is named like its folder is left out.
+        # The name leaves out a module that is named like its folder.
         named_differently = below.stem.removeprefix("test_") != item.path.parent.name
         return "/".join(
             (self._subject, ".".join((*below.parts[:-1], *([below.stem] if named_differently else []), test)))
