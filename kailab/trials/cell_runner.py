@@ -58,7 +58,7 @@ def jobs_that_fit(isolations: Iterable[str]) -> int:
 
 
 def only_one(isolations: Iterable[str]) -> str:
-    """The isolation that has room for only one cell at a time in any case; empty if there is none."""
+    """The first isolation whose existing cluster has room for one cell at a time; empty if there is none."""
     return next((name for name in isolations if BACKENDS[name].api_server and not BACKENDS[name].own), "")
 
 
@@ -70,7 +70,6 @@ def get_programs(trial: Trial, tell: Callable[[str], None]) -> None:
     planes = [name for name in trial.isolations if "components" in BACKENDS[name].options]
     if not planes:
         return
-
     folder = trial.options.get("components")
     get_components(trial.options.get("kubernetes"), Path(folder) if folder else None, tell=tell)
 
@@ -84,17 +83,17 @@ Tell = Callable[[str, int, int], None]
 
 
 def run_cells(folder: TrialFolder, cells: Sequence[TrialCell], jobs: int, tell: Tell) -> None:
-    """Run the cells that are not done, and those that failed to run before. Raises KeyboardInterrupt after all
+    """Run the cells that are not done, and those that could not be run before. Raises KeyboardInterrupt after all
     processes have ended."""
     waiting = [cell for cell in cells if not _is_done(folder.cell(cell))]
     done = len(cells) - len(waiting)
-    running: list[_Running] = []
+    running: list[_CellProcess] = []
     try:
         while waiting or running:
             tell(_progress_text(running), done, len(cells))
             running_kinds = {process.cell.contender.kind for process in running}
             while len(running) < jobs and (cell := _next(waiting, running_kinds)) is not None:
-                running.append(_Running(cell, folder.cell(cell)))
+                running.append(_CellProcess(cell, folder.cell(cell)))
                 running_kinds.add(cell.contender.kind)
             time.sleep(POLL_SECONDS)
             for process in [each for each in running if each.ended]:
@@ -120,7 +119,7 @@ def _next(waiting: list[TrialCell], running_kinds: set[str]) -> TrialCell | None
     return None
 
 
-class _Running:
+class _CellProcess:
     """The process of a cell."""
 
     def __init__(self, cell: TrialCell, folder: CellFolder) -> None:
@@ -129,7 +128,7 @@ class _Running:
         folder.begin(cell)
         path = str(folder.path.absolute())
         with open_file(folder.log, "ab") as log:
-            # A new session keeps the terminal's Ctrl-C from the cell, which is stopped in order.
+            # In a new session the cell does not get the terminal's Ctrl-C; this process then ends it with SIGTERM.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kailab.trials.cell", path],
                 stdin=subprocess.PIPE,
@@ -153,11 +152,12 @@ class _Running:
             error = f"the cell's process {reason}" + (f"; last lines of its log:\n{last_lines}" if last_lines else "")
             self.folder.finish(CellResult(tests=tuple(self.folder.tests()), error=error))
 
-    def ask(self) -> None:
+    def terminate(self) -> None:
         if not self.ended:
             self._process.send_signal(signal.SIGTERM)
 
-    def end(self, until: float) -> None:
+    def wait_or_kill(self, until: float) -> None:
+        """Wait for the process until a time of the monotonic clock, then kill it."""
         try:
             self._process.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
@@ -169,20 +169,20 @@ class _Running:
     def _close(self) -> None:
         if self._process.stdin is not None:
             self._process.stdin.close()
-        # The rest belongs to a control plane that `kailab trial clean` finds.
+        # A control plane that still runs needs its folder; `kailab trial clean` takes it down.
         if not any(self.folder.tmp.glob("kailab-*")):
             shutil.rmtree(self.folder.tmp, ignore_errors=True)
 
 
-def _end(running: Sequence[_Running]) -> None:
+def _end(running: Sequence[_CellProcess]) -> None:
     for process in running:
-        process.ask()
+        process.terminate()
     deadline = time.monotonic() + GRACE_SECONDS
     for process in running:
-        process.end(deadline)
+        process.wait_or_kill(deadline)
 
 
-def _progress_text(running: Sequence[_Running]) -> str:
+def _progress_text(running: Sequence[_CellProcess]) -> str:
     return ", ".join(
         f"{process.cell.subject.name} on {process.cell.contender.name} ({len(list(Path(process.folder.path).glob('tests/*.json')))})"
         for process in running

@@ -91,7 +91,7 @@ def _exercise(path: Path, test: str = "") -> TrialSubject:
 
 def _of_file(path: Path) -> TrialSubject:
     if _is_scenarios(path):
-        return TrialSubject(kind="scenarios", name=path.stem, path=str(path), files=_stands_on(path))
+        return TrialSubject(kind="scenarios", name=path.stem, path=str(path), files=_files_of_scenarios(path))
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path}: expected a test_*.py, a file of scenarios or manifests ({', '.join(SUFFIXES)})")
     return TrialSubject(kind="workload", name=path.stem, path=str(path), files=(str(path),))
@@ -117,7 +117,7 @@ def _is_scenarios(path: Path) -> bool:
     return isinstance(first, dict) and "steps" in first and "kind" not in first
 
 
-def _stands_on(path: Path) -> tuple[str, ...]:
+def _files_of_scenarios(path: Path) -> tuple[str, ...]:
     """The file of scenarios and all files that its steps apply."""
     files = [str(path)]
     for scenario in read_file(path):

@@ -41,8 +41,8 @@ class TrialDifference(msgspec.Struct, frozen=True, kw_only=True):
 def compare(
     column: str, reference: TestResult, here: TestResult, kinds: tuple[str, ...], time_ratio: float | None
 ) -> list[TrialDifference]:
-    """The differences of one test, in order of occurrence. A test that could not be run on one side has none: nothing is
-    known of how it would differ."""
+    """The differences of one test, in order of occurrence. None are reported for a test that could not be run on one
+    side."""
     if "error" in (reference.verdict, here.verdict):
         return []
     differences = []

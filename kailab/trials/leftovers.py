@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 
@@ -24,9 +23,6 @@ from kailab.lab.venues import provider_of
 from kailab.lab.venues.contract import Place
 from kailab.trials.cell import CELL
 from kailab.trials.store import CellFolder, TrialFolder
-
-if TYPE_CHECKING:
-    import psutil
 
 _SECONDS = 20.0
 _PLANES = "kailab-*"

@@ -1,4 +1,4 @@
-"""A trial and its cells: who is compared on what."""
+"""A trial and its cells: the schedulers that it compares, and the tests on which it compares them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from kailab.evidence.canonical import compact_json, safe_name
 
 KINDS = ("verdict", "outcome", "evictions", "lowest", "reasons", "placement", "time")
 """Kinds of differences, most important first."""
-
 
 DEFAULT_FLEET = "lesson"
 
@@ -90,8 +89,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
             for isolation in self.isolations
         ]
 
-    def cells(self, subject: TrialSubject, stands_on: Callable[[TrialCell], Mapping[str, str]]) -> Iterator[TrialCell]:
-        """The cells of one subject, one for each column. ``stands_on``: returns the content digests, by path, of a
+    def cells(self, subject: TrialSubject, digests_of: Callable[[TrialCell], Mapping[str, str]]) -> Iterator[TrialCell]:
+        """The cells of one subject, one for each column. ``digests_of``: returns the content digests, by path, of a
         cell's files."""
         for _, contender, isolation in self.columns():
             cell = TrialCell(
@@ -101,5 +100,5 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
                 fleet=self.fleet or subject.fleet,
                 options=self.options,
             )
-            digest = hashlib.sha256(compact_json([cell, stands_on(cell)])).hexdigest()
+            digest = hashlib.sha256(compact_json([cell, digests_of(cell)])).hexdigest()
             yield msgspec.structs.replace(cell, digest=digest)

@@ -1,4 +1,4 @@
-"""Measure a lab by its pods, for any scheduler: what ran after each change, and what queues held meanwhile.
+"""Measure a lab by its pods, for any scheduler: the pods that run after each change, and the GPUs that queues hold meanwhile.
 
 Every pod event is processed in order, so evictions within one settling are seen even if the pod returns. Pods that are
 deleted because their owner was deleted or scaled down do not count as evictions.
@@ -21,8 +21,8 @@ from kailab.scheduler.observers import LabOpening, Observer
 from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.trials.results import LabPhase, LabResult
 
-_MOVES_ON = ("settle", "advance")
-_TAKES_AWAY = ("delete", "scale", "patch")
+_TIME_PASSES = ("settle", "advance")
+_REMOVES_PODS = ("delete", "scale", "patch")
 
 
 class CellRecorder(Observer):
@@ -35,7 +35,7 @@ class CellRecorder(Observer):
         self._waits: dict[str, tuple[str, ...]] = {}
         self._classes: dict[str, str] = {}
         self._pods: dict[str, _Pod] = {}
-        self._open = _Open((), 0.0, {})
+        self._open = _OpenPhase((), 0.0, {})
 
     def on_opened(self, opening: LabOpening) -> None:
         self._cluster = opening.cluster
@@ -46,14 +46,14 @@ class CellRecorder(Observer):
     def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
         if self._cluster is None:
             return
-        if operation not in _MOVES_ON:
+        if operation not in _TIME_PASSES:
             # Changes without settling between them form one phase.
             if self._open.settled:
                 self._end()
             self._open.operations.append(f"{operation} {text}".strip())
-            self._open.takes_away |= operation in _TAKES_AWAY
+            self._open.removes_pods |= operation in _REMOVES_PODS
         self._follow()
-        self._open.settled |= operation in _MOVES_ON
+        self._open.settled |= operation in _TIME_PASSES
 
     def on_closing(self, waiting: Callable[[], Sequence[PendingReason]]) -> None:
         if self._cluster is None:
@@ -71,7 +71,7 @@ class CellRecorder(Observer):
 
     def _begin(self) -> None:
         assert self._cluster is not None
-        self._open = _Open((), self._cluster.now(), self._held())
+        self._open = _OpenPhase((), self._cluster.now(), self._held())
 
     def _end(self) -> None:
         if self._open.operations:
@@ -108,13 +108,13 @@ class CellRecorder(Observer):
         before = self._pods.get(uid)
         now = _Pod.of(pod, groups, accounts, gone=event.type == "DELETED")
         if now.holds and (before is None or not before.holds):
-            self._open.placed_at(pod)
+            self._open.note_placement(pod)
             held[now.queue] = held.get(now.queue, 0) + now.milli_gpus
         elif before is not None and before.holds and not now.holds:
             held[before.queue] = held.get(before.queue, 0) - before.milli_gpus
             if before.queue:
-                self._open.low(before.queue, held[before.queue])
-            if not now.ended and (now.disrupted or not self._open.takes_away):
+                self._open.note_lowest(before.queue, held[before.queue])
+            if not now.ended and (now.disrupted or not self._open.removes_pods):
                 self._open.evicted[now.work] += 1
         if event.type == "DELETED":
             self._pods.pop(uid, None)
@@ -164,23 +164,23 @@ class _Pod:
         )
 
 
-class _Open:
+class _OpenPhase:
     """The current phase."""
 
     def __init__(self, operations: Sequence[str], begun: float, held: dict[str, int]) -> None:
         self.operations = list(operations)
         self.begun = begun
         self.settled = False
-        self.takes_away = False
+        self.removes_pods = False
         self.evicted: Counter[str] = Counter()
         self._held = dict(held)
         self._lowest = dict(held)
         self._last: float | None = None
 
-    def low(self, queue: str, milli: int) -> None:
+    def note_lowest(self, queue: str, milli: int) -> None:
         self._lowest[queue] = min(self._lowest.get(queue, milli), milli)
 
-    def placed_at(self, pod: Object) -> None:
+    def note_placement(self, pod: Object) -> None:
         scheduled = objects.condition_of(pod, "PodScheduled")
         if scheduled and scheduled.get("lastTransitionTime"):
             self._last = max(self._last or 0.0, parse_time(scheduled["lastTransitionTime"]))
@@ -193,7 +193,7 @@ class _Open:
             if pod.running:
                 placement.setdefault(pod.work, Counter())[pod.node] += 1
         for queue, milli in held.items():
-            self.low(queue, milli)
+            self.note_lowest(queue, milli)
         return LabPhase(
             operations=tuple(self.operations),
             running={work: number for work, number in sorted(running.items()) if number},
@@ -214,12 +214,12 @@ def _classes(nodes: Sequence[Object]) -> dict[str, str]:
     """
     first: dict[str, str] = {}
     return {
-        name: first.setdefault(_likeness(node), name)
+        name: first.setdefault(_comparable_properties(node), name)
         for name, node in sorted({objects.name_of(node): node for node in nodes}.items(), key=lambda entry: entry[0])
     }
 
 
-def _likeness(node: Object) -> str:
+def _comparable_properties(node: Object) -> str:
     name = objects.name_of(node)
     own_labels = {
         key: value for key, value in objects.labels_of(node).items() if value != name and key != labels.HOSTNAME

@@ -271,12 +271,12 @@ def _cell(result: TestResult, mark: str) -> Markup:
     return Markup(f"{verdict} {mark}".strip())
 
 
-_UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, even escaped."""
 
 
 def render_junit(data: dict[str, Any]) -> bytes:
-    """JUnit XML: a suite for each column, a case for each test, failed where it differs. ``told``: from
+    """JUnit XML: a suite for each column and a case for each test, which fails if it differs. ``data``: from
     ``report_data``."""
     root = ElementTree.Element("testsuites", name=data["trial"])
     differing = {(entry["test"], entry["column"]): entry for entry in data["differing"]}
@@ -306,32 +306,29 @@ def _suite(
         accepted = [difference for difference in entry.get("differences", ()) if difference["accepted"] is not None]
         if result["verdict"] == "error" and (reason := accepted_errors.get((row["test"], name))):
             skipped += 1
-            ElementTree.SubElement(case, "skipped", message=_fit(f"could not be run, as accepted: {reason}"))
+            ElementTree.SubElement(case, "skipped", message=_xml_text(f"could not be run, as accepted: {reason}"))
         elif result["verdict"] == "error":
             errors += 1
-            _say(ElementTree.SubElement(case, "error", message="it could not be run"), result["message"])
+            ElementTree.SubElement(case, "error", message="it could not be run").text = _xml_text(result["message"])
         elif open_ones:
             failures += 1
             lines = [*open_ones, *([entry["firstDecision"]] if entry["firstDecision"] else [])]
             lines += [f"evidence of {side}: {path}" for side, path in entry["evidence"].items() if path]
-            message = _fit(f"differs from {entry['reference']}: {open_ones[0]}")
-            _say(ElementTree.SubElement(case, "failure", message=message), "\n".join(lines))
+            message = _xml_text(f"differs from {entry['reference']}: {open_ones[0]}")
+            ElementTree.SubElement(case, "failure", message=message).text = _xml_text("\n".join(lines))
         elif accepted:
             skipped += 1
             reasons = "; ".join(dict.fromkeys(difference["accepted"] for difference in accepted))
-            ElementTree.SubElement(case, "skipped", message=_fit(f"differs, as accepted: {reasons}"))
+            ElementTree.SubElement(case, "skipped", message=_xml_text(f"differs, as accepted: {reasons}"))
     for attribute, number in (
         ("tests", len(data["rows"])), ("failures", failures), ("errors", errors), ("skipped", skipped)
     ):  # fmt: skip
         suite.set(attribute, str(number))
 
 
-def _say(element: Any, text: str) -> None:
-    element.text = _fit(text)
-
-
-def _fit(text: str) -> str:
-    return _UNFIT.sub("?", text)
+def _xml_text(text: str) -> str:
+    """The text with ``?`` for characters that XML cannot hold."""
+    return _NOT_IN_XML.sub("?", text)
 
 
 def render_html(data: dict[str, Any]) -> str:

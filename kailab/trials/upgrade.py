@@ -123,13 +123,13 @@ def upgrade_lines(upgrade: Upgrade) -> Iterator[str]:
     for change in upgrade.changes:
         yield ""
         yield f"{change.name}: {change.version}"
-        yield from (f"  {line}" for line in _of_change(change))
+        yield from (f"  {line}" for line in _change_lines(change))
     if upgrade.kept is not None:
         yield ""
         yield f"a rollback within {upgrade.promise:g} s: {'kept' if upgrade.kept else 'not kept'}"
 
 
-def _of_change(change: SchedulerChange) -> Iterator[str]:
+def _change_lines(change: SchedulerChange) -> Iterator[str]:
     if change.scheduled is None:
         yield "schedules again: not within the time limit"
     else:
@@ -139,7 +139,7 @@ def _of_change(change: SchedulerChange) -> Iterator[str]:
     if change.deaf:
         yield f"does not schedule although its processes run: {change.deaf}"
     yield from (f"ended by itself: {item}" for item in change.ended)
-    yield f"lost: {_few(change.lost)}"
+    yield f"lost: {_count_and_names(change.lost)}"
     if change.altered:
         yield f"altered: {', '.join(change.altered)}"
     if change.passed_over:
@@ -147,7 +147,7 @@ def _of_change(change: SchedulerChange) -> Iterator[str]:
     yield from (f"{item.name}: {item.told or 'passed'}" for item in change.checks)
 
 
-def _few(names: tuple[str, ...]) -> str:
+def _count_and_names(names: tuple[str, ...]) -> str:
     return "nothing" if not names else f"{len(names)}: {', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
 
 
@@ -173,9 +173,9 @@ class SchedulingProbe:
         self._seconds = seconds
         self._over = False
         self._pool = ThreadPoolExecutor(1)
-        self._seen: Future[float | None] = self._pool.submit(self._look, connection)
+        self._seen: Future[float | None] = self._pool.submit(self._watch_pod, connection)
 
-    def _look(self, connection: Connection) -> float | None:
+    def _watch_pod(self, connection: Connection) -> float | None:
         own = KubernetesCluster(connection, name="probe")
         try:
             bound = wait_until(lambda: self._over or is_bound(own, self._name, _HERE), self._seconds)
@@ -210,7 +210,7 @@ class SchedulingProbe:
 
 
 def is_probes(obj: Object) -> bool:
-    """True if the object is a probe's pod, PodGroup or queue."""
+    """True for the pod, PodGroup or queue of a probe."""
     own = labels_of(obj).get(labels.QUEUE), spec_of(obj).get("queue")
     return name_of(obj) in QUEUES or QUEUES[1] in own
 
@@ -236,7 +236,7 @@ class UpgradeClusterState(NamedTuple):
         podgroups = [obj for obj in cluster.list("PodGroup") if not is_owned(obj) or full_name(obj) in grouped]
         objects = [obj for obj in (*cluster.list("Queue"), *podgroups) if not is_probes(obj)]
         return cls(
-            {uid_of(obj): full_name(obj) for obj in pods if _holds_a_node(obj)},
+            {uid_of(obj): full_name(obj) for obj in pods if obj["spec"].get("nodeName") and not _is_over(obj)},
             {uid_of(obj): dict(obj.get("spec") or {}) for obj in objects},
             {uid_of(obj): f"{obj['kind']} {full_name(obj)}" for obj in objects},
         )
@@ -284,10 +284,6 @@ def wait_until_steady(
 
 def _pods(cluster: Cluster) -> list[Object]:
     return [pod for pod in cluster.list("Pod") if not is_probes(pod)]
-
-
-def _holds_a_node(pod: Object) -> bool:
-    return bool(pod["spec"].get("nodeName")) and not _is_over(pod)
 
 
 def _is_over(pod: Object) -> bool:
@@ -479,16 +475,16 @@ class _UpgradeRun:
         self._wait_until_steady(before)
         filled = len(UpgradeClusterState.of(self._cluster).pods)
         first_version = before.version()
-        changes = [self._renewed(before, plan.before)] if plan.renew else []
-        changes.append(self._changed("upgrade", before, after, plan.after, load))
-        changes.append(self._changed("rollback", after, before, plan.before, load))
+        changes = [self._renew_account(before, plan.before)] if plan.renew else []
+        changes.append(self._replace_scheduler("upgrade", before, after, plan.after, load))
+        changes.append(self._replace_scheduler("rollback", after, before, plan.before, load))
         return Upgrade(
             before=first_version, after=changes[-2].version, filled=filled, changes=tuple(changes), promise=plan.promise
         )
 
     # --- changes ---------------------------------------------------------------------------------------------------
 
-    def _changed(
+    def _replace_scheduler(
         self,
         name: str,
         old: contract.SchedulerProcesses,
@@ -531,7 +527,9 @@ class _UpgradeRun:
             checks=self._checks(new) if self._plan.load is None and bound is not None else (),
         )
 
-    def _renewed(self, beside: contract.SchedulerProcesses, scheduler: contract.SchedulerUnderTest) -> SchedulerChange:
+    def _renew_account(
+        self, beside: contract.SchedulerProcesses, scheduler: contract.SchedulerUnderTest
+    ) -> SchedulerChange:
         """Renew the scheduler's service account without a restart.
 
         KAI's chart did this on upgrades that did not change the scheduler's Deployment (KAI issue 1536).
@@ -583,7 +581,7 @@ class _UpgradeRun:
             return {app: sum(pod.startswith(f"{_HERE}/{app}-") for pod in pods) for app in wanted}
 
         wait_until(lambda: pods_by_app() == wanted, self._plan.patience)
-        # A state that is only passed through does not count.
+        # Wait again, because the lab may only pass through this state.
         self._wait_until_steady(beside)
         counts = pods_by_app()
         differences = ", ".join(

@@ -1,4 +1,4 @@
-"""What a change would do to a lab: it is tried on forks, and the outcomes are compared.
+"""Try changes on forks of a lab, and compare the outcomes.
 
     found = what_if(lab, [Alternative("--drain n-0", drain_node(lab, "n-0"))], seconds=3600)
     found.comparisons[0].workloads

@@ -1,4 +1,4 @@
-"""What has to go for a change or for new work, by workload: all pods by name, and the GPUs that each frees."""
+"""The pods that are evicted, moved, deleted or suspended for a change or for new work, by workload, with the GPUs that this frees."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ DELETED, SUSPENDED = "delete", "suspend"
 
 @dataclass(frozen=True)
 class Loss:
-    """Pods of one workload that are evicted, or moved, for another one by one action, or that go because a step deletes or suspends it. ``gpus``: milli-GPU that they free. ``nodes``: with the
-    milli-GPU that becomes free on each."""
+    """Pods of one workload that one action evicts or moves for another workload, or that a step deletes or suspends. ``gpus``: milli-GPU that
+    they free. ``nodes``: node -> milli-GPU that becomes free there."""
 
     workload: Workload
     queue: str
@@ -38,7 +38,7 @@ class Loss:
     nodes: dict[str, int]
 
     def lines(self) -> Iterable[str]:
-        """One line with what it frees, and one with the names of all pods; not of a workload that goes as a whole."""
+        """One line with the GPUs that become free, and one with the names of all pods, unless the whole workload is deleted or suspended."""
         outcome = {MOVING: "moved to other nodes", DELETED: "deleted", SUSPENDED: "suspended"}.get(
             self.action, "evicted"
         )
@@ -89,8 +89,8 @@ def group_losses(evictions: Iterable[Eviction]) -> tuple[Loss, ...]:
 
 
 def losses_of_step(lab: Lab, step: Step) -> tuple[Loss, ...]:
-    """What goes by a step, with what it holds in the lab now: workloads that the step itself deletes or suspends, and pods that are evicted
-    once it is carried out."""
+    """The losses of a step: pods of workloads that the step itself deletes or suspends, and pods that are evicted once it is carried out.
+    Their amounts are those of the lab now."""
     picture, owners = lab.picture(), WorkloadOwners(lab)
     gone: dict[str, str] = {}
     for change in map(Change.read, step.changes):
@@ -117,7 +117,7 @@ def _removal(change: Change) -> str:
 
 
 def _pods_of(lab: Lab, picture: Picture, change: Change) -> Iterator[PodRow]:
-    """The pods with a place of the workload that a change removes; none of an object that has no pods."""
+    """The pods on nodes of the workload that a change removes; none if the object has no pods."""
     if not isinstance(change, Delete | Patch):
         return
     try:

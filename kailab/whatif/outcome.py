@@ -101,7 +101,7 @@ class Outcome:
         counts: dict[Workload, _PodCounts] = {}
         groups: dict[str, Workload] = {}
         for row in picture.rows:
-            # System pods are of no interest, and a new node may add some.
+            # System pods are left out: a new node may add some.
             if row.name.partition("/")[0] in SYSTEM_NAMESPACES:
                 continue
             workload = owners.of(row.name, row.owner)
@@ -150,7 +150,7 @@ class _PodCounts:
     def take(self, row: PodRow) -> None:
         if row.phase in ENDED:
             self._done += 1
-        # Its replacement counts.
+        # A pod that is being deleted does not count; its replacement does.
         elif row.phase == "Terminating":
             return
         elif row.node:

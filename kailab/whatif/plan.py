@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 HIDDEN = "(not shown)"
-_OF_SERVER = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"})
+_SERVER_METADATA = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"})
 _LAST_APPLIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration", LAST_APPLIED})
 
 
@@ -121,15 +121,15 @@ def _object_diff(manifest: Manifest, before: Object | None, after: Object | None
     space = str(namespace_of(obj) or namespace) if is_namespaced(manifest.kind, obj) else ""
     name = str(metadata_of(obj).get("name") or f"{metadata_of(obj).get('generateName')}*")
     if before is None:
-        fields = tuple(_leaves(_essence(obj), ""))
+        fields = tuple(_leaves(_user_fields(obj), ""))
         return ObjectDiff(manifest.kind, space, name, "create", fields)
-    changes = tuple(_changes(_essence(before), _essence(after or {}), "", ""))
+    changes = tuple(_changes(_user_fields(before), _user_fields(after or {}), "", ""))
     return ObjectDiff(manifest.kind, space, name, "change" if changes else "unchanged", changes)
 
 
-def _essence(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """What a user gives of an object: neither its identity nor what the server keeps."""
-    meta = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _OF_SERVER}
+def _user_fields(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an object that a user sets: without its identity, its status, and the metadata that the server sets."""
+    meta = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _SERVER_METADATA}
     notes = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _LAST_APPLIED}
     meta = {key: value for key, value in meta.items() if key not in ("name", "namespace", "annotations")}
     if notes:
@@ -180,5 +180,5 @@ def _inside(path: str, key: str) -> str:
 
 
 def _is_hidden(path: str) -> bool:
-    """Values of environment variables and data of Secrets: what is printed goes into tickets and logs of CI."""
+    """True for values of environment variables and data of Secrets, because users paste a diff into tickets and CI logs."""
     return (".env" in path and path.endswith(".value")) or path.startswith(("data", "stringData", "binaryData"))

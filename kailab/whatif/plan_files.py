@@ -1,4 +1,4 @@
-"""A plan: manifests as a file, to apply later, with the identity of the lab's state: it is applied only to the state that it was made for.
+"""Plan files: manifests to apply later, with the identity of the lab's state. A plan is applied only to the state for which it was made.
 
 Each `kailab apply` asks whether a file is a plan, so nothing here needs the engine.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAGIC = b'{"kind":"kailab-plan"'
 FORMAT = 1
 LARGEST = 2**30
-_RESTLESS = frozenset({"Event", "Event.events.k8s.io", "Lease"})
+_ALWAYS_CHANGING = frozenset({"Event", "Event.events.k8s.io", "Lease"})
 """Kinds that change all the time in a cluster, and on which no decision depends."""
 
 
@@ -63,7 +63,7 @@ class ChangePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_plan(path: Path) -> bool:
-    """Whether a file begins like a plan. False for anything that is no file."""
+    """True if the path is a file that begins like a plan."""
     if not path.is_file():
         return False
     with open_file(path) as file:
@@ -84,18 +84,18 @@ def read_plan(path: Path) -> ChangePlan:
 
 
 def state_of(lab: Lab) -> str:
-    """The identity of a lab's state: equal if no object has changed, apart from reports of nodes that they are alive. Of a lab with time of
-    its own, the time counts too."""
+    """A digest of a lab's state. It is the same while no object changes; node heartbeats do not count. If only the lab acts in its cluster,
+    its time counts too."""
     digest = hashlib.sha256()
     if lab.venue.exclusive:
         digest.update(f"{lab.now:.6f}".encode())
-    for kind in sorted(set(lab.cluster.kinds()) - _RESTLESS):
+    for kind in sorted(set(lab.cluster.kinds()) - _ALWAYS_CHANGING):
         for obj in lab.cluster.list(kind):
-            digest.update(msgspec.json.encode(_lasting(kind, obj), order="deterministic"))
+            digest.update(msgspec.json.encode(_plan_content(kind, obj), order="deterministic"))
     return digest.hexdigest()
 
 
-def _lasting(kind: str, obj: Object) -> Any:
+def _plan_content(kind: str, obj: Object) -> Any:
     meta = {key: value for key, value in metadata_of(obj).items() if key not in ("resourceVersion", "managedFields")}
     status = obj.get("status")
     if kind == "Node" and isinstance(status, dict):

@@ -93,17 +93,17 @@ class Simulation:
 
     @property
     def when(self) -> When:
-        """Of all workloads together: that of the last."""
+        """The verdict for all workloads together: that of the workload that runs last."""
         order = list(When)
         return max((fate.when for fate in self.fates), key=order.index)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
-        """All that goes, or moves, for the new work."""
+        """All pods that are evicted or moved for the new work."""
         return group_losses(self.comparison.evicted)
 
     def within(self, seconds: float) -> bool:
-        """Whether all of it runs by then."""
+        """True if all workloads run within ``seconds``."""
         ran = [fate.seconds for fate in self.fates]
         return all(fate.when is When.NOW or (at is not None and at <= seconds) for fate, at in zip(self.fates, ran))
 
@@ -134,9 +134,9 @@ def simulate(
 ) -> Simulation:
     """Apply manifests to a fork of the lab, and report what happens to their workloads. ``bound``: seconds of lab time to simulate if they
     don't run at once. Work ends after its declared run time (``kailab.dev/run-seconds``); without one it runs on. ``tried``: with steps for
-    work that does not run at once. ``budget``: of the steps of all workloads together; if it knows of Ctrl-C, this also ends the passing of
-    time, and the simulation has what is known by then. ``on_progress``: called with what is done now. Raises InputError for what the lab
-    refuses, and if nothing has pods; NotSettled."""
+    work that does not run at once. ``budget``: of the steps of all workloads together. After Ctrl-C, which the budget reports, the simulation
+    ends early with the results so far. ``on_progress``: called with the current activity. Raises InputError for manifests that the lab
+    refuses or that have no pods; NotSettled."""
     budget = budget or StepBudget()
     since = len(lab.log.evictions)
     with ExitStack() as forks:
@@ -147,14 +147,14 @@ def simulate(
         trial.settle()
         untouched.settle()
         run = _Run(trial, lab.now, budget, on_progress)
-        fates = run.fates(subjects, bound, tried)
+        forecasts = run.forecasts(subjects, bound, tried)
         on_progress("comparing")
         end = max(trial.now, untouched.now)
         for fork in (trial, untouched):
             fork.advance(end - fork.now)
         comparison = Comparison(Outcome.of(untouched, since), Outcome.of(trial, since))
         warnings = tuple(applied.warnings)
-        return Simulation(lab.now, end, trial.scheduler, fates, comparison, warnings, run.interrupted)
+        return Simulation(lab.now, end, trial.scheduler, forecasts, comparison, warnings, run.interrupted)
 
 
 def _subjects(lab: Lab, applied: Applied) -> list[SubjectRef]:
@@ -178,19 +178,19 @@ def _subjects(lab: Lab, applied: Applied) -> list[SubjectRef]:
     return result
 
 
-class _Asked(NamedTuple):
-    """``must_go``: for each step of the answer."""
+class _AnswerWithLosses(NamedTuple):
+    """An answer of ``kailab.explain``. ``must_go``: for each of its steps, what the step would evict."""
 
     answer: Answer
     must_go: tuple[tuple[Loss, ...], ...]
 
 
 class _Interrupted(Exception):
-    """Ctrl-C ends the passing of time."""
+    """Ctrl-C ended the simulation."""
 
 
 class _Run:
-    """Time that passes in a settled lab until the last workload runs. ``start``: seconds since the epoch."""
+    """Advances a settled lab until the last workload runs. ``start``: seconds since the epoch."""
 
     def __init__(self, lab: Lab, start: float, budget: StepBudget, on_progress: Callable[[str], None]) -> None:
         self._lab = lab
@@ -199,15 +199,15 @@ class _Run:
         self._on_progress = on_progress
         self.interrupted = False
 
-    def fates(self, subjects: Sequence[SubjectRef], bound: float, tried: bool) -> tuple[WorkloadForecast, ...]:
-        """``bound``: seconds after the start. ``tried``: with steps."""
+    def forecasts(self, subjects: Sequence[SubjectRef], bound: float, tried: bool) -> tuple[WorkloadForecast, ...]:
+        """The forecast of each subject, in order. ``bound``: seconds after the start. ``tried``: with steps."""
         lab, start = self._lab, self._start
         picture = lab.picture()
         forecasts: dict[SubjectRef, WorkloadForecast] = {}
-        answers: dict[SubjectRef, _Asked] = {}
+        answers: dict[SubjectRef, _AnswerWithLosses] = {}
         for subject in subjects:
             if subject.state(lab, picture).runs:
-                forecasts[subject] = _fate(lab, subject, When.NOW, lab.now - start)
+                forecasts[subject] = _forecast(lab, subject, When.NOW, lab.now - start)
             else:
                 answers[subject] = self._ask(subject, picture, tried)
         open_ones = [subject for subject, asked in answers.items() if asked.answer.verdict is not Verdict.NEVER]
@@ -219,7 +219,7 @@ class _Run:
                 for _ in binding_moments(lab, left, lambda: self._check(end - lab.now)):
                     picture = lab.picture()
                     for subject in [subject for subject in open_ones if subject.state(lab, picture).runs]:
-                        forecasts[subject] = _fate(lab, subject, When.LATER, lab.now - start, answers[subject])
+                        forecasts[subject] = _forecast(lab, subject, When.LATER, lab.now - start, answers[subject])
                         open_ones.remove(subject)
                     if not open_ones:
                         break
@@ -227,11 +227,11 @@ class _Run:
             self.interrupted = True
         for subject, asked in answers.items():
             if subject not in forecasts:
-                forecasts[subject] = _fate(lab, subject, _without_running(asked.answer), None, asked)
+                forecasts[subject] = _forecast(lab, subject, _verdict_if_not_run(asked.answer), None, asked)
         return tuple(forecasts[subject] for subject in subjects)
 
-    def _ask(self, subject: SubjectRef, picture: Picture, tried: bool) -> _Asked:
-        # Time passes afterwards, so that nothing has to be foretold here.
+    def _ask(self, subject: SubjectRef, picture: Picture, tried: bool) -> _AnswerWithLosses:
+        # The simulation itself lets time pass, so the answer needs no forecast.
         answer = ask(
             self._lab,
             subject.kind,
@@ -242,8 +242,8 @@ class _Run:
             budget=self._budget,
             foretold=False,
         )
-        # What a step would evict holds its places now, and perhaps no more once time has passed.
-        return _Asked(answer, tuple(losses_of_step(self._lab, step) for step in answer.steps))
+        # The losses are computed now, because the pods that a step would evict may end as time passes.
+        return _AnswerWithLosses(answer, tuple(losses_of_step(self._lab, step) for step in answer.steps))
 
     def _check(self, left: float) -> None:
         """``left``: seconds of lab time."""
@@ -253,16 +253,16 @@ class _Run:
         self._on_progress(f"{elapsed(passed)} of {elapsed(passed + left)} of lab time")
 
 
-def _without_running(answer: Answer) -> When:
-    """Of what did not run within the time looked at."""
-    # Somebody outside of the lab decides it: no verdict, and a cause that says who.
+def _verdict_if_not_run(answer: Answer) -> When:
+    """The verdict for a workload that did not run within the simulated time."""
+    # An answer with a cause but without a verdict is about work that a controller or scheduler outside of the lab decides on.
     if answer.verdict is None and answer.cause is not None:
         return When.UNKNOWN
     return When.NEVER if answer.verdict in (Verdict.NEVER, Verdict.FAILED) else When.WAITS
 
 
-def _fate(
-    lab: Lab, subject: SubjectRef, when: When, seconds: float | None, asked: _Asked | None = None
+def _forecast(
+    lab: Lab, subject: SubjectRef, when: When, seconds: float | None, asked: _AnswerWithLosses | None = None
 ) -> WorkloadForecast:
     state = subject.state(lab)
     places = tuple(sorted((row.name, row.node) for row in state.running))

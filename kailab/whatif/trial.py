@@ -74,7 +74,7 @@ class WhatIf:
     warnings: tuple[str, ...] = ()
     """Warnings about the changes, each once."""
     until: UntilRuns | None = None
-    """When the subject runs that was asked for."""
+    """When the subject of ``what_if``'s ``until`` runs; None without a subject."""
 
     def _repr_html_(self) -> str:
         pairs = zip(self.alternatives, self.comparisons, strict=True)
