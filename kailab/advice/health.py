@@ -53,7 +53,8 @@ class BindRefusal:
 
 @dataclass(frozen=True)
 class Served:
-    """The number of pods that were evicted for a workload (and queue) by an action. Empty: for nobody (a stale gang)."""
+    """The number of pods that an action evicted for a workload (and its queue). Both are empty for evictions that make room for no work, such
+    as those of a stale gang."""
 
     beneficiary: str
     queue: str
@@ -146,8 +147,8 @@ def summarize_evictions(evictions: Sequence[PodEvicted], now: float, seconds: fl
         (workload(entry.beneficiary) if entry.beneficiary else "", entry.beneficiary_queue, entry.action)
         for entry in recent
     )
-    order = sorted(served.items(), key=lambda one: (-one[1], one[0]))
-    return Evictions(seconds, len(recent), tuple(Served(*whom, pods) for whom, pods in order))
+    most_first = sorted(served.items(), key=lambda entry: (-entry[1], entry[0]))
+    return Evictions(seconds, len(recent), tuple(Served(*key, pods) for key, pods in most_first))
 
 
 def loops(evictions: Sequence[PodEvicted], now: float, seconds: float, workload: Workload) -> tuple[Loop, ...]:
@@ -302,7 +303,7 @@ def _cycle(last: Decisions | None, number: int, now: float, answer: ProcessAnswe
 
 
 def _is_refused(row: PodRow) -> bool:
-    """At the last attempt; also while the pod is held back after it."""
+    """True if the cluster refused the pod's last bind; also while the scheduler waits before the next attempt."""
     return not row.node and (row.reason in _REFUSED or REFUSED in row.message)
 
 
@@ -346,10 +347,10 @@ def _lag(picture: Picture) -> Lag | None:
 
 
 def _unconsidered(picture: Picture) -> list[str]:
-    """Pending pods of which the scheduler has said nothing. Gated pods and pods of other node pools do not count."""
+    """Problems about pending pods for which the scheduler has given no reason. Gated pods and pods of other node pools do not count."""
     gated = {name for name, pod in picture.pods_by_name.items() if pod["spec"].get("schedulingGates")}
     served = served_pool(picture.scheduler)
-    theirs = {
+    unserved = {
         f"{namespace}/{name}"
         for (namespace, name), group in picture.podgroups.items()
         if served is not None and node_pool(metadata_of(group)) != served
@@ -361,16 +362,18 @@ def _unconsidered(picture: Picture) -> list[str]:
         and not row.node
         and row.podgroup
         and row.name not in gated
-        and group_of(row) not in theirs
+        and group_of(row) not in unserved
     ]
     if picture.log.last is None and waiting:
         return [f"{_waiting_pods(len(waiting))}, and the scheduler has not run a cycle"]
-    silent = [row.name for row in waiting if not row.reason and group_of(row) not in picture.pending]
-    return [f"{_waiting_pods(len(silent))}, and the scheduler has given no reason: {some(silent)}"] if silent else []
+    unexplained = [row.name for row in waiting if not row.reason and group_of(row) not in picture.pending]
+    if not unexplained:
+        return []
+    return [f"{_waiting_pods(len(unexplained))}, and the scheduler has given no reason: {some(unexplained)}"]
 
 
 def _never_considered(lab: Lab, picture: Picture) -> list[str]:
-    """Pods that can't be grouped, and pods of schedulers that are not in the lab: no cycle looks at them."""
+    """Problems about pods that no cycle considers: pods that can't be grouped, and pods of schedulers that are not in the lab."""
     if not picture.scheduler.knows_queues:
         return []
     names = lab.under_test.scheduler_names(lab.adopt_default_scheduler)

@@ -35,8 +35,8 @@ def full_models(picture: Picture) -> Iterable[AuditFinding]:
 
 
 def quotas_beyond_models(picture: Picture) -> Iterable[AuditFinding]:
-    """Quotas larger than what there is of all models that the work of their queue, running or waiting, can use. Of a queue without work
-    nothing is known."""
+    """Quotas larger than the number of GPUs of all models that the running and waiting work of the queue can use. Queues without work are
+    left out, because the models that they need are unknown."""
     uses = picture.models
     found: set[str] = set()
     # A parent is judged after its children, and only if none of them is at fault already.
@@ -46,7 +46,7 @@ def quotas_beyond_models(picture: Picture) -> Iterable[AuditFinding]:
         if queue.quota <= 0 or not demands or not all(demand.values for demand in demands) or found & below:
             continue
         models = sorted({model for demand in demands for model in demand.values})
-        # Whether nodes that do not name their model suit the work is not known, so they count for it.
+        # Nodes without a model label may suit the work, so they count as usable.
         usable = total_use([uses[model] for model in (*models, "") if model in uses]).gpus
         if queue.quota <= usable:
             continue

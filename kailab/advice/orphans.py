@@ -1,4 +1,4 @@
-"""Running work whose queue, PodGroup or owner is gone: it holds its GPUs, and no quota, gang or controller answers for it."""
+"""Running work whose queue, PodGroup or owner is gone: it holds GPUs that no quota counts, or that no gang or controller manages."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def orphans(picture: Picture) -> Iterable[AuditFinding]:
         pod = picture.pods_by_name[row.name]
         for missing in _missing(picture, row, pod, look_up, (pod["spec"].get("schedulerName") or "") in ours):
             rows.setdefault(missing, []).append(row)
-    # Of a kind that is not there at all, one finding instead of one for each owner.
+    # If the cluster has no object of a kind, one finding covers all missing owners of that kind.
     absent = {
         kind
         for kind, number in Counter(missing.kind for missing in rows).items()

@@ -221,7 +221,7 @@ class Building:
         """The scheduler's configuration file: of the main shard, with kailab's own policies."""
         shard = self.shards.get(MAIN, {"spec": {}})["spec"]
         values: Object = {}
-        off = {name for name, said in shard.get("actions", {}).items() if not said["enabled"]}
+        off = {name for name, setting in shard.get("actions", {}).items() if not setting["enabled"]}
         if off:
             values["actions"] = ", ".join(name for name in ACTIONS if name not in off)
         if placement := shard.get("placementStrategy"):

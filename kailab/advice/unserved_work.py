@@ -1,4 +1,4 @@
-"""Pending pods that no cycle looks at: kailab's grouping can make no PodGroup for them, or they name a scheduler that does not exist. And
+"""Pending pods that no cycle considers: kailab's grouping can make no PodGroup for them, or they name a scheduler that does not exist. Also
 node pools that the scheduler under test does not serve.
 """
 
@@ -18,8 +18,8 @@ from kailab.undertest.contract import SchedulerUnderTest
 
 
 def ungrouped_pods(picture: Picture, schedulers: Collection[str]) -> dict[str, list[str]]:
-    """Reason -> pods (``namespace/name``) that can't be grouped. ``schedulers``: the names of the scheduler in pods. The first pod of an
-    owner stands for all of them."""
+    """Reason -> pods (``namespace/name``) that can't be grouped. ``schedulers``: names of the scheduler; pods with other names are left out.
+    Only the first pod of each owner is tried, and its result holds for all."""
     result: dict[str, list[str]] = {}
     of_owner: dict[tuple[str, str], str] = {}
     for row in picture.rows:

@@ -29,7 +29,7 @@ from kailab.studies.study_folder import StudyFolder
 from kailab.studies.target import ALL, StudyTarget
 
 PART = 0.99
-"""Part of the time with any demand for which the required GPUs of a queue are enough."""
+"""The required GPUs of a queue cover its demand in this part of the time in which it has any."""
 
 
 def required_gpus(trace: Trace, of_team: Mapping[str, str]) -> dict[str, int]:
@@ -40,7 +40,7 @@ def required_gpus(trace: Trace, of_team: Mapping[str, str]) -> dict[str, int]:
         queue_changes = changes[of_team[job.team]]
         queue_changes[job.arrival] = queue_changes.get(job.arrival, 0) + job.milli
         queue_changes[job.arrival + job.seconds] = queue_changes.get(job.arrival + job.seconds, 0) - job.milli
-    return {name: _enough(queue_changes) for name, queue_changes in sorted(changes.items())}
+    return {name: _covering_gpus(queue_changes) for name, queue_changes in sorted(changes.items())}
 
 
 def required_quotas(needed: Mapping[str, int], gpus: int, first: Collection[str]) -> dict[str, int]:
@@ -62,7 +62,7 @@ def _shared(needed: Mapping[str, int], gpus: int) -> dict[str, int]:
     return {name: gpus * amount // total for name, amount in needed.items()}
 
 
-def _enough(changes: Mapping[int, int]) -> int:
+def _covering_gpus(changes: Mapping[int, int]) -> int:
     """The amount that covers ``PART`` of the time with demand, rounded up to whole GPUs."""
     durations: dict[int, int] = {}
     held, since = 0, None
@@ -184,7 +184,7 @@ def _run(question: CapacityQuestion, setting: dict[str, Any], seed: int | None, 
     return run_of(seed or 0, {**question.options, **setting}, setting, seed, digests)
 
 
-def _asked_on_average(trace: Trace) -> float:
+def _mean_demand(trace: Trace) -> float:
     """Mean demand in GPUs from the first arrival to the last."""
     span = trace.jobs[-1].arrival - trace.jobs[0].arrival
     return sum(job.demand for job in trace.jobs) / WHOLE / max(1, span)
@@ -200,12 +200,12 @@ class CapacitySearch:
         self._digests: dict[str, str] = {}
         self._probes: list[FleetProbe] = []
         self._known: dict[tuple[Any, ...], FleetProbe] = {}
-        self._looks = 0
+        self._checks = 0
         self._step = question.step or max(1, sum(sizes.given.values()) // 100)
         self._helped = tuple(target for target in question.targets if target.more_helps)
         plan = plan_of(_run(question, {}, None, {}))
         self._needs = required_gpus(trace_of(question.options), plan.queues.of_team)
-        self._likely = sum(sizes.mixed_for(_asked_on_average(trace_of(question.options))).values())
+        self._likely = sum(sizes.mixed_for(_mean_demand(trace_of(question.options))).values())
         mode = question.options.get("queues", NO_QUOTA)
         # A file of queues fixes the quotas, and a single queue needs none.
         self._schemes = (
@@ -237,18 +237,18 @@ class CapacitySearch:
         pass too."""
         most = self._question.most * given
         low, high = 0, given
-        while not self._enough(high):
+        while not self._keeps_in_proportion(high):
             if high >= most:
                 return None
             low, high = high, min(2 * high, most)
         while True:
-            high = self._bisected(low, high, lambda count: self._enough(count))
+            high = self._bisected(low, high, self._keeps_in_proportion)
             beyond = high + self._step
-            if beyond > most or self._enough(beyond):
+            if beyond > most or self._keeps_in_proportion(beyond):
                 return self._sizes.in_proportion(high)
             low = beyond
             high = beyond + self._step
-            while not self._enough(high):
+            while not self._keeps_in_proportion(high):
                 if high >= most:
                     return None
                 low, high = high, min(2 * high, most)
@@ -326,7 +326,8 @@ class CapacitySearch:
         ]
         return max(failed, key=lambda probe: probe.total, default=None)
 
-    def _enough(self, count: int) -> bool:
+    def _keeps_in_proportion(self, count: int) -> bool:
+        """True if this many nodes, mixed as in the given fleet, meet all targets that more GPUs help."""
         return self._keeps(self._sizes.in_proportion(count))
 
     def _keeps(self, nodes: Nodes) -> bool:
@@ -379,8 +380,8 @@ class CapacitySearch:
         """
         if not fresh:
             return ERROR_RATE
-        self._looks += 1
-        return ERROR_RATE / (self._looks * (self._looks + 1))
+        self._checks += 1
+        return ERROR_RATE / (self._checks * (self._checks + 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -436,7 +437,7 @@ def _gain(
 ) -> TeamGain:
     wait_before, wait_after = _wait(before, quotas[0]), _wait(after, quotas[1])
     if wait_before.mean is None or wait_after.mean is None:
-        verdict = _by_begun(wait_before, wait_after)
+        verdict = _verdict_by_starts(wait_before, wait_after)
         return TeamGain(queue=queue, before=wait_before, after=wait_after, longer=None, verdict=verdict)
     differences = [b["waits_mean"] - a["waits_mean"] for a, b in zip(before, after, strict=True)]
     longer = confidence_bounds(differences, error)
@@ -449,7 +450,8 @@ def _gain(
     return TeamGain(queue=queue, before=wait_before, after=wait_after, longer=longer, verdict=verdict)
 
 
-def _by_begun(before: MeanWait, after: MeanWait) -> str:
+def _verdict_by_starts(before: MeanWait, after: MeanWait) -> str:
+    """The verdict by how many jobs began, for queues whose waits have no mean."""
     if before.began == after.began:
         return "open"
     return "gains" if after.began > before.began else "loses"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
@@ -33,14 +33,13 @@ from kailab.replay.failures import read_failures
 from kailab.replay.fleets import replay_fleet
 from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
-from kailab.replay.policies import NamedPolicy, choice_of, uses_random_numbers, with_replay_policies
+from kailab.replay.policies import choice_of, uses_random_numbers, with_replay_policies
 from kailab.replay.queues import NO_QUOTA, TeamQueues, priorities_of, queues_for
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler import SchedulerSettings
 from kailab.studies.study import StudyRun
 
-DAY = 86_400
-"""Seconds in a day."""
+DAY = 86_400  # seconds
 
 
 def resample_trace(trace: Trace, seed: int) -> Trace:
@@ -87,7 +86,7 @@ def resample_blocks(trace: Trace, seed: int, block: int) -> Trace:
     return replace(trace, jobs=jobs)
 
 
-def _drawn(trace: Trace, seed: int | None, options: Mapping[str, Any]) -> Trace:
+def _resampled(trace: Trace, seed: int | None, options: Mapping[str, Any]) -> Trace:
     """The trace of a run: resampled by its seed, with the run times that its users announce."""
     if seed is not None:
         block = options.get("block")
@@ -105,7 +104,7 @@ def plan_of(run: StudyRun) -> ReplayPlan:
     for field, name in (("quotas", "quota"), ("limits", "limit")):
         queues = _with(queues, name, options.get(field, {}), field)
     return ReplayPlan(
-        trace=_drawn(trace, run.seed, options),
+        trace=_resampled(trace, run.seed, options),
         fleet=fleet,
         queues=queues,
         config=_settings(run, trace, fleet),
@@ -139,7 +138,7 @@ def sites_of(run: StudyRun) -> ClusterSites:
         restart=options.get("restart"),
     )
     sites = read_sites(Path(options["clusters"]), trace, otherwise)
-    resampled = _drawn(sites.trace, run.seed, options)
+    resampled = _resampled(sites.trace, run.seed, options)
     if resampled is sites.trace:
         return sites
     resampled_sites = [replace(site, plan=replace(site.plan, trace=resampled)) for site in sites.sites]
@@ -158,14 +157,9 @@ def queues_and_prices(run: StudyRun) -> tuple[list[str], bool]:
 def _settings(run: StudyRun, trace: Trace, fleet: Fleet) -> SchedulerSettings:
     policies = run.options.get("policies", ())
     config = run.options.get("config")
+    seed = run.seed if uses_random_numbers(policies) else None
     # Parameters derived from the workload follow the original trace, as quotas do.
-    return with_replay_policies(
-        None if config is None else Path(config), policies, trace, fleet, _seed_of(run, policies)
-    )
-
-
-def _seed_of(run: StudyRun, policies: Sequence[NamedPolicy]) -> int | None:
-    return run.seed if uses_random_numbers(policies) else None
+    return with_replay_policies(None if config is None else Path(config), policies, trace, fleet, seed)
 
 
 def trace_of(options: Mapping[str, Any]) -> Trace:

@@ -105,7 +105,6 @@ def _range(values: Mapping[str, Any]) -> ValueRange:
 FILES = ("trace", "fleet", "queues", "config", "prices", "failures")
 """Options whose value may be a file."""
 
-
 FORM = 3
 """Version of stored run results. A change of the measures changes it."""
 

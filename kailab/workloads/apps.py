@@ -64,8 +64,8 @@ def ensure_object(
     labels: Mapping[str, str],
     annotations: Mapping[str, str],
 ) -> Object | None:
-    """The object of this name that an owner makes: created, or with these fields in its spec once the owner asks for others. What somebody
-    else has changed stays until then. None, and an event, if the cluster refuses it."""
+    """Create the named object of an owner, or set these fields of its spec if the owner wants other fields than before. Changes that others
+    made to the object stay until then. Returns None, and writes an event, if the cluster refuses it."""
     digest = template_hash(spec)
     current = bench.find(kind, (namespace_of(owner), name))
     if current is None:

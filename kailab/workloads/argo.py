@@ -59,7 +59,7 @@ def needs_of_workflow(obj: Object) -> Iterator[Need]:
             places.append((f"{at}.dag.tasks[{number}].templateRef", task.get("templateRef")))
     for field, reference in places:
         name = (reference or {}).get("name")
-        # What a tag is replaced by is known only later.
+        # The name behind a tag is known only when the workflow runs.
         if isinstance(name, str) and "{{" not in name:
             kind = _TEMPLATES[bool(reference.get("clusterScope"))]
             text = f"there is no {kind} {shown(name)}: Argo ends the Workflow with an error, and so does kailab"
@@ -75,7 +75,7 @@ def pods_of_workflow(obj: Object) -> Iterator[DescribedPod]:
         try:
             pod_spec = _pod_spec(spec, _filled(template, values)) if _runs_a_container(template) else None
         except InputError:
-            continue  # its patch depends on what is not known yet
+            continue  # its patch contains tags whose values are not known yet
         if pod_spec is not None:
             path = f"spec.templates[{index}]."
             yield DescribedPod(
@@ -95,7 +95,7 @@ def _marks(spec: Object, template: Object) -> dict[str, dict[str, str]]:
 
 
 def _known_values(owner: Object, spec: Object) -> dict[str, Any]:
-    """What tags stand for in all templates of a workflow."""
+    """Tag -> value, for the tags that all templates of a workflow share."""
     values = {f"workflow.parameters.{key}": value for key, value in _parameters(spec.get("arguments")).items()}
     return {**values, "workflow.name": name_of(owner), "workflow.namespace": namespace_of(owner)}
 
@@ -392,6 +392,7 @@ class _Run:
         return phase
 
     def _may_start(self) -> bool:
+        """True if the workflow may start another pod: it is not stopped, and its parallelism allows one more."""
         limit = self.spec.get("parallelism")
         return not self._stopped and (limit is None or self._active < limit)
 

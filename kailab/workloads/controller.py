@@ -159,7 +159,7 @@ class Workbench:
         return created
 
     def update(self, owner: Object, kind: str, obj: Object) -> Object | None:
-        """Write an object that the owner controls anew. Returns None, and writes an event, if the cluster refuses it."""
+        """Replace an object that the owner controls. Returns None, and writes an event, if the cluster refuses it."""
         try:
             updated = self.cluster.update(obj)
         except ApiError as error:
@@ -269,7 +269,7 @@ class Controller:
         return self._bench.set_status(self.kind, owner, **fields)
 
     def is_due(self, owner: Object, when: float) -> bool:
-        """Whether a time has come, in seconds since the epoch. If it has not, the owner is synced again then."""
+        """True if the time ``when`` (seconds since the epoch) has come. Otherwise the owner is synced again at that time."""
         if self._bench.now >= when:
             return True
         self._bench.wake_at(owner, when, prompt=False)

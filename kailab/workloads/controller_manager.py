@@ -30,7 +30,7 @@ _Seen = tuple[str, bool, bool, int]
 _ADDED_TO_SPECS = ("PriorityClass", "RuntimeClass", "LimitRange")
 """Kinds that admission reads to complete pods."""
 _REFUSING = ("ResourceQuota",)
-"""Further kinds by which admission refuses pods: a change may let a refused pod be made."""
+"""Further kinds by which admission refuses pods. After a change of such an object, refused creates are tried again."""
 
 
 class WorkloadControllers:
@@ -46,9 +46,9 @@ class WorkloadControllers:
         self._covered: dict[str, int] = {}  # uid -> resource version of the owner after its last sync
         self._watched: set[str] = set()
         self._watches: list[Watch] = []
-        self._learn()
+        self._watch_new_kinds()
 
-    def _learn(self) -> None:
+    def _watch_new_kinds(self) -> None:
         """Watch kinds that were registered since the last call: some are registered with their first manifest."""
         self._generation = kinds_generation()
         self._controlled = {key: kind.watches for key, kind in KINDS.items() if kind.controller is not None}
@@ -69,9 +69,9 @@ class WorkloadControllers:
     def step(self) -> bool:
         """Sync all queued owners. Returns True if anything was written."""
         if self._generation != kinds_generation():
-            self._learn()
+            self._watch_new_kinds()
         for event in (event for watch in self._watches for event in watch.poll()):
-            self._unreadable.try_handling(event.object, self._hear, event)
+            self._unreadable.try_handling(event.object, self._handle_event, event)
         if not self._dirty:
             return False
         # Owners queued during this step are synced in the next one, because an owner may queue itself repeatedly.
@@ -83,11 +83,11 @@ class WorkloadControllers:
             if owner is not None:
                 # Removed before the sync, which adds it again if a create is refused again.
                 bench.stuck.pop(reference, None)
-                self._unreadable.try_handling(owner, self._look, reference, owner)
+                self._unreadable.try_handling(owner, self._sync, reference, owner)
         return bench.wrote
 
-    def _look(self, reference: Reference, owner: Object) -> None:
-        # No controller here handles this kind, so the controllers of its owners look instead.
+    def _sync(self, reference: Reference, owner: Object) -> None:
+        # No controller here handles this kind, so its owner is synced instead.
         if reference[0] not in self._controlled:
             self._mark_controller(owner)
             return
@@ -105,7 +105,7 @@ class WorkloadControllers:
     def _wake(self, reference: Reference) -> None:
         self._dirty[reference] = None
 
-    def _hear(self, event: WatchEvent) -> None:
+    def _handle_event(self, event: WatchEvent) -> None:
         obj = event.object
         if event.kind == "Pod":
             if self._counts(event):
@@ -131,7 +131,7 @@ class WorkloadControllers:
         self._mark_concerned(event)
 
     def _mark_concerned(self, event: WatchEvent) -> None:
-        for kind, controller in self._made.items():  # one that is not made yet has no owners that this could concern
+        for kind, controller in self._made.items():  # a controller that is not made yet has no owners
             if event.kind in self._controlled[kind]:
                 self._dirty.update(dict.fromkeys(controller.concerned(event)))
 
@@ -154,7 +154,7 @@ class WorkloadControllers:
         if seen == before:
             return False
         self._seen[uid] = seen
-        # Who made it knows that it is there. Only if it changed before this event was read is there something to see.
+        # The controller that created the pod knows that it exists. Its first event matters only if the pod has changed since.
         if before is None and uid in self._bench.made:
             self._bench.made.discard(uid)
             return seen[0] != "Pending" or seen[2]
@@ -166,15 +166,15 @@ class WorkloadControllers:
             return
         kind, key = _reference(obj, owner)
         current = self._bench.find(kind, key)
-        # A pod that owns others (the leader of a worker set, the driver of executors), or a Revision between a Service and its
-        # Deployment: whoever is above looks.
+        # The owner has no controller: it is a pod that owns others (the leader of a worker set, the driver of executors), or a Revision
+        # between a Service and its Deployment. So its own owner is synced.
         if kind not in self._controlled:
             if current is not None:
                 self._mark_controller(current)
                 if kind == "Pod":
                     self._mark_above(current)
             return
-        # An owner of this name but with another UID is not this pod's.
+        # An object of the owner's name with another UID is another object.
         if current is not None and uid_of(current) == owner["uid"]:
             self._dirty[kind, key] = None
         else:

@@ -1,7 +1,7 @@
-"""PodDisruptionBudgets, as the eviction API keeps to them: which pods may be evicted now, and which budget holds back the others.
+"""PodDisruptionBudgets, as the eviction API applies them: the pods that may be evicted now, and the budget that protects each other pod.
 
-Only requests to evict ask for it (``kubectl drain``). Schedulers delete their victims, and budgets do not hold them back. The status of a
-budget says what it allows, as from Kubernetes' disruption controller.
+Only the eviction API (``kubectl drain``) respects budgets. Schedulers delete their victims, so budgets do not protect pods from them. The
+status of a budget has the same fields as from Kubernetes' disruption controller.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def evictions(cluster: Cluster, pods: Sequence[Object]) -> EvictionAnswer:
     result = EvictionAnswer([], [])
     for pod in pods:
         own = [state for state in states if _key(pod) in state.pods]
-        # A pod that does not run or is going already is in nobody's way.
+        # The eviction of a pod that does not run, or that is being deleted, violates no budget.
         if not own or is_terminating(pod) or status_of(pod).get("phase") != "Running":
             result.allowed.append(pod)
         elif len(own) > 1:
@@ -136,28 +136,24 @@ def budget_state(cluster: Cluster, budget: Object) -> BudgetState:
 
 
 def _is_relative(spec: Mapping[str, Any]) -> bool:
-    """Whether the budget depends on how many pods there should be, and not only on how many there are."""
+    """True if the budget depends on the number of pods that controllers want, and not only on the pods that exist."""
     return spec.get("maxUnavailable") is not None or str(spec.get("minAvailable", "")).endswith("%")
 
 
 def _expected(cluster: Cluster, pods: Sequence[Object]) -> tuple[int, str]:
-    """How many pods the controllers of these want together, and why that can't be known. Source: Kubernetes' disruption controller, which
-    asks for the scale of each controller."""
+    """Return the number of pods that the controllers of these pods want together, and why it can't be known (empty if it is known). Source:
+    Kubernetes' disruption controller, which reads the scale of each controller."""
     scales: dict[str, int] = {}
     for pod in pods:
         owner = controller_of(pod)
         if owner is None:
-            return (
-                0,
-                f"Pod {full_name(pod)} has no controller that says how many pods there should be; only minAvailable as a number works without",
-            )
+            text = f"Pod {full_name(pod)} has no controller that says how many pods there should be"
+            return 0, f"{text}; only minAvailable as a number works without"
         key = key_of(owner["apiVersion"], owner["kind"])
         known = KINDS.get(key)
         if known is None or not known.scalable:
-            return (
-                0,
-                f"a {owner['kind']} does not say by a scale how many pods it wants; only minAvailable as a number works for it",
-            )
+            text = f"a {owner['kind']} does not say by a scale how many pods it wants"
+            return 0, f"{text}; only minAvailable as a number works for it"
         obj = find_object(cluster, key, owner["name"], namespace_of(pod))
         if obj is not None:
             scales[owner["uid"]] = int(spec_of(obj).get("replicas", 1))

@@ -247,7 +247,7 @@ def _states(owner: Object, jobs: dict[str, Object]) -> dict[str, dict[str, Any]]
 
 
 def _reached(row: dict[str, Any] | None, state: str) -> bool:
-    """Whether all Jobs of a replicated job are Ready (or done), or Complete."""
+    """True if all Jobs of a replicated job are Ready (or done), or Complete."""
     if row is None:
         return False
     there = row["succeeded"] + (row["ready"] if state == "Ready" else 0)

@@ -237,7 +237,7 @@ def _is_master(pod: Object) -> bool:
 
 
 def _exit_code(pod: Object) -> int:
-    """Of the first container of a failed pod that failed."""
+    """The exit code of the first container with an error in a failed pod; 1 if none has one."""
     for entry in pod["status"].get("containerStatuses") or ():
         ended = (entry.get("state") or {}).get("terminated")
         if ended and ended["exitCode"]:
@@ -288,7 +288,7 @@ class MpiJobController(RunController):
             if has_condition(launcher, "Complete"):
                 mark = ("Succeeded", f"{title} successfully completed.")
             elif has_condition(launcher, "Failed"):
-                if job["apiVersion"].endswith("/v1") and _at_limit(launcher):
+                if job["apiVersion"].endswith("/v1") and _reached_limit(launcher):
                     bench.delete("Pod", *bench.owned(job, "Pod"))
                 mark = ("Failed", f"{title} has failed")
             elif all_ready and status_of(launcher).get("ready", 0):
@@ -308,7 +308,7 @@ class MpiJobController(RunController):
         there = {name_of(pod): pod for pod in bench.owned(job, "Pod")}
         wanted = [f"{name}-worker-{index}" for index in range(spec.get("replicas", 0))]
         # A launcher that also works has number 0.
-        first = int(_works(job))
+        first = int(_launcher_works(job))
         for index, pod_name in enumerate(wanted, first):
             if pod_name not in there:
                 labels = {**self._labels(job, "worker"), PREFIX + "replica-index": str(index)}
@@ -324,7 +324,7 @@ class MpiJobController(RunController):
 
     def _launcher(self, job: Object, spec: Object) -> Object | None:
         labels = self._labels(job, "launcher")
-        if _works(job):
+        if _launcher_works(job):
             labels[PREFIX + "replica-index"] = "0"
         template = with_metadata(spec["template"], labels)
         pod_spec = {**template["spec"], "restartPolicy": spec.get("restartPolicy", "OnFailure")}
@@ -349,14 +349,14 @@ class MpiJobController(RunController):
         self._write_status(job, counts, mark)
 
 
-def _at_limit(launcher: Object) -> bool:
-    """Whether it failed because of its deadline or backoffLimit."""
+def _reached_limit(launcher: Object) -> bool:
+    """True if the launcher failed because of its deadline or backoffLimit."""
     failed = condition_of(launcher, "Failed")
     return failed is not None and failed["reason"] in ("DeadlineExceeded", "BackoffLimitExceeded")
 
 
-def _works(job: Object) -> bool:
-    """Whether its launcher is one of its workers."""
+def _launcher_works(job: Object) -> bool:
+    """True if the launcher of the MPIJob also is a worker."""
     return bool(job["spec"].get("runLauncherAsWorker"))
 
 

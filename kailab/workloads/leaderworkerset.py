@@ -154,7 +154,7 @@ def annotate_leaders_revision(owner: Object, owned: Iterable[Object]) -> Object:
 
 
 def _is_broken(template: Object, pods: list[Object]) -> bool:
-    """Whether a group has to be made again. ``pods``: its leader and its workers."""
+    """True if a group must be recreated. ``pods``: its leader and its workers."""
     policy = template.get("restartPolicy", _RECREATING[0])
     if policy not in _RECREATING or not any(is_terminating(pod) or _restarted(pod) for pod in pods):
         return False

@@ -202,7 +202,7 @@ class RayJobController(Controller):
             self._failed(owner, "AppFailed", "")
 
     def _selected(self, owner: Object, name: str) -> list[Object]:
-        """The RayCluster that clusterSelector names. It is nobody's here: it stays when the job has ended."""
+        """The RayCluster that clusterSelector names. The job does not own it, so it stays when the job has ended."""
         cluster = self._bench.find("RayCluster", (namespace_of(owner), name))
         return [cluster] if cluster is not None else []
 
@@ -314,7 +314,7 @@ class RayJobController(Controller):
 
 
 _DELETIONS = ("DeleteNone", "DeleteWorkers", "DeleteCluster", "DeleteSelf")
-"""What an ended RayJob may delete; a later one has more effect."""
+"""The deletions that an ended RayJob may carry out. A later entry deletes more than an earlier one."""
 
 
 def _deletions(spec: Object, status: Mapping[str, Any]) -> list[tuple[str, float]]:

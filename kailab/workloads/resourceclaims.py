@@ -32,7 +32,7 @@ _LONGEST = 57  # of a name to which five characters are appended
 
 
 class ResourceClaimController:
-    """It keeps soft state only, so it can be made over a resumed cluster."""
+    """Creates and removes the claims of pods. It keeps soft state only, so it can be made over a resumed cluster."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -46,22 +46,24 @@ class ResourceClaimController:
         self._made: dict[str, dict[Key, None]] = {}  # pod UID -> claims made for it
         self._due: dict[str, None] = {}  # pods that may want a claim
         self._waiting: dict[str, str] = {}  # pods whose template is missing -> reported message
-        self._look: dict[Key, None] = {}
+        self._claims_to_tidy: dict[Key, None] = {}
 
     def step(self) -> bool:
-        """Create, update and delete claims for changed pods. Returns whether anything was written."""
+        """Create, update and delete claims for changed pods. Returns True if anything was written."""
         for event in self._watch.poll():
-            self._unreadable.try_handling(event.object, self._hear, event.kind, event.object, event.type == "DELETED")
-        if not self._due and not self._look:
+            self._unreadable.try_handling(
+                event.object, self._handle_event, event.kind, event.object, event.type == "DELETED"
+            )
+        if not self._due and not self._claims_to_tidy:
             return False
         due, self._due = self._due, {}
-        look, self._look = self._look, {}
+        to_tidy, self._claims_to_tidy = self._claims_to_tidy, {}
         self._wrote = False
         for uid in due:
             pod = self._pods.get(uid)
             if pod is not None:
                 self._unreadable.try_handling(pod, self._make, uid, pod)
-        for key in look:
+        for key in to_tidy:
             claim = self._claims.get(key)
             if claim is not None:
                 self._unreadable.try_handling(claim, self._tidy, key, claim)
@@ -71,36 +73,36 @@ class ResourceClaimController:
         """Stop watching."""
         self._watch.close()
 
-    # --- what the watch says -----------------------------------------------------------------------------------------
+    # --- watch events ------------------------------------------------------------------------------------------------
 
-    def _hear(self, kind: str, obj: Object, gone: bool) -> None:
+    def _handle_event(self, kind: str, obj: Object, gone: bool) -> None:
         if kind == "Pod":
             if obj["spec"].get("resourceClaims"):
-                self._hear_pod(obj, gone)
+                self._handle_pod(obj, gone)
         elif kind == "ResourceClaim":
-            self._hear_claim(obj, gone)
+            self._handle_claim(obj, gone)
         else:
             key = object_key(obj)
             self._templates.pop(key, None)
             if not gone:
                 self._templates[key] = obj
-                # All waiting pods, because only their spec tells which template they wait for.
+                # All waiting pods are tried, because only their specs name the templates that they wait for.
                 self._due.update(dict.fromkeys(self._waiting))
 
-    def _hear_pod(self, pod: Object, gone: bool) -> None:
+    def _handle_pod(self, pod: Object, gone: bool) -> None:
         uid = uid_of(pod)
         if gone or is_ended(pod):
             self._pods.pop(uid, None)
             self._waiting.pop(uid, None)
             # Its shared claims may be free now, and its own are not needed any more.
-            self._look.update({**self._reserved.get(uid, {}), **self._made.get(uid, {})})
+            self._claims_to_tidy.update({**self._reserved.get(uid, {}), **self._made.get(uid, {})})
         else:
             self._pods[uid] = pod
             # A pod that is being deleted keeps its claims, but gets no new ones.
             if not is_terminating(pod):
                 self._due[uid] = None
 
-    def _hear_claim(self, claim: Object, gone: bool) -> None:
+    def _handle_claim(self, claim: Object, gone: bool) -> None:
         key = object_key(claim)
         before = self._claims.pop(key, None)
         if before is not None:
@@ -112,7 +114,7 @@ class ResourceClaimController:
             return
         self._claims[key] = claim
         self._index(claim, key, True)
-        self._look[key] = None
+        self._claims_to_tidy[key] = None
 
     def _index(self, claim: Object, key: Key, there: bool) -> None:
         owner = _owner(claim)
@@ -131,14 +133,14 @@ class ResourceClaimController:
     def _make(self, uid: str, pod: Object) -> None:
         """Create the claims for a pod's templates."""
         namespace, pod_name = object_key(pod)
-        told = {
+        recorded = {
             entry["name"]: entry.get("resourceClaimName") for entry in status_of(pod).get("resourceClaimStatuses") or ()
         }
         made: dict[str, str] = {}
         self._waiting.pop(uid, None)
         for wanted in pod["spec"]["resourceClaims"]:
             template = wanted.get("resourceClaimTemplateName")
-            name = told.get(wanted["name"])
+            name = recorded.get(wanted["name"])
             if not template or (name and self._is_made_for((namespace, name), uid)):
                 continue
             # Look for an existing claim first: after a write that failed in between, a second claim would hold a second set of devices.
@@ -147,7 +149,7 @@ class ResourceClaimController:
                 made[wanted["name"]] = claim_name
         if not made:
             return
-        statuses = [{"name": claim, "resourceClaimName": name} for claim, name in {**told, **made}.items()]
+        statuses = [{"name": claim, "resourceClaimName": name} for claim, name in {**recorded, **made}.items()]
         self._cluster.patch("Pod", pod_name, namespace, {"status": {"resourceClaimStatuses": statuses}}, "status")
         self._wrote = True
 
@@ -193,7 +195,7 @@ class ResourceClaimController:
     # --- tidying up --------------------------------------------------------------------------------------------------
 
     def _tidy(self, key: Key, claim: Object) -> None:
-        """Remove reservations of pods that do not exist any more, and claims that nobody needs then."""
+        """Remove reservations of pods that no longer exist, then the claim itself if no pod needs it."""
         status = status_of(claim)
         users = status.get("reservedFor") or []
         # Only pods are checked, because other consumers are unknown here.
@@ -207,7 +209,7 @@ class ResourceClaimController:
         if valid:
             return
         held = metadata_of(claim).get("finalizers") or []
-        # This finalizer kept the claim while it had devices.
+        # This finalizer keeps the claim while it has devices.
         if CLAIM_FINALIZER in held and status_of(claim).get("allocation") is None:
             left = {"finalizers": [finalizer for finalizer in held if finalizer != CLAIM_FINALIZER] or None}
             claim = self._cluster.patch("ResourceClaim", name, namespace, {"metadata": left})
