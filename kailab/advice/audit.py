@@ -28,8 +28,8 @@ from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
 
 @dataclass(frozen=True)
 class QueueWait:
-    """Pending PodGroups of one queue and their waiting times in seconds, since they were made or last evicted as a whole. ``longest``: the
-    name of the one that waits longest."""
+    """Pending PodGroups of one queue and their waiting times in seconds, since they were created or last evicted as a whole. ``longest``: the
+    name of the PodGroup that waits longest."""
 
     queue: str
     groups: int
@@ -41,7 +41,7 @@ class QueueWait:
 
 @dataclass(frozen=True)
 class Audit:
-    """Findings by severity, then code, then object; queues by their longest wait. ``unknown``: what could not be judged."""
+    """Findings by severity, then code, then object; queues by their longest wait. ``unknown``: sentences about checks that were not possible."""
 
     queues: int
     findings: tuple[AuditFinding, ...]
@@ -130,7 +130,7 @@ def fitting_nowhere(picture: Picture) -> Iterable[AuditFinding]:
 
 
 def helpless(picture: Picture, nowhere: Iterable[AuditFinding]) -> dict[str, TaskAmounts]:
-    """Queue -> the requests of its work that no larger share would help: it fits nowhere, or lacks pods."""
+    """Queue -> the requests of its work that a larger share would not help, because the work fits nowhere or lacks pods."""
     known = {name.partition("/")[2] for finding in nowhere for name in finding.objects}
     result: dict[str, TaskAmounts] = {}
     for name, entry in picture.pending.items():
@@ -165,7 +165,7 @@ def above_bounds(picture: Picture) -> Iterable[AuditFinding]:
                     FindingCode.NON_PREEMPTIBLE_ABOVE_QUOTA,
                     Severity.WARNING,
                     f"{name} holds {amount_text(named, queue.non_preemptible)} of non-preemptible work, above its quota of "
-                    f"{amount_text(named, queue.quota)}: nobody can take that back.{_largest(picture, name, firm=True)}",
+                    f"{amount_text(named, queue.quota)}: nobody can take that back.{_largest(picture, name, non_preemptible=True)}",
                     (f"queue/{name}",),
                     {"resource": named, "non_preemptible": queue.non_preemptible, "quota": queue.quota},
                     f"Raise its quota to {amount_text(named, queue.non_preemptible)}, or delete, scale down or make preemptible work that holds "
@@ -175,8 +175,8 @@ def above_bounds(picture: Picture) -> Iterable[AuditFinding]:
             return
 
 
-def _largest(picture: Picture, queue: str, firm: bool = False) -> str:
-    """The work that holds most GPUs in a queue and those below it, in words. ``firm``: only non-preemptible work."""
+def _largest(picture: Picture, queue: str, non_preemptible: bool = False) -> str:
+    """A sentence about the work that holds most GPUs in a queue and the queues below it. ``non_preemptible``: only such work."""
     below, priorities = picture.below(queue), PriorityClasses()
     for priority_class in picture.cluster.list("PriorityClass"):
         priorities.set(priority_class)
@@ -184,7 +184,7 @@ def _largest(picture: Picture, queue: str, firm: bool = False) -> str:
     for (namespace, name), group in picture.podgroups.items():
         spec, full = spec_of(group), f"{namespace}/{name}"
         preemptible = is_preemptible(spec, priorities.of(spec.get("priorityClassName") or ""))
-        if spec.get("queue") in below and not (firm and preemptible):
+        if spec.get("queue") in below and not (non_preemptible and preemptible):
             held[work_title(picture, full)] += sum(
                 row.milli_gpus for row in picture.by_group.get(full, ()) if row.holds
             )
@@ -207,13 +207,13 @@ def amounts_of(picture: Picture, resource: Resource) -> QueueTreeShares:
 
 
 def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[AuditFinding]:
-    """Leaf queues that hold less than their due while their work waits, by the first resource that it waits for. ``helpless``: requests that
-    no larger share would help."""
+    """Leaf queues that hold less than their due while their work waits, by the first resource for which it waits. ``helpless``: requests that
+    a larger share would not help."""
     if not picture.scheduler.knows_queues:
         return
     every: dict[Resource, QueueTreeShares] = {resource: amounts_of(picture, resource) for resource in RESOURCES}
     parents = {queue.parent for queue in picture.shares.queues.values()}
-    pairs = _pairs(picture)
+    options_of_queue = _reclaim_options(picture)
     reasons: dict[str, Counter[str]] = {}
     for entry in picture.pending.values():
         reasons.setdefault(entry.queue, Counter())[entry.reason] += 1
@@ -231,20 +231,20 @@ def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[A
             claims = [
                 option
                 for level in picture.lines[name]
-                for option in pairs.get(level, ())
+                for option in options_of_queue.get(level, ())
                 if option.taker.resource == resource
             ]
             yield _starved(picture, queue, resource, claims, reasons.get(name, Counter()))
 
 
-def _pairs(picture: Picture) -> dict[str, list[ReclaimOption]]:
-    """Queue -> what it could take back from others."""
+def _reclaim_options(picture: Picture) -> dict[str, list[ReclaimOption]]:
+    """Queue -> the resources that it could reclaim, one option for each queue beside it, by name."""
     names = sorted(picture.shares.queues)
     options: dict[str, dict[str, ReclaimOption]] = {}
-    for ones in returns_from(picture, *names).values():
-        for option in entitled_returns(ones):
+    for returns in returns_from(picture, *names).values():
+        for option in entitled_returns(returns):
             options.setdefault(option.taker.queue, {})[option.taker.beside] = option
-    return {name: [ones[beside] for beside in sorted(ones)] for name, ones in options.items()}
+    return {name: [by_holder[holder] for holder in sorted(by_holder)] for name, by_holder in options.items()}
 
 
 def _starved(
@@ -294,7 +294,7 @@ def _starved(
 
 
 def borrowing(picture: Picture) -> Iterable[AuditFinding]:
-    """Queues that hold more than their quota: from whom, and what prevents the return."""
+    """Queues that hold more than their quota, with the queues that lend it and the reasons that prevent its return."""
     if not picture.scheduler.knows_queues:
         return
     shares = picture.shares
@@ -320,7 +320,7 @@ def borrowing(picture: Picture) -> Iterable[AuditFinding]:
 
 
 def idle(picture: Picture) -> Iterable[AuditFinding]:
-    """Leaf queues with quota that nobody uses."""
+    """Leaf queues whose unused quota is larger than the part of it that other queues use."""
     shares = picture.shares
     parents = {queue.parent for queue in shares.queues.values()}
     for name, queue in sorted(shares.queues.items()):

@@ -9,7 +9,8 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """``error``: work waits for good, or for its entitlement. ``warning``: it may, or will with the next request. ``info``: worth knowing."""
+    """``error``: work waits although its queue is entitled to run it, or can never run. ``warning``: this may happen, for example with the next
+    request. ``info``: a state worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"

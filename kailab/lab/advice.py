@@ -61,7 +61,7 @@ def advise_under_kai(
     result += _of_hami(cluster, work)
     if closed:
         result += [
-            _of_fake_gpus(manifest)
+            Notice(_FAKE_POOL_TEXT, manifest.where(f"metadata.labels[{_FAKE_POOL}]"), "not-meant")
             for manifest in manifests
             if manifest.kind == "Node" and _FAKE_POOL in labels_of(manifest.object)
         ]
@@ -198,11 +198,7 @@ def _of_other_vendors(cluster: Cluster, work: Iterable[Manifest]) -> Iterator[No
 
 
 _FAKE_POOL = "run.ai/simulated-gpu-node-pool"
-
-
-def _of_fake_gpus(node: Manifest) -> Notice:
-    text = "is the fake-gpu-operator's, which publishes the GPUs of its pool on such a node; here the node offers what its status says"
-    return Notice(text, node.where(f"metadata.labels[{_FAKE_POOL}]"), "not-meant")
+_FAKE_POOL_TEXT = "is the fake-gpu-operator's, which publishes the GPUs of its pool on such a node; here the node offers what its status says"
 
 
 _HAMI_RESOURCES = ("nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores", "nvidia.com/priority")

@@ -81,9 +81,8 @@ class ObjectRef(NamedTuple):
 
 @dataclass(frozen=True)
 class Cause:
-    """Why work does not run, or what threatens work that runs. ``facts``: the numbers and names that decide, as plain values.
-    ``numbers``: both sides of the comparison that failed, in engine units, where the rule compares amounts: the sentence is made from
-    them."""
+    """Why work does not run, or what threatens work that runs. ``facts``: the deciding numbers and names as plain values. ``numbers``: both
+    sides of the failed comparison in engine units, if the rule compares amounts; the sentence is made from them."""
 
     code: CauseCode
     sentence: str
@@ -153,8 +152,8 @@ class StepOutcome:
 @dataclass(frozen=True)
 class Step:
     """A change that lets the subject run. ``do``: what to do, in words. ``changes``: in order, in the forms of ``kailab.lab.change``.
-    ``checked``: the subject ran once they were carried out on a fork, with this ``outcome``. ``unchecked``: of a step that is not checked,
-    why it is proposed all the same."""
+    ``checked``: the subject ran on a fork on which they were carried out, with this ``outcome``. ``unchecked``: why a step is proposed that
+    was not checked."""
 
     do: str
     changes: tuple[Mapping[str, Any], ...] = ()
@@ -200,10 +199,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Forecast:
-    """When the subject runs if nobody changes anything, from a copy of the lab that ran forward. ``seconds``: until it runs; None: not within
-    ``looked``, the seconds that the copy ran. ``bound``: the seconds that it was to run. ``known`` and ``running``: how many running pods end
-    at a known time, and how many there are. ``schedules``: CronJobs that make Jobs. ``of_queue``: it is about all
-    work of a queue."""
+    """When the subject runs if nobody changes anything, from a copy of the lab that ran forward. ``seconds``: until the subject runs; None if it
+    did not run within ``looked``, the seconds for which the copy ran. ``bound``: the most seconds for which the copy may run. ``running``: the
+    number of running pods; ``known``: how many of them end at a known time. ``schedules``: the number of CronJobs that make Jobs.
+    ``of_queue``: the subject is all work of a queue."""
 
     seconds: float | None
     looked: float
@@ -255,7 +254,7 @@ class IncompleteReason(StrEnum):
 
 @dataclass(frozen=True)
 class IncompleteSteps:
-    """What an answer leaves untried. ``tried`` and ``proposals``: the number of proposals that were tried, and of those known by then;
+    """Why an answer lacks steps. ``tried``: the number of proposals that were tried; ``proposals``: the number known by then;
     a proposal may have several amounts. ``timeout``: in seconds; None: no limit. ``everything``: the answer was asked to try more."""
 
     reason: IncompleteReason
@@ -300,11 +299,12 @@ class CauseGroup:
 class Answer:
     """Why a subject is as it is.
 
-    ``incomplete``: what was not tried; None if the search for steps came to its end, or none was needed. ``verdict``: None if nobody in the lab can decide it. ``cause``: the first; None if nothing keeps the subject from running. ``more``:
-    the other causes. ``groups``: its waiting pods, by cause. ``running`` and ``wanted``: numbers of pods. ``head``: its state in one line.
-    ``said``: the scheduler's reason. ``told``: further lines, such as evictions and who could reclaim its quota. ``details``: lines of the
-    full text only. ``facts``: further data for programs. ``forecast``: when it runs if nothing changes; None if that was
-    not asked for or can't be.
+    ``verdict``: None if it depends on a controller or scheduler that is not in the lab. ``cause``: the first cause; None if nothing keeps the
+    subject from running. ``more``: the other causes. ``groups``: the waiting pods by cause. ``running`` and ``wanted``: numbers of pods.
+    ``head``: the state in one line. ``said``: the scheduler's reason. ``told``: further lines, such as evictions and the queues that could
+    reclaim its quota. ``details``: lines of the full text only. ``facts``: further data for programs. ``incomplete``: the proposals that were
+    not tried; None if the search for steps was completed or not needed. ``forecast``: when the subject runs if nothing changes; None if it
+    was not requested or can't be made.
     """
 
     kind: str
@@ -335,7 +335,7 @@ class Answer:
         ]
 
     def cause_lines(self) -> list[str]:
-        """The lines before the steps: all that is known before one is tried."""
+        """The lines before the steps: everything that is known before a step is tried."""
         return list(_cause_lines(self))
 
     def forecast_lines(self) -> list[str]:

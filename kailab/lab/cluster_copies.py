@@ -4,8 +4,8 @@
         trial.patch("Queue", "team-a", {"spec": {"resources": {"gpu": {"quota": 8}}}})
         trial.settle()
 
-The objects of a copied cluster keep their uids, times and status, and are not admitted or defaulted again. Notes of other controllers are
-translated for the controllers here, so that they leave a workload alone whose pods are as they should be.
+The objects of a copied cluster keep their uids, times and status, and are not admitted or defaulted again. Revision names of other
+controllers are translated for the controllers here, so that these do not replace pods that match their workload's template.
 
 A fork is an embedded lab with the same objects, clock, settings and scheduler configuration. It has new controllers and a new scheduler,
 with copies of the state that these keep beside objects: promises, refused binds, past use. So an unchanged fork decides exactly what the
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 _UID = "00000000-0000-4000-8000-"
-_LEFT_ALONE = ("default", "kube-system")
+_ALWAYS_PRESENT = ("default", "kube-system")
 
 
 def embedded_from(
@@ -52,15 +52,16 @@ def embedded_from(
     *,
     embedded: bool = False,
     counters: ClusterCounters | None = None,
-    taken: Callable[[Object], Object] = lambda obj: obj,
+    convert: Callable[[Object], Object] = lambda obj: obj,
 ) -> EmbeddedCluster:
-    """A cluster with these objects (by kind key), at this time. ``embedded``: they come from an embedded cluster, whose controllers are the
-    same; ``counters``: of that cluster. ``taken``: changes an object on its way. The objects given are not changed."""
-    numbers = _Numbers(objects)
+    """A cluster with these objects (by kind key), at this time. ``embedded``: they come from an embedded cluster, which has the same
+    controllers; ``counters``: of that cluster. ``convert``: called with each object, returns the object to take over. The given objects are
+    not changed."""
+    server_fields = _ServerFields(objects)
     given = counters or ClusterCounters()
     by_kind: dict[str, list[Object]] = {}
     for kind, several in objects.items():
-        made = [numbers.complete(kind, taken(obj), now) for obj in several]
+        made = [server_fields.complete(kind, convert(obj), now) for obj in several]
         if made:
             by_kind[kind] = sorted(made, key=_age)
     # In an embedded cluster only finalizers are set that its own controllers remove.
@@ -69,9 +70,9 @@ def embedded_from(
     cluster = EmbeddedCluster.restore(
         {
             "now": now,
-            "version": numbers.version,
+            "version": server_fields.version,
             # The uids of deleted objects count too: they must not be given again, because decisions and records name them.
-            "uids": max(numbers.uids, given.uids),
+            "uids": max(server_fields.uids, given.uids),
             "names": given.names,
             "objects": _with_revisions(by_kind),
             "events": {},
@@ -96,7 +97,7 @@ class ClusterCounters(msgspec.Struct, frozen=True, kw_only=True):
         return cls(uids=cluster.store.uids, names=dict(cluster.store.names))
 
 
-class _Numbers:
+class _ServerFields:
     """Fills in what a server gives to each object: uid, resourceVersion, creationTimestamp."""
 
     def __init__(self, objects: Mapping[str, Iterable[Object]]) -> None:
@@ -106,7 +107,7 @@ class _Numbers:
         self.uids = max((int(uid[len(_UID) :], 16) for uid in own), default=0)
 
     def complete(self, kind: str, obj: Object, now: float) -> Object:
-        # Nobody here uses field managers, and they are the larger part of many objects.
+        # An embedded cluster has no field managers, and they are the larger part of many objects.
         meta = {key: value for key, value in metadata_of(obj).items() if key != "managedFields"}
         if not meta.get("uid"):
             self.uids += 1
@@ -185,10 +186,10 @@ def _without_finalizers(obj: Object, jobs: set[str]) -> Object:
 
 def _provide_namespaces(cluster: EmbeddedCluster, objects: Mapping[str, Iterable[Object]]) -> None:
     """Create the namespaces that objects are in, and Kubernetes' own, if they are missing."""
-    there = {name_of(obj) for obj in objects.get("Namespace", ())}
+    existing = {name_of(obj) for obj in objects.get("Namespace", ())}
     named = {str(namespace_of(obj) or "") for several in objects.values() for obj in several}
     bases = {name_of(obj): obj for obj in base_objects() if obj["kind"] == "Namespace"}
-    for name in sorted({*named, *_LEFT_ALONE} - there - {""}):
+    for name in sorted({*named, *_ALWAYS_PRESENT} - existing - {""}):
         cluster.create(bases.get(name) or {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
 
@@ -201,10 +202,10 @@ OWN_SCHEDULER = "kailab"
 def copy_lab(
     cluster: LabCluster, spec: LabSpec, settings: SchedulerSettings | None, without: Iterable[Reference]
 ) -> tuple[EmbeddedVenue, LabSpec]:
-    """The venue and the spec of a fork. Of a lab on a real API server it copies the present objects. Kailab's own scheduler, with the same
-    configuration, replaces one that only runs as processes beside a cluster; the spec names the scheduler. ``settings``: of the scheduler;
-    None: as in the lab. ``without``: objects to leave out, with everything that only they own."""
-    spec = _spec(spec)
+    """The venue and the spec of a fork. If the lab is on a real API server, its present objects are copied. If its scheduler only runs as
+    processes beside a cluster, kailab's own scheduler with the same configuration replaces it, and the spec names it. ``settings``: of the
+    scheduler; None: as in the lab. ``without``: objects to leave out, with everything that only they own."""
+    spec = _with_scheduler_in_process(spec)
     if settings is not None:
         spec = structs.replace(spec, config=settings.engine, usage=settings.usage)
     return EmbeddedVenue(_copied(cluster, without)), spec
@@ -219,7 +220,7 @@ def _copied(cluster: LabCluster, without: Iterable[Reference]) -> EmbeddedCluste
     return copied.fork(without) if without else copied
 
 
-def _spec(spec: LabSpec) -> LabSpec:
+def _with_scheduler_in_process(spec: LabSpec) -> LabSpec:
     if type(spec.under_test).within is not SchedulerUnderTest.within:
         return spec
     return structs.replace(spec, scheduler=OWN_SCHEDULER, kind=OWN_SCHEDULER, options={})

@@ -145,7 +145,7 @@ def expect(subject: Subject | Lab) -> Expectation:
 
 
 class Expectation:
-    """What can be expected of a subject. See the module."""
+    """Expectations about one subject. See the module."""
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject

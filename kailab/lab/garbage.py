@@ -13,9 +13,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_MUCH = 100_000
+_MANY_OBJECTS = 100_000
 _MOMENTS = 1000
-_spared_at = -1
+_aged_at = -1
 """The number of full collections when young objects were last moved to the oldest generation."""
 
 
@@ -28,38 +28,38 @@ def collector_off() -> Iterator[None]:
         yield
     finally:
         if was_on:
-            _spare_the_young()
+            _age_new_objects()
             gc.enable()
 
 
 def collect_regularly(moments: Iterable[T]) -> Iterator[T]:
     """Pass the moments on, and collect the youngest generation after each ``_MOMENTS`` of them if the collector is off. A replay of weeks
-    has hundreds of thousands of moments, and each leaves some cycles. What there is before the first moment is left out."""
+    has hundreds of thousands of moments, and each leaves some cycles. Objects that exist before the first moment are not collected."""
     if not gc.isenabled():
-        _spare_the_young()
+        _age_new_objects()
     for number, moment in enumerate(moments, 1):
         yield moment
         if number % _MOMENTS == 0 and not gc.isenabled():
             gc.collect(0)
 
 
-def _spare_the_young() -> None:
+def _age_new_objects() -> None:
     """If many objects were made, move them to the oldest generation: nearly all of them stay, and the collector would walk through them
     first. This happens at most once between two full collections, so that the next one finds the cycles that have died."""
-    global _spared_at
+    global _aged_at
     full = gc.get_stats()[-1]["collections"]
-    # Unfreezing would thaw the objects of somebody else, too.
-    if gc.get_count()[0] < _MUCH or _spared_at == full or gc.get_freeze_count():
+    # gc.unfreeze would also release objects that other code has frozen.
+    if gc.get_count()[0] < _MANY_OBJECTS or _aged_at == full or gc.get_freeze_count():
         return
-    _spared_at = full
+    _aged_at = full
     gc.freeze()
     gc.unfreeze()
 
 
 @contextmanager
 def collector_off_for_good() -> Iterator[None]:
-    """As ``collector_off``, for all work that a process does with a lab before it ends: new objects count as old afterwards, so that they
-    are not collected. Not for repeated use in one process, because dead cycles would be found late."""
+    """As ``collector_off``, for a process that ends after its work with a lab: new objects are moved to the oldest generation, so that they
+    are not collected. Do not use it repeatedly in one process, because dead cycles would be found late."""
     with collector_off():
         try:
             yield

@@ -15,7 +15,7 @@ from kailab.scheduler.mirror import KINDS as MIRRORED
 
 
 def acts(kind: str) -> bool:
-    """Whether anything in an embedded lab acts on objects of a kind. ``kind``: the kind key."""
+    """True if anything in an embedded lab acts on objects of a kind. ``kind``: the kind key."""
     known = KINDS.get(kind)
     if known is None:
         return False
@@ -28,14 +28,14 @@ def acts(kind: str) -> bool:
 
 
 def makes_no_pods(kind: str) -> bool:
-    """Whether an embedded lab makes no pods for a kind that may have some in a cluster, because an operator makes them there and kailab has
-    no controller for it. True for kinds that kailab does not know too."""
+    """True if an embedded lab makes no pods for a kind that may have pods in a cluster, because kailab has no controller for it. True for
+    unknown kinds, too."""
     known = KINDS.get(kind)
     return known is None or (known.owns_pods and not acts(kind))
 
 
 def why_no_pods(kind: str) -> str:
-    """A sentence without full stop, for a kind of ``makes_no_pods``."""
+    """Why a kind of ``makes_no_pods`` gets no pods, as a sentence without full stop."""
     known = KINDS.get(kind)
     name = known.kind if known is not None else kind.partition(".")[0]
     if known is None:
@@ -71,7 +71,7 @@ def warn_inert_kinds(manifests: Iterable[Manifest]) -> list[Notice]:
 
 
 def sentences_for(kinds: Iterable[str]) -> list[str]:
-    """Which of these kinds have no effect here, for objects that are taken over with their pods. ``kinds``: kind keys of the objects."""
+    """Sentences about the kinds that have no effect here, for objects that are taken over with their pods. ``kinds``: kind keys."""
     inert = sorted(kind for kind in kinds if not acts(kind) and not (kind in KINDS and KINDS[kind].schedules_nothing))
     owners = [kind for kind in inert if makes_no_pods(kind)]
     others = [kind for kind in inert if kind not in owners]

@@ -54,7 +54,7 @@ Part: TypeAlias = tuple[str, list[Object]]
 
 @dataclass(frozen=True)
 class AppliedChange:
-    """What applying or deleting did to one object."""
+    """The effect of applying or deleting on one object."""
 
     kind: str
     namespace: str
@@ -150,7 +150,7 @@ _FEW_OBJECTS = 3
 
 
 def describe_objects(manifests: Iterable[Manifest]) -> str:
-    """The kinds and names of objects, or of many their kinds and numbers.
+    """The kinds and names of up to three objects; the kinds and numbers of more.
 
     >>> describe_objects([]), describe_objects([Manifest({"kind": "Job", "metadata": {"name": "train"}}, "Job")])
     ('no objects', 'Job/train')
@@ -165,7 +165,7 @@ def describe_objects(manifests: Iterable[Manifest]) -> str:
 
 
 def _is_text(source: str) -> bool:
-    """YAML or JSON text, not a path: it has a line break or a mapping in it."""
+    """True for YAML or JSON text, which has a line break or a mapping in it; False for a path."""
     return "\n" in source or source.lstrip().startswith(("{", "[")) or ": " in source
 
 
@@ -213,8 +213,8 @@ def _gpus(cluster: Cluster) -> Fraction:
 
 
 def impossible_gangs(manifests: Manifests) -> list[InputError]:
-    """Jobs whose pods must start together in a number that the Job never has, even with all its completions. KAI takes them, and they stay
-    pending for ever."""
+    """An error for each Job whose gang needs more pods than the Job ever has, even with all its completions. KAI accepts such Jobs, and they
+    stay pending for ever."""
     errors: list[InputError] = []
     for manifest in manifests:
         spec = manifest.object.get("spec")
@@ -229,8 +229,8 @@ def impossible_gangs(manifests: Manifests) -> list[InputError]:
 
 
 def is_queued_by_labels(manifest: Manifest) -> bool:
-    """Whether labels on an object or its pod templates name their queue. They do not if something else decides: the owner of the object, the
-    PodGroup that a user set for a pod, or the controller that makes pods from a template; nor for pods of another scheduler."""
+    """True if labels on an object or its pod templates name their queue. False if something else decides: the owner of the object, the PodGroup
+    that a user set for a pod, or the controller that makes pods from a template. False for pods of another scheduler, too."""
     known = KINDS.get(manifest.kind)
     if known is not None and not known.owns_pods and manifest.kind != "Pod":
         return False
@@ -317,7 +317,7 @@ def _written(cluster: Cluster, obj: Object, space: str) -> tuple[Object, WriteRe
 
 
 def _is_behind(cluster: Cluster, space: str, error: BaseException) -> bool:
-    """Whether an object is refused because its namespace is being deleted, which it no longer is."""
+    """True if an object is refused because its namespace is being deleted, although the namespace no longer is."""
     if not space or not isinstance(error, Forbidden) or "is being terminated" not in str(error):
         return False
     there = _find(cluster, "Namespace", space, "")
@@ -334,7 +334,7 @@ def _find(cluster: Cluster, kind: str, name: str, namespace: str) -> Object | No
 
 
 def _undo(cluster: Cluster, done: list[tuple[AppliedChange, Object | None]]) -> None:
-    """Latest first. No controller has acted in between, so nothing depends on the objects."""
+    """Undo the changes, the latest first. No controller has acted in between, so no other object depends on them."""
     for change, before in reversed(done):
         if change.what == "created":
             cluster.delete(change.kind, change.name, change.namespace or None, grace_seconds=0)

@@ -122,7 +122,7 @@ class Lab:
         self.seen_names.carry_on(before.seen_names)
         if before._running is not None:
             self._parts.carry_on(before._parts)
-        # Controllers read the objects before anything changes, as those of the other lab have: they act on changes alone.
+        # The other lab's controllers have read these objects. The controllers here read them now, so that both act only on later changes.
         for controller in self._parts.controllers:
             controller.step()
 
@@ -185,17 +185,16 @@ class Lab:
         context: str | None = None,
         devices: bool = False,
     ) -> Lab:
-        """A new lab. ``fleet``: the name of one of kailab's, a file, or a Fleet. ``config``: how the scheduler is to decide,
-        as a file of KAI's scheduler configuration, its content, or settings read from it. ``observers``: are told what happens
-        (a Recorder of kailab.evidence keeps it). Raises InputError, ConnectError.
+        """Open a new lab. ``fleet``: the name of a fleet, a file, or a Fleet. ``config``: the scheduler's configuration, as a file of KAI's
+        scheduler configuration, its content, or settings read from it. ``observers``: get each step of the lab, as a Recorder of
+        kailab.evidence does. Raises InputError, also for options that the backend or the scheduler does not understand; ConnectError.
 
-        On a real API server (a backend other than embedded) the lab lives in ``venue``, and leaves it empty for the next; with
-        none it makes itself one, a control plane of its own or the cluster of a ``kubeconfig``, and ends it when it is closed.
-        ``devices``: the fleet's GPUs are there for resource claims (DRA), not for the device plugin. What the backend or the
-        scheduler does not understand is refused.
+        On a real API server (a backend other than embedded) the lab lives in ``venue``, and leaves it empty for the next lab. Without one the
+        lab makes its own venue, a control plane or the cluster of a ``kubeconfig``, and closes it at its end. ``devices``: the fleet's GPUs
+        are published for resource claims (DRA), not by the device plugin.
 
-        ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too, as in a cluster
-        in which it took kube-scheduler's place; otherwise nobody places them. (The baseline takes them anyhow.)
+        ``adopt_default_scheduler``: the scheduler under test also places pods that name no scheduler, as in a cluster in which it has replaced
+        kube-scheduler. Otherwise no scheduler places them. (The baseline always places them.)
         """
         from kailab.scheduler import settings_of
 
@@ -234,7 +233,7 @@ class Lab:
     @classmethod
     def resume(cls, path: str | Path, observers: Sequence[Observer] = (), *, read_only: bool = False) -> Lab:
         """Open the lab saved in a file. ``read_only``: refuse changes. A read-only embedded lab unpacks only the parts that are
-        asked for, so it opens quickly at any size. Raises StateError if the file is missing or damaged, and ConnectError if the lab's
+        used, so it opens quickly at any size. Raises StateError if the file is missing or damaged, and ConnectError if the lab's
         cluster is a real one and does not answer."""
         file = saved.read_started(Path(path))
         with collection_paused(), file.report_damage():
@@ -258,7 +257,7 @@ class Lab:
         return {"lab": msgspec.to_builtins(lab), "looks": parts_to_save(self.picture())}
 
     def close(self) -> None:
-        """End the lab; its observers take the last look. Closing twice does nothing."""
+        """End the lab, after its observers have recorded its last state. Closing twice does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -295,7 +294,7 @@ class Lab:
         return self.cluster.list(key, namespace if kinds.is_namespaced(key) else None)
 
     def kind(self, text: str) -> str:
-        """The kind key of a kind as people type it (``po``, ``queues``, ``Job``). Raises InputError."""
+        """The kind key for a kind in any spelling that kubectl accepts (``po``, ``queues``, ``Job``). Raises InputError."""
         return kinds.resolve(text, self.cluster.kinds())
 
     def space_of(self, kind: str, name: str, namespace: str | None) -> str | None:
@@ -321,12 +320,12 @@ class Lab:
     ) -> Applied:
         """Apply manifests: paths (files, folders, ``-``), YAML text, objects or lists of them.
 
-        All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
-        also refuses what KAI would take and never run (a gang larger than its Job). ``validate``: "strict" refuses fields that an API
+        All objects are checked first, together with the lab's objects; if one is wrong none is applied. ``strict`` also refuses work
+        that KAI would accept and never run (a gang larger than its Job). ``validate``: "strict" refuses fields that an API
         server does not know, "warn" reports them, "ignore" does neither. Raises InputError or InputErrors.
 
-        In a test, two calls are two arrivals, as two commands by hand: the lab settles before the second. ``together``: it
-        arrives with what was applied just before. Other labs (``Lab.open``) settle only when they are told to."""
+        In a test the lab settles between two calls, as if a user had typed two commands. ``together``: do not settle before this call, so
+        that its objects arrive together with those of the call before. Other labs (``Lab.open``) settle only when ``settle`` is called."""
         from kailab.lab import operations
 
         if self.arrivals_apart and not together and self._activity.applied:

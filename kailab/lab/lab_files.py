@@ -47,7 +47,7 @@ def open_read_only(path: Path, *, again: bool = False) -> Iterator[Lab]:
 def open_for_change(path: Path, notice: Tell, warn: Tell, *, save: bool = True) -> Iterator[Lab]:
     """The saved lab, to change: it is saved if the block ends without error, with a record of the steps. ``notice`` gets a message while
     this waits, ``warn`` one if steps are not recorded. Raises StateError."""
-    # The lock comes first: nobody else may change the lab between reading and saving.
+    # The lock comes first: no other process may change the lab between reading and saving.
     with lock_lab(path, notice), resume_lab(path, warn, save=save) as lab:
         yield lab
 
@@ -86,7 +86,7 @@ def _warn_of_evidence_errors(path: Path, warn: Tell) -> Iterator[None]:
 
 @contextmanager
 def lock_lab(path: Path, notice: Tell) -> Iterator[None]:
-    """Hold the lock of a lab; wait a little if somebody else holds it. Raises StateError."""
+    """Hold the lock of a lab; wait up to ``PATIENCE_SECONDS`` if another process holds it. Raises StateError."""
     from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
     from kailab.cluster.embedded.storage.state_file import StateLock
@@ -112,7 +112,8 @@ def lock_lab(path: Path, notice: Tell) -> Iterator[None]:
 
 
 def _clear_leftovers(path: Path) -> None:
-    """Remove half-written files of killed processes, beside the lab's file and in its record. The lock is held, so nobody is writing."""
+    """Remove half-written files of killed processes, beside the lab's file and in its record. This process holds the lock, so no other
+    process is writing them."""
     from kailab.evidence.lab_record import LabRecord
 
     for left in (*path.parent.glob(f"{PARTIAL}*-{path.name}"), *LabRecord(path).leftovers()):

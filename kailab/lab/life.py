@@ -1,4 +1,4 @@
-"""Labs that outlive the command that began them: they are begun with a file, and ended."""
+"""Start and end labs that outlive the command that starts them. Each such lab has a file."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ PROMPT_SECONDS = 10.0
 """A pod that declares a longer time than this for its start or end is not waited for."""
 
 _OWNERS = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
-_NOTHING: dict[str, Any] = {}
+_EMPTY: dict[str, Any] = {}
 
 
 class PendingChanges:
@@ -64,7 +64,7 @@ class PendingChanges:
 
     @property
     def has_unbegun_jobs(self) -> bool:
-        """Whether a Job that should have pods has had none yet. They are certain to come, but perhaps late: the Job controller keeps the
+        """True if a Job that should have pods has had none yet. The pods are certain to come, but perhaps late: the Job controller keeps the
         back-off after failed pods by a Job's name, so it may delay a new Job of the same name."""
         alive = self._alive()
         return any(
@@ -76,7 +76,7 @@ class PendingChanges:
     # --- operators ---------------------------------------------------------------------------------------------------
 
     def _of_operators(self) -> Iterator[str]:
-        """Objects of which their operator has written no status. Jobs and pods that it makes of them count for themselves."""
+        """Objects whose operator has not written a status yet. Jobs and pods that it makes of them are listed by themselves."""
         for kind in self._operated:
             for obj in self._objects[kind].values():
                 if is_terminating(obj):
@@ -93,7 +93,7 @@ class PendingChanges:
                 if _unfinished(obj):
                     yield f"{kind} {full_name(obj)} is being reconciled"
         for job in self._objects["Job"].values():
-            status = job.get("status") or _NOTHING
+            status = job.get("status") or _EMPTY
             if (
                 not status.get("startTime")
                 and not job["spec"].get("suspend")
@@ -106,9 +106,9 @@ class PendingChanges:
                 yield f"Job {full_name(job)} is making its pods"
 
     def _miscounts(self, job: Object, alive: int) -> bool:
-        """Its status is late. This does not count while it keeps failed pods with finalizers: a Job controller in back-off counts those late
-        (API validation refuses its update while all other pods are ready and none counts as active)."""
-        status, uid = job.get("status") or _NOTHING, uid_of(job)
+        """True if a Job's status does not count its pods yet. A Job that keeps failed pods with finalizers is left out: a Job controller in
+        back-off counts those late (API validation refuses its update while all other pods are ready and none counts as active)."""
+        status, uid = job.get("status") or _EMPTY, uid_of(job)
         if status.get("active", 0) == alive:
             return False
         return not any(
@@ -129,8 +129,8 @@ class PendingChanges:
 
     @staticmethod
     def _lacks_pods(job: Object) -> bool:
-        """Whether more of its pods are certain to come."""
-        spec, status = job["spec"], job.get("status") or _NOTHING
+        """True if the Job controller is certain to make more pods."""
+        spec, status = job["spec"], job.get("status") or _EMPTY
         if has_condition(job, "Complete", "Failed") or spec.get("suspend"):
             return False
         if status.get("failed"):
@@ -156,9 +156,9 @@ class PendingChanges:
         metadata, spec = metadata_of(pod), pod["spec"]
         phase = status_of(pod).get("phase")
         node = nodes.get(spec.get("nodeName", ""))
-        notes = metadata.get("annotations") or _NOTHING
+        notes = metadata.get("annotations") or _EMPTY
         if "deletionTimestamp" in metadata:
-            slow = _seconds(notes.get(TERMINATION), TERMINATION_SECONDS) > PROMPT_SECONDS or _saves(notes)
+            slow = _seconds(notes.get(TERMINATION), TERMINATION_SECONDS) > PROMPT_SECONDS or _saves_slowly(notes)
             # Only a finalizer holds an ended pod, and its owner takes its own time.
             held = metadata.get("finalizers") and phase in ("Succeeded", "Failed")
             # Pods of a missing or silent node end only when the node is given up.
@@ -171,15 +171,15 @@ class PendingChanges:
         if phase in ("Succeeded", "Failed"):
             return ""
         if not spec.get("nodeName"):
-            return "waits for the scheduler" if self._considers(pod) and not _answered(pod) else ""
+            return "waits for the scheduler" if self._considers(pod) and not _has_scheduler_condition(pod) else ""
         if phase == "Pending" and node is not None and is_ready(node, unreported=True):
             return "is starting" if _seconds(notes.get(labels.READY_SECONDS), READY_SECONDS) <= PROMPT_SECONDS else ""
         return ""
 
 
 def _unfinished(obj: Object) -> bool:
-    """Whether its controller has not seen its latest generation, or has not made all replicas."""
-    status, spec = obj.get("status") or _NOTHING, obj["spec"]
+    """True if the controller of an object has not seen its latest generation, or has not made all replicas."""
+    status, spec = obj.get("status") or _EMPTY, obj["spec"]
     if status.get("observedGeneration", 0) < metadata_of(obj).get("generation", 0):
         return True
     if is_terminating(obj):
@@ -187,13 +187,13 @@ def _unfinished(obj: Object) -> bool:
     wanted = spec.get("replicas", 1)
     there = status.get("replicas", 0)
     if obj["kind"] == "StatefulSet":
-        # It makes one pod after the other, each when those before it are ready.
+        # Its controller makes the pods one after the other, each when the earlier ones are ready.
         return bool(there > wanted or (there < wanted and status.get("readyReplicas", 0) >= there))
     return bool(there != wanted)
 
 
-def _answered(pod: Object) -> bool:
-    """Whether a scheduler has written a condition to it."""
+def _has_scheduler_condition(pod: Object) -> bool:
+    """True if a scheduler has written a condition to a pod."""
     return condition_of(pod, "PodScheduled") is not None
 
 
@@ -202,7 +202,7 @@ def _seconds(text: Any, default: float) -> float:
     return default if seconds is None else seconds
 
 
-def _saves(notes: dict[str, Any]) -> bool:
+def _saves_slowly(notes: dict[str, Any]) -> bool:
     return labels.CHECKPOINT_REQUESTED in notes and _seconds(notes.get(labels.CHECKPOINT_SECONDS), 0) > PROMPT_SECONDS
 
 
@@ -215,7 +215,7 @@ BACKOFF_SECONDS = 120.0
 
 _LOOK_SECONDS = 0.25
 _CHECK_SECONDS = 1.0
-_GATHER_SECONDS = 0.02  # news comes in bursts: a cycle for all of one beats a cycle for each
+_GATHER_SECONDS = 0.02  # changes come in bursts: one cycle for a burst costs less than a cycle for each change
 
 
 class LiveCluster(Cluster, LiveUpdates, Protocol):
@@ -229,7 +229,7 @@ class Operating(Protocol):
     def kinds(self) -> Sequence[str]: ...
 
     def check(self) -> None:
-        """Raises KailabError if one has ended: the changes that it was to make never come."""
+        """Raises KailabError if an operator has ended, because its changes never come."""
 
 
 class LiveSettling:
@@ -294,7 +294,7 @@ class LiveSettling:
             idle = self._rest is None or self._rest.is_idle()
             now = self._monotonic()
             still = now - changed_at
-            # An expected change is a guess about other processes. If it never comes, the lab must settle all the same.
+            # Expected changes are a guess about other processes. If they never come, the lab must settle anyway.
             patience_over = still >= max(self._owed_patience, self._quiet) and (
                 still >= BACKOFF_SECONDS or not self._pending.has_unbegun_jobs
             )

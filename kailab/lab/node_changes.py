@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 FailedReadyStatus: TypeAlias = Literal["Unknown", "False"]
-"""The Ready condition of a failed node: Unknown if nobody hears of it, False if its kubelet reports the failure."""
+"""The Ready condition of a failed node: Unknown if its kubelet reports nothing more, False if the kubelet reports the failure."""
 
 MOST_NODES = 10_000
 _WELL = {
@@ -84,7 +84,7 @@ def node_pools(nodes: Iterable[str]) -> dict[str, list[tuple[int, str]]]:
 
 
 def growable(nodes: Iterable[str]) -> dict[str, int]:
-    """What nodes can be added to: a pool, or a node that is of none -> how many nodes it has."""
+    """Name -> number of nodes, for everything to which nodes can be added: pools, and single nodes that are in no pool."""
     pools = node_pools(names := list(nodes))
     of_pools = {name for nodes_of_pool in pools.values() for _, name in nodes_of_pool}
     alone = {name: 1 for name in names if name not in of_pools}
@@ -132,12 +132,16 @@ def drain_node(lab: OpenLab, name: str) -> tuple[Change, ...]:
 
 def pods_to_drain(lab: OpenLab, name: str) -> list[tuple[str, str]]:
     """Namespace and name of the pods that draining a node deletes."""
-    return [(namespace_of(pod), name_of(pod)) for pod in lab.cluster.list("Pod") if _drains(pod, name)]
+    return [
+        (namespace_of(pod), name_of(pod))
+        for pod in lab.cluster.list("Pod")
+        if _is_on(pod, name) and not any(owner.get("kind") == "DaemonSet" for owner in owner_references(pod))
+    ]
 
 
 def fail_node(lab: OpenLab, name: str, ready: FailedReadyStatus) -> Patch:
-    """The failure of a node that nobody hears of (Unknown), or that reports that it can run nothing (False): its conditions become what the
-    node lifecycle controller or its kubelet writes. Raises InputError."""
+    """The failure of a node that reports nothing more (Unknown), or that reports that it can run nothing (False). Its conditions become those
+    that the node lifecycle controller or its kubelet writes. Raises InputError."""
     if ready == "Unknown":
         reason = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
         return _condition(lab, name, {kind: {"status": "Unknown", **reason} for kind in ("Ready", *_WELL)})
@@ -187,7 +191,7 @@ def drain_obstacles(lab: OpenLab, name: str, *, daemons: bool, lone: bool, local
     controller replaces; ``local``: pods that lose data in an emptyDir."""
     errors = []
     for pod in lab.cluster.list("Pod"):
-        if not _stands(pod, name):
+        if not _is_on(pod, name):
             continue
         kinds = {owner.get("kind") for owner in owner_references(pod) if owner.get("controller")}
         pod_title = f"node/{name}: pod {full_name(pod)}"
@@ -209,10 +213,5 @@ def drain_obstacles(lab: OpenLab, name: str, *, daemons: bool, lone: bool, local
     return errors
 
 
-def _stands(pod: Object, node: str) -> bool:
+def _is_on(pod: Object, node: str) -> bool:
     return pod["spec"].get("nodeName") == node and not is_terminating(pod)
-
-
-def _drains(pod: Object, node: str) -> bool:
-    owners = owner_references(pod)
-    return _stands(pod, node) and not any(owner.get("kind") == "DaemonSet" for owner in owners)

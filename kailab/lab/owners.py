@@ -99,7 +99,7 @@ def _key(reference: Mapping[str, Any]) -> str:
 
 
 def _key_of_kind(kind: str) -> str:
-    """The kind key of a pod's owner of which only the bare kind is known: a kind that may own pods."""
+    """The kind key of a pod's owner by its bare kind. If several kinds share it, one that may own pods is returned."""
     if kind in KINDS and KINDS[kind].owns_pods:
         return kind
     return next((key for key, known in KINDS.items() if known.kind == kind and known.owns_pods), kind)

@@ -28,7 +28,7 @@ class Parts:
     retry_at: Callable[[float], float | None] = lambda since: None
 
     def carry_on(self, before: Parts) -> None:
-        """Copy the state that parts over another cluster keep beside its objects."""
+        """Take over the state that the parts of another lab keep beside its objects."""
         for mine, theirs in zip(
             (*self.controllers, self.scheduler), (*before.controllers, before.scheduler), strict=False
         ):

@@ -1,6 +1,6 @@
 """The state of a lab at one moment: rows of its objects, joined with the decisions. Explanations, expectations and tables read it.
 
-A picture computes each part when it is first asked for, from one look at the cluster, and is thrown away after use.
+A picture computes each part at its first use, lists each kind once, and is thrown away after use.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Picture:
         like: Picture | None = None,
         rows: RowCache | None = None,
     ) -> None:
-        """``like``: a picture of the lab that this one is a copy of; rows that have not changed since are taken from it. ``rows``: those of
+        """``like``: a picture of the lab of which this lab is a fork; unchanged rows are taken from it. ``rows``: a cache with the rows of
         earlier pictures of the same lab."""
         self.cluster = cluster
         self.log = log
@@ -92,15 +92,15 @@ class Picture:
 
     @cached_property
     def model_demands(self) -> tuple[LabelDemand, ...]:
-        """The models that the work of queues can use; empty where one model is all there is, or the scheduler knows no queues."""
+        """The models that the work of queues can use; empty if the lab has at most one model, or the scheduler knows no queues."""
         if len(self.models) < 2 or not self.scheduler.knows_queues:
             return ()
         return self.present.model_demands
 
     @cached_property
     def model_shortages(self) -> list[ModelShortage]:
-        """Waiting work that takes only models of which too few GPUs are free, while others are free; the largest first. Without work whose
-        queue does not exist, which waits for that."""
+        """Waiting work that takes only models of which too few GPUs are free, while others are free; the largest first. Work whose queue does
+        not exist is left out, because it waits for the queue."""
         return self.shortages_of({name for name, entry in self.pending.items() if entry.queue in self.shares})
 
     def shortages_of(self, podgroups: Collection[str]) -> list[ModelShortage]:
@@ -111,8 +111,8 @@ class Picture:
         return model_shortages(self.models, chosen, names.__getitem__)
 
     def added(self, rows: Iterable[PodRow]) -> Iterator[int]:
-        """What each of these pods, one after the other, adds to the use of its node. A pod that shares a claim with an earlier one adds less
-        than its own amount."""
+        """The milli-GPU that each of these pods, one after the other, adds to the use of its node. A pod that shares a claim with an earlier one
+        adds less than its own amount."""
         # Most labs have no claims, and then pods need not be looked up.
         if not self.accounts.know_claims:
             return (row.milli_gpus for row in rows)

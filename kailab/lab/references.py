@@ -1,7 +1,8 @@
-"""Notices about names in manifests that no object in the lab has, if a cluster would refuse, delete or never run the object for it, and about
-pods with a priority other than that of their PriorityClass: an API server refuses them, here the class's value counts.
+"""Notices about references in manifests to objects that do not exist, and about pods with another priority than their PriorityClass.
 
-An API server takes most manifests with missing names, so the notices are advice. Each name is reported once, at its first use.
+A missing reference is reported if a cluster would refuse the object, delete it or never run it. The notices are advice, because an API server
+accepts most such manifests. Each name is reported once, at its first use. An API server refuses a pod with another priority; here the value
+of the class counts.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ class _Reference(NamedTuple):
     name: str
     uid: str
     field: str
-    told: str
+    notice: str
 
 
 def warn_missing_references(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> list[Notice]:
-    """Names that manifests use and that are neither in the manifests nor in the lab."""
-    given = {(manifest.kind, name) for manifest in manifests for name in _known_by(manifest.kind, manifest.object)}
-    there: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
+    """A notice for each name that manifests use and that is neither in the manifests nor in the lab."""
+    given = {(manifest.kind, name) for manifest in manifests for name in _names_of(manifest.kind, manifest.object)}
+    existing: dict[tuple[str, str], dict[tuple[str, str], str]] = {}
     notices: dict[_Reference, Notice] = {}
     for manifest in manifests:
         space = namespace_of(manifest.object) or namespace
         for wanted in _references(manifest, space):
-            present = there.get((wanted.kind, wanted.namespace))
+            present = existing.get((wanted.kind, wanted.namespace))
             if present is None:
-                present = there[wanted.kind, wanted.namespace] = _names(cluster, wanted)
+                present = existing[wanted.kind, wanted.namespace] = _names(cluster, wanted)
             key = wanted.namespace, wanted.name
             # An owner reference means the object with that uid; an owner in the same manifests gets a new uid.
             if wanted.uid and present.get(key) == wanted.uid:
@@ -46,13 +47,13 @@ def warn_missing_references(cluster: Cluster, manifests: Iterable[Manifest], nam
             if not wanted.uid and (key in present or (wanted.kind, wanted.name) in given):
                 continue
             notices.setdefault(
-                wanted._replace(field=""), Notice(wanted.told, manifest.where(wanted.field), "not-meant")
+                wanted._replace(field=""), Notice(wanted.notice, manifest.where(wanted.field), "not-meant")
             )
     return list(notices.values())
 
 
 def warn_unmet_needs(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> list[Notice]:
-    """Objects for which no pods are made because the manifests and the lab lack an object that they name (``Kind.needs``)."""
+    """A notice for each object without which no pods are made (``Kind.needs``), if neither the manifests nor the lab have it."""
     given = list(manifests)
     notices: dict[str, Notice] = {}
     for manifest in given:
@@ -76,11 +77,12 @@ def warn_unmet_needs(cluster: Cluster, manifests: Iterable[Manifest], namespace:
 def _names(cluster: Cluster, wanted: _Reference) -> dict[tuple[str, str], str]:
     objects = cluster.list(wanted.kind, wanted.namespace or None)
     # An owner is in the namespace of the object that it owns, or has no namespace.
-    return {(wanted.namespace, name): uid_of(obj) for obj in objects for name in _known_by(wanted.kind, obj)}
+    return {(wanted.namespace, name): uid_of(obj) for obj in objects for name in _names_of(wanted.kind, obj)}
 
 
-def _known_by(kind: str, obj: Object) -> tuple[str, ...]:
-    """Its name; and "" if it serves a claim that names no class (the default class) or no volume (any volume)."""
+def _names_of(kind: str, obj: Object) -> tuple[str, ...]:
+    """The names under which an object is found: its own, and "" for a default StorageClass and for volumes, which claims may use without a
+    name."""
     notes = annotations_of(obj)
     serves = kind == "PersistentVolume" or (kind == "StorageClass" and notes.get(_DEFAULT_CLASS) == "true")
     # An object with generateName has no name yet.

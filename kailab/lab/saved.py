@@ -45,7 +45,7 @@ class LabFile:
 
     @contextmanager
     def report_damage(self) -> Iterator[None]:
-        """Any error that comes from the content of the file means that it is damaged. Raises StateError."""
+        """Treat any error inside as damage of the file. Raises StateError."""
         try:
             yield
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, msgspec.MsgspecError) as error:

@@ -1,4 +1,4 @@
-"""Names that exist or existed in a lab: deleted objects may be asked about, misspelt names may not.
+"""Names that exist or existed in a lab. Expectations and explanations accept names of deleted objects, and refuse misspelt names.
 
 The decision log has the names of deleted pods and PodGroups. Other names are taken from applied and deleted objects, and from the owners
 of pods.

@@ -57,9 +57,9 @@ class Settling(Protocol):
         process wrote something; it must not change the lab. Raises NotSettled."""
 
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
-        """Let seconds pass, stopping at each moment at which something may have changed, and at the end. ``before``: with a virtual clock
-        the timers of the last moment fire, but controllers and scheduler do not act on them. Gives True where all is done at this moment,
-        so that time passes next. ``rested``: go on from such a moment."""
+        """Let seconds pass. Yields at each moment at which something may have changed, and at the end: True if no work is left at this moment,
+        so that time passes next. ``before``: with a virtual clock the timers of the last moment fire, but controllers and scheduler do not
+        act on them. ``rested``: no work is left at the present moment, so begin by letting time pass."""
 
     def catch_up(self) -> bool:
         """Let controllers in this process read the cluster, without a cycle. True if any of them wrote anything."""
@@ -158,7 +158,7 @@ class VirtualSettling:
         self._controllers = (*self._controllers, controller)
 
     def close(self) -> None:
-        """Nothing is watched."""
+        """Do nothing, because nothing is watched."""
 
     def _wake_time(self, now: float) -> float | None:
         at = self._scheduler.wake_at

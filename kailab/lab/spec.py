@@ -1,4 +1,4 @@
-"""What is needed to open the same lab again, except where its cluster is."""
+"""The settings with which the same lab can be opened again, without the place of its cluster."""
 
 from __future__ import annotations
 

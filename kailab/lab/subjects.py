@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SYSTEM_NAMESPACES = ("kube-system", "kai-scheduler", "kai-resource-reservation")
 
 Belongs = Callable[[Picture, PodRow], bool]
-"""Whether a row (of a pod that exists or was evicted) belongs to a subject."""
+"""A function that returns True if a row (of a pod that exists or was evicted) belongs to a subject."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Subject:
 
 
 def _row_of(entry: PodEvicted) -> PodRow:
-    """The fields of an evicted pod that decide whose it is. Its PodGroup has its full name."""
+    """The fields of an evicted pod that decide to which subject it belongs. Its PodGroup has its full name."""
     return PodRow(
         name=entry.pod, app=entry.app, owner=entry.owner, phase="Gone", node=entry.node, queue=entry.queue,
         podgroup=entry.podgroup, milli_gpus=0, holds=False,

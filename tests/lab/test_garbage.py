@@ -24,8 +24,8 @@ def _old(kept):
 
 
 def test_much_that_was_made_counts_as_old_once_until_everything_was_looked_through(collector, monkeypatch):
-    monkeypatch.setattr(garbage, "_MUCH", 1000)
-    monkeypatch.setattr(garbage, "_spared_at", -1)
+    monkeypatch.setattr(garbage, "_MANY_OBJECTS", 1000)
+    monkeypatch.setattr(garbage, "_aged_at", -1)
     kept = []
     with garbage.collector_off():
         kept += [[] for _ in range(5000)]
@@ -35,7 +35,7 @@ def test_much_that_was_made_counts_as_old_once_until_everything_was_looked_throu
         more = [[] for _ in range(5000)]
         assert not gc.isenabled()
     # The collector may have looked at these by now, but not because of us.
-    assert garbage._spared_at == gc.get_stats()[-1]["collections"]
+    assert garbage._aged_at == gc.get_stats()[-1]["collections"]
     gc.collect()
     with garbage.collector_off():
         still = [[] for _ in range(5000)]
@@ -44,16 +44,16 @@ def test_much_that_was_made_counts_as_old_once_until_everything_was_looked_throu
 
 
 def test_little_that_was_made_is_left_as_it_is(collector, monkeypatch):
-    monkeypatch.setattr(garbage, "_spared_at", -1)
+    monkeypatch.setattr(garbage, "_aged_at", -1)
     with garbage.collector_off():
         kept = [[] for _ in range(10)]
-    assert garbage._spared_at == -1
+    assert garbage._aged_at == -1
     assert len(kept) == 10
 
 
 def test_what_others_have_frozen_stays_so(collector, monkeypatch):
-    monkeypatch.setattr(garbage, "_MUCH", 1000)
-    monkeypatch.setattr(garbage, "_spared_at", -1)
+    monkeypatch.setattr(garbage, "_MANY_OBJECTS", 1000)
+    monkeypatch.setattr(garbage, "_aged_at", -1)
     gc.freeze()
     frozen = gc.get_freeze_count()
     try:
