@@ -158,8 +158,8 @@ def check_queues(given: Mapping[str, Manifest], queues: AppliedQueues) -> Iterat
 
 
 def check_guaranteed(given: Mapping[str, Manifest], queues: AppliedQueues) -> Iterator[PracticeFinding]:
-    """All guaranteed GPUs against those of the cluster, if they are known. An unlimited queue guarantees what the queues below it do."""
-    there = queues.capacity("gpu")
+    """Compare all guaranteed GPUs with those of the cluster, if they are known. In place of an unlimited queue, the queues below it count."""
+    capacity = queues.capacity("gpu")
     top = list(queues.below(""))
     counted = []
     while top:
@@ -170,12 +170,12 @@ def check_guaranteed(given: Mapping[str, Manifest], queues: AppliedQueues) -> It
             counted.append(queue)
     promised = sum(queue.gpu.quota for queue in counted)
     if (
-        there
-        and promised * 100 > there * GUARANTEED_PERCENT
+        capacity
+        and promised * 100 > capacity * GUARANTEED_PERCENT
         and (ours := [queue for queue in counted if queue.name in given])
     ):
         largest = max(ours, key=lambda queue: (queue.gpu.quota, queue.name))
-        why = f"quotas guarantee {gpus(promised)}, more than {GUARANTEED_PERCENT} % of {gpus(there)}"
+        why = f"quotas guarantee {gpus(promised)}, more than {GUARANTEED_PERCENT} % of {gpus(capacity)}"
         yield PracticeFinding("quotas-over-share", given[largest.name].where(f"{_GPU}.quota"), why)
 
 
@@ -197,7 +197,7 @@ class TemplatePods:
 
 
 def read(manifests: Sequence[Manifest], cluster: Cluster) -> tuple[list[TemplatePods], list[str]]:
-    """All work that KAI is to schedule, and names of work that can't be judged, with the reason."""
+    """Return the pods of all work that KAI is to schedule, and a sentence for each object that can't be judged."""
     reading = WorkReader([manifest.object for manifest in manifests], cluster, "kailab lint")
     pods = [
         (manifest, path, _pod(manifest.object, pod))
@@ -309,14 +309,15 @@ def _pod(obj: Object, template: Object) -> Object:
 
 @dataclass(frozen=True)
 class Linted:
-    """Findings by place. ``unknown``: what could not be judged."""
+    """Findings by place. ``unknown``: a sentence for each object that could not be judged."""
 
     findings: list[PracticeFinding]
     unknown: list[str]
 
 
 def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
-    """``fleet``: the nodes of the cluster; without it rules about its size find nothing. Raises InputError for queues that no cluster takes."""
+    """Check manifests against ``RULES``. ``fleet``: the nodes of the cluster; without it the rules about its size find nothing. Raises
+    InputError for queues that a cluster would refuse."""
     cluster = EmbeddedCluster()
     nodes = fleet.nodes() if fleet is not None else []
     for node in nodes:
@@ -359,7 +360,7 @@ def _named(manifests: Manifests) -> list[Notice]:
 
 
 def _under_kai(manifests: Manifests, cluster: EmbeddedCluster) -> Iterator[Notice]:
-    """Notices about PriorityClasses in the manifests are left out, because ``_classes`` checks them."""
+    """The notices of a lab with KAI, without those about PriorityClasses in the manifests, which ``_classes`` checks."""
     mine = {name_of(manifest.object) for manifest in manifests if manifest.kind == "PriorityClass"}
     for notice in advice.advise_under_kai(cluster, manifests, "default", adopted=False):
         if notice.rule != "class-non-preemptible" or not any(f"{name!r} has" in notice.message for name in mine):
@@ -367,7 +368,7 @@ def _under_kai(manifests: Manifests, cluster: EmbeddedCluster) -> Iterator[Notic
 
 
 def _for_no_scheduler(manifests: Manifests) -> Iterator[Notice]:
-    """GPU work that names neither KAI's scheduler nor a queue. ``_under_kai`` checks work with a queue; a named scheduler is taken as
+    """Notices about GPU work that names neither a scheduler nor a queue. ``_under_kai`` checks work with a queue; another scheduler may be
     intended."""
     for manifest in manifests:
         pods = list(described_pods(manifest.object))

@@ -1,7 +1,7 @@
-"""What an embedded lab does with each field of the kinds that users write most: it acts on it, only checks it, or tells what it leaves out.
+"""The effect of each field of the most used kinds in an embedded lab: the lab acts on it, only checks it, or reports that it has no effect.
 Fields that no definition has are refused (``lab.unknown_fields``).
 
-The notices of ``apply`` and the table in docs/coverage.md are made from the same data: fields that are told are the ``Unread`` ones of the
+The notices of ``apply`` and the table in docs/coverage.md are made from the same data: reported fields are the ``Unread`` ones of the
 kind and of pods, and those that other notices name (``lab.advice``, ``lab.references``). Every other field of a definition has a row here. A test compares the rows with the definitions,
 so that a field of a new version can't be overlooked.
 """
@@ -200,7 +200,7 @@ def _untouched(type: str, above: str, acts: set[str]) -> Iterator[str]:
 
 
 def operator_of(kind: str) -> str:
-    """Whose definition the rows of an operator's kind are compared with."""
+    """The operator from whose definition the rows of a kind come; empty if kailab has no definition of the kind."""
     known = KINDS[kind]
     definition = core.operator_definition(known.api_version, known.kind)
     return definition.whose if definition is not None else ""
@@ -224,7 +224,7 @@ def _of_type(type: str, above: str, acts: dict[str, str], without: tuple[str, ..
 
 
 def stale_rows() -> list[str]:
-    """Fields that are said to act and that no definition has."""
+    """Fields that the tables here list as acting and that no definition has."""
     declared = (
         ("V1PodSpec", _POD_ACTS), ("V1Container", {**_CONTAINER_ACTS, **_INIT_ACTS}), ("V1Volume", _VOLUMES_ACT), ("V1JobSpec", _JOB_ACTS),
     )  # fmt: skip

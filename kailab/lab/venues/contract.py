@@ -107,7 +107,7 @@ class Venue(Protocol):
 
     @property
     def exclusive(self) -> bool:
-        """Whether only the parts of the lab act in the cluster."""
+        """True if only the parts of the lab act in the cluster."""
 
     def furnish(
         self, fleet: Fleet, scheduler: SchedulerUnderTest, settings: SchedulerSettings, *, devices: bool = False
@@ -148,7 +148,7 @@ class Venue(Protocol):
         """Disconnect from the cluster; everything stays as it is."""
 
     def close(self) -> None:
-        """End our processes and remove our files; in somebody else's cluster, remove all objects with the mark."""
+        """End kailab's processes and remove its files; in a user's cluster, remove all objects with the mark."""
 
 
 class Provider(Protocol):

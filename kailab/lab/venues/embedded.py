@@ -84,7 +84,7 @@ class EmbeddedVenue:
         return ()
 
     def dry_run(self) -> None:
-        """Nobody else sees changes before they are saved."""
+        """Do nothing, because no other process sees changes before they are saved."""
 
     def outlive(self, spec: LabSpec, config: Path | None, tell: Tell) -> None:
         """Only the file goes on."""

@@ -1,6 +1,6 @@
-"""Venues on a Kubernetes API server, whoever runs it: labs move in and out, one after the other.
+"""Venues on a Kubernetes API server of kailab or of the user: labs move in and out, one after the other.
 
-Everything that a lab creates carries its mark; in somebody else's cluster only marked objects are removed. Objects that controllers made
+Everything that a lab creates carries its mark; in a user's cluster only marked objects are removed. Objects that controllers made
 from them (the pods of Jobs, their PodGroups) are removed with their owners, and faster than a fake node would let them go. Equal nodes
 stay from lab to lab, which is why the next lab begins within a second.
 """
@@ -195,8 +195,8 @@ def _all_kinds(cluster: KubernetesCluster) -> list[str]:
 
 
 def provide_nodes(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Object]) -> None:
-    """Make these nodes, by name, the nodes of the lab with this mark; equal nodes of an earlier lab stay. Raises InputError if somebody else
-    has a node of the same name."""
+    """Create these nodes, by name, for the lab with this mark, and delete its other nodes; equal nodes of an earlier lab stay. Raises
+    InputError if the cluster has a node of the same name without the mark."""
     there = {name_of(node): node for node in cluster.list("Node")}
     for name in wanted.keys() & there.keys():
         if not _is_own(there[name], mark):
@@ -220,7 +220,7 @@ def _is_own(node: Object, mark: str) -> bool:
 
 
 def _same(there: Object, wanted: Object) -> bool:
-    """Whether a node is as the fleet describes it. Kubernetes' own additions do not count."""
+    """True if a node is as the fleet describes it. Kubernetes' own additions do not count."""
     own, given = metadata_of(there), metadata_of(wanted)
     labels = {**(own.get("labels") or {})}
     notes = own.get("annotations") or {}
@@ -393,10 +393,10 @@ class KubernetesVenue:
         clear_lab(self.cluster, self.place.mark, kinds=kinds, keep=("Node",), makers=made)
 
     def vacate(self) -> None:
-        """Remove the lab from somebody else's cluster, with the kinds that it installed if nobody else uses them."""
+        """Remove the lab from a user's cluster, with the kinds that it installed unless other objects of these kinds exist."""
         clear_lab(self.cluster, self.place.mark)
         self._end_schedulers()
-        # Nobody may have such objects, because deleting a definition deletes all objects of its kind.
+        # Kinds stay while any object of them exists, because deleting a definition deletes all objects of its kind.
         if not self.cluster.list("Queue") and not self.cluster.list("PodGroup"):
             uninstall(self.cluster)
 
