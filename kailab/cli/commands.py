@@ -48,7 +48,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "annotate": CommandEntry("objects", "annotate", "Set or remove annotations."),
         "cordon": CommandEntry("node_commands", "cordon", "Mark nodes unschedulable."),
         "uncordon": CommandEntry("node_commands", "uncordon", "Mark nodes schedulable."),
-        "drain": CommandEntry("node_commands", "drain", "Cordon nodes and delete their pods."),
+        "drain": CommandEntry("node_commands", "drain", "Cordon nodes and evict their pods."),
         "taint": CommandEntry("node_commands", "taint", "Set or remove taints of nodes."),
         "fail": CommandEntry("node_commands", "fail", "Make nodes NotReady, with the taints that Kubernetes adds."),
         "recover": CommandEntry("node_commands", "recover", "Bring failed nodes back."),
