@@ -188,7 +188,13 @@ def lab_of(source: ClusterSnapshot, observers: Sequence[Observer] = (), assumed:
     the lab settles. ``assumed``: see ``assume_run_time``."""
     assume: Callable[[Object], Object] = (lambda obj: obj) if assumed is None else assume_run_time(assumed)
     objects, _ = apply_bind_requests(source.objects)
-    cluster = embedded_from(objects, source.taken, embedded=source.embedded, counters=source.counters, convert=taken)
+    cluster = embedded_from(
+        objects,
+        source.taken,
+        embedded=source.embedded,
+        counters=source.counters,
+        convert=lambda obj: forget_template(assume(obj)),
+    )
     facts = source.facts
     spec = LabSpec(
         fleet=facts.fleet,
