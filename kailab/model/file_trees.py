@@ -58,11 +58,12 @@ def is_packed(head: bytes) -> bool:
     return head.startswith((*_ZIP, *(magic for magic, _ in _PACKERS))) or head[_TAR_MAGIC] == b"ustar"
 
 
-def read_tree(path: Path) -> Iterator[TreeFile]:
+def read_tree(path: Path, on_dangling: Callable[[str], None] | None = None) -> Iterator[TreeFile]:
     """The YAML and JSON files below a folder or in an archive (tar, zip; gzip, bzip2, xz), sorted as far as they can be. Of any other path,
-    and of ``-`` (stdin), the one file itself. Raises InputError."""
+    and of ``-`` (stdin), the one file itself. ``on_dangling``: is told the path of each link in a folder whose target does not exist, and the
+    rest is read. Raises InputError; without ``on_dangling``, for such a link, too."""
     counted = _Bounds(str(path))
-    for file in _files(path, counted):
+    for file in _files(path, counted, on_dangling):
         counted.add(file)
         yield file
 
@@ -86,12 +87,12 @@ class _Bounds:
             raise InputError(f"has more than {MOST_FILES:,} files", self._where)
 
 
-def _files(path: Path, bounds: _Bounds) -> Iterator[TreeFile]:
+def _files(path: Path, bounds: _Bounds, on_dangling: Callable[[str], None] | None) -> Iterator[TreeFile]:
     if str(path) == "-":
         yield TreeFile(STDIN, read_stdin(LARGEST_FILE))
         return
     if path.is_dir():
-        yield from _in_folder(path, bounds)
+        yield from _in_folder(path, bounds, on_dangling)
         return
     if path.is_fifo():
         yield TreeFile(str(path), read_bytes(path, LARGEST_FILE))
@@ -117,7 +118,7 @@ def _bounded(file: IO[bytes] | io.BufferedReader, name: str) -> bytes:
     return data
 
 
-def _in_folder(folder: Path, bounds: _Bounds) -> Iterator[TreeFile]:
+def _in_folder(folder: Path, bounds: _Bounds, on_dangling: Callable[[str], None] | None) -> Iterator[TreeFile]:
     def fail(error: OSError) -> None:
         raise InputError(f"can't be read: {error.strerror or error}", Where(file=str(error.filename or folder)))
 
@@ -127,7 +128,21 @@ def _in_folder(folder: Path, bounds: _Bounds) -> Iterator[TreeFile]:
             bounds.see()
             if _is_wanted(name):
                 file = Path(at, name)
+                if on_dangling and _is_dangling(file):
+                    on_dangling(_printable(str(file)))
+                    continue
                 yield TreeFile(_printable(str(file)), read_bytes(file, LARGEST_FILE))
+
+
+def _is_dangling(file: Path) -> bool:
+    # A link to itself, and one whose target may not be looked at, may stand for data: they are errors.
+    try:
+        file.stat()
+    except FileNotFoundError:
+        return file.is_symlink()
+    except OSError:
+        return False
+    return False
 
 
 def _is_wanted(name: str) -> bool:

@@ -87,6 +87,7 @@ class _Reading:
         self.newest: float | None = None
         self.manifests: list[NamedText] = []
         self.empty: list[str] = []
+        self.dangling: list[str] = []
         self.files = self.older = self.left_out = 0
         self.configs: dict[tuple[str, str], Object] = {}
 
@@ -98,7 +99,7 @@ class _Reading:
     # --- files
 
     def read(self, path: Path) -> None:
-        for file in read_tree(path):
+        for file in read_tree(path, self.dangling.append):
             self.files += 1
             try:
                 objects = read_objects(file)
@@ -227,6 +228,9 @@ class _Reading:
     def about_files(self) -> Iterator[str]:
         for error in self.errors:
             yield f"left out: {error}"
+        if self.dangling:
+            verb = "leads" if len(self.dangling) == 1 else "lead"
+            yield f"{count(len(self.dangling), 'link')} {verb} nowhere, so there was nothing to read: {some(self.dangling)}"
         if self.empty:
             verb = "holds" if len(self.empty) == 1 else "hold"
             yield f"{count(len(self.empty), 'file')} {verb} no Kubernetes objects: {some(self.empty)}"

@@ -393,6 +393,19 @@ def test_a_folder_is_walked_without_following_links(tmp_path: Path) -> None:
     assert len(opening.read(tmp_path / "in").snapshot.objects["Node"]) == 2
 
 
+def test_a_link_without_a_target_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "nodes.yaml").write_bytes(whole())
+    (folder / "gone.yaml").symlink_to(tmp_path / "nowhere.yaml")
+    found = opening.read(folder)
+    assert len(found.snapshot.objects["Node"]) == 2
+    assert any("1 link leads nowhere" in notice and "gone.yaml" in notice for notice in found.notices)
+    (folder / "loop.yaml").symlink_to(folder / "loop.yaml")
+    with pytest.raises(InputError, match="can't be read"):
+        opening.read(folder)
+
+
 def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = tmp_path / "bomb.yaml.gz"
     bomb.write_bytes(gzip.compress(b" " * (80 * 2**20)))
