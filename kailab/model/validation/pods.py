@@ -83,6 +83,9 @@ def check_pod_spec(
     for key in ("initContainers", "containers"):
         for at, container in faults.mappings(spec, key, f"{path}.{key}", required=key == "containers"):
             _check_container(faults, container, at, names)
+            own = faults.text(container, "restartPolicy", f"{at}.restartPolicy")
+            if own is not None and own not in RESTART_POLICIES:
+                faults.wrong(f"{at}.restartPolicy", own, " or ".join(RESTART_POLICIES))
     _check_host_ports(faults, spec, path)
     _check_volume_names(faults, spec, path)
     policy = faults.text(spec, "restartPolicy", f"{path}.restartPolicy")
