@@ -119,6 +119,11 @@ SITUATIONS: dict[str, tuple[Sequence[Any], Sequence[Any], Any, CauseCode, Sequen
         [pool("n", 1, 2, gpuMemory="80Gi")], [pod("h", 0.6, priority=FIRM), pod("k", 0.6, priority=FIRM)],
         pod("x", 0.6), CauseCode.FRAGMENTED, ["0.6", "0.8", "at most 0.4 on one device", "n-0"], ["h"],
     ),
+    "no two devices with room for a part of each": (
+        [pool("n", 1, 2, gpuMemory="80Gi")], [pod("h", 0.9, priority=FIRM)],
+        pod("x", 0.5, annotations={"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}),
+        CauseCode.FRAGMENTED, ["0.5 on each of 2 GPUs", "1.1", "at most 0.6 on one node's 2 devices (of n-0), of which it takes up to 0.5 each"], ["h"],
+    ),
     "no rack free": (
         [racks(2)], [pod("h", 4, nodeSelector={"lab/rack": "rack-0"}, priority=FIRM), pod("k", 4, nodeSelector={"lab/rack": "rack-1"}, priority=FIRM)],
         job("x", 2, 8, level="lab/rack"), CauseCode.NO_DOMAIN_FREE, ["16", "12", "lab/rack"], ["h"],

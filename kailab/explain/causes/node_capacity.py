@@ -92,11 +92,15 @@ def _wants_parts(facts: NodeFacts) -> bool:
     return any(task.info.shape.gpu.shared for task in facts.next_tasks)
 
 
-def _on_one_device(facts: NodeFacts, usable: np.ndarray) -> tuple[int, int]:
-    """The node with the device that has most free, and how much that is, in milli-GPU."""
+def _on_devices(facts: NodeFacts, usable: np.ndarray, devices: int, portion: int) -> tuple[int, int]:
+    """The node of which the best ``devices`` offer most, at most ``portion`` each, and how much that is, in milli-GPU."""
     table = facts.table
-    left = table.shares.left(int(table.allocatable[GPUS].max(initial=GPU)) // GPU).max(axis=1, initial=0)
-    return _most(np.where(table.idle[GPUS] >= GPU, GPU, left), usable)
+    columns = int(table.allocatable[GPUS].max(initial=GPU)) // GPU
+    left = np.sort(np.minimum(table.shares.left(columns), portion), axis=1)[:, ::-1]
+    sums = np.pad(np.cumsum(left, axis=1), ((0, 0), (1, devices)), mode="edge")
+    sums[:, 0] = 0
+    whole = np.clip(table.idle[GPUS] // GPU, 0, devices)
+    return _most(whole * min(portion, GPU) + sums[np.arange(len(table)), devices - whole], usable)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,8 +169,8 @@ class DevicesLacking(RoomRefusal):
 
 @dataclass(frozen=True, kw_only=True)
 class DevicesFragmented(RoomRefusal):
-    """Enough is ``free`` in sum on ``nodes`` nodes, but at ``most`` on one of them, ``node``, or on one device of it (``of_device``).
-    ``placed``: for how many of the pods there is room."""
+    """Enough is ``free`` in sum on ``nodes`` nodes, but at ``most`` on one of them, ``node``, or on one device of it (``of_device``); on the
+    ``devices`` that a pod takes a part of each, what it could take of them. ``placed``: for how many of the pods there is room."""
 
     FACTS: ClassVar[tuple[str, ...]] = ("resource", "wanted", "free", "node", "most", "also")
     code: CauseCode = CauseCode.FRAGMENTED
@@ -177,6 +181,7 @@ class DevicesFragmented(RoomRefusal):
     of_device: bool
     placed: int
     also: tuple[str, ...]
+    devices: int = 1
 
     @property
     def holds(self) -> bool:
@@ -186,6 +191,9 @@ class DevicesFragmented(RoomRefusal):
     def sentence(self) -> str:
         # A share of a GPU has to be on one device: what a node has free in sum is no room for it.
         place, best = ("device", f"device (of {self.node})") if self.of_device else ("node", f"({self.node})")
+        if self.devices > 1:
+            each = self.figure(self.wanted // self.devices)
+            place, best = "node", f"node's {self.devices} devices (of {self.node}), of which it takes up to {each} each"
         return (
             f"{self.wants}{f' on one {place}' if self.pods == 1 else ''}; {self.figure(self.free)} are free in sum on the "
             f"{count(self.nodes, 'node')} with room that it may use, at most {self.figure(self.most)} on one {best}"
@@ -268,7 +276,10 @@ def _fragmented(facts: NodeFacts) -> DevicesFragmented:
     row, wanted = device_row(facts)
     usable, free = facts.usable_nodes(tasks), free_devices(facts, row)
     of_device = row == GPUS and _wants_parts(facts)
-    best, most = _on_one_device(facts, usable) if of_device else _most(free, usable)
+    # A part of each of several devices: what one device has is no measure of them.
+    devices = tasks[0].info.shape.gpu.devices if of_device and len(tasks) == 1 else 1
+    portion = wanted // devices if devices > 1 else GPU
+    best, most = _on_devices(facts, usable, devices, portion) if of_device else _most(free, usable)
     return DevicesFragmented(
         **_room(facts, tasks, row, wanted),
         free=int(free.sum()),
@@ -278,6 +289,7 @@ def _fragmented(facts: NodeFacts) -> DevicesFragmented:
         of_device=of_device,
         placed=_placed(facts),
         also=tuple(_also(facts)),
+        devices=max(devices, 1),
         objects=node_refs(table, [best]),
     )
 
