@@ -9,7 +9,7 @@ from kailab.scenarios.scenario import Scenario
 
 pytestmark = pytest.mark.slow
 FOLDER = shared_folder() / "scenarios"
-SUITES = sorted(path.stem for path in FOLDER.glob("*.json"))
+SCENARIOS = read_scenarios(sorted(FOLDER.glob("*.json")))
 
 
 @pytest.fixture(scope="module")
@@ -19,15 +19,11 @@ def venue(components):
     venue.close()
 
 
-@pytest.mark.skipif(not SUITES, reason=f"no recorded scenarios are in {FOLDER} (KAILAB_SHARED names another place)")
-@pytest.mark.parametrize("suite", SUITES)
-def test_scenarios_on_a_control_plane(venue, suite):
-    results = [
-        run_scenario(scenario, "kailab", "controlplane", venue)
-        for scenario in read_scenarios([FOLDER / f"{suite}.json"])
-    ]
-    differences = [f"{result.id}: {one}" for result in results for one in result.differences]
-    assert not differences, "\n".join(differences)
+@pytest.mark.skipif(not SCENARIOS, reason=f"no recorded scenarios are in {FOLDER} (KAILAB_SHARED names another place)")
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.id)
+def test_a_scenario_on_a_control_plane(venue, scenario):
+    result = run_scenario(scenario, "kailab", "controlplane", venue)
+    assert result.differences == ()
 
 
 @pytest.mark.parametrize("backend", ["embedded", "controlplane"])
