@@ -14,8 +14,7 @@ from kailab.errors import InputError, Where
 from kailab.fleet import Fleet
 from kailab.lab.seen_names import describe_names
 from kailab.model.objects import name_of
-from kailab.replay.readers import lines
-from kailab.replay.readers.lines import BrokenLine, LineFields
+from kailab.replay.readers.lines import LineFields, read_table
 
 COLUMNS = ("node", "at", "seconds")
 
@@ -31,23 +30,9 @@ class NodeFailure(NamedTuple):
 def read_failures(path: Path, fleet: Fleet) -> tuple[NodeFailure, ...]:
     """Read the file, in order of time. Raises InputError for a line that can't be read, a node that the fleet does not have,
     and a failure of a node that has already failed."""
-    header = lines.read_header(path)
-    if missing := [name for name in COLUMNS if name not in header]:
-        raise InputError(
-            f"no column {', '.join(missing)}; expected failures of nodes with {', '.join(COLUMNS)}",
-            Where(file=str(path), line=1),
-        )
     nodes = {name_of(node) for node in fleet.nodes()}
     found: list[tuple[NodeFailure, Where]] = []
-    for line, values in lines.read_rows(path):
-        where = Where(file=str(path), line=line)
-        if isinstance(values, str):
-            raise InputError(values, where)
-        fields = LineFields(values)
-        try:
-            failure = NodeFailure(fields.text("node"), fields.whole("at"), fields.whole("seconds", least=1))
-        except BrokenLine as error:
-            raise InputError(str(error), where) from None
+    for where, failure in read_table(path, COLUMNS, "failures of nodes", _failure):
         if failure.node not in nodes:
             raise InputError(f"no node {failure.node!r:.80}; {describe_names(nodes, failure.node)}", where)
         found.append((failure, where))
@@ -61,3 +46,7 @@ def read_failures(path: Path, fleet: Fleet) -> tuple[NodeFailure, ...]:
             )
         until[failure.node] = failure.at + failure.seconds
     return tuple(failure for failure, _ in found)
+
+
+def _failure(fields: LineFields) -> NodeFailure:
+    return NodeFailure(fields.text("node"), fields.whole("at"), fields.whole("seconds", least=1))

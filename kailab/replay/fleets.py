@@ -10,8 +10,7 @@ from typing import NamedTuple
 from kailab.errors import InputError, Where
 from kailab.fleet import Fleet, load_fleet
 from kailab.fleet.fleet import Pool
-from kailab.replay.readers import lines
-from kailab.replay.readers.lines import BrokenLine, LineFields
+from kailab.replay.readers.lines import LineFields, read_table
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 PODS = 1000
@@ -40,12 +39,6 @@ def replay_fleet(name_or_path: str) -> Fleet:
 
 def fleet_of_nodes(path: Path) -> Fleet:
     """Read a list of nodes. Node names are kept. Raises InputError for any line that cannot be read."""
-    header = lines.read_header(path)
-    if missing := [name for name in NODE_COLUMNS if name not in header]:
-        raise InputError(
-            f"no column {', '.join(missing)}; expected a list of nodes with {', '.join(NODE_COLUMNS)}",
-            Where(file=str(path), line=1),
-        )
     pools = tuple(_pool(node) for node in _nodes(path))
     if not pools:
         raise InputError("the file lists no nodes; expected at least one", Where(file=str(path)))
@@ -54,21 +47,7 @@ def fleet_of_nodes(path: Path) -> Fleet:
 
 def _nodes(path: Path) -> Iterator[_Node]:
     seen: set[str] = set()
-    for line, values in lines.read_rows(path):
-        where = Where(file=str(path), line=line)
-        if isinstance(values, str):
-            raise InputError(values, where)
-        fields = LineFields(values)
-        try:
-            node = _Node(
-                fields.text("sn"),
-                fields.whole("cpu_milli"),
-                fields.whole("memory_mib"),
-                fields.whole("gpu", 0),
-                fields.text("model"),
-            )
-        except BrokenLine as error:
-            raise InputError(str(error), where) from None
+    for where, node in read_table(path, NODE_COLUMNS, "a list of nodes", _node):
         if not _NAME.fullmatch(node.name) or len(node.name) > 63:
             raise InputError(
                 f"sn is {node.name!r:.80}; expected a node name of lower-case letters, digits, '-' and '.'", where
@@ -77,6 +56,16 @@ def _nodes(path: Path) -> Iterator[_Node]:
             raise InputError(f"duplicate node {node.name}; expected each node once", where)
         seen.add(node.name)
         yield node
+
+
+def _node(fields: LineFields) -> _Node:
+    return _Node(
+        fields.text("sn"),
+        fields.whole("cpu_milli"),
+        fields.whole("memory_mib"),
+        fields.whole("gpu", 0),
+        fields.text("model"),
+    )
 
 
 def _pool(node: _Node) -> Pool:

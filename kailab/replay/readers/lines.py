@@ -12,17 +12,18 @@ import io
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, TextIO, TypeVar
 
 from kailab.errors import InputError, Where
 from kailab.model.files import encoding_of, open_file
 from kailab.replay.job import SkippedLine, TraceJob
 
+Record = TypeVar("Record")
 MOST_AMOUNT = 10**12
 """Largest amount or time. A larger one is a mistake and would overflow 64 bits in sums."""
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -277,3 +278,26 @@ def read_jobs(
             yield make(LineFields(values, named), line)
         except BrokenLine as error:
             yield SkippedLine(line, str(error))
+
+
+def read_table(
+    path: Path, columns: Sequence[str], content: str, make: Callable[[LineFields], Record]
+) -> Iterator[tuple[Where, Record]]:
+    """Yield what ``make`` returns for each line of a file that has to be right as a whole, with its place. ``content``: of the file, for
+    messages. Raises InputError for missing columns and for the first line that cannot be read.
+    """
+    header = read_header(path)
+    if missing := [name for name in columns if name not in header]:
+        raise InputError(
+            f"no column {', '.join(missing)}; expected {content} with {', '.join(columns)}",
+            Where(file=str(path), line=1),
+        )
+    for line, values in read_rows(path):
+        where = Where(file=str(path), line=line)
+        if isinstance(values, str):
+            raise InputError(values, where)
+        try:
+            record = make(LineFields(values))
+        except BrokenLine as error:
+            raise InputError(str(error), where) from None
+        yield where, record
