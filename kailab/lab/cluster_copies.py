@@ -146,6 +146,15 @@ def _without_foreign_finalizers(objects: dict[str, list[Object]]) -> dict[str, l
     return {kind: [_without_finalizers(obj, jobs) for obj in several] for kind, several in objects.items()}
 
 
+_ANNOTATING: Mapping[str, Callable[[Object, Iterable[Object]], Object]] = {
+    "StatefulSet": annotate_foreign_revision,
+    "DaemonSet": annotate_foreign_revision,
+    "PodClique": annotate_pods_revision,
+    "LeaderWorkerSet": annotate_leaders_revision,
+}
+"""Kinds of workloads, and what notes their revision, given what they own."""
+
+
 def _with_revisions(objects: dict[str, list[Object]]) -> dict[str, list[Object]]:
     """Workloads with a note of the revision name on their pods. Another cluster computes that name in another way, and an incomplete
     template would get another name here."""
@@ -155,13 +164,9 @@ def _with_revisions(objects: dict[str, list[Object]]) -> dict[str, list[Object]]
             for owner in owner_references(obj):
                 owned.setdefault(owner.get("uid", ""), []).append(obj)
     result = dict(objects)
-    for kind in ("StatefulSet", "DaemonSet"):
+    for kind, annotate in _ANNOTATING.items():
         if kind in result:
-            result[kind] = [annotate_foreign_revision(obj, owned.get(uid_of(obj), ())) for obj in result[kind]]
-    if cliques := objects.get("PodClique"):
-        result["PodClique"] = [annotate_pods_revision(obj, owned.get(uid_of(obj), ())) for obj in cliques]
-    if sets := objects.get("LeaderWorkerSet"):
-        result["LeaderWorkerSet"] = [annotate_leaders_revision(obj, owned.get(uid_of(obj), ())) for obj in sets]
+            result[kind] = [annotate(obj, owned.get(uid_of(obj), ())) for obj in result[kind]]
     for service in objects.get("Service.serving.knative.dev", ()):
         revisions = owned.get(uid_of(service), [])
         if revisions:

@@ -35,6 +35,7 @@ from kailab.model.objects import (
     node_of,
     object_key,
     phase_of,
+    spec_of,
     status_of,
     uid_of,
 )
@@ -88,9 +89,13 @@ def revision_of(owner: Object, digest: str, default: str) -> str:
     return name if known == digest and name else default
 
 
-def annotate_revision(owner: Object, name: str, field: str = "template") -> Object:
-    """The workload with an annotation that pods of its present template have this revision name. ``field``: the template's in its spec."""
-    notes = {**annotations_of(owner), TAKEN_OVER: f"{template_hash(owner['spec'][field])}={name}"}
+def annotate_revision(owner: Object, name: str | None, field: str = "template") -> Object:
+    """The workload with an annotation that pods of its present template have this revision name; unchanged without a name or a template.
+    ``field``: the template's in its spec."""
+    template = spec_of(owner).get(field)
+    if not name or not isinstance(template, dict):
+        return owner
+    notes = {**annotations_of(owner), TAKEN_OVER: f"{template_hash(template)}={name}"}
     return {**owner, "metadata": {**owner["metadata"], "annotations": notes}}
 
 
@@ -105,15 +110,15 @@ def forget_template(obj: Object) -> Object:
 
 def annotate_foreign_revision(owner: Object, pods: Iterable[Object]) -> Object:
     """A StatefulSet or DaemonSet of another controller, with the annotation of ``annotate_revision``; ``pods``: its pods."""
-    newest = status_of(owner).get("updateRevision")
-    if not newest:  # a DaemonSet has no such field: take that of most pods
-        carried = Counter(labels_of(pod).get(REVISION_LABEL) for pod in pods)
-        # By name if the numbers are equal, so that the result is always the same.
-        newest = max(carried, key=lambda name: (carried[name], name or "")) if carried else None
-    template = (owner.get("spec") or {}).get("template")
-    if not newest or not isinstance(template, dict):
-        return owner
-    return annotate_revision(owner, newest)
+    # A DaemonSet has no such field.
+    return annotate_revision(owner, status_of(owner).get("updateRevision") or most_carried(pods, REVISION_LABEL))
+
+
+def most_carried(pods: Iterable[Object], label: str) -> str | None:
+    """The value of a label that most pods carry; None if none does or most have no such label."""
+    carried = Counter(labels_of(pod).get(label) for pod in pods)
+    # By name if the numbers are equal, so that the result is always the same.
+    return max(carried, key=lambda name: (carried[name], name or "")) if carried else None
 
 
 def passed_on_annotations(owner: Object) -> dict[str, str]:

@@ -13,7 +13,6 @@ A ClusterTopologyBinding gives the names of a PodCliqueSet's topology domains, a
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -32,7 +31,15 @@ from kailab.model.objects import (
 )
 from kailab.model.validation.advice import DescribedPod
 from kailab.model.validation.fields import Faults
-from kailab.workloads.apps import TAKEN_OVER, TEMPLATE, annotate_revision, revision_of, surplus_pods, template_hash
+from kailab.workloads.apps import (
+    TAKEN_OVER,
+    TEMPLATE,
+    annotate_revision,
+    most_carried,
+    revision_of,
+    surplus_pods,
+    template_hash,
+)
 from kailab.workloads.controller import Controller, Reference
 
 PREFIX = "grove.io/"
@@ -402,11 +409,8 @@ class PodCliqueController(Controller):
 
 def annotate_pods_revision(owner: Object, pods: Iterable[Object]) -> Object:
     """A PodClique of another cluster, with the annotation of ``annotate_revision``; ``pods``: its pods."""
-    carried = Counter(filter(None, (labels_of(pod).get(_HASH) for pod in pods)))
-    if not carried or not isinstance((owner.get("spec") or {}).get("podSpec"), dict):
-        return owner
-    # By name if the numbers are equal, so that the result is always the same.
-    return annotate_revision(owner, max(carried, key=lambda name: (carried[name], name)), "podSpec")
+    marked = (pod for pod in pods if labels_of(pod).get(_HASH))
+    return annotate_revision(owner, most_carried(marked, _HASH), "podSpec")
 
 
 class ClusterTopologyBindingController(Controller):

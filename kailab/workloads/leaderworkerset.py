@@ -18,6 +18,7 @@ from kailab.model.objects import (
     labels_of,
     name_of,
     namespace_of,
+    spec_of,
     status_of,
 )
 from kailab.workloads.apps import annotate_revision, revision_of, template_hash
@@ -145,12 +146,8 @@ class LeaderWorkerSetController(Controller):
 
 def annotate_leaders_revision(owner: Object, owned: Iterable[Object]) -> Object:
     """A LeaderWorkerSet of another cluster, with the annotation of ``annotate_revision``; ``owned``: what it owns, its StatefulSet too."""
-    template = (owner.get("spec") or {}).get("leaderWorkerTemplate")
-    named = (labels_of((obj.get("spec") or {}).get("template") or {}).get(_REVISION) for obj in owned)
-    revision = next(filter(None, named), None)
-    if revision is None or not isinstance(template, dict):
-        return owner
-    return annotate_revision(owner, revision, "leaderWorkerTemplate")
+    named = (labels_of(spec_of(obj).get("template") or {}).get(_REVISION) for obj in owned)
+    return annotate_revision(owner, next(filter(None, named), None), "leaderWorkerTemplate")
 
 
 def _is_broken(template: Object, pods: list[Object]) -> bool:

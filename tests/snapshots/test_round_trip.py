@@ -116,8 +116,6 @@ OF_OPERATORS = {
         "serving.kserve.io/v1beta1",
         {"predictor": {"minReplicas": 2, "containers": [{**SPEC["containers"][0], "name": "kserve-container"}]}},
     ),
-}
-OF_OPERATORS |= {
     "Workflow": (
         "argoproj.io/v1alpha1",
         {
@@ -156,7 +154,8 @@ def test_work_of_an_operator_is_left_as_it_is(kind: str, foreign: bool, kept: Ke
         if foreign:
             for obj in (obj for several in source.objects.values() for obj in several):
                 for texts in (obj["metadata"].get("labels"), obj["metadata"].get("annotations")):
-                    texts and [texts.update({key: "other"}) for key in FOREIGN & texts.keys()]
+                    for key in FOREIGN & (texts or {}).keys():
+                        texts[key] = "other"
         with lab_of(source) as opened:
             before = {pod["metadata"]["uid"] for pod in opened.get("pods")}
             opened.settle()
