@@ -36,8 +36,8 @@ class KeptOff(NamedTuple):
 
 
 Fits = dict[int, KeptOff]
-_QUEUE_RULES = (PendingCode.OVER_LIMIT, PendingCode.NON_PREEMPTIBLE_OVER_QUOTA)
 """By id of a ShapeInfo."""
+_QUEUE_RULES = (PendingCode.OVER_LIMIT, PendingCode.NON_PREEMPTIBLE_OVER_QUOTA)
 
 
 def queue_states(session: Session) -> tuple[QueueState, ...]:
