@@ -327,7 +327,7 @@ def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: 
         most = max(0, int(table.allocatable[row, best]))
         name = table.layout.names[row]
         shortages.append(NodeShortage(name, wanted, request_text(info, row, table), most, table.nodes[best].name))
-    # A barrier of devices that the pod takes by claims or profiles has no amount in this row to compare.
+    # A node without GPUs is a barrier for claims and profiles, too, and these ask for no amount of whole GPUs.
     shortages = [shortage for shortage in shortages if shortage.wanted > shortage.most] or shortages
     return LargerThanNodes(
         shortages=tuple(shortages),
