@@ -6,7 +6,7 @@ a cycle, a quota beyond the parent's) and namespaces that do not exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -291,7 +291,7 @@ def apply_all(
             obj = {**obj, "metadata": {**meta, "namespace": space}}
         try:
             before = _find(cluster, manifest.kind, meta.get("name", ""), space)
-            stored, result = _written(cluster, obj, space)
+            stored, result = _written(cluster, obj, space, changes)
         except ApiError as error:
             _undo(cluster, undo)
             raise InputError(str(error), manifest.where(getattr(error, "field", ""))) from error
@@ -303,11 +303,14 @@ def apply_all(
     return changes
 
 
-def _written(cluster: Cluster, obj: Object, space: str) -> tuple[Object, WriteResult]:
-    """Apply or create, with retries: right after a Namespace was created again, a server may still see the old one."""
+def _written(
+    cluster: Cluster, obj: Object, space: str, before: Collection[AppliedChange]
+) -> tuple[Object, WriteResult]:
+    """Apply or create, with retries: right after a Namespace was created again, a server may still see the old one, and an operator's webhook
+    may not have seen yet what was applied ``before``."""
     once = (lambda: cluster.apply(obj)) if name_of(obj) else (lambda: (cluster.create(obj), "created"))
     retry = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: _is_behind(cluster, space, error)),
+        retry=tenacity.retry_if_exception(lambda error: _is_behind(cluster, space, before, error)),
         stop=tenacity.stop_after_delay(BEHIND_SECONDS),
         wait=tenacity.wait_fixed(0.1),
         reraise=True,
@@ -316,9 +319,14 @@ def _written(cluster: Cluster, obj: Object, space: str) -> tuple[Object, WriteRe
     return stored, result
 
 
-def _is_behind(cluster: Cluster, space: str, error: BaseException) -> bool:
-    """True if an object is refused because its namespace is being deleted, although the namespace no longer is."""
-    if not space or not isinstance(error, Forbidden) or "is being terminated" not in str(error):
+def _is_behind(cluster: Cluster, space: str, before: Collection[AppliedChange], error: BaseException) -> bool:
+    """True if an object is refused because its namespace is being deleted, although the namespace no longer is, or because a webhook does
+    not find an object that was applied ``before``."""
+    if not isinstance(error, Forbidden):
+        return False
+    if "admission webhook" in str(error):
+        return any(f'"{change.name}" not found' in str(error) for change in before)
+    if not space or "is being terminated" not in str(error):
         return False
     there = _find(cluster, "Namespace", space, "")
     return there is not None and not is_terminating(there)

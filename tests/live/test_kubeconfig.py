@@ -10,7 +10,7 @@ import pytest
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.polling import wait_until
-from kailab.errors import InputError, KailabError
+from kailab.errors import InputError, KailabError, NotFound
 from kailab.lab import Lab, expect
 from kailab.lab.venues.kubernetes import MARK, clear_lab
 
@@ -149,6 +149,22 @@ def test_a_node_that_is_theirs_is_not_taken_over(plane, owner):
         assert len(owner.list("Node")) == 1
     finally:
         owner.delete("Node", "a100-0")
+
+
+def test_objects_that_a_finalizer_holds_are_waited_for(plane, owner):
+    """The next lab would change what is about to go, and then not find it."""
+    held = {"name": "held", "namespace": "default", "labels": {MARK: "some-lab"}, "finalizers": ["kailab.dev/test"]}
+    owner.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": held})
+    other = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), "clearing")
+    with ThreadPoolExecutor(1) as pool:
+        cleared = pool.submit(clear_lab, other, "some-lab", kinds=("ConfigMap",))
+        assert wait_until(lambda: "deletionTimestamp" in owner.get("ConfigMap", "held", "default")["metadata"], 300)
+        assert not wait_until(cleared.done, 1)
+        owner.patch("ConfigMap", "held", "default", {"metadata": {"finalizers": None}})
+        cleared.result(timeout=300)
+    other.close()
+    with pytest.raises(NotFound):
+        owner.get("ConfigMap", "held", "default")
 
 
 QUEUES_OF_ANOTHER = {

@@ -90,6 +90,8 @@ def clear_lab(
         for obj in cluster.list(kind, labels={MARK: mark})
     ]
     gone = {uid_of(obj) for _, obj in marked}
+    # An operator may hold an object of any kind by a finalizer, so these are waited for too.
+    held = dict.fromkeys(kind for kind, _ in marked if kind not in makers and kind not in _FOLLOWERS)
     sets = [obj for kind, obj in marked if kind == "StatefulSet"]
     _delete(cluster, marked)
     nodes = {name_of(node) for node in cluster.list("Node", labels={MARK: mark})}
@@ -103,6 +105,7 @@ def clear_lab(
         if any(obj["spec"].get("volumeClaimTemplates") for obj in sets):
             claims = claims_of_sets(sets, cluster.list("PersistentVolumeClaim"))
             dependents += [("PersistentVolumeClaim", claim) for claim in claims]
+        dependents += [(kind, obj) for kind in held for obj in cluster.list(kind, labels={MARK: mark})]
         _delete(cluster, dependents)
         return [f"{kind} {full_name(obj)}" for kind, obj in dependents]
 

@@ -1,4 +1,5 @@
-"""A namespace that was just made again: a server may go on refusing what is to go into it, as if it were the one that left."""
+"""A server that is behind: it may refuse objects of a namespace that was just made again, as if it were the one that left, and a webhook
+may not find what was applied a moment ago."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from kailab.errors import Forbidden, InputError
 from kailab.lab import Lab
 
 REFUSAL = 'configmaps "c" is forbidden: unable to create new content in namespace team because it is being terminated'
+UNSEEN = 'admission webhook "validator.example.com" denied the request: Namespace "{}" not found: create it first'
 
 
 @pytest.fixture
@@ -64,4 +66,19 @@ def test_a_namespace_that_leaves_is_not_waited_for(refusals: list[str], monkeypa
         monkeypatch.setattr(lab.cluster, "get", lambda *_: leaving)
         with pytest.raises(InputError, match="is being terminated"):
             lab.apply(objects(namespace=False))
+    assert refusals == ["never reached"]
+
+
+def test_a_webhook_that_does_not_find_what_was_applied_before_is_asked_again(refusals: list[str]) -> None:
+    refusals += [UNSEEN.format("team")] * 2
+    with Lab.open() as lab:
+        applied = lab.apply(objects())
+        assert [change.what for change in applied.changes] == ["created", "created"]
+    assert refusals == []
+
+
+def test_a_webhook_that_does_not_find_what_nobody_applied_is_told_at_once(refusals: list[str]) -> None:
+    refusals += [UNSEEN.format("other"), "never reached"]
+    with Lab.open() as lab, pytest.raises(InputError, match="not found: create it first"):
+        lab.apply(objects())
     assert refusals == ["never reached"]
