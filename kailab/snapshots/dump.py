@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kailab.cluster.base_objects import PRIORITY_CLASSES, priority_class
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
@@ -173,6 +174,7 @@ class _Reading:
             )
         looks = self.looks()
         assumed = _assume_configmaps(looks)
+        classes = _assume_priority_classes(looks)
         taken = at if at is not None else self.newest
         if taken is None and looks:
             raise InputError(
@@ -199,6 +201,12 @@ class _Reading:
             notices.append(
                 f"{count(len(assumed), 'ConfigMap')} that pods use ({some(assumed)}) {'is' if len(assumed) == 1 else 'are'} not in "
                 "the files, nor any other of the namespace: taken as there"
+            )
+        if classes:
+            values = ", ".join(f"{name_of(one)} {one['value']}" for one in classes)
+            notices.append(
+                "the files hold no PriorityClasses, so those that work names have the value that its pods have, or that KAI's chart "
+                f"gives them ({values}). If the cluster has others, add `kubectl get {KINDS['PriorityClass'].resource} -o yaml`"
             )
         if looks and not kai.version:
             notices.append(
@@ -310,10 +318,36 @@ def _assume_configmaps(looks: dict[str, list[Object]]) -> list[str]:
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name}}
         for namespace, name in sorted(assumed)
     ]
-    added = {**looks, "ConfigMap": [*looks.get("ConfigMap", ()), *objects]}
+    _add(looks, "ConfigMap", objects)
+    return sorted({name for _, name in assumed} - _EVERYWHERE)
+
+
+def _assume_priority_classes(looks: dict[str, list[Object]]) -> list[Object]:
+    """Add the PriorityClasses that work names, if the files hold none at all and their values are known: the API server writes the value into
+    each pod, and KAI's chart makes some of fixed values. Returns them, by name.
+
+    The cluster had them, or no pod that names one would have been admitted.
+    """
+    if looks.get("PriorityClass"):
+        return []
+    values = dict(PRIORITY_CLASSES)
+    named: set[str] = set()
+    for holder in (*looks.get("PodGroup", ()), *looks.get("Pod", ())):
+        if isinstance(name := spec_of(holder).get("priorityClassName"), str) and name:
+            named.add(name)
+            if isinstance(value := spec_of(holder).get("priority"), int):
+                values[name] = value
+    assumed = [priority_class(name, values[name]) for name in sorted(named & values.keys())]
+    if assumed:
+        _add(looks, "PriorityClass", assumed)
+    return assumed
+
+
+def _add(looks: dict[str, list[Object]], kind: str, objects: Sequence[Object]) -> None:
+    """Add objects of a kind, and keep the order of kinds of a snapshot."""
+    added = {**looks, kind: [*looks.get(kind, ()), *objects]}
     looks.clear()
     looks.update({key: added.pop(key) for key in kinds_taken() if key in added} | added)
-    return sorted({name for _, name in assumed} - _EVERYWHERE)
 
 
 _WITHOUT = {

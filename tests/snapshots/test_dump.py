@@ -279,6 +279,32 @@ def test_what_work_names_and_the_files_lack_is_told(tmp_path: Path) -> None:
     assert [text.split(" that")[0] for text in told] == ["1 pod group names a PriorityClass"]
 
 
+def test_priority_classes_that_nobody_handed_out_have_the_values_of_pods_and_of_kai(tmp_path: Path) -> None:
+    """Files without any PriorityClass: the cluster had those that its pods name, or it would not have admitted the pods."""
+    groups = [
+        {
+            "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"},
+            "spec": {"minMember": 1, "queue": "q", "priorityClassName": name},
+        }
+        for name in ("inference", "urgent", "nobody-knows")
+    ]  # fmt: skip
+    pod = a_pod("p-0", "a", "train")
+    pod["spec"] |= {"priorityClassName": "urgent", "priority": 90}
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), *groups, pod]))
+    read = opening.read(tmp_path)
+    classes = {obj["metadata"]["name"]: obj["value"] for obj in read.snapshot.objects["PriorityClass"]}
+    assert classes == {"inference": 125, "urgent": 90}
+    told = [text for text in read.notices if "PriorityClass" in text]
+    assert any("(inference 125, urgent 90)" in text for text in told)
+    assert any("1 pod group names a PriorityClass that is not in the files (nobody-knows)" in text for text in told)
+    there = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 7,
+             "metadata": {"name": "inference", "uid": "c", "resourceVersion": "1"}}  # fmt: skip
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), *groups, pod, there]))
+    [only] = opening.read(tmp_path).snapshot.objects["PriorityClass"]
+    assert only["value"] == 7
+
+
 def test_the_newest_copy_of_an_object_counts(tmp_path: Path) -> None:
     (tmp_path / "new.yaml").write_text(text_of([a_node("a", "12", "H100")]))
     (tmp_path / "old.yaml").write_text(text_of([a_node("a", "9", "L40")]))
