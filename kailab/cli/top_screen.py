@@ -20,7 +20,7 @@ from kailab.errors import escaped
 from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import count, elapsed, gpu_amount
 from kailab.lab.picture import Picture
-from kailab.model.objects import name_of, parent_of
+from kailab.model.objects import name_of, parent_of, spec_of
 from kailab.model.times import format_time
 from kailab.report.racks import RackMap
 from kailab.scheduler.reading.nodes import unavailable
@@ -110,7 +110,7 @@ def _read_node(node: Object, racks: RackMap, pods: Sequence[PodRow], picture: Pi
     cells += [max(parts, key=lambda queue: parts[queue])] * shared if shared else []
     whole = picture.accounts.offered(node) // GPU
     cells += [FREE] * (whole - len(cells))
-    why = unavailable(node["spec"], node.get("status") or {})
+    why = unavailable(spec_of(node), node.get("status") or {})
     return NodeOverview(name, racks.of(name), tuple(cells), shared, why)
 
 

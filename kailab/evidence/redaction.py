@@ -222,7 +222,12 @@ class Redaction:
                 key: self._metadata(value) if key == "metadata" else self._whole(value) for key, value in obj.items()
             }
         # By kind in any API group: a Secret in a refused manifest is still a secret.
-        return self._name_only(obj) if obj.get("kind") in NAME_ONLY else self._mapping(obj)
+        if obj.get("kind") in NAME_ONLY:
+            return self._name_only(obj)
+        kept = self._mapping(obj)
+        # A spec stays, even if nothing of it is kept: the objects of a cluster have one.
+        empty = "spec" not in kept and isinstance(obj.get("spec"), dict)
+        return {**kept, "spec": {}} if empty else kept
 
     def _name_only(self, obj: Object) -> Object:
         head: Object = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}

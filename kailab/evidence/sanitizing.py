@@ -473,7 +473,7 @@ HEADER = """\
 
 class Sanitizer:
     """``manifests``: objects by file. ``patches``: (kind, patch). ``refused``: refused texts and objects. ``names``: names that are kept although no object here has
-    them. ``cuts``: the cache of a running lab. ``fresh``: what changed in the last look."""
+    them. ``labels``: keys of labels that are kept although no selector names them. ``cuts``: the cache of a running lab. ``fresh``: what changed in the last look."""
 
     def __init__(
         self,
@@ -483,9 +483,11 @@ class Sanitizer:
         patches: Sequence[tuple[str, Object]] = (),
         refused: Sequence[str | Object] = (),
         names: Collection[str] = (),
+        labels: Collection[str] = (),
         cuts: CutCache | None = None,
     ) -> None:
         self._redaction = redaction = Redaction()
+        redaction.selected.update(labels)
         self._cuts = cuts = CutCache() if cuts is None else cuts
         self._given = {BEFORE: before, AFTER: after}
         self._scrubbed_objects: dict[int, Object] = {}

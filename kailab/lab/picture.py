@@ -195,13 +195,26 @@ class Picture:
         return waiting
 
     def waiting(self) -> list[PendingReason]:
-        """Everything pending, with its reason: PodGroups, and pods without a PodGroup."""
-        alone = [row for row in self.rows if row.phase == "Pending" and not row.node and not row.podgroup]
+        """Everything pending, with its reason: PodGroups, and pods without a PodGroup. The reason is empty if no scheduler has given one yet."""
+        known = self.pending
+        unknown: dict[str, list[PodRow]] = {}
+        for row in self.rows:
+            if row.phase != "Pending" or row.node:
+                continue
+            key = group_of(row) if row.podgroup else ""
+            if not key or key not in known:
+                unknown.setdefault(key or row.name, []).append(row)
         return [
-            *self.pending.values(),
+            *known.values(),
             *(
-                PendingReason(podgroup="", pods=(row.name,), queue=row.queue, reason=row.reason, message=row.message)
-                for row in alone
+                PendingReason(
+                    podgroup=group_of(rows[0]) if rows[0].podgroup else "",
+                    pods=tuple(row.name for row in rows),
+                    queue=rows[0].queue,
+                    reason=rows[0].reason,
+                    message=rows[0].message,
+                )
+                for rows in unknown.values()
             ),
         ]
 

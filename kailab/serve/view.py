@@ -19,7 +19,7 @@ from kailab.lab.lab import Lab
 from kailab.lab.node_changes import growable
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model.kinds import KINDS
-from kailab.model.objects import is_owned, name_of, namespace_of, parent_of
+from kailab.model.objects import is_owned, name_of, namespace_of, parent_of, spec_of
 from kailab.model.times import format_time
 from kailab.report.lab_form import LabFormBuilder
 from kailab.report.moments import PresentState
@@ -163,8 +163,8 @@ def _desk(lab: Lab) -> dict[str, Any]:
         "nodes": [
             {
                 "name": name_of(node),
-                "cordoned": bool(node["spec"].get("unschedulable")),
-                "unavailable": unavailable(node["spec"], node.get("status") or {}),
+                "cordoned": bool(spec_of(node).get("unschedulable")),
+                "unavailable": unavailable(spec_of(node), node.get("status") or {}),
             }
             for node in nodes
         ],

@@ -31,6 +31,7 @@ from kailab.model.manifests import MOST_ERRORS, object_name
 from kailab.model.objects import (
     annotations_of,
     is_ended,
+    labels_of,
     metadata_of,
     name_of,
     namespace_of,
@@ -181,7 +182,9 @@ class _Reading:
                 "its objects have no time, so the time of the cluster is unknown; give it with --at", place
             )
         kai = settings_in(looks, self.config) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
-        filtered = Sanitizer((), looks, {})
+        # The files stay with their owner, who may select nodes by any label.
+        node_labels = {key for node in looks.get("Node", ()) for key in labels_of(node)}
+        filtered = Sanitizer((), looks, {}, labels=node_labels)
         objects = {kind: filtered.text.value(several) for kind, several in filtered.before.items()}
         empty = EmbeddedCluster()
         facts = cluster_facts(

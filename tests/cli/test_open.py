@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,52 @@ def test_a_lab_of_a_clusters_nodes_with_the_queues_of_kais_chart(busy, kailab, h
     assert "default-parent-queue" in kailab("get", "queues").out
     assert kailab("up", "--fresh", "--at", "noon").code == 2
     assert "has real time" in kailab("up", "--fresh", "--backend", "kubeconfig", "--at", "2025-06-01T00:00:00Z").err
+
+
+NODES_AND_WORK = """\
+apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: gpu-1.corp, uid: n-1, creationTimestamp: "2026-01-01T00:00:00Z", labels: {corp/room: north}}
+  spec: {podCIDR: 10.0.0.0/24, providerID: metal://1}
+  status:
+    allocatable: {cpu: "64", memory: 512Gi, nvidia.com/gpu: "8", pods: "110"}
+    capacity: {cpu: "64", memory: 512Gi, nvidia.com/gpu: "8", pods: "110"}
+    conditions: [{type: Ready, status: "True"}]
+- apiVersion: scheduling.run.ai/v2
+  kind: Queue
+  metadata: {name: q, uid: q-1, creationTimestamp: "2026-01-01T00:00:00Z"}
+  spec: {resources: {gpu: {quota: 8, limit: -1, overQuotaWeight: 1}}}
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    name: p
+    namespace: default
+    uid: p-1
+    creationTimestamp: "2026-01-01T00:00:00Z"
+    labels: {kai.scheduler/queue: q}
+    annotations: {pod-group-name: g}
+  spec:
+    schedulerName: kai-scheduler
+    containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}]
+  status: {phase: Pending}
+- apiVersion: scheduling.run.ai/v2alpha2
+  kind: PodGroup
+  metadata: {name: g, namespace: default, uid: g-1, creationTimestamp: "2026-01-01T00:00:00Z"}
+  spec: {minMember: 1, queue: q}
+"""
+
+
+def test_every_screen_shows_nodes_as_clusters_have_them_and_work_that_waits(started, home: Path) -> None:
+    """Nothing that a decision needs is in the spec of most nodes, and nothing has been decided about the pod yet."""
+    (home / "cluster.yaml").write_text(NODES_AND_WORK)
+    assert started("open", "cluster.yaml", "--fresh").code == 0
+    assert re.search(r"^Waiting +1 no reason yet$", started("status").out, re.MULTILINE)
+    screen = started("top")
+    assert (screen.code, "gpu-1.corp ........" in screen.out) == (0, True), screen.err
+    assert re.search(r"^q +1 +no reason yet", screen.out, re.MULTILINE)
+    # Their owner may select nodes by any label, though nothing in the files does.
+    drained = started("whatif", "--drain", "-l", "corp/room=north")
+    assert drained.code == 0, drained.err

@@ -34,6 +34,7 @@ from kailab.model.objects import (
     name_of,
     namespace_of,
     owner_references,
+    spec_of,
     status_of,
     uid_of,
 )
@@ -267,7 +268,7 @@ def _is_ready(node: Object | None) -> bool:
     if node is None:
         return False
     ready = condition_of(node, "Ready")
-    taints = node["spec"].get("taints") or ()
+    taints = spec_of(node).get("taints") or ()
     return bool(ready and ready["status"] == "True" and not any(taint["key"] == _NOT_READY for taint in taints))
 
 
