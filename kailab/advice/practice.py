@@ -22,7 +22,7 @@ from kailab.lab.unknown_fields import warn_unknown_fields
 from kailab.model import labels
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import Manifest, Manifests, Notice
-from kailab.model.objects import labels_of, name_of, namespace_of
+from kailab.model.objects import controller_of, labels_of, metadata_of, name_of, namespace_of
 from kailab.model.queues import check_queue_tree, check_workload_queues
 from kailab.model.validation.advice import described_pods, pod_templates
 from kailab.scheduler.reading.accounts import GpuAccounts
@@ -316,8 +316,10 @@ class Linted:
 
 
 def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
-    """Check manifests against ``RULES``. ``fleet``: the nodes of the cluster; without it the rules about its size find nothing. Raises
-    InputError for queues that a cluster would refuse."""
+    """Check manifests against ``RULES``. ``fleet``: the nodes of the cluster; without it the rules about its size find nothing. Objects that
+    a controller made from others of the manifests, as the output of ``kubectl get`` has them, are checked by these. Raises InputError for
+    queues that a cluster would refuse."""
+    manifests = _without_made(manifests)
     cluster = EmbeddedCluster()
     nodes = fleet.nodes() if fleet is not None else []
     for node in nodes:
@@ -352,6 +354,19 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
     findings = list(dict.fromkeys(finding for finding in findings if finding.rule in RULES))
     findings.sort(key=lambda finding: (finding.where.file, finding.where.line, list(RULES).index(finding.rule)))
     return Linted(findings, unknown)
+
+
+def _without_made(manifests: Manifests) -> Manifests:
+    there = {uid for manifest in manifests if (uid := metadata_of(manifest.object).get("uid"))}
+    made = {
+        manifest.name
+        for manifest in manifests
+        if (controller := controller_of(manifest.object)) is not None and controller.get("uid") in there
+    }
+    return Manifests(
+        [manifest for manifest in manifests if manifest.name not in made],
+        [notice for notice in manifests.notices if notice.where.object not in made],
+    )
 
 
 def _named(manifests: Manifests) -> list[Notice]:

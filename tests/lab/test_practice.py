@@ -182,3 +182,31 @@ def test_work_without_gpus_or_with_a_scheduler_of_its_own_is_left_to_others() ->
     gpu = {"limits": {"nvidia.com/gpu": 1}}
     other = {**web, "metadata": {"name": "other"}, "spec": {"schedulerName": "volcano", "containers": [{"name": "a", "image": "x", "resources": gpu}]}}  # fmt: skip
     assert "no-scheduler" not in rules(web, other)
+
+
+def test_what_a_controller_made_is_checked_by_what_it_was_made_from() -> None:
+    """The output of kubectl get has a Job and its pods; pods whose owner is not there are checked themselves."""
+    owner = job(metadata={"uid": "job-1"}, pod={"terminationGracePeriodSeconds": None})
+    template = owner["spec"]["template"]
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": f"train-{number}",
+                "labels": template["metadata"]["labels"],
+                "ownerReferences": [
+                    {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job-1", "controller": True}
+                ],
+            },
+            "spec": template["spec"],
+        }
+        for number in range(4)
+    ]
+
+    def found(*objects: dict[str, Any]) -> list[str]:
+        findings = lint(from_objects([queue("team"), *objects])).findings
+        return [finding.where.object for finding in findings if finding.rule == "no-grace"]
+
+    assert found(owner, *pods) == ["Job/train"]
+    assert found(*pods[:2]) == ["Pod/train-0", "Pod/train-1"]
