@@ -1,6 +1,6 @@
 """Short cuts of placing decide what the long way decides: a second look at the node found last, a count of the room before a gang is put
 back, moves that leave out what cancels out, a set of victims that is not tried once more, a simulation that ends where too little room is
-left, a job like one that failed, victims of which only some may be taken."""
+left, victims of which too many find no other place, a job like one that failed, victims of which only some may be taken."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from kailab.engine.placing.allocation import Allocator
 from kailab.engine.placing.placement import Placer
 from kailab.engine.search import solver
 from kailab.engine.search.bounds import SearchBounds
+from kailab.engine.search.reclaimable import QueueBalances
 from kailab.engine.search.shortfall import RemainingRoom, Shortfall
 from kailab.engine.search.solver import Solver
 from kailab.engine.search.victims_first import VictimsFirstBound
@@ -53,6 +54,8 @@ def the_long_way(working, config):
         patch.setattr(VictimsFirstBound, "proves_hopeless", lambda *_: False)
         patch.setattr(VictimsFirstBound, "rules_out", lambda *_: False)
         patch.setattr(RemainingRoom, "too_little", lambda *_: False)
+        patch.setattr(QueueBalances, "refuses_loss", lambda *_: False)
+        patch.setattr(evicting, "lost_at_least", lambda *_: 0)
         patch.setattr(evicting, "SearchBounds", _of_all_victims)
         patch.setattr(evicting, "kind_of_job", lambda job: None)
         return run_cycle(working, config, NOW)
@@ -445,3 +448,24 @@ def test_a_try_is_made_again_where_only_victims_that_it_left_alone_made_it_possi
     decided = team.decide()
     assert decided.promised == {"grows-1": "n-0"}
     assert decided.evicted == {"near-0", "far-0"}
+
+
+def test_a_set_of_victims_that_takes_more_than_a_queue_may_lose_is_not_simulated(world, monkeypatch):
+    """Each node has pods of four elastic jobs. In a simulation such a job gets one pod back, so those of whole nodes lose too many, wherever
+    there is room."""
+    world.queue("owner", quota=4)
+    world.queue("borrower", quota=46)
+    for number in range(12):
+        world.node(f"node-{number}", gpus=4)
+        nodes = [f"node-{(number + 3 * task) % 12}" for task in range(4)]
+        world.job(f"job-{number}", queue="borrower", tasks=4, gpus=1, gang=1, on=nodes)
+    world.job("wants", queue="owner", gpus=4)
+    simulated = []
+    place = Solver._place_all
+    monkeypatch.setattr(Solver, "_place_all", lambda *given: simulated.append(1) or place(*given))
+    decisions = run_cycle(world.working(), EngineConfig(), NOW)
+    few = len(simulated)
+    simulated.clear()
+    assert decisions == the_long_way(world.working(), EngineConfig())
+    assert not decisions.evictions
+    assert few * 5 < len(simulated)

@@ -5,7 +5,14 @@ Source: KAI's consolidation action.
 
 from __future__ import annotations
 
-from kailab.engine.actions.evicting import SearchSkip, candidates, everyone_moved, impossible, search
+from kailab.engine.actions.evicting import (
+    SearchSkip,
+    candidates,
+    everyone_moved,
+    impossible,
+    search,
+    someone_stays_without,
+)
 from kailab.engine.faults import COUNTED_TWICE
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.capacity import over_limit
@@ -55,7 +62,10 @@ def _moves(session: Session, allocator: Allocator, job: Job, most: int) -> bool:
         return victim is not job and (allowed is None or victim.uid in allowed) and session.active_tasks(victim) != 0
 
     queues = session.tree.leaves
-    return search(session, allocator, job, "consolidation", pick, queues, everyone_moved, lists=lists, all_stay=True)
+    return search(
+        session, allocator, job, "consolidation", pick, queues, everyone_moved, lists=lists, all_stay=True,
+        surely_invalid=someone_stays_without,
+    )  # fmt: skip
 
 
 def _last_in_order(session: Session, job: Job, most: int) -> dict[str, list[Entry]]:

@@ -25,7 +25,7 @@ from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
 from kailab.engine.working.jobindex import Entry
 from kailab.engine.working.queues import WQueue
-from kailab.engine.working.state import Job
+from kailab.engine.working.state import Job, WTask
 
 
 def candidates(
@@ -163,13 +163,15 @@ def search(
     session: Session, allocator: Allocator, job: Job, action: Action,
     pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[EvictionScenario], bool], wanted: Demand | None = None,
     ground: Callable[[Job], EvictionGround] | None = None, lists: Mapping[str, list[Entry]] | None = None, all_stay: bool = False,
+    surely_invalid: Callable[[EvictionScenario], bool] | None = None,
 ) -> bool:  # fmt: skip
     """Look for victims for a job. If some are found, commit the solution and return True; else undo everything and note
     the outcome.
 
     ``pick``: the jobs that may be victims. ``valid``: the final check of a solution. ``ground``: why a victim without
     another place may be evicted. ``lists``: the parts of the sorted victim lists that contain all jobs that ``pick`` allows.
-    ``all_stay``: every victim has to find another place, which ``valid`` verifies.
+    ``all_stay``: every victim has to find another place, which ``valid`` verifies. ``surely_invalid``: True if ``valid`` would refuse a scenario
+    wherever its victims find other places; it is not simulated.
     """
     mark = session.mark()
     # When KAI's faults are imitated, some victims and what they free count twice, so the room they need is unknown.
@@ -188,7 +190,7 @@ def search(
     ):
         session.held_back = False
         return False
-    solver = Solver(session, allocator, job, pick, queues, valid, bounds)
+    solver = Solver(session, allocator, job, pick, queues, valid, bounds, surely_invalid)
     solved = solver.solve()
     # A solution beyond the maximum is dropped as a whole: evicting a part of its victims would achieve nothing.
     refused = session.limits.refuses(session, mark) if solved else None
@@ -219,6 +221,22 @@ def search(
         outcome = "no victims to be had"
     session.ledger.note(job, action, outcome)
     return False
+
+
+def lost_at_least(job: Job, tasks: list[WTask]) -> int:
+    """How many of these victims of a job find no other place, however much room there is: a simulation serves each job once, and in its turn
+    a job takes what is missing to its minimum, or one task above it.
+    """
+    if len(tasks) == 1 or len(job.podsets) != 1:
+        return 0
+    [podset] = job.podsets.values()
+    missing = podset.minimum - (podset.active - len(tasks))
+    return max(0, len(tasks) - max(1, missing))
+
+
+def someone_stays_without(scenario: EvictionScenario) -> bool:
+    """True if ``everyone_moved`` is certainly false once the scenario has been simulated."""
+    return any(lost_at_least(job, tasks) for job, tasks in scenario.by_job().values())
 
 
 def everyone_moved(scenario: EvictionScenario) -> bool:

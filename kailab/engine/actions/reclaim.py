@@ -5,7 +5,14 @@ Source: KAI's reclaim action.
 
 from __future__ import annotations
 
-from kailab.engine.actions.evicting import SearchSkip, candidates, impossible, search
+from kailab.engine.actions.evicting import (
+    SearchSkip,
+    candidates,
+    impossible,
+    lost_at_least,
+    search,
+    someone_stays_without,
+)
 from kailab.engine.decisions import EvictionGround
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.order import tasks_to_allocate
@@ -22,7 +29,7 @@ from kailab.engine.search.reclaimable import (
 from kailab.engine.search.scenario import EvictionScenario
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ACTIVE
-from kailab.engine.working.queues import WQueue
+from kailab.engine.working.queues import RESOURCES, WQueue
 from kailab.engine.working.state import Job, WPodSet, WTask
 
 
@@ -80,12 +87,29 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             if victim.elastic and runtime.reclaim_protects(wanted.queue, victim)
         )
 
+    def loses_too_much(scenario: EvictionScenario) -> bool:
+        # Most scenarios evict one pod of a job.
+        if session.config.allow_consolidating_reclaim and not someone_stays_without(scenario):
+            return False
+        tried = demand(session, job, scenario.goal.tasks)
+        assert tried is not None
+        losses: dict[WQueue, tuple[list[int], list[int]]] = {}
+        for victim, tasks in scenario.by_job().values():
+            queue = session.queue_of(victim)
+            if queue is not None:
+                _, theirs = session.tree.diverging_ancestors(wanted.queue, queue)
+                lost, unit = losses.setdefault(theirs, ([0, 0, 0], [0, 0, 0]))
+                _add_certain_loss(session, victim, tasks, lost, unit)
+        return any(balances.refuses_loss(tried, theirs, lost, unit) for theirs, (lost, unit) in losses.items())
+
     def ground(victim: Job) -> EvictionGround:
         queue = session.queue_of(victim)
         assert queue is not None
         return balances.ground(wanted.queue, queue)
 
-    return search(session, allocator, job, "reclaim", pick, queues, valid, wanted, ground)
+    return search(
+        session, allocator, job, "reclaim", pick, queues, valid, wanted, ground, surely_invalid=loses_too_much
+    )
 
 
 def _reclaimed_by_queue(session: Session, victims) -> dict[WQueue, list[ReclaimedAmounts]]:  # type: ignore[no-untyped-def]
@@ -103,6 +127,20 @@ def _reclaimed_by_queue(session: Session, victims) -> dict[WQueue, list[Reclaime
             if unit:
                 yields.setdefault(queue, []).append(_reclaimed(session, unit))
     return yields
+
+
+def _add_certain_loss(session: Session, job: Job, tasks: list[WTask], lost: list[int], unit: list[int]) -> None:
+    """Add to ``lost`` what a job loses at least if these tasks are evicted, and raise ``unit`` to the most that one of its units can give back.
+    Both are amounts by resource.
+    """
+    number = lost_at_least(job, tasks) if session.config.allow_consolidating_reclaim else len(tasks)
+    # The core of a job is one unit, and so is each pod beyond it.
+    core = max(1, next(iter(job.podsets.values())).minimum) if len(job.podsets) == 1 else len(tasks)
+    amounts = [session.accepted(task) for task in tasks]
+    for r in RESOURCES:
+        each = sorted(amount[r] for amount in amounts)
+        lost[r] += sum(each[:number])
+        unit[r] = max(unit[r], sum(each[-core:]))
 
 
 def _surplus_and_core(tasks: list[WTask]) -> tuple[list[WTask], list[WTask]]:

@@ -185,6 +185,16 @@ class QueueBalances:
                     resources[level] = resources.get(level, frozenset()) | names
         return self._within(wanted, remaining, resources, multiplier)
 
+    def refuses_loss(self, wanted: Demand, theirs: WQueue, lost: Sequence[int], unit: Sequence[int]) -> bool:
+        """True if ``allows`` refuses every set of victims that takes at least ``lost`` from the diverging ancestor ``theirs``, in units of at most
+        ``unit``: even the last unit would find too little left above the bounds.
+        """
+        if not any(lost):
+            return False
+        mine, _ = self.tree.diverging_ancestors(wanted.queue, theirs)
+        left = [self.allocated[theirs][r] - lost[r] + unit[r] for r in RESOURCES]
+        return not (above_share(theirs, left) or self._owed(wanted, mine, theirs, left))
+
     def ground(self, reclaimer: WQueue, victims: WQueue) -> EvictionGround:
         """The rule by which ``allows`` accepted the first victim of the queue ``victims``. In the result, ``before`` is what that queue
         held before the search, and ``after`` what it holds now."""

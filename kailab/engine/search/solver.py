@@ -58,7 +58,9 @@ class Solution(NamedTuple):
 
 
 class Solver:
-    """One search. ``pick`` selects the jobs that may be victims; ``valid`` is the final check of a solution."""
+    """One search. ``pick`` selects the jobs that may be victims; ``valid`` is the final check of a solution. ``surely_invalid``: True for a scenario that
+    ``valid`` would refuse wherever its victims find other places.
+    """
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class Solver:
         queues: list[WQueue],
         valid: Callable[[EvictionScenario], bool],
         bounds: SearchBounds,
+        surely_invalid: Callable[[EvictionScenario], bool] | None = None,
     ) -> None:
         self.session = session
         self.allocator = allocator
@@ -76,10 +79,12 @@ class Solver:
         self._pick = pick
         self._queues = queues
         self._valid = valid
+        self._surely_invalid = surely_invalid
         self._failed: set[tuple[int, tuple[str, ...], tuple[str, ...]]] = set()
         self._nodes = self._feasible_nodes()
         self._shortfall: Shortfall | None = None  # set after the first failed scenario
         self._victims_first: VictimsFirstBound | None = None  # set at the same time
+        self._plain: dict[str, bool] = {}  # uid of a job -> none of its tasks takes a part of a device, or a claim
         self._bounds = bounds
         self._tasks: list[WTask] = []
         self._accumulation: Accumulation | None = None  # of the latest try
@@ -256,7 +261,7 @@ class Solver:
         self.budget.use()
         self.simulated += 1
         self._spend(SIMULATION)
-        if self._must_fail(goal, victims):
+        if self._must_fail(scenario, victims):
             for task in victims:
                 assert task.job is not None
                 task.job.version += 1  # as if evicted and restored, so that cached values are computed again
@@ -289,10 +294,26 @@ class Solver:
         all_gone = repeatable and all(task.status == Status.RELEASING for task in victims)
         return Solution(needed, repeatable, all_gone)
 
-    def _must_fail(self, goal: SearchGoal, victims: list[WTask]) -> bool:
+    def _must_fail(self, scenario: EvictionScenario, victims: list[WTask]) -> bool:
         if self._shortfall is None or self._victims_first is None or self._every_step:
             return False
-        return self._shortfall.proves_hopeless(goal, victims) or self._victims_first.proves_hopeless(goal, victims)
+        goal = scenario.goal
+        return (
+            self._shortfall.proves_hopeless(goal, victims)
+            or self._victims_first.proves_hopeless(goal, victims)
+            or (self._surely_invalid is not None and self._surely_invalid(scenario) and self._traceless(scenario))
+        )
+
+    def _traceless(self, scenario: EvictionScenario) -> bool:
+        """False if a simulation gives names to shared devices: their numbers go on after it is undone."""
+        jobs = {scenario.goal.job, *(batch.job for batch in (*scenario.recorded, *scenario.extra))}
+        for job in jobs:
+            plain = self._plain.get(job.uid)
+            if plain is None:
+                plain = self._plain[job.uid] = all(task.info.plain for task in job)
+            if not plain:
+                return False
+        return True
 
     def _breaks_gang(self, jobs: list[Job]) -> bool:
         """True if one of these jobs, whose gang was complete, would keep running incomplete."""
