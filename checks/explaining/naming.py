@@ -24,6 +24,9 @@ def missing_names(context: WorkloadContext, code: str, sentence: str) -> str:
     if needed is None:
         return ""
     sets = list(needed(context))
+    if code == CauseCode.GANG_INCOMPLETE and sentence.startswith("Without other work"):
+        # How many pods exist then is not known here: a ResourceQuota that others use up refuses some of them.
+        sets = [texts[:1] for texts in sets]
     if not sets or any(all(mentions(sentence, text) for text in texts) for texts in sets):
         return ""
     return f"it names none of: {'; '.join(' and '.join(texts) for texts in sets[:6])}"

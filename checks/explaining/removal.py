@@ -57,7 +57,7 @@ _SPLIT = node_copies(offered={f"{labels.MIG_PREFIX}{name}": "12" for name in ("1
 _REMOVERS: Mapping[str, Remover] = {
     CauseCode.QUEUE_LABEL_MISSING: removal_steps.workload_labelled(labels.QUEUE, removal_steps.nearest_leaf),
     CauseCode.QUEUE_MISSING: removal_steps.queue_created,
-    CauseCode.QUEUE_NOT_LEAF: removal_steps.workload_labelled(labels.QUEUE, removal_steps.nearest_leaf),
+    CauseCode.QUEUE_NOT_LEAF: removal_steps.queue_named,
     CauseCode.QUEUE_PARENT_MISSING: removal_steps.parent_created,
     CauseCode.QUEUE_HAS_NO_RESOURCES: removal_steps.queues_patched((), removal_steps.add_missing_amounts),
     CauseCode.OVER_LIMIT: removal_steps.queue_amounts(limit=-1),

@@ -57,20 +57,34 @@ def nearest_leaf(context: WorkloadContext) -> str:
     return (below or leaves)[0]
 
 
-def gang_shrunk(context: WorkloadContext) -> Iterator[Step]:
-    quotas = [quota["metadata"]["name"] for quota in context.lab.cluster.list("ResourceQuota", context.work.namespace)]
-    if quotas:
-        # Its pods may be refused, and then no minimum lets it run: they are made without the quota.
-        yield from ({"delete": {"kind": "ResourceQuota", "name": name}} for name in quotas)
-        yield {"apply": context.manifests}
-        return
-    present = max(1, len(context.work.pods(context.lab)))
+def queue_named(context: WorkloadContext) -> Iterator[Step]:
+    """The workload names a leaf; a PodGroup that was applied by hand names it itself."""
+    leaf = nearest_leaf(context)
+    yield from workload_labelled(labels.QUEUE, lambda _: leaf)(context)
     if context.work.kind == "PodGroup":
+        yield {"patch": {"kind": "PodGroup", "name": context.work.name, "patch": {"spec": {"queue": leaf}}}}
+
+
+def gang_shrunk(context: WorkloadContext) -> Iterator[Step]:
+    """A minimum of as many pods as there are, or as there will be without ResourceQuotas."""
+    quotas = [quota["metadata"]["name"] for quota in context.lab.cluster.list("ResourceQuota", context.work.namespace)]
+    # Its pods may be refused, and then no minimum lets it run: they are made without the quota.
+    yield from ({"delete": {"kind": "ResourceQuota", "name": name}} for name in quotas)
+    manifests, present = context.manifests, max(1, len(context.work.pods(context.lab)))
+    if context.work.kind == "PodGroup":
+        if quotas:
+            present = sum(manifest["kind"] == "Pod" for manifest in manifests)
+            yield {"apply": [manifest for manifest in manifests if manifest["kind"] == "Pod"]}
         patch = {"spec": {"minMember": present}}
         yield {"patch": {"kind": "PodGroup", "name": context.work.name, "patch": patch}}
+        return
+    least = (manifests[0]["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER)
+    wanted = context.work.wanted(context.lab) if quotas else present
+    if quotas and (least is None or int(least) <= wanted):
+        yield {"apply": manifests}
     else:
         yield from workload_reapplied(
-            lambda manifest, _: set_annotation(manifest, labels.BATCH_MIN_MEMBER, str(present))
+            lambda manifest, _: set_annotation(manifest, labels.BATCH_MIN_MEMBER, str(wanted))
         )(context)
 
 

@@ -317,8 +317,8 @@ def _nodes(sentence: _Sentence) -> Iterator[str]:
     if not name:
         return
     fragments = (
-        rf"the only node that it may use, {_NODE}, has ([\d.]+)(?:Gi|Mi)? of ([\d.]+)(Gi|Mi|Ti)? free",
-        rf"of the nodes that it may use {_NODE} has the most free: ([\d.]+)(?:Gi|Mi)? of ([\d.]+)(Gi|Mi|Ti)?",
+        rf"the only node that it may use(?: with all else free that it wants)?, {_NODE}, has ([\d.]+)(?:Gi|Mi)? of ([\d.]+)(Gi|Mi|Ti)? free",
+        rf"of the nodes that it may use(?: with all else free that it wants)? {_NODE} has the most free: ([\d.]+)(?:Gi|Mi)? of ([\d.]+)(Gi|Mi|Ti)?",
         rf"the most on {_NODE} \(([\d.]+)(?:Gi|Mi)? of ([\d.]+)(Gi|Mi|Ti)?\)",
         rf"where (?:GPUs are free|it may run) {_NODE} has the most free: ([\d.]+)(?:Gi|Mi)? of ([\d.]+)(Gi|Mi|Ti)?",
     )

@@ -137,13 +137,13 @@ def _deleted(step: Step) -> set[str]:
 
 
 def _failed(lab: Lab) -> set[str]:
-    """Workloads with a condition Failed, as ``Kind name``."""
+    """Workloads that have failed, or fail once their last pods have terminated, as ``Kind name``."""
     return {
         f"{kind} {obj['metadata']['name']}"
         for kind in ("Job", "JobSet", "PyTorchJob")
         for obj in lab.cluster.list(kind, "default")
         if any(
-            condition.get("type") == "Failed" and condition.get("status") == "True"
+            condition.get("type") in ("Failed", "FailureTarget") and condition.get("status") == "True"
             for condition in (obj.get("status") or {}).get("conditions") or ()
         )
     }

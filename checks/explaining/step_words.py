@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -227,7 +227,7 @@ class _Reader:
             clause, self.in_groups = self._groups(clause)
             self._clause(clause[:1].upper() + clause[1:])
         if again is not None:
-            self.meaning.recreated = {self._named(name) for name in self.names(again[1], deleted=False)}
+            self.meaning.recreated = {self._named(name) for name in self.names(again[1], deleted=False, among=self.done.recreated)}
         return self.meaning
 
     def _groups(self, clause: str) -> tuple[str, str]:
@@ -250,8 +250,8 @@ class _Reader:
 
     # Names
 
-    def names(self, text: str, kind: str = "", deleted: bool = True) -> list[str]:
-        """A list of names, with those that the words only count taken from the changes."""
+    def names(self, text: str, kind: str = "", deleted: bool = True, among: Container[Key] | None = None) -> list[str]:
+        """A list of names, with those that the words only count taken from the changes, or from those of them that are ``among``."""
         hidden = 0
         if (match := _MORE.fullmatch(text)) is not None:
             text, hidden = match[1], int(match[2])
@@ -261,6 +261,7 @@ class _Reader:
             of_kind = [
                 key for key, obj in self.done.objects.items()
                 if (not kind or key[0] == kind) and key[1] not in known and (not deleted or kind or obj is None)
+                and (among is None or key in among)
             ]  # fmt: skip
             if len(of_kind) != hidden:
                 raise WordsUnclear(f"the words name {hidden} more, the changes {len(of_kind)}: {text}")

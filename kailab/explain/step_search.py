@@ -355,10 +355,12 @@ def _owners(context: QuestionContext, pod: Object) -> Iterator[tuple[str, Object
 
 
 def _failure(obj: Object) -> str | None:
-    """The reason of its Failed condition; None if it has not failed."""
+    """The reason of its Failed condition, or of the one that announces it while pods still terminate; None if it has not failed."""
     states = (obj.get("status") or {}).get("conditions") or ()
     failures = [
-        condition for condition in states if condition.get("type") == "Failed" and condition.get("status") == "True"
+        condition
+        for condition in states
+        if condition.get("type") in ("Failed", "FailureTarget") and condition.get("status") == "True"
     ]
     return str(failures[0].get("reason") or "") if failures else None
 

@@ -62,6 +62,7 @@ def test_a_cause_has_the_numbers_that_its_sentence_names() -> None:
             **ROOM, wanted=1000, one=1000, free=1000, most=1000, nodes=1, of_device=False, placed=0, also=()
         ),
         DevicesLacking(
+            with_rest=False,
             **ROOM, code=CauseCode.NOT_ENOUGH_GPUS, wanted=2000, one=2000, free=2000, most=2000, capacity=8000, nodes=1,
             also=(), whole=(0, 0, 0),
         ),

@@ -78,14 +78,29 @@ def _left(facts: NodeFacts, row: int) -> int:
 
 
 def free_devices(facts: NodeFacts, row: int) -> np.ndarray:
-    """What each node that the group may use has free, with parts of shared GPUs for a group that requests parts."""
+    """What each node where the group may run (``_device_nodes``) has free, with parts of shared GPUs for a group that requests parts."""
     table = facts.table
-    usable = facts.usable_nodes(facts.next_tasks)
+    usable = _device_nodes(facts, row)
     free = np.maximum(table.idle[row], 0)
     if row == GPUS and _wants_parts(facts):
         free = np.array([max(0, table.unheld_gpus(i)) for i in range(len(table))], dtype=np.int64)
     free_usable: np.ndarray = np.where(usable, free, 0)
     return free_usable
+
+
+def _device_nodes(facts: NodeFacts, row: int) -> np.ndarray:
+    """The nodes (a mask) that the group may use and where all is free that its next pods want, except for this row.
+
+    What other nodes have free is no room for it: the GPUs of a node whose FPGAs are in use. If more is lacking than this row, what nodes
+    have counts instead of what they have free.
+    """
+    table = facts.table
+    usable = facts.usable_nodes(facts.next_tasks)
+    pool = table.allocatable if _also(facts) else table.idle
+    fitting: np.ndarray = usable.copy()
+    for task in {id(task.info): task for task in facts.next_tasks}.values():
+        fitting &= _fits_but_for(facts, task, row, pool)
+    return fitting if fitting.any() else usable
 
 
 def _wants_parts(facts: NodeFacts) -> bool:
@@ -120,9 +135,13 @@ class RoomRefusal(Refusal):
         """``It wants 2 GPUs``, ``Its 4 pods must start together and want 8 GPUs (2 GPUs each)``."""
         if self.pods == 1:
             return f"{'Its next pod wants' if self.waiting > 1 else 'It wants'} {self.each}"
-        return (
-            f"Its {self.pods} pods must start together and want {amount(self.resource, self.wanted)} ({self.each} each)"
-        )
+        return f"Its {self.pods} pods must start together and want {amount(self.resource, self.wanted)}{self.of_each}"
+
+    @property
+    def of_each(self) -> str:
+        """What each pod wants, where that is the same for all of them, or a share, which counts for less than its name."""
+        is_share = self.each != amount(self.resource, self.one)
+        return f" ({self.each} each)" if is_share or self.pods * self.one == self.wanted else ""
 
     def figure(self, value: int) -> str:
         """An amount of the resource, without its name."""
@@ -132,7 +151,7 @@ class RoomRefusal(Refusal):
 @dataclass(frozen=True, kw_only=True)
 class DevicesLacking(RoomRefusal):
     """The nodes that the pods may use have less free in sum (``free``) than they want: at ``most`` of ``capacity`` on ``node``, the best of
-    ``nodes`` nodes. ``also``: further resources of which too little is free. ``whole``: all pods of the workload, what they want, and what
+    ``nodes`` nodes. ``with_rest``: other nodes have some free, but not all else that the pods want. ``also``: further resources of which too little is free. ``whole``: all pods of the workload, what they want, and what
     the nodes have in all."""
 
     FACTS: ClassVar[tuple[str, ...]] = ("resource", "wanted", "free", "node", "most", "also")
@@ -141,6 +160,7 @@ class DevicesLacking(RoomRefusal):
     most: int
     capacity: int
     nodes: int
+    with_rest: bool
     also: tuple[str, ...]
     whole: tuple[int, int, int]
 
@@ -151,12 +171,15 @@ class DevicesLacking(RoomRefusal):
     @property
     def sentence(self) -> str:
         of = f"{self.figure(self.most)} of {self.figure(self.capacity)}"
+        of_use = "that they may use" if self.pods > 1 else "that it may use"
+        if self.with_rest:
+            of_use += f" with all else free that {'they want' if self.pods > 1 else 'it wants'}"
         if self.pods > 1:
-            text = f"{self.figure(self.free)} are free on the nodes that they may use, the most on {self.node} ({of})"
+            text = f"{self.figure(self.free)} are free on the nodes {of_use}, the most on {self.node} ({of})"
         elif self.nodes == 1:
-            text = f"the only node that it may use, {self.node}, has {of} free"
+            text = f"the only node {of_use}, {self.node}, has {of} free"
         else:
-            text = f"of the nodes that it may use {self.node} has the most free: {of}"
+            text = f"of the nodes {of_use} {self.node} has the most free: {of}"
         return f"{self.wants}; {text}{_also_lacking(self.also)}{self._whole}."
 
     @property
@@ -274,7 +297,7 @@ def _fragmented(facts: NodeFacts) -> DevicesFragmented:
     """The refusal that the free devices are on several nodes, or in parts of several devices."""
     table, tasks = facts.table, facts.next_tasks
     row, wanted = device_row(facts)
-    usable, free = facts.usable_nodes(tasks), free_devices(facts, row)
+    usable, free = _device_nodes(facts, row), free_devices(facts, row)
     of_device = row == GPUS and _wants_parts(facts)
     # A part of each of several devices: what one device has is no measure of them.
     devices = tasks[0].info.shape.gpu.devices if of_device and len(tasks) == 1 else 1
@@ -299,7 +322,8 @@ def _too_few_devices(group: WaitingPodGroup, facts: NodeFacts) -> DevicesLacking
     table, tasks = facts.table, facts.next_tasks
     row, wanted = device_row(facts)
     usable, free, device = facts.usable_nodes(tasks), free_devices(facts, row), int(table.min_gpu_memory)
-    best, most = _most(free, usable)
+    fitting = _device_nodes(facts, row)
+    best, most = _most(free, fitting)
     whole = _workload_tasks(group, facts)
     is_gpus = row == GPUS or table.layout.names[row].startswith(MIG_PREFIX)
     return DevicesLacking(
@@ -309,7 +333,8 @@ def _too_few_devices(group: WaitingPodGroup, facts: NodeFacts) -> DevicesLacking
         node=table.nodes[best].name,
         most=most,
         capacity=int(table.allocatable[row, best]),
-        nodes=int(usable.sum()),
+        nodes=int(fitting.sum()),
+        with_rest=bool((np.maximum(table.idle[row], 0) * (usable & ~fitting)).any()),
         also=tuple(_also(facts)),
         whole=(
             len(whole),
@@ -744,12 +769,11 @@ def _too_few_domains(facts: NodeFacts, tasks: list[WTask]) -> Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class FleetTooSmall(RoomRefusal):
-    """The pods want more than the nodes that they may use have in all, their ``capacity``. ``shared``: they want shares of GPUs."""
+    """The pods want more than the nodes that they may use have in all, their ``capacity``."""
 
     FACTS: ClassVar[tuple[str, ...]] = ("pods", "resource", "wanted", "capacity")
     code: CauseCode = CauseCode.LARGER_THAN_THE_FLEET
     capacity: int
-    shared: bool
 
     @property
     def holds(self) -> bool:
@@ -757,9 +781,8 @@ class FleetTooSmall(RoomRefusal):
 
     @property
     def sentence(self) -> str:
-        wants = "It wants" if self.pods == 1 else f"Its {self.pods} pods must start together and want"
-        each = f" ({self.each} each)" if self.shared else ""
-        return f"{wants} {amount(self.resource, self.wanted)}{each}; the nodes that they may use have {self.figure(self.capacity)} in all."
+        wants = f"It wants {amount(self.resource, self.wanted)}" if self.pods == 1 else self.wants
+        return f"{wants}; the nodes that they may use have {self.figure(self.capacity)} in all."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -799,7 +822,6 @@ def _fleet_too_small(facts: NodeFacts, tasks: list[WTask]) -> RoomRefusal:
             return FleetTooSmall(
                 **_room(facts, tasks, row, wanted[row]),
                 capacity=capacity[row],
-                shared=tasks[0].info.shape.gpu.shared,
                 objects=refs,
             )
     row = _decisive(facts, tasks)
