@@ -284,9 +284,15 @@ def _needed(case: _SituationCase, chain: list[tuple[str, CauseRemoval]]) -> list
     shares_anew = chain[0][0] == CauseCode.FAIR_SHARE_REACHED and CauseCode.VICTIMS_WITHIN_QUOTA in codes
     # What others cannot keep no longer counts against a common limit.
     held_by_others = chain[0][0] == CauseCode.OVER_LIMIT and CauseCode.VICTIMS_WITHIN_QUOTA in codes
+    # The pods of other waiting work use up a ResourceQuota too, so that deleting them lets its own pods be made.
+    refused = (
+        chain[0][0] == CauseCode.GANG_INCOMPLETE
+        and CauseCode.BEHIND_OTHERS in codes
+        and bool(case.lab.cluster.list("ResourceQuota", case.work.namespace))
+    )
     if (
         codes
-        and not (shares_anew or held_by_others or MORE_ROOM.intersection(codes))
+        and not (shares_anew or held_by_others or refused or MORE_ROOM.intersection(codes))
         and _runs_without(case, codes)
         and not _ends_never(case, chain[0][1])
     ):

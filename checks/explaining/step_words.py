@@ -227,7 +227,9 @@ class _Reader:
             clause, self.in_groups = self._groups(clause)
             self._clause(clause[:1].upper() + clause[1:])
         if again is not None:
-            self.meaning.recreated = {self._named(name) for name in self.names(again[1], deleted=False, among=self.done.recreated)}
+            self.meaning.recreated = {
+                self._named(name) for name in self.names(again[1], deleted=False, among=self.done.recreated)
+            }
         return self.meaning
 
     def _groups(self, clause: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from kailab.explain.model_shortages import shortage_lines, shortages_of_subject
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.step_search import search_steps
 from kailab.explain.subject import PodsAtMoment, SubjectRef
-from kailab.explain.verdict import SettledState, run_without_others, settle_on_fork, verdict_of
+from kailab.explain.verdict import TO_BE_CREATED, SettledState, run_without_others, settle_on_fork, verdict_of
 from kailab.lab.answer import Cause, CauseCode, CauseGroup, Forecast, Step, Verdict
 
 
@@ -127,7 +127,7 @@ def _ask_without_others(state: PodsAtMoment, verdict: Verdict | None, first: Cau
     It has to where more pods come once these run, which the verdict did not count. And it has to where work never runs although its first
     cause would end by itself, or would end with pods of its own.
     """
-    if first.code is CauseCode.PODS_NOT_CREATED and state.absent and state.subject.kind != "CronJob":
+    if first.code in TO_BE_CREATED and state.absent and _has_creator(state):
         # Its controller keeps trying: what others use of a ResourceQuota ends with them, but the quota itself may be too small.
         return bool(state.lab.cluster.list("ResourceQuota", state.subject.namespace))
     if verdict is Verdict.LATER:
@@ -137,6 +137,13 @@ def _ask_without_others(state: PodsAtMoment, verdict: Verdict | None, first: Cau
         duration is Duration.OWN_PODS and (bool(state.running) or _others_fill_bound(first))
     )
     return verdict is Verdict.NEVER and ends
+
+
+def _has_creator(state: PodsAtMoment) -> bool:
+    """Whether a controller creates the pods that are absent: not for a PodGroup that somebody applied, nor for the next Jobs of a CronJob."""
+    if state.subject.kind == "PodGroup":
+        return bool(state.object is not None and state.object["metadata"].get("ownerReferences"))
+    return state.subject.kind != "CronJob"
 
 
 def _others_fill_bound(cause: Cause) -> bool:

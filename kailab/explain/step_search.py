@@ -21,7 +21,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
 from kailab.engine.relaxing.rules import Draft, Relaxation
-from kailab.errors import KailabError
+from kailab.errors import KailabError, NotFound
 from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS, StepFamily
 from kailab.explain.step_budget import StepBudget, StepsStopped
@@ -569,8 +569,23 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
                 continue
             after = QuestionContext(state, causes, budget=context.budget)
             for second in _working(after, trials, _Agenda()):
-                if second is not None and second.outcome is not None:
+                if second is not None and second.outcome is not None and _names_present(context, first_half, second):
                     yield _smallest_pair(context, trials, family, first_half, second)
+
+
+def _names_present(context: QuestionContext, first: Proposal, second: WorkingProposal) -> bool:
+    """Whether all that the second change patches or deletes exists before the first, or is made by it. Nobody can name pods that
+    controllers have yet to create."""
+    made = {(obj["kind"], obj["metadata"]["name"]) for change in first.changes for obj in change.get("apply", ())}
+    for change in second.proposal.changes:
+        named = change.get("patch") or change.get("delete")
+        if named is None or (named["kind"], named["name"]) in made:
+            continue
+        try:
+            context.lab.cluster.get(named["kind"], named["name"], named.get("namespace"))
+        except NotFound:
+            return False
+    return True
 
 
 def _smallest_pair(

@@ -134,6 +134,8 @@ def could_run(state: PodsAtMoment, *relaxations: Relaxation) -> bool:
     return any(runs_alone(left, at, tasks) for at in (left.now, left.now + DAY))
 
 
+TO_BE_CREATED = frozenset({CauseCode.PODS_NOT_CREATED, CauseCode.GANG_INCOMPLETE})
+"""Causes that may end when a controller tries again to create pods that a ResourceQuota refused."""
 MOST_MOMENTS = 1000
 """Moments of change within a day that are looked at, in a small lab."""
 LEAST_MOMENTS = 60
@@ -152,7 +154,7 @@ def run_without_others(state: PodsAtMoment) -> tuple[bool, tuple[Cause, ...]]:
         causes = causes_now(alone)
         # Its own pods may end and make room for its other pods. If none is placed, time brings only thousands of retries of a refused
         # binding, unless its controller has yet to try again to create them.
-        is_created = not causes or causes[0].code is not CauseCode.PODS_NOT_CREATED
+        is_created = not causes or causes[0].code not in TO_BE_CREATED
         if is_created and not any(pod["spec"].get("nodeName") for pod in trial.cluster.list("Pod")):
             return False, causes
         return any(subject.runs(trial) for _ in islice(trial.moments(DAY), _moments(trial))), causes

@@ -106,6 +106,15 @@ SITUATIONS: dict[str, tuple[Sequence[Any], Sequence[Any], Any, CauseCode, Sequen
         [pool("n", 1, resources={FPGA: 1})], [pod("h", **fpgas(1), priority=FIRM)], pod("x", **fpgas(1)),
         CauseCode.NOT_ENOUGH_RESOURCES, [FPGA, "0 of 1", "n-0"], ["h"],
     ),
+    "GPUs are free only beside another device that is not": (
+        [pool("n", 1, resources={FPGA: 1}), pool("m")], [pod("h", 8, nodeSelector=on("n-0"), priority=FIRM)], pod("x", **fpgas(1)),
+        CauseCode.NOT_ENOUGH_GPUS, ["0 of 8", "n-0"], ["h"],
+    ),
+    "GPUs are free only where another device is taken": (
+        [pool("n", 2, resources={FPGA: 1})],
+        [pod("h", 8, nodeSelector=on("n-0"), priority=FIRM), pod("k", **fpgas(1), nodeSelector=on("n-1"), priority=FIRM)],
+        pod("x", **fpgas(1)), CauseCode.NOT_ENOUGH_GPUS, ["with all else free", "0 of 8", "n-0"], ["h"],
+    ),
     "too little ephemeral storage beside free GPUs": (
         [pool("n", 1, resources={DISK: "100Gi"})], [pod("h", **disk("60Gi"), priority=FIRM)], pod("x", **disk("60Gi")),
         CauseCode.NOT_ENOUGH_RESOURCES, [DISK, "60Gi", "40Gi of 100Gi", "n-0"], ["h"],

@@ -10,6 +10,7 @@ import pytest
 
 from kailab.lab import Lab
 from kailab.lab.answer import CauseCode
+from kailab.lab.change import carry_out, read_changes
 from tests.explain.building import causes
 from tests.explain.node_building import MODEL, assert_told, change_node, on, opened, pod, pool, put, told
 
@@ -192,3 +193,19 @@ def test_a_queue_of_a_pool_that_is_not_served() -> None:
         lab.patch("Queue", "team", {"metadata": {"labels": BATCH}})
         put(lab, pod("x"))
         assert told(lab, "Pod", "x")[:2] == ("never", CauseCode.NODE_POOL_NOT_SERVED)
+
+
+def test_a_node_that_becomes_ready_again_keeps_its_pods() -> None:
+    with opened(L4) as lab:
+        put(lab, pod("first"))
+        change_node(lab, "l4-0", NOT_READY)
+        put(lab, pod("x"))
+        [step] = [step for step in lab.explain("Pod", "x").steps if "ready" in step.do]
+        assert step.do == "Make node l4-0 ready again."
+        assert step.outcome is not None
+        assert (step.outcome.running, step.outcome.evicted) == (1, ())
+        uid = lab.cluster.get("Pod", "first", "default")["metadata"]["uid"]
+        with lab.fork() as copy:
+            carry_out(copy, read_changes([dict(change) for change in step.changes]))
+            assert copy.cluster.get("Pod", "first", "default")["metadata"]["uid"] == uid
+            assert copy.cluster.get("Pod", "x", "default")["spec"]["nodeName"] == "l4-0"

@@ -8,6 +8,7 @@ from kailab.explain import verdict
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
 from kailab.lab.answer import CauseCode, Verdict
+from tests.builders import job
 
 FLEET = """
 apiVersion: kailab.dev/v1
@@ -191,3 +192,17 @@ def test_pods_that_a_resource_quota_refuses_may_exist_once_others_have_gone(lab,
     answer = lab.explain("Deployment", "web", tried=False)
     assert (answer.running, answer.verdict, answer.cause.code) == (0, verdict, CauseCode.PODS_NOT_CREATED)
     assert "exceeded quota: gpus" in answer.cause.sentence
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(2, Verdict.LATER), (3, Verdict.NEVER)])
+def test_a_gang_of_which_a_resource_quota_refuses_pods_may_be_whole_once_others_have_gone(lab, count, verdict):
+    """The quota has room for two pods. ``full`` has taken half of it, so that one pod of the gang exists, or two of three."""
+    hard = {"requests.nvidia.com/gpu": "8"}
+    bound = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": {"hard": hard}}
+    lab.apply([bound, replicas("Deployment", "full", "a", 1, 4)])
+    lab.settle()
+    gang = job("gang", "a", pods=count, gpus=4, gang=True)
+    lab.apply([gang])
+    lab.settle()
+    answer = lab.explain("Job", "gang", tried=False)
+    assert (answer.running, answer.verdict, answer.cause.code) == (0, verdict, CauseCode.GANG_INCOMPLETE)

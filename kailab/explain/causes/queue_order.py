@@ -398,7 +398,9 @@ def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Refusal]:
             return
         reach = trials.reach(record.uid)
         holders = {holder.podgroup: holder for holder in (reach.holders if reach is not None else ())}
-        blocking = [holders[uid] for uid in outcome.evicted_podgroups if uid in holders]
+        # Work that would only be moved counts too: it holds the room, and what is evicted for it elsewhere does not.
+        displaced = dict.fromkeys(eviction.podgroup for eviction in outcome.evictions)
+        blocking = [holders[uid] for uid in displaced if uid in holders]
         protected = [holder for holder in blocking if holder.until is not None]
         firm = [holder for holder in blocking if not group.state.records[holder.podgroup].preemptible]
         if protected and QueuesUnprotected() in changes:

@@ -18,10 +18,7 @@ from kailab.explain.steps.proposals import (
     Proposal,
     ProposalFamily,
     all_edits,
-    apply,
-    as_manifest,
     correction,
-    delete,
     edit_of_pods,
     own_change,
     patch,
@@ -50,13 +47,12 @@ def uncordon(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def make_ready(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Make nodes ready again; the trial replaces them by ready ones."""
+    """Make nodes ready again. Their pods stay where they are."""
     bad = [node for node in context.nodes.values() if unavailable({}, node.get("status") or {})]
 
     def ready(node: Object) -> tuple[Change, ...]:
-        status = _status(node)
-        conditions = [{"type": "Ready", "status": "True"}]
-        return delete(node), apply({**as_manifest(node), "status": {**status, "conditions": conditions}})
+        given = patch(node, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+        return ({"patch": {**given["patch"], "subresource": "status"}},)
 
     yield from node_subsets(bad, "Make node {} ready again", ready)
 
@@ -157,12 +153,6 @@ def _removable(taint: dict[str, Any]) -> bool:
 
 def _gpus(node: Object) -> int:
     return parse_count(str((field_of(node, "status.allocatable") or {}).get(labels.GPU_RESOURCE, 0)))
-
-
-def _status(node: Object) -> dict[str, Any]:
-    """The capacity and allocatable amounts of a node."""
-    status = node.get("status") or {}
-    return deepcopy({key: status[key] for key in ("capacity", "allocatable") if key in status})
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

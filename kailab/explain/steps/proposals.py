@@ -97,8 +97,7 @@ class Proposal:
         """What it does, and which objects it deletes and applies again."""
         deleted = [change["delete"] for change in self.changes if "delete" in change]
         made = [_named(obj) for change in self.changes for obj in change.get("apply", ())]
-        # A node is deleted and applied only on the fork: in a cluster it becomes ready by itself.
-        remade = [f"{named['kind']} {named['name']}" for named in deleted if named in made and named["kind"] != "Node"]
+        remade = [f"{named['kind']} {named['name']}" for named in deleted if named in made]
         how = f": delete {some(list(dict.fromkeys(remade)))}, and apply with that change" if remade else ""
         return f"{self.intent()}{how}"
 
@@ -109,7 +108,8 @@ class Proposal:
             return f"{self.do}."
         change = self.changes[0]["patch"]
         text = json.dumps(change["patch"], separators=(",", ":"))
-        if len(text) > SHORT_PATCH or redacted_data(self.changes).get("left_out"):
+        # The status of a node is its kubelet's to write, so the words name no command for it.
+        if "subresource" in change or len(text) > SHORT_PATCH or redacted_data(self.changes).get("left_out"):
             return f"{self.do}."
         space = f" -n {change['namespace']}" if "namespace" in change else ""
         return f"{self.do}: kailab patch {_resource(change['kind'])} {change['name']}{space} --type merge -p '{text}'"
