@@ -570,7 +570,9 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
             after = QuestionContext(state, causes, budget=context.budget)
             for second in _working(after, trials, _Agenda()):
                 if second is not None and second.outcome is not None and _names_present(context, first_half, second):
-                    yield _smallest_pair(context, trials, family, first_half, second)
+                    pair = _smallest_pair(context, trials, family, first_half, second)
+                    if pair is not None:
+                        yield pair
 
 
 def _names_present(context: QuestionContext, first: Proposal, second: WorkingProposal) -> bool:
@@ -590,8 +592,9 @@ def _names_present(context: QuestionContext, first: Proposal, second: WorkingPro
 
 def _smallest_pair(
     context: QuestionContext, trials: StepTrials, family: ProposalFamily, first_half: Proposal, second: WorkingProposal
-) -> WorkingProposal:
-    """The pair with the smallest first change that is enough."""
+) -> WorkingProposal | None:
+    """The pair with the smallest first change that is enough. None if the pair as a whole does not let the subject run: its second change
+    worked after the copy had settled with the first, and may not where both come as one."""
     firsts = family.proposals if family.grows else (first_half,)
     pairs = ProposalFamily.of((combined(first, second.proposal, first_half) for first in firsts), grows=True)
     try:
@@ -599,7 +602,9 @@ def _smallest_pair(
     except (StepsStopped, KeyboardInterrupt) as error:
         trials.budget.stop(error)
         smallest = None
-    return smallest or WorkingProposal(combined(first_half, second.proposal, first_half), second.outcome)
+    if smallest is not None or not trials.budget.used_up:
+        return smallest
+    return WorkingProposal(combined(first_half, second.proposal, first_half), second.outcome)
 
 
 def _is_same_cause(cause: Cause, other: Cause) -> bool:
