@@ -312,7 +312,12 @@ def _runs_without(case: _SituationCase, codes: Sequence[str]) -> bool:
             if removal_of_code is None:
                 return False
             taken.append(removal_of_code)
-            lab = labs.enter_context(_with_removal(case, lab, taken))
+            try:
+                lab = labs.enter_context(_with_removal(case, lab, taken))
+            except InputError as error:
+                if not isinstance(error.__cause__, Forbidden):
+                    raise
+                return False  # a ResourceQuota refuses its pods, so it does not run
         return case.work.runs(lab)
 
 

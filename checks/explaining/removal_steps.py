@@ -25,9 +25,11 @@ def workload_reapplied(change: Callable[[Object, WorkloadContext], None]) -> Rem
 
     def steps(context: WorkloadContext) -> Iterator[Step]:
         manifests = context.manifests
+        # A pod that was evicted or refused is not there any more.
+        present = {pod["metadata"]["name"] for pod in context.lab.cluster.list("Pod", context.work.namespace)}
         yield {"delete": {"kind": context.work.kind, "name": context.work.name}}
         for manifest in manifests:
-            if manifest["kind"] == "Pod" and context.work.kind != "Pod":
+            if manifest["kind"] == "Pod" and context.work.kind != "Pod" and manifest["metadata"]["name"] in present:
                 yield {"delete": {"kind": "Pod", "name": manifest["metadata"]["name"]}}
             if manifest["kind"] != "PodGroup":
                 change(manifest, context)
