@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kailab.engine.actions.classedorder import ClassedOrder, classes_count, ranks
+from kailab.engine.actions.classedorder import ClassedOrder, OpenOrder, classed_order, classes_count
 from kailab.engine.actions.waiting import WaitingOrder, chooses, waiting_jobs
 from kailab.engine.decisions import Action
 from kailab.engine.placing.allocation import Allocator
@@ -58,16 +58,14 @@ def execute(session: Session, allocator: Allocator) -> None:
             order.again(queue, job)
 
 
-def _order(session: Session, allocator: Allocator) -> WaitingOrder | ClassedOrder:
-    if classes_count(session, allocator, "allocate"):
-        rank = ranks([queue for queue in session.tree.leaves if queue.name in session.waiting.classes])
-        if rank is not None:
-            order = ClassedOrder(session, rank, chooses(session))
-            if allocator.reservations is None:
-                order.refuse_classes(allocator.surely_refused)
-            order.begin()
-            return order
-    return waiting_jobs(session, "allocate")
+def _order(session: Session, allocator: Allocator) -> WaitingOrder | ClassedOrder | OpenOrder:
+    if not classes_count(session, allocator, "allocate"):
+        return waiting_jobs(session, "allocate")
+    order = classed_order(session, chooses(session))
+    if allocator.reservations is None:
+        order.refuse_classes(allocator.surely_refused)
+    order.begin()
+    return order
 
 
 def promised_jobs(session: Session, promised: Iterable[str] | None = None) -> list[Job]:

@@ -8,11 +8,15 @@ The queues of an order are siblings here, so the next job is always that of the 
 measure (``queueing.order``), and the measure of a queue changes only when it is served. A queue is then served as far as
 its next job that is not refused before another queue is, exactly if the largest measure on its way there is smaller than
 the largest measure on the other's way. So one comparison for each queue stands for all turns that pass.
+
+In a tree of several levels a queue's place also depends on turns below its siblings. ``OpenOrder`` gives the order job by
+job there, and ends as soon as every job that is left is surely refused.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -232,9 +236,113 @@ class ClassedOrder:
             del self._leaves[leaf.queue.name]
 
 
+class OpenOrder(JobQueue[Job]):
+    """The order of one action in any tree of queues, without the jobs of refused classes. It ends when no other job is left.
+
+    ``pick`` and ``preemptible_only``: see ``ClassedOrder``.
+    """
+
+    def __init__(self, session: Session, pick: Pick, preemptible_only: bool = False) -> None:
+        super().__init__(session.tree, wanted=session.wanted)
+        self._waiting = session.waiting
+        self._session, self._pick, self._preemptible_only = session, pick, preemptible_only
+        # How many jobs of each queue and class had no turn yet, and how many of them are not refused.
+        self._left: Counter[tuple[str, JobClass | None]] = Counter()
+        self._open = 0
+        self._refused: set[tuple[str, JobClass]] = set()
+        self._loaded = False
+        self._popped: tuple[str, JobClass | None] = ("", None)
+        self._job: Job | None = None
+        for queue in session.tree.leaves:
+            for of_class, entries in session.waiting.classes.get(queue.name, {}).items():
+                if of_class is None:
+                    number = sum(1 for _, job in entries if pick(job))
+                else:
+                    number = len(entries) if of_class.preemptible or not preemptible_only else 0
+                if number:
+                    self._left[queue.name, of_class] = number
+                    self._open += number
+
+    def refuse_classes(self, hopeless: Callable[[WQueue, Job], bool]) -> None:
+        """See ``ClassedOrder``."""
+        for name, of_class in list(self._left):
+            if of_class is not None:
+                # Any job of the class stands for all.
+                entries = self._waiting.classes.get(name, {}).get(of_class)
+                if entries and hopeless(self._session.tree.queues[name], entries[-1][1]):
+                    self._refuse(name, of_class)
+
+    def begin(self) -> None:
+        """No effect: the order is made when it is first asked for a job."""
+
+    @property
+    def over(self) -> bool:
+        """True if no job is left that has to be tried."""
+        return not self._open
+
+    @property
+    def wants(self) -> Amounts:
+        """What the job wants that was popped last."""
+        assert self._job is not None
+        return self._session.wanted(self._job)
+
+    def pop(self) -> Job:
+        if not self._loaded:
+            self._load()
+        while True:
+            job = super().pop()
+            key = job.record.queue, self._waiting.of_class(job)
+            self._left[key] -= 1
+            if key not in self._refused:
+                self._open -= 1
+                self._popped, self._job = key, job
+                return job
+
+    def _load(self) -> None:
+        self._loaded = True
+        for queue in self._session.tree.leaves:
+            entries = self._waiting.lists.get(queue.name)
+            if entries:
+                # A copy, because every commit moves entries of the index while this order is in use.
+                self.load(queue, list(entries), self._picks)
+
+    def _picks(self, job: Job) -> bool:
+        return self._pick(job) and (job.record.preemptible or not self._preemptible_only)
+
+    def refuse(self) -> None:
+        """The job that was popped last is refused, and so is every job of its class."""
+        queue, of_class = self._popped
+        if of_class is not None:
+            self._refuse(queue, of_class)
+
+    def _refuse(self, queue: str, of_class: JobClass) -> None:
+        if (queue, of_class) not in self._refused:
+            self._refused.add((queue, of_class))
+            self._open -= self._left[queue, of_class]
+
+    def after(self, served: Job, wants: Amounts) -> Iterator[Job]:
+        """The jobs that come after ``served``, the one that was popped last, each of them."""
+        while not self.empty:
+            yield super().pop()
+
+    def again(self, queue: WQueue, job: Job) -> None:
+        """Queue a job once more after it was served."""
+        self._left[queue.name, None] += 1
+        self._open += 1
+        self.push(queue, job.order_key(), job)
+
+
 def _turn(leaf: _Leaf) -> tuple[Measure, int]:
     assert leaf.next is not None
     return leaf.next.largest, leaf.next.rank
+
+
+def classed_order(session: Session, pick: Pick, preemptible_only: bool = False) -> ClassedOrder | OpenOrder:
+    """The order of an action in which jobs of one class may be skipped."""
+    rank = ranks([queue for queue in session.tree.leaves if queue.name in session.waiting.classes])
+    if rank is None:
+        return OpenOrder(session, pick, preemptible_only)
+    return ClassedOrder(session, rank, pick, preemptible_only)
 
 
 class PassedTurns:

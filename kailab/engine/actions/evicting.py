@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kailab.engine.actions.classedorder import ClassedOrder, PassedTurns, classes_count, ranks
+from kailab.engine.actions.classedorder import OpenOrder, PassedTurns, classed_order, classes_count
 from kailab.engine.actions.waiting import chooses, waiting_jobs
 from kailab.engine.decisions import Action, EvictionGround, PendingCode
 from kailab.engine.faults import ACROSS_KINDS, COUNTED_TWICE
@@ -44,10 +44,8 @@ def candidates(
         return job.uid not in delayed and (job.record.preemptible or not preemptible_only)
 
     if classes_count(session, allocator, action):
-        rank = ranks([queue for queue in session.tree.leaves if queue.name in session.waiting.classes])
-        if rank is not None:
-            yield from _one_of_each_class(session, rank, pick, preemptible_only, hopeless)
-            return
+        yield from _one_of_each_class(session, pick, preemptible_only, hopeless)
+        return
     order = waiting_jobs(session, action, pick)
     while not order.over:
         job = order.pop()
@@ -80,19 +78,18 @@ def _delayed(session: Session, action: Action, preemptible_only: bool) -> set[st
 
 
 def _one_of_each_class(
-    session: Session, rank: dict[str, int], pick: Callable[[Job], bool], preemptible_only: bool,
-    hopeless: Callable[[WQueue, Job], bool] | None,
+    session: Session, pick: Callable[[Job], bool], preemptible_only: bool, hopeless: Callable[[WQueue, Job], bool] | None
 ) -> Iterator[Job]:  # fmt: skip
     """The candidates without those of whose class one has failed; all others after one has succeeded."""
     chosen = chooses(session, pick)
-    order = ClassedOrder(session, rank, chosen, preemptible_only)
+    order = classed_order(session, chosen, preemptible_only)
     # A search that was held back is still remembered until the next one, and then failures are not (``SearchSkip``).
     if hopeless is not None and not session.held_back:
         order.refuse_classes(hopeless)
     order.begin()
     if order.over:
         return
-    turns = PassedTurns(session, chosen, preemptible_only)
+    after = (order if isinstance(order, OpenOrder) else PassedTurns(session, chosen, preemptible_only)).after
     commits = session.commits
     while not order.over:
         job = order.pop()
@@ -100,7 +97,7 @@ def _one_of_each_class(
         yield job
         # An equal job may be searched again if kept nodes stood in the way: what is kept for it may end with its own turn.
         if session.commits != commits or session.held_back:
-            yield from turns.after(job, wants)
+            yield from after(job, wants)
             return
         # Its search failed, or was not worth it; the same holds for equal jobs while nothing changes (``SearchSkip``).
         order.refuse()

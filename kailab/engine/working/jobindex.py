@@ -61,6 +61,10 @@ class JobIndex:
             del self._unordered[queue]
             self.fill(jobs)
 
+    def of_class(self, job: Job) -> JobClass | None:
+        """The class of a waiting job."""
+        return self._entries[job.uid][2]
+
     def holds(self, queue: str) -> bool:
         return queue in self._lists or any(True for _ in self._left(queue))
 
