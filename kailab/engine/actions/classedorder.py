@@ -33,6 +33,9 @@ from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job
 
 Pick = Callable[[Job], bool]
+Hopeless = Callable[[WQueue, Job], bool]
+_MANY = 32
+"""Jobs that are passed before it is asked once more which classes are refused."""
 _NO_BUDGET = SearchBudget()
 
 
@@ -173,7 +176,7 @@ class ClassedOrder:
             if others or any(of_class is not None for of_class in classes):
                 self._leaves[queue.name] = _Leaf(session, queue, rank[queue.name], classes, others)
 
-    def refuse_classes(self, hopeless: Callable[[WQueue, Job], bool]) -> None:
+    def refuse_classes(self, hopeless: Hopeless) -> None:
         """Leave out classes before any other is left out. ``hopeless``: surely refused, by a queue and its first job of a
         class.
         """
@@ -251,8 +254,11 @@ class OpenOrder(JobQueue[Job]):
         self._open = 0
         self._refused: set[tuple[str, JobClass]] = set()
         self._loaded = False
-        self._popped: tuple[str, JobClass | None] = ("", None)
+        self._next: Job | None = None
+        self._key: tuple[str, JobClass | None] = ("", None)  # of the job that was popped last
         self._job: Job | None = None
+        self._hopeless: list[Hopeless] = []
+        self._news = False  # a job was refused since they were asked
         for queue in session.tree.leaves:
             for of_class, entries in session.waiting.classes.get(queue.name, {}).items():
                 if of_class is None:
@@ -263,10 +269,18 @@ class OpenOrder(JobQueue[Job]):
                     self._left[queue.name, of_class] = number
                     self._open += number
 
-    def refuse_classes(self, hopeless: Callable[[WQueue, Job], bool]) -> None:
-        """See ``ClassedOrder``."""
-        for name, of_class in list(self._left):
-            if of_class is not None:
+    def refuse_classes(self, hopeless: Hopeless) -> None:
+        """See ``ClassedOrder``. ``hopeless`` is asked again when many jobs have been passed."""
+        self._hopeless.append(hopeless)
+        self._refuse_all(hopeless)
+
+    def ask_later(self, hopeless: Hopeless) -> None:
+        """Leave out classes when many jobs have been passed. What is hopeless once must stay so for the rest of the order."""
+        self._hopeless.append(hopeless)
+
+    def _refuse_all(self, hopeless: Hopeless) -> None:
+        for (name, of_class), left in self._left.items():
+            if left and of_class is not None and (name, of_class) not in self._refused:
                 # Any job of the class stands for all.
                 entries = self._waiting.classes.get(name, {}).get(of_class)
                 if entries and hopeless(self._session.tree.queues[name], entries[-1][1]):
@@ -278,7 +292,9 @@ class OpenOrder(JobQueue[Job]):
     @property
     def over(self) -> bool:
         """True if no job is left that has to be tried."""
-        return not self._open
+        if self._next is None and self._open:
+            self._advance()
+        return self._next is None
 
     @property
     def wants(self) -> Amounts:
@@ -287,16 +303,31 @@ class OpenOrder(JobQueue[Job]):
         return self._session.wanted(self._job)
 
     def pop(self) -> Job:
+        over = self.over
+        assert not over
+        assert self._next is not None
+        self._job, self._next = self._next, None
+        return self._job
+
+    def _advance(self) -> None:
+        """Find the next job that is not refused."""
         if not self._loaded:
             self._load()
-        while True:
+        passed = 0
+        while self._open:
             job = super().pop()
             key = job.record.queue, self._waiting.of_class(job)
             self._left[key] -= 1
             if key not in self._refused:
                 self._open -= 1
-                self._popped, self._job = key, job
-                return job
+                self._key, self._next = key, job
+                return
+            passed += 1
+            # Perhaps what is left is refused as well, so that nothing needs to be passed for it.
+            if passed >= _MANY and self._news:
+                self._news = False
+                for hopeless in self._hopeless:
+                    self._refuse_all(hopeless)
 
     def _load(self) -> None:
         self._loaded = True
@@ -311,7 +342,8 @@ class OpenOrder(JobQueue[Job]):
 
     def refuse(self) -> None:
         """The job that was popped last is refused, and so is every job of its class."""
-        queue, of_class = self._popped
+        self._news = True
+        queue, of_class = self._key
         if of_class is not None:
             self._refuse(queue, of_class)
 

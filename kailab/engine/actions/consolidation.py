@@ -20,6 +20,7 @@ from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.jobindex import Entry
+from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job
 
 
@@ -29,7 +30,11 @@ def execute(session: Session, allocator: Allocator) -> None:
         return
     # One scope for all queues: pods of any queue may be moved, so a failure counts for jobs of every queue.
     skip = SearchSkip(session)
-    for job in candidates(session, allocator, "consolidation", preemptible_only=True):
+
+    def failed_before(queue: WQueue, job: Job) -> bool:
+        return skip.hopeless(job, "")
+
+    for job in candidates(session, allocator, "consolidation", failed_before, preemptible_only=True):
         # As in KAI, a job that can be placed nowhere is not remembered as failed: there was no search.
         if skip.hopeless(job, "") or impossible(session, allocator, job):
             continue

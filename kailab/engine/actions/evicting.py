@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kailab.engine.actions.classedorder import OpenOrder, PassedTurns, classed_order, classes_count
+from kailab.engine.actions.classedorder import Hopeless, OpenOrder, PassedTurns, classed_order, classes_count
 from kailab.engine.actions.waiting import chooses, waiting_jobs
 from kailab.engine.decisions import Action, EvictionGround, PendingCode
 from kailab.engine.faults import ACROSS_KINDS, COUNTED_TWICE
@@ -29,12 +29,12 @@ from kailab.engine.working.state import Job, WTask
 
 
 def candidates(
-    session: Session, allocator: Allocator, action: Action, preemptible_only: bool = False,
-    hopeless: Callable[[WQueue, Job], bool] | None = None,
+    session: Session, allocator: Allocator, action: Action, failed_before: Hopeless, preemptible_only: bool = False,
+    hopeless: Hopeless | None = None,
 ) -> Iterator[Job]:  # fmt: skip
     """The waiting jobs that may cause evictions, in order. ``hopeless``: a job of this queue, and so every job of its
     class, would be refused without a trace in ``SearchSkip`` that matters to others, as long as nothing changes. Such
-    jobs may be left out.
+    jobs may be left out. ``failed_before``: a job is skipped because of those that failed before (``SearchSkip``).
     """
     delayed = _delayed(session, action, preemptible_only)
 
@@ -44,7 +44,7 @@ def candidates(
         return job.uid not in delayed and (job.record.preemptible or not preemptible_only)
 
     if classes_count(session, allocator, action):
-        yield from _one_of_each_class(session, pick, preemptible_only, hopeless)
+        yield from _one_of_each_class(session, pick, failed_before, preemptible_only, hopeless)
         return
     order = waiting_jobs(session, action, pick)
     while not order.over:
@@ -78,7 +78,8 @@ def _delayed(session: Session, action: Action, preemptible_only: bool) -> set[st
 
 
 def _one_of_each_class(
-    session: Session, pick: Callable[[Job], bool], preemptible_only: bool, hopeless: Callable[[WQueue, Job], bool] | None
+    session: Session, pick: Callable[[Job], bool], failed_before: Hopeless, preemptible_only: bool,
+    hopeless: Hopeless | None,
 ) -> Iterator[Job]:  # fmt: skip
     """The candidates without those of whose class one has failed; all others after one has succeeded."""
     chosen = chooses(session, pick)
@@ -86,6 +87,8 @@ def _one_of_each_class(
     # A search that was held back is still remembered until the next one, and then failures are not (``SearchSkip``).
     if hopeless is not None and not session.held_back:
         order.refuse_classes(hopeless)
+    if isinstance(order, OpenOrder):
+        order.ask_later(failed_before)
     order.begin()
     if order.over:
         return

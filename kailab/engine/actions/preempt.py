@@ -28,11 +28,17 @@ def execute(session: Session, allocator: Allocator) -> None:
         # Jobs for which its failure counts rank no higher, so what it tells about them is true of them anyway.
         return _as_kai(session) and not _ranked_below(session, queue, job.record.priority)
 
-    for job in candidates(session, allocator, "preempt", hopeless=hopeless):
+    def scope_of(queue: WQueue, job: Job) -> str:
+        # In KAI's order later jobs rank no higher. In a configured order they may, and then have other victims.
+        return queue.name if session.ranking is None else f"{queue.name} {job.record.priority}"
+
+    def failed_before(queue: WQueue, job: Job) -> bool:
+        return skip.hopeless(job, scope_of(queue, job))
+
+    for job in candidates(session, allocator, "preempt", failed_before, hopeless=hopeless):
         queue = session.queue_of(job)
         assert queue is not None
-        # In KAI's order later jobs rank no higher. In a configured order they may, and then have other victims.
-        scope = queue.name if session.ranking is None else f"{queue.name} {job.record.priority}"
+        scope = scope_of(queue, job)
         if skip.hopeless(job, scope) or impossible(session, allocator, job):
             continue
         if not _preempt(session, allocator, runtime, job):

@@ -41,7 +41,10 @@ def execute(session: Session, allocator: Allocator) -> None:
         wanted = demand(session, job, tasks_to_allocate(job))
         return wanted is None or not can_reclaim(wanted)
 
-    for job in candidates(session, allocator, "reclaim", hopeless=hopeless):
+    def failed_before(queue: WQueue, job: Job) -> bool:
+        return skip.hopeless(job, queue.name)
+
+    for job in candidates(session, allocator, "reclaim", failed_before, hopeless=hopeless):
         wanted = demand(session, job, tasks_to_allocate(job))
         if wanted is None:
             continue
