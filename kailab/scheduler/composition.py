@@ -45,7 +45,8 @@ class SchedulerPart(Protocol):
 @dataclass(frozen=True, kw_only=True)
 class SchedulerComposition:
     """Which parts to make, and their settings. ``grouping``: make PodGroups; ``queue_status``: write the status of queues and PodGroups;
-    ``reservations``: reserve shared GPUs; ``claims``: allocate ResourceClaims. ``sparing`` and ``ahead``: see ``Scheduler``."""
+    ``reservations``: reserve shared GPUs; ``claims``: allocate ResourceClaims. ``sparing``, ``ahead`` and ``reasons_every``: see
+    ``Scheduler``."""
 
     config: EngineConfig = field(default_factory=EngineConfig)
     usage: UsageParams = field(default_factory=UsageParams)
@@ -57,6 +58,7 @@ class SchedulerComposition:
     claims: bool = True
     sparing: bool = True
     ahead: bool = False
+    reasons_every: float = 0.0
 
     def over(
         self, cluster: Cluster, observer: Observer | None = None, binding: Callable[[], bool] = _never
@@ -82,6 +84,7 @@ class SchedulerComposition:
                 preparations=tuple(preparations.values()),
                 sparing=self.sparing,
                 ahead=self.ahead,
+                reasons_every=self.reasons_every,
             )
             parts["scheduler"] = scheduler
             controllers: dict[str, SchedulerPart] = {}

@@ -33,6 +33,9 @@ from kailab.scheduler.settings.policies import chosen_policies, head_blocks, ord
 from kailab.scheduler.status.reporting import StatusReporter, starts_always_matter
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
+MANY_WAIT = 1_000
+"""Waiting PodGroups whose reasons may cost more than the decisions of a cycle."""
+
 
 class Scheduler:
     """kailab's scheduler over a cluster.
@@ -41,7 +44,8 @@ class Scheduler:
     the scheduler places pods with one of these ``schedulerName``\\ s. ``preparations``: prepare a node before a pod is bound to it; the caller
     steps them. ``sparing``: leave out writes that nobody reads: events that repeat another one, and start times while no min-runtime and no
     policy needs them. ``ahead``: decide the next cycle while the binds of the last one are under way, if the cluster can do that
-    (``AsyncWrites``); pods being bound count as bound.
+    (``AsyncWrites``); pods being bound count as bound. ``reasons_every``: while more than ``MANY_WAIT`` PodGroups wait and cycle follows
+    cycle, say only once in so many seconds why they wait, and once nothing changes any more; 0: say it in each cycle.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class Scheduler:
         preparations: Sequence[Preparation] = (),
         sparing: bool = False,
         ahead: bool = False,
+        reasons_every: float = 0.0,
     ) -> None:
         self.config = with_policies(config or EngineConfig())
         self._order_holds = order_holds(self.config)
@@ -77,6 +82,9 @@ class Scheduler:
         self._wake_at: float | None = None
         self._follower: Follower | None = None
         self._says_why = True
+        self._reasons_every = reasons_every
+        self._told_at = float("-inf")
+        self._untold = False  # the latest cycle repeats the reasons of an earlier one
         self._looked_at = float("-inf")  # when a cycle was run, or known to decide nothing
 
     # --- results ------------------------------------------------------------------------------------------------------
@@ -130,7 +138,8 @@ class Scheduler:
         outdated = refusals_ended or self._order_outdated(now)
         if not (woken or self._retry or outdated):
             if self._seen_version == self.mirror.working.version:
-                return answered
+                # Now there is time to say why work waits.
+                return self._run(now) or answered if self._untold else answered
             if self._nothing_follows():
                 self._seen_version, self._looked_at = self.mirror.working.version, now
                 return answered
@@ -158,7 +167,8 @@ class Scheduler:
         max_age, latest = self._order_holds, self.history.latest
         if max_age is None or latest is None:
             return False
-        if not (latest.decisions.pending if self._says_why else self.mirror.working.some_wait()):
+        told = self._says_why and not self._untold
+        if not (latest.decisions.pending if told else self.mirror.working.some_wait()):
             return False
         return now - self._looked_at >= max_age
 
@@ -221,10 +231,11 @@ class Scheduler:
 
     def _run(self, now: float) -> bool:
         # Before anything is written: the effects of our own writes are for the next cycle.
+        changed = self._seen_version != self.mirror.working.version
         self._seen_version = self.mirror.working.version
         usage = self.config.usage if self._usage is None else self._usage.shares(now)
         changes = None if self._follower is None else self._follower.take()
-        config, decisions = self._decide(now, usage)
+        config, decisions = self._decide(now, usage, changed)
         self._looked_at = now
         if not self._says_why:
             foresee_binds(self.mirror.working, config, decisions)
@@ -255,7 +266,9 @@ class Scheduler:
         self._observer.on_cycle(record)
         return executor.wrote or reporter.wrote or recorded
 
-    def _decide(self, now: float, usage: Mapping[str, Mapping[str, float]]) -> tuple[EngineConfig, Decisions]:
+    def _decide(
+        self, now: float, usage: Mapping[str, Mapping[str, float]], changed: bool
+    ) -> tuple[EngineConfig, Decisions]:
         """Decide one cycle, with the promises of the previous one."""
         refused = self._refused = self._executor.bind_backoff.refused
         config = msgspec.structs.replace(
@@ -268,7 +281,9 @@ class Scheduler:
         working, on_phase = self.mirror.working, self._observer.on_phase
         try:
             with WATCHDOG.ends(call_policy.__code__) if self._policies_of_others else nullcontext():
-                reasons = self._says_why or self._follower is not None
+                reasons = self._follower is not None or (
+                    self._says_why and not (changed and self._puts_off_reasons(now))
+                )
                 config, decisions = repeat_cycle(
                     lambda given: run_cycle(working, given, now, on_phase, reasons=reasons), config
                 )
@@ -276,7 +291,28 @@ class Scheduler:
         except PolicyError as error:
             raise PolicyError(f"{error}; in cycle {self.cycles + 1}") from error
         self._promised = decisions.heirs
+        self._untold = self._says_why and not reasons
+        if self._untold:
+            decisions = msgspec.structs.replace(decisions, pending=self._known_reasons(decisions))
+        elif reasons:
+            self._told_at = now
         return config, decisions
+
+    def _puts_off_reasons(self, now: float) -> bool:
+        """Whether a cycle leaves the reasons of waiting work to a later one, because they cost more than all its decisions."""
+        return 0 <= now - self._told_at < self._reasons_every and self.mirror.working.waiting.count > MANY_WAIT
+
+    def _known_reasons(self, decisions: Decisions) -> tuple[Pending, ...]:
+        """The latest reasons of all that still waits and got nothing in this cycle."""
+        latest, jobs = self.history.latest, self.mirror.working.jobs
+        served = {entry.podgroup for entry in (*decisions.binds, *decisions.pipelines, *decisions.evictions)}
+        return tuple(
+            entry
+            for entry in (latest.decisions.pending if latest is not None else ())
+            if (job := jobs.get(entry.podgroup)) is not None
+            and (job.pending or job.unassigned_tasks)
+            and entry.podgroup not in served
+        )
 
     def _starts_matter(self) -> bool:
         config = self.config

@@ -42,6 +42,11 @@ class JobIndex:
     def lists(self) -> Mapping[str, list[Entry]]:
         return _Lists(self) if self._unordered else self._lists
 
+    @property
+    def count(self) -> int:
+        """How many jobs are in the lists."""
+        return len(self._entries)
+
     def jobs(self) -> Iterator[Job]:
         """All jobs, queue by queue, in order."""
         return (job for entries in self.lists.values() for _, job in entries)

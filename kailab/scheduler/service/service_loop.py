@@ -90,6 +90,7 @@ class ServiceSettings(SchedulerComposition):
 
     period: float = 0.1
     ahead: bool = True
+    reasons_every: float = 5.0
     identity: str = ""
     lease: str = ""
 

@@ -1,0 +1,63 @@
+"""A busy service with many waiting PodGroups says seldom why they wait, and decides the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.scheduler import loop
+
+EVERY = 5.0
+
+
+@pytest.fixture
+def busy(lab, build, monkeypatch):
+    """A lab with 16 GPUs of which 20 pods want one each; more than one waiting PodGroup counts as many."""
+    monkeypatch.setattr(loop, "MANY_WAIT", 1)
+    lab.apply(*build.team())
+    lab.fill(20)
+    lab.restart(reasons_every=EVERY)
+    return lab
+
+
+def step(lab) -> bool:
+    lab.grouper.step()
+    return lab.scheduler.step()
+
+
+def waiting(record) -> set[str]:
+    return {record.podgroups[entry.podgroup] for entry in record.decisions.pending}
+
+
+def test_reasons_wait_until_nothing_changes(busy, build) -> None:
+    step(busy)
+    first = waiting(busy.records[-1])
+    assert len(first) == 4
+    # The binds of the first cycle, and a new pod, are a change; why it waits is left for later.
+    busy.apply(build.pod("new", 1, "team"))
+    step(busy)
+    assert waiting(busy.records[-1]) == first
+    assert not busy.events("new")
+    step(busy)
+    assert len(waiting(busy.records[-1])) == len(first) + 1
+    assert busy.condition("new")["reason"] == "Unschedulable"
+
+
+def test_reasons_are_told_at_the_latest_after_some_seconds(busy, build) -> None:
+    step(busy)
+    for number in range(int(EVERY)):
+        busy.cluster.advance(1)
+        busy.apply(build.pod(f"new-{number}", 1, "team"))
+        assert not busy.condition("new-0")
+        step(busy)
+    assert busy.condition("new-0")["reason"] == "Unschedulable"
+
+
+def test_what_was_served_is_no_longer_said_to_wait(busy) -> None:
+    step(busy)
+    told = waiting(busy.records[-1])
+    busy.cluster.advance(1)
+    busy.cluster.delete("Pod", busy.running()[0], "default")
+    step(busy)
+    record = busy.records[-1]
+    (bind,) = record.decisions.binds
+    assert waiting(record) == told - {record.podgroups[bind.podgroup]}
