@@ -48,11 +48,14 @@ def crowded(case_input: CaseInput, seed: int) -> CaseInput:
     """The cluster with up to ``MOST_COPIES`` copies of each job of which all tasks wait, some created earlier.
 
     Half of the clusters get one level of queues that are compared by GPUs alone, and no rules between pods, as replays
-    have them: jobs are left out there.
+    have them; a quarter keeps its tree of queues, without such rules. Jobs are left out in both.
     """
     chance = random.Random(seed)
-    if chance.random() < 0.5:
-        case_input = _plain(case_input)
+    kind = chance.random()
+    if kind < 0.75:
+        case_input = _without_pod_rules(case_input)
+    if kind < 0.5:
+        case_input = _one_level(case_input)
     of_group: dict[str, list[Task]] = {}
     for task in case_input.tasks:
         of_group.setdefault(task.podgroup, []).append(task)
@@ -72,7 +75,7 @@ def crowded(case_input: CaseInput, seed: int) -> CaseInput:
     return structs.replace(case_input, podgroups=tuple(groups), tasks=tuple(tasks))
 
 
-def _plain(case_input: CaseInput) -> CaseInput:
+def _one_level(case_input: CaseInput) -> CaseInput:
     parents = {queue.parent for queue in case_input.queues}
     boundless = Share(quota=UNLIMITED, limit=UNLIMITED)
     queues = tuple(
@@ -80,6 +83,10 @@ def _plain(case_input: CaseInput) -> CaseInput:
         for queue in case_input.queues
         if queue.name not in parents
     )
+    return structs.replace(case_input, queues=queues)
+
+
+def _without_pod_rules(case_input: CaseInput) -> CaseInput:
     shapes: dict[Shape, Shape] = {}
     tasks = tuple(
         structs.replace(
@@ -87,7 +94,7 @@ def _plain(case_input: CaseInput) -> CaseInput:
         )
         for task in case_input.tasks
     )
-    return structs.replace(case_input, queues=queues, tasks=tasks)
+    return structs.replace(case_input, tasks=tasks)
 
 
 def run_seed_both_ways(seed: int, area: str = SMALL, changes: int = 5) -> Result:
