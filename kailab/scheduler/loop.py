@@ -12,7 +12,7 @@ import msgspec
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import name_faults, repeat_cycle, run_cycle
-from kailab.engine.decisions import Decisions, Pending
+from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline
 from kailab.engine.following import foresee_binds, nothing_follows
 from kailab.engine.policies.job_orders import call_policy
 from kailab.engine.policies.ranking import order_holds
@@ -305,7 +305,8 @@ class Scheduler:
     def _known_reasons(self, decisions: Decisions) -> tuple[Pending, ...]:
         """The latest reasons of all that still waits and got nothing in this cycle."""
         latest, jobs = self.history.latest, self.mirror.working.jobs
-        served = {entry.podgroup for entry in (*decisions.binds, *decisions.pipelines, *decisions.evictions)}
+        decided: tuple[Bind | Pipeline | Evict, ...] = (*decisions.binds, *decisions.pipelines, *decisions.evictions)
+        served = {entry.podgroup for entry in decided}
         return tuple(
             entry
             for entry in (latest.decisions.pending if latest is not None else ())

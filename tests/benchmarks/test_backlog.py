@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from msgspec import structs
 
 from benchmarks.backlog import backlog, cycles
@@ -9,6 +12,7 @@ from checks.fuzzing.both_ways import decide_both_ways
 from kailab.engine.config import EngineConfig
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.snapshot.records import Status
+from kailab.engine.working.state import Job
 from tests.engine.conftest import NOW
 
 NODES, WAITING, ENDED = 10, 800, 8
@@ -26,11 +30,11 @@ def test_departments_are_decided_alike_both_ways() -> None:
             working.set_task(structs.replace(working.tasks[bind.task].record, status=Status.RUNNING, node=bind.node))
 
 
-def test_the_jobs_that_are_tried_do_not_grow_with_those_that_wait(monkeypatch) -> None:
-    tried = []
+def test_the_jobs_that_are_tried_do_not_grow_with_those_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
     place = Allocator.place
 
-    def counted(self, job, *arguments):
+    def counted(self: Allocator, job: Job, *arguments: Any) -> bool:
         tried.append(job.uid)
         return place(self, job, *arguments)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kailab.scheduler import loop
@@ -10,7 +12,7 @@ EVERY = 5.0
 
 
 @pytest.fixture
-def busy(lab, build, monkeypatch):
+def busy(lab: Any, build: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A lab with 16 GPUs of which 20 pods want one each; more than one waiting PodGroup counts as many."""
     monkeypatch.setattr(loop, "MANY_WAIT", 1)
     lab.apply(*build.team())
@@ -19,16 +21,16 @@ def busy(lab, build, monkeypatch):
     return lab
 
 
-def step(lab) -> bool:
+def step(lab: Any) -> bool:
     lab.grouper.step()
-    return lab.scheduler.step()
+    return bool(lab.scheduler.step())
 
 
-def waiting(record) -> set[str]:
+def waiting(record: Any) -> set[str]:
     return {record.podgroups[entry.podgroup] for entry in record.decisions.pending}
 
 
-def test_reasons_wait_until_nothing_changes(busy, build) -> None:
+def test_reasons_wait_until_nothing_changes(busy: Any, build: Any) -> None:
     step(busy)
     first = waiting(busy.records[-1])
     assert len(first) == 4
@@ -42,7 +44,7 @@ def test_reasons_wait_until_nothing_changes(busy, build) -> None:
     assert busy.condition("new")["reason"] == "Unschedulable"
 
 
-def test_reasons_are_told_at_the_latest_after_some_seconds(busy, build) -> None:
+def test_reasons_are_told_at_the_latest_after_some_seconds(busy: Any, build: Any) -> None:
     step(busy)
     for number in range(int(EVERY)):
         busy.cluster.advance(1)
@@ -52,7 +54,7 @@ def test_reasons_are_told_at_the_latest_after_some_seconds(busy, build) -> None:
     assert busy.condition("new-0")["reason"] == "Unschedulable"
 
 
-def test_what_was_served_is_no_longer_said_to_wait(busy) -> None:
+def test_what_was_served_is_no_longer_said_to_wait(busy: Any) -> None:
     step(busy)
     told = waiting(busy.records[-1])
     busy.cluster.advance(1)

@@ -254,7 +254,7 @@ class OpenOrder(JobQueue[Job]):
         self._open = 0
         self._refused: set[tuple[str, JobClass]] = set()
         self._loaded = False
-        self._next: Job | None = None
+        self._coming: Job | None = None
         self._key: tuple[str, JobClass | None] = ("", None)  # of the job that was popped last
         self._job: Job | None = None
         self._hopeless: list[Hopeless] = []
@@ -292,9 +292,9 @@ class OpenOrder(JobQueue[Job]):
     @property
     def over(self) -> bool:
         """True if no job is left that has to be tried."""
-        if self._next is None and self._open:
+        if self._coming is None and self._open:
             self._advance()
-        return self._next is None
+        return self._coming is None
 
     @property
     def wants(self) -> Amounts:
@@ -305,8 +305,8 @@ class OpenOrder(JobQueue[Job]):
     def pop(self) -> Job:
         over = self.over
         assert not over
-        assert self._next is not None
-        self._job, self._next = self._next, None
+        assert self._coming is not None
+        self._job, self._coming = self._coming, None
         return self._job
 
     def _advance(self) -> None:
@@ -320,7 +320,7 @@ class OpenOrder(JobQueue[Job]):
             self._left[key] -= 1
             if key not in self._refused:
                 self._open -= 1
-                self._key, self._next = key, job
+                self._key, self._coming = key, job
                 return
             passed += 1
             # Perhaps what is left is refused as well, so that nothing needs to be passed for it.
