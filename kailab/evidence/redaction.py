@@ -109,6 +109,7 @@ _OWN_ANNOTATIONS: Mapping[str, re.Pattern[str]] = {
     labels.RUN_SECONDS: _SECONDS,
     labels.READY_SECONDS: _SECONDS,
     labels.EXPECTED_SECONDS: _SECONDS,
+    labels.RAN_SECONDS: _SECONDS,
     labels.CHECKPOINT_SECONDS: _SECONDS,
     "kailab.dev/termination-seconds": _SECONDS,
     labels.FAIL: re.compile(r"[\d.]+(:[A-Za-z]{0,60}|:\d{1,3})?"),

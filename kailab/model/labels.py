@@ -64,9 +64,10 @@ RUN_SECONDS = "kailab.dev/run-seconds"
 READY_SECONDS = "kailab.dev/ready-seconds"
 FAIL = "kailab.dev/fail"
 EXPECTED_SECONDS = "kailab.dev/expected-seconds"  # how long its user says that it will run: for policies
+RAN_SECONDS = "kailab.dev/ran-seconds"  # how long the pods that it replaces ran: for policies
 CHECKPOINT_SECONDS = "kailab.dev/checkpoint-seconds"  # it can save its state, and how long that takes
 TERMINATION_SECONDS = "kailab.dev/termination-seconds"
-SECONDS = (RUN_SECONDS, READY_SECONDS, EXPECTED_SECONDS, CHECKPOINT_SECONDS, TERMINATION_SECONDS)
+SECONDS = (RUN_SECONDS, READY_SECONDS, EXPECTED_SECONDS, RAN_SECONDS, CHECKPOINT_SECONDS, TERMINATION_SECONDS)
 """Annotations that are a number of seconds."""
 CHECKPOINT_REQUESTED = "kailab.dev/checkpoint-requested"  # when it was asked to
 CHECKPOINT_DONE = "kailab.dev/checkpoint-done"  # it says so itself: no need to wait any longer

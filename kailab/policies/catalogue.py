@@ -14,6 +14,7 @@ SHIPPED: Mapping[str, str] = {
     "shortest-remaining": "kailab.policies.orders:ShortestRemaining",
     "smallest-job": "kailab.policies.orders:SmallestJob",
     "tiresias": "kailab.policies.orders:Tiresias",
+    "least-attained": "kailab.policies.orders:LeastAttained",
     "longest-remaining": "kailab.policies.orders:LongestRemaining",
     "most-attained": "kailab.policies.orders:MostAttained",
     "backfill": "kailab.policies.reservations:Backfill",

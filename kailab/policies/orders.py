@@ -74,7 +74,8 @@ class Tiresias(JobOrder, frozen=True):
     """Discretised two-dimensional least attained service: ``thresholds`` in GPU-seconds divide jobs into bands by the
     GPU time they have used. The lowest band is served first; within a band first come, first served.
 
-    The GPU time is that of the present run, or of an evicted job's last run. Source: Gu et al., "Tiresias: A GPU
+    The GPU time is that of all runs of a job, as far as its pods declare those of the pods that they replace (annotation
+    ``kailab.dev/ran-seconds``); else that of the present or the last run. Source: Gu et al., "Tiresias: A GPU
     Cluster Manager for Distributed Deep Learning", NSDI 2019, section 3.3 (the thresholds are those of its
     artifact's two queues).
     """
@@ -86,6 +87,21 @@ class Tiresias(JobOrder, frozen=True):
     def key(self, job: JobView) -> tuple[float, float]:
         used = attained(job)
         return float(sum(used >= bound for bound in self.thresholds)), job.group.created
+
+
+class LeastAttained(Tiresias, frozen=True):
+    """Discretised least attained service that preempts by its own order, as Tiresias does: a waiting job may evict the
+    running jobs of its queue that are in a higher band. Within a band running jobs stay, and others are first come, first
+    served.
+
+    Source: as ``Tiresias``; section 3.3 keeps the jobs of a band in the order in which they started.
+    """
+
+    preempts: ClassVar[bool] = True
+
+    def key(self, job: JobView) -> tuple[float, float, float]:
+        band, created = Tiresias.key(self, job)
+        return band, float(running_since(job) is None), created
 
 
 class LongestRemaining(VictimOrder, frozen=True):
@@ -121,10 +137,12 @@ def remaining(job: JobView) -> float:
 
 
 def attained(job: JobView) -> float:
-    """GPU-seconds of the job's present run, or of its last."""
+    """GPU-seconds of all runs of a job."""
+    earlier = sum(task.ran_seconds * task.shape.gpu.most_gpus for task in job.tasks) / GPU
     start, evicted = job.group.last_start, job.group.last_evicted
     if start is None:
-        return 0.0
+        return earlier
     if running_since(job) is not None:
-        return (job.now - start) * (job.holds.gpu or job.wants.gpu) / GPU
-    return max(0.0, evicted - start) * job.wants.gpu / GPU if evicted is not None else 0.0
+        return earlier + (job.now - start) * (job.holds.gpu or job.wants.gpu) / GPU
+    # Pods that do not declare earlier runs replace others all the same: the last run is known from the PodGroup.
+    return earlier or (max(0.0, evicted - start) * job.wants.gpu / GPU if evicted is not None else 0.0)

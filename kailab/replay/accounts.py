@@ -37,11 +37,11 @@ class ReplayedJob:
 
     ``milli``: milli-GPU of each pod. ``arrived``, ``began``, ``ended``: seconds on the lab's clock; a job began when
     all its pods ran together for the first time. ``lives``: its bound pods by uid. ``saved``: by completion index, the
-    seconds of work that a successor pod need not repeat.
+    seconds of work that a successor pod need not repeat. ``ran``: by completion index, the seconds that evicted pods ran.
     """
 
     __slots__ = (
-        "arrived", "began", "done", "ended", "evictions", "job", "lives", "lost", "milli", "name", "pods", "queue", "saved",
+        "arrived", "began", "done", "ended", "evictions", "job", "lives", "lost", "milli", "name", "pods", "queue", "ran", "saved",
     )  # fmt: skip
 
     def __init__(self, name: str, job: TraceJob, queue: str, pods: int, arrived: int) -> None:
@@ -58,6 +58,7 @@ class ReplayedJob:
         self.done = 0
         self.lives: dict[str, PodLifetime] = {}
         self.saved: dict[int, int] = {}
+        self.ran: dict[int, int] = {}
 
     @property
     def running(self) -> bool:
@@ -161,6 +162,7 @@ class ReplayAccounts:
         before = work.saved.get(life.index, 0)
         saved = before
         if life.begun is not None:
+            work.ran[life.index] = work.ran.get(life.index, 0) + now - life.begun
             saved = min(before + ran, self.progress.saved(now - life.begun, before, restarted=life.restarted))
         lost = (before + ran - saved) * work.milli
         self.cut_short.append((work.milli, ran, before + ran))

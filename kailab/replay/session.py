@@ -190,8 +190,8 @@ class PodFollower:
         return False
 
     def _go_on(self, work: ReplayedJob, pod: Object, saved: int) -> bool:
-        """Set a successor's run time, and what policies know of it, to the remaining work and the cost of a restart.
-        Returns True if they were others."""
+        """Set a successor's run time, and what policies know of it, to the remaining work and the cost of a restart, and tell
+        them how long the pods before it ran. Returns True if they were others."""
         job, notes, duration = work.job, annotations_of(pod), self._accounts.progress.duration
         expected = duration(max(1, job.estimate - saved), saved, restarted=True)
         wanted = {
@@ -199,6 +199,9 @@ class PodFollower:
             labels.EXPECTED_SECONDS: str(expected),
         }
         changed = {key: value for key, value in wanted.items() if key in notes and notes[key] != value}
+        ran = str(work.ran.get(int(notes.get(_INDEX, 0)), 0))
+        if notes.get(labels.RAN_SECONDS, "0") != ran:
+            changed[labels.RAN_SECONDS] = ran
         if changed:
             self._cluster.patch("Pod", name_of(pod), NAMESPACE, {"metadata": {"annotations": changed}})
         return bool(changed)

@@ -29,6 +29,10 @@ class Run:
     def __post_init__(self) -> None:
         self.left = self.seconds
 
+    def attained(self, now: int) -> int:
+        """GPU-seconds of all runs; saves cost nothing, so all that is not left has run."""
+        return (self.seconds - self.remaining(now)) * self.gpus
+
     def remaining(self, now: int) -> int:
         return self.left if self.since is None else self.left - (now - self.since)
 
@@ -37,8 +41,8 @@ Rule = Callable[[int, list[Run], list[Run], int], tuple[list[Run], list[Run]]]
 """(now, waiting by arrival, running, free GPUs) -> (jobs to start, jobs to evict)."""
 
 
-def simulate(jobs: Sequence[Run], gpus: int, rule: Rule) -> dict[int, tuple[int, int]]:
-    """Job number -> (first start, end)."""
+def simulate(jobs: Sequence[Run], gpus: int, rule: Rule, tick: int = 0) -> dict[int, tuple[int, int]]:
+    """Job number -> (first start, end). ``tick``: the rule is also asked this many seconds after it was; 0: not."""
     waiting: list[Run] = []
     running: list[Run] = []
     leaving: list[tuple[int, Run]] = []
@@ -47,13 +51,17 @@ def simulate(jobs: Sequence[Run], gpus: int, rule: Rule) -> dict[int, tuple[int,
     while coming or waiting or running or leaving:
         moments = [job.arrival for job in coming[:1]] + [at for at, _ in leaving]
         moments += [job.since + job.left for job in running if job.since is not None]
+        moments += [now + tick] if tick and running else []
         now = max(now, min(moments))
         for job in [job for job in running if job.remaining(now) <= 0]:
             running.remove(job)
             job.ended = now
+            if job.since == now:
+                # It had only to start again, because it was evicted in its last second.
+                leaving.append((now + LEAVING, job))
         for entry in [entry for entry in leaving if entry[0] <= now]:
             leaving.remove(entry)
-            waiting.append(entry[1])
+            waiting += [entry[1]] if entry[1].ended is None else []
         while coming and coming[0].arrival <= now:
             waiting.append(coming.pop(0))
         waiting.sort(key=lambda job: (job.arrival, job.number))
@@ -145,3 +153,19 @@ def srtf(now: int, waiting: list[Run], running: list[Run], free: int) -> tuple[l
         [*running, *waiting], key=lambda job: (job.remaining(now), job.since is None, job.arrival, job.number)
     )
     return _preemptive(order, waiting, free)
+
+
+BAND = 60
+"""GPU-seconds that divide the two bands of ``las``."""
+
+
+def las(now: int, waiting: list[Run], running: list[Run], free: int) -> tuple[list[Run], list[Run]]:
+    """The band with the least attained service first, with preemption; in a band those that run, then by arrival. The
+    running job with the most attained service has to go first."""
+
+    def place(job: Run) -> tuple[float, ...]:
+        if job.since is None:
+            return job.attained(now) >= BAND, 1, job.arrival, job.number
+        return job.attained(now) >= BAND, 0, job.attained(now), job.since
+
+    return _preemptive(sorted([*running, *waiting], key=place), waiting, free)

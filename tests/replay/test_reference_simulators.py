@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -16,7 +17,7 @@ from kailab.fleet import Fleet
 from kailab.fleet.fleet import Pool
 from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
-from kailab.replay.policies import with_replay_policies
+from kailab.replay.policies import NamedPolicy, with_replay_policies
 from kailab.replay.queues import one_queue
 from kailab.replay.run import replay
 from kailab.replay.trace import Trace
@@ -24,16 +25,19 @@ from tests.replay import reference_simulators as reference
 
 GPUS = 8
 NODE = Pool(name="n", count=1, cpu="640", memory="4Ti", gpus=GPUS, gpu_model="A100", gpu_memory_mib=81_920)
+EVERY_SECOND = f"{Path(__file__).parent / 'every_second.py'}:EverySecond"
 RUNS = int(os.environ.get("RUNS", "4"))
 
 
 class Rule(NamedTuple):
-    """``policies``: as ``--policy``. ``sizes``: GPUs of a job. ``gaps``: seconds between two arrivals."""
+    """``policies``: as ``--policy``. ``sizes``: GPUs of a job. ``gaps``: seconds between two arrivals. ``tick``: seconds
+    after which the rule is asked although nothing happened; 0: never."""
 
-    policies: Sequence[str]
+    policies: Sequence[NamedPolicy]
     reference: reference.Rule
     sizes: Sequence[int] = (1, 1, 2, 3, 4, 8)
     gaps: Sequence[int] = (0, 0, 1, 5, 20, 60)
+    tick: int = 0
 
 
 RULES = {
@@ -44,6 +48,13 @@ RULES = {
     # Jobs of one size, of which it is clear who has to go; nobody comes while a pod leaves, which takes a second.
     "shortest remaining time first": Rule(
         ["shortest-remaining", "longest-remaining"], reference.srtf, sizes=(2,), gaps=(0, 3, 5, 20, 60)
+    ),
+    "least attained service": Rule(
+        [{"policy": EVERY_SECOND, "parameters": {"thresholds": [reference.BAND]}}, "most-attained"],
+        reference.las,
+        sizes=(2,),
+        gaps=(0, 3, 5, 20, 60),
+        tick=1,
     ),
 }
 
@@ -58,7 +69,7 @@ def test_each_job_begins_and_ends_as_by_the_rule(rule: Rule, seed: int) -> None:
         seconds, gpus = chance.choice((1, 2, 7, 30, 60, 200)), chance.choice(rule.sizes)
         jobs.append(TraceJob(name=str(number), arrival=at, seconds=seconds, gpus=gpus, line=number))
     runs = [reference.Run(int(job.name), job.arrival, job.seconds, job.gpus) for job in jobs]
-    assert _replayed(jobs, rule) == reference.simulate(runs, GPUS, rule.reference)
+    assert _replayed(jobs, rule) == reference.simulate(runs, GPUS, rule.reference, rule.tick)
 
 
 def test_the_first_cycle_with_a_successor_knows_its_remaining_time() -> None:

@@ -164,6 +164,7 @@ class Task(_Record, frozen=True, kw_only=True):
 
     ``gpu_groups``: for a task with a share, the group ids of its physical GPUs, one per device. ``accepted``: what a
     placed task holds if that differs from its request. ``expected_seconds``: its expected run time, for policies.
+    ``ran_seconds``: for how long the pods that it replaces ran, for policies.
     """
 
     uid: str
@@ -185,6 +186,7 @@ class Task(_Record, frozen=True, kw_only=True):
     accepted: GpuRequest | None = None
     numa_zones: tuple[ZoneShare, ...] = ()  # what it holds of its node's NUMA zones, if known
     expected_seconds: float | None = None
+    ran_seconds: float = 0.0
 
 
 class ResourceClaim(_Record, frozen=True, kw_only=True):

@@ -89,6 +89,7 @@ def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
         nominated_node=status_of(pod).get("nominatedNodeName") or "",
         numa_zones=zones_held(annotations) if spec.get("nodeName") and annotations else (),
         expected_seconds=seconds_of(annotations.get(names.EXPECTED_SECONDS), None) if annotations else None,
+        ran_seconds=seconds_of(annotations.get(names.RAN_SECONDS), 0.0) or 0.0 if annotations else 0.0,
     )
 
 
