@@ -558,6 +558,7 @@ def _read_trace(
 
 
 def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one_queue: bool) -> TeamQueues:
+    from kailab.replay.fleets import counted_gpus
     from kailab.replay.queues import from_file, queues_for
 
     if file is not None:
@@ -565,7 +566,7 @@ def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one_q
         for line in queues.warnings:
             terminal.warn(line)
         return queues
-    return queues_for(trace, fleet.summary().gpus, replay_options.quota_mode(by_share, one_queue))
+    return queues_for(trace, counted_gpus(fleet, trace), replay_options.quota_mode(by_share, one_queue))
 
 
 def _summary_lines(summary: Summary) -> Iterator[str]:

@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from kailab.engine.snapshot.counting import mig_gpus
 from kailab.errors import InputError, Where
 from kailab.fleet import Fleet, load_fleet
 from kailab.fleet.fleet import Pool
+from kailab.model.labels import MIG_PREFIX
+from kailab.replay.job import WHOLE
 from kailab.replay.readers.lines import LineFields, read_table
+from kailab.replay.trace import Trace
 
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 PODS = 1000
@@ -35,6 +39,21 @@ def replay_fleet(name_or_path: str) -> Fleet:
     if name_or_path.endswith((".csv", ".csv.gz")):
         return fleet_of_nodes(Path(name_or_path))
     return load_fleet(name_or_path)
+
+
+def counted_gpus(fleet: Fleet, trace: Trace) -> int:
+    """The GPUs of a fleet for a trace: those available whole and, if jobs ask for MIG instances, the instances, each by the
+    leading number of its profile, as KAI counts them in queues."""
+    gpus = fleet.summary().gpus
+    if not has_mig(trace):
+        return gpus
+    instances = [(profile, number * pool.count) for pool in fleet.pools for profile, number in pool.mig.items()]
+    return gpus + sum(mig_gpus(f"{MIG_PREFIX}{profile}") * number for profile, number in instances) // WHOLE
+
+
+def has_mig(trace: Trace) -> bool:
+    """True if a job asks for MIG instances."""
+    return any(job.mig for job in trace.jobs)
 
 
 def fleet_of_nodes(path: Path) -> Fleet:

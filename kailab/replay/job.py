@@ -18,8 +18,9 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One job of a trace.
 
     ``arrival``: whole seconds on the trace's clock. ``seconds``: run time. ``gpus``: devices of the whole job.
-    ``share``: thousandths of a GPU; below ``WHOLE`` the job has one pod per device, each with that share. ``pods``:
-    number of equal pods that start together; 0: as few as the fleet's nodes allow. ``cpu_millis`` and ``memory_mib``:
+    ``share``: thousandths of a GPU; below ``WHOLE`` the job has one pod per device, each with that share. ``mig``: the
+    profile of MIG instances (1g.10gb), of which ``gpus`` is the number then; ``share`` is what one counts for in KAI.
+    ``pods``: number of equal pods that start together; 0: as few as the fleet's nodes allow, and one for each instance. ``cpu_millis`` and ``memory_mib``:
     requests of each pod. ``models``: GPU models that it may run on; empty: any. ``team``: its team in the trace.
     ``priority``: name of a PriorityClass, or empty. ``dataset``: name of the dataset that it reads, or empty. ``line``:
     its line in the file. ``expected``: the run time that its user announced; 0: the real one.
@@ -30,6 +31,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seconds: int
     gpus: int
     share: int = WHOLE
+    mig: str = ""
     pods: int = 0
     cpu_millis: int = 0
     memory_mib: int = 0

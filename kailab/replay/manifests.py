@@ -21,6 +21,9 @@ def pods_of(job: TraceJob, largest: int) -> int:
     >>> pods_of(TraceJob(name="a", arrival=0, seconds=1, gpus=12), 8), pods_of(TraceJob(name="b", arrival=0, seconds=1, gpus=1), 8)
     (2, 1)
     """
+    if job.mig:
+        # A process can use one instance only (NVIDIA's MIG user guide, "CUDA device enumeration").
+        return job.pods or job.gpus
     if job.pods or not job.gpus or job.gpus <= largest:
         return job.pods or 1
     return next(
@@ -39,7 +42,7 @@ def job_object(
     if not endless:
         notes[labels.RUN_SECONDS] = str(progress.duration(job.seconds, 0, restarted=False))
         notes[labels.EXPECTED_SECONDS] = str(progress.duration(job.estimate, 0, restarted=False))
-    if job.share != WHOLE:
+    if job.share != WHOLE and not job.mig:
         notes[labels.GPU_FRACTION] = f"{job.share / WHOLE:g}"
     meta: dict[str, Any] = {"name": name, "namespace": NAMESPACE, "labels": {labels.QUEUE: queue}}
     template_labels = {labels.QUEUE: queue}
@@ -64,12 +67,13 @@ def _pod_spec(job: TraceJob, pods: int) -> Object:
     if job.memory_mib:
         requests["memory"] = f"{job.memory_mib}Mi"
     resources: dict[str, Any] = {"requests": requests} if requests else {}
-    if job.gpus and job.share == WHOLE:
+    if job.gpus and (job.mig or job.share == WHOLE):
         if job.gpus % pods:
             raise InputError(
                 f"{job.name}: {job.gpus} GPUs in {pods} pods; expected a number of GPUs that divides evenly"
             )
-        resources["limits"] = {labels.GPU_RESOURCE: str(job.gpus // pods)}
+        resource = f"{labels.MIG_PREFIX}{job.mig}" if job.mig else labels.GPU_RESOURCE
+        resources["limits"] = {resource: str(job.gpus // pods)}
     spec: dict[str, Any] = {
         "schedulerName": labels.SCHEDULER_NAME,
         "restartPolicy": "Never",

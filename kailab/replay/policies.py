@@ -111,10 +111,12 @@ def with_replay_policies(
 
 
 def workload(trace: Trace, fleet: Fleet) -> tuple[TypicalWorkload, ...]:
-    """The kinds of pods that make up 95 % of the trace's pods."""
+    """The kinds of pods that make up 95 % of the trace's pods without MIG instances."""
     pods = []
     largest = fleet.largest_node  # iterates over all pools
     for job in trace.jobs:
+        if job.mig:
+            continue  # instances are no part of a free device
         count = pods_of(job, largest)
         pods += [(job.cpu_millis, job.gpus // count, job.share, tuple(sorted(job.models)))] * count
-    return typical(pods)
+    return typical(pods) if pods else ()

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from kailab.errors import InputError
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
 from kailab.lab.settle import CYCLE_SECONDS
 from kailab.replay.accounts import GpuTimeBalance, ReplayAccounts, UnstartedJobs, balance_at, unstarted_jobs
 from kailab.replay.checkpoint import ReplayCheckpoint
 from kailab.replay.costs import gpus_by_model
+from kailab.replay.fleets import counted_gpus, has_mig
 from kailab.replay.job import LONGEST
 from kailab.replay.plan import ReplayPlan as Plan
 from kailab.replay.policies import workload
@@ -143,7 +145,7 @@ class ReplayLab:
             began=began,
             ended=ended,
             last_arrival=last_arrival,
-            gpus=self.plan.fleet.summary().gpus,
+            gpus=counted_gpus(self.plan.fleet, self.plan.trace),
             cycles=lab.log.cycle,
             fairness=self._fairness.fairness(ended, self.accounts.used_by_queue(ended)),
             fragmentation=self._fragmentation.summary(),
@@ -163,9 +165,15 @@ def _interval(plan: Plan) -> int:
 def open_replay_lab(plan: Plan) -> Iterator[ReplayLab]:
     """Open the lab of a plan with its queues, before its first job. Raises InputError."""
     if plan.prices is not None:
+        if has_mig(plan.trace):
+            raise InputError(
+                "prices are of whole GPUs, and jobs of the trace ask for MIG instances; expected no prices"
+            )
         plan.prices.check(gpus_by_model(plan.fleet))
     fairness = FairnessSampler()
-    fragmentation = FragmentationSampler(workload(plan.trace, plan.fleet), _interval(plan), plan.fleet.summary().gpus)
+    kinds = workload(plan.trace, plan.fleet)
+    # Without a kind of pods that could use a free device nothing is a fragment.
+    fragmentation = FragmentationSampler(kinds, _interval(plan), plan.fleet.summary().gpus if kinds else 0)
     reasons = ReasonsAtEnd()
     observers = (*plan.observers, fairness, fragmentation)
     if not plan.observers and plan.metered is None:

@@ -29,8 +29,9 @@ COLUMNS = (
     "team",
     "priority",
     "user",
+    "mig",
 )
-"""Columns of the plain form, and the user who submitted the job, which a replay ignores."""
+"""Columns of the plain form, with the user who submitted the job, which a replay ignores."""
 _USER = "user"
 _MIB = 1024 * 1024
 _OVER = ("Succeeded", "Failed")
@@ -173,8 +174,12 @@ def _rows(job: _RecordedJob) -> Iterator[Row]:
     if not ran:
         raise _MissingFact("never ran")
     shapes = [life.shape for life in ran]
-    if any(shape.gpu.by_profile or shape.gpu.by_memory or shape.gpu.claimed for shape in shapes):
-        raise _MissingFact("requests GPUs by memory, as MIG instances or by claims, for which the form has no column")
+    if any(shape.gpu.by_memory or shape.gpu.claimed for shape in shapes):
+        raise _MissingFact("requests GPUs by memory or by claims, for which the form has no column")
+    if any(shape.gpu.by_profile for shape in shapes) and len({shape.gpu.profiles for shape in shapes}) > 1:
+        raise _MissingFact("has pods with unlike MIG instances, for which the form has no column")
+    if len(shapes[0].gpu.profiles) > 1:
+        raise _MissingFact("requests several MIG profiles, for which the form has one column")
     # Evicted pods repeated their work, so they do not count if any pod succeeded.
     counted = [life for life in ran if life.kept] or ran
     arrived = min(life.created for life in job.lives.values())
@@ -191,7 +196,8 @@ def _row(job: _RecordedJob, name: str, arrived: int, lives: list[_RecordedPod], 
     ended = max(life.ended for life in lives if life.ended is not None)
     shape = held[0].shape
     alike = all(life.shape is shape for life in held)
-    gpus = sum(life.shape.gpu.devices for life in held)
+    ((resource, instances),) = shape.gpu.profiles or (("", 0),)
+    gpus = sum(instances or life.shape.gpu.devices for life in held)
     pods = len(held) if alike or not gpus % len(held) else ""
     share = shape.gpu.portion / WHOLE
     cpu = max(life.shape.cpu for life in held)
@@ -199,6 +205,7 @@ def _row(job: _RecordedJob, name: str, arrived: int, lives: list[_RecordedPod], 
     return (
         name, arrived, max(1, ended - begun), gpus, f"{share:g}", pods, f"{cpu / 1000:g}", memory // _MIB,
         "|".join(_models(shape)), job.team, job.priority, job.user,
+        resource.removeprefix(labels.MIG_PREFIX),
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from kailab.replay.clusters.sites import ClusterSites
 from kailab.replay.costs import gpus_by_model
 from kailab.replay.estimates import with_estimates
 from kailab.replay.failures import read_failures
-from kailab.replay.fleets import replay_fleet
+from kailab.replay.fleets import counted_gpus, replay_fleet
 from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.policies import choice_of, uses_random_numbers, with_replay_policies
@@ -100,7 +100,7 @@ def plan_of(run: StudyRun) -> ReplayPlan:
     fleet = fleet_of(options)
     trace = trace_of(options)
     # Quotas by share follow the original trace: a team's quota does not depend on the resampled demand.
-    queues = queues_for(trace, fleet.summary().gpus, options.get("queues", NO_QUOTA))
+    queues = queues_for(trace, counted_gpus(fleet, trace), options.get("queues", NO_QUOTA))
     for field, name in (("quotas", "quota"), ("limits", "limit")):
         queues = _with(queues, name, options.get(field, {}), field)
     return ReplayPlan(

@@ -129,5 +129,5 @@ def test_pods_without_an_owner_are_jobs_of_their_own_and_say_whose_they_are(lab)
     [row] = recorder.recorded().rows
     assert dict(zip(COLUMNS, row, strict=True)) | {"submit": 0} == {
         "name": "default/one", "submit": 0, "seconds": 40, "gpus": 1, "share": "1", "pods": 1, "cpu": "0", "memory_mib": 0,
-        "models": "", "team": "blue", "priority": "", "user": "eve",
+        "models": "", "team": "blue", "priority": "", "user": "eve", "mig": "",
     }  # fmt: skip

@@ -83,6 +83,10 @@ def read_sites(path: Path, trace: Trace, otherwise: SiteDefaults = SiteDefaults(
     value = read_schema_file(path, _SCHEMA, "one list of clusters", _faults)
     base = path.absolute().parent
     contexts = [_reading_context(path, place, entry, base, otherwise) for place, entry in enumerate(value["clusters"])]
+    if mig := next((job for job in trace.jobs if job.mig), None):
+        raise InputError(
+            "the job asks for MIG instances, which no dispatcher counts; expected --fleet", trace.where(mig.line)
+        )
     datasets = {entry["name"]: _dataset(entry) for entry in value.get("datasets", ())}
     trace = without(trace, partial(_strange, path, contexts, datasets), skip_broken=otherwise.skip_broken)
     sites = [_site(entry, trace, base, otherwise, path) for entry in contexts]

@@ -1,16 +1,34 @@
 """The plain form: a CSV file with declared columns.
 
 ``submit``, ``seconds`` and ``gpus`` are required; ``name``, ``team``, ``pods``, ``share``, ``cpu``, ``memory_mib``,
-``models``, ``priority``, ``dataset`` and ``estimate`` are optional. Columns with other names need a declaration of which is which.
+``models``, ``priority``, ``dataset``, ``estimate`` and ``mig`` are optional. Columns with other names need a declaration of which is which.
 """
 
 from __future__ import annotations
 
+import re
+
+from kailab.engine.snapshot.counting import mig_gpus
+from kailab.model.labels import MIG_PREFIX
 from kailab.replay.job import WHOLE, SkippedLine, TraceJob
 from kailab.replay.readers.lines import BrokenLine, LineFields
 
+_PROFILE = re.compile(r"[1-9]g\.[1-9][0-9]{0,3}gb", re.ASCII)
 NEEDED = ("submit", "seconds", "gpus")
-KNOWN = (*NEEDED, "name", "team", "pods", "share", "cpu", "memory_mib", "models", "priority", "dataset", "estimate")
+KNOWN = (
+    *NEEDED,
+    "name",
+    "team",
+    "pods",
+    "share",
+    "cpu",
+    "memory_mib",
+    "models",
+    "priority",
+    "dataset",
+    "estimate",
+    "mig",
+)
 
 
 def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
@@ -33,6 +51,15 @@ def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         raise BrokenLine(f"{told if asked < 1 else share_told}; {least}")
     if milli < WHOLE and gpus > 1:
         raise BrokenLine(f"{told} and {share_told}; expected a share of one GPU only")
+    mig = fields.text("mig")
+    if mig:
+        if not _PROFILE.fullmatch(mig):
+            raise BrokenLine(f"{fields.label('mig')} is {mig!r:.80}; expected a MIG profile such as 1g.10gb")
+        if milli != WHOLE or not gpus:
+            raise BrokenLine(
+                f"{told} and {fields.label('mig')} is {mig}; expected the number of instances in gpus, and no share"
+            )
+        milli = mig_gpus(f"{MIG_PREFIX}{mig}")
     pods = fields.whole("pods", 0)
     if pods and int(gpus) % pods:
         raise BrokenLine(f"{told} and {fields.label('pods')} is {pods}; expected as many GPUs in each pod")
@@ -45,6 +72,7 @@ def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         seconds=seconds,
         gpus=int(gpus),
         share=milli if gpus else WHOLE,
+        mig=mig,
         pods=pods,
         cpu_millis=round(fields.number("cpu", 0.0) * 1000),
         memory_mib=round(fields.number("memory_mib", 0.0)),
