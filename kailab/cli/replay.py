@@ -385,6 +385,11 @@ def _format_bytes(number: int) -> str:
 @click.option(
     "--failures", type=options.PATH, help="Nodes that fail and are repaired: a CSV file with node, at and seconds."
 )
+@click.option(
+    "--speeds",
+    type=options.PATH,
+    help="Speeds of jobs by GPU model and spread: a CSV file with model, nodes and speed.",
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the policy random, and of --estimates.")
 @output_options
 @click.option(
@@ -420,6 +425,7 @@ def replay(
     policies: tuple[str, ...],
     prices: Path | None,
     failures: Path | None,
+    speeds: Path | None,
     seed: int | None,
     files: ReplayOutputs,
     evidence_folder: Path | None,
@@ -438,6 +444,7 @@ def replay(
     from kailab.replay.fleets import replay_fleet
     from kailab.replay.plan import ReplayPlan
     from kailab.replay.policies import uses_random_numbers, with_replay_policies
+    from kailab.replay.speeds import read_speeds
 
     replay_options.check_replay_options(
         queues, quota_by_share, one_queue, arrivals_only, checkpoint, saving, restart, estimates
@@ -450,6 +457,11 @@ def replay(
     )
     files.check(clusters=clusters_file is not None)
     replay_options.check_clusters(clusters_file, fleet, dispatch)
+    if speeds is not None and (clusters_file is not None or arrivals_only):
+        other = (
+            "--clusters, whose dispatcher estimates ends" if clusters_file else "--arrivals-only, where jobs never end"
+        )
+        raise InputError(f"--speeds: can't be used with {other}; leave out one of them")
     if clusters_file is not None and failures is not None:
         raise InputError("--failures: can't be used with --clusters, whose nodes may share names; expected --fleet")
     fleet_described = None if clusters_file else replay_fleet(fleet)
@@ -490,6 +502,7 @@ def replay(
         saving=save_seconds,
         restart=restart_seconds,
         failures=() if failures is None else read_failures(failures, fleet_described),
+        speeds=None if speeds is None else read_speeds(speeds, fleet_described, trace_jobs),
         endless=arrivals_only,
         prices=None if prices is None else load_prices(prices),
         metered=None if files.series is None else files.every or 0,
@@ -593,6 +606,7 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
     yield (
         f"GPU-hours: {asked}; {gpu_hours(sums.held):.3f} held = done + {gpu_hours(sums.lost):.3f} lost "
         f"+ {gpu_hours(sums.overhead):.3f} starting and leaving"
+        + (f" + {gpu_hours(sums.slower):.3f} slower than in the trace" if sums.slower else "")
     )
     if total.evictions:
         lost = ", ".join(f"{hours:.3f} ({name})" for name, hours in summary.lost_with_checkpoints.items())

@@ -12,20 +12,23 @@ import msgspec
 from kailab.cluster.protocol import Cluster
 from kailab.errors import KailabError
 from kailab.model.objects import owner_references
-from kailab.replay.job import JobProgress, TraceJob
+from kailab.replay.job import WHOLE, JobProgress, TraceJob
 
 
 class PodLifetime:
     """One pod from bind to end.
 
     ``index``: its completion index in the Job. ``bound``: when it was bound. ``begun``: when it started to run, None
-    before that. ``model``: the GPU model of its node. ``restarted``: it replaces an evicted pod.
+    before that. ``node``, ``model``: its node and the GPU model there. ``restarted``: it replaces an evicted pod.
+    ``speed``: thousandths of a second of work that it does in a second.
     """
 
-    __slots__ = ("begun", "bound", "index", "model", "restarted")
+    __slots__ = ("begun", "bound", "index", "model", "node", "restarted", "speed")
 
-    def __init__(self, index: int, bound: int, model: str, restarted: bool = False) -> None:
+    def __init__(self, index: int, bound: int, model: str, restarted: bool = False, node: str = "") -> None:
+        self.node = node
         self.model = model
+        self.speed = WHOLE
         self.restarted = restarted
         self.index = index
         self.bound = bound
@@ -76,8 +79,9 @@ class ReplayAccounts:
 
     ``failed_nodes``: failures of nodes; ``failed_pods``: pods that they ended, which count as evicted too.
 
-    ``useful``, ``lost`` and ``overhead`` cover pods that have ended: work that counts, work that must be repeated, and
-    time bound without running. ``cut_short`` has an entry for each eviction: the pod's milli-GPU, the seconds that it
+    ``useful``, ``lost``, ``slower`` and ``overhead`` cover pods that have ended: work that counts, work that must be
+    repeated, the time of running beyond the work done in it (below 0 on GPUs faster than the trace's), and time bound
+    without running. ``cut_short`` has an entry for each eviction: the pod's milli-GPU, the seconds that it
     ran, and the seconds of work done so far, including its predecessors'.
     """
 
@@ -90,6 +94,7 @@ class ReplayAccounts:
         self.useful = 0
         self.lost = 0
         self.overhead = 0
+        self.slower = 0
         self.submitted = 0
         self.evictions = 0
         self.failed_nodes = 0
@@ -125,9 +130,9 @@ class ReplayAccounts:
         self.submitted -= work.job.demand
         self._waiting -= 1
 
-    def bind(self, work: ReplayedJob, uid: str, index: int, now: int, model: str = "") -> None:
+    def bind(self, work: ReplayedJob, uid: str, index: int, now: int, model: str = "", node: str = "") -> None:
         # An evicted pod leaves an entry in ``saved``, if only of 0 seconds.
-        work.lives[uid] = PodLifetime(index, now, model, index in work.saved)
+        work.lives[uid] = PodLifetime(index, now, model, index in work.saved, node)
         self.held += work.milli
 
     def begin(self, work: ReplayedJob, life: PodLifetime, now: int) -> None:
@@ -143,10 +148,15 @@ class ReplayAccounts:
         ``finished``: when its work ended. ``now``: when that was observed; the pod holds its GPUs until then.
         """
         life = work.lives[uid]
-        # ``ran`` would cap the time at the remaining work and so hide a pod that ran too long.
         elapsed = 0 if life.begun is None else finished - life.begun
         before = work.saved.get(life.index, 0)
-        self._end(work, uid, self.progress.work(elapsed, before, restarted=life.restarted), now)
+        restarted, speed, left = life.restarted, life.speed, work.job.seconds - before
+        ran = self.progress.work(elapsed, before, restarted=restarted, speed=speed)
+        # Capping the time at the remaining work in any case would hide a pod that ran too long.
+        if elapsed <= self.progress.duration(left, before, restarted=restarted, speed=speed):
+            ran = min(ran, left)
+        running = self.progress.running(elapsed, before, restarted=restarted, speed=speed)
+        self._end(work, uid, ran, now, running)
         work.done += 1
         # The work saved by its predecessors is part of the completed work.
         work.saved.pop(life.index, None)
@@ -158,12 +168,14 @@ class ReplayAccounts:
         """Record that a pod ended before its work was done."""
         life = work.lives[uid]
         ran = self.ran(work, life, now)
-        self._end(work, uid, ran, now)
+        self._end(work, uid, ran, now, self.running(work, life, now))
         before = work.saved.get(life.index, 0)
         saved = before
         if life.begun is not None:
             work.ran[life.index] = work.ran.get(life.index, 0) + now - life.begun
-            saved = min(before + ran, self.progress.saved(now - life.begun, before, restarted=life.restarted))
+            elapsed = now - life.begun
+            resumed = self.progress.saved(elapsed, before, restarted=life.restarted, speed=life.speed)
+            saved = min(before + ran, resumed)
         lost = (before + ran - saved) * work.milli
         self.cut_short.append((work.milli, ran, before + ran))
         work.saved[life.index] = saved
@@ -196,12 +208,13 @@ class ReplayAccounts:
             if at == since:
                 return
 
-    def _end(self, work: ReplayedJob, uid: str, ran: int, now: int) -> None:
+    def _end(self, work: ReplayedJob, uid: str, ran: int, now: int, running: int) -> None:
         life = work.lives.pop(uid)
         self.held -= work.milli
         self._use(self._used, work, life, now)
         self.useful += ran * work.milli
-        self.overhead += (now - life.bound - ran) * work.milli
+        self.slower += (running - ran) * work.milli
+        self.overhead += (now - life.bound - running) * work.milli
 
     @staticmethod
     def _use(used: dict[tuple[str, str], int], work: ReplayedJob, life: PodLifetime, now: int) -> None:
@@ -220,8 +233,16 @@ class ReplayAccounts:
         if life.begun is None:
             return 0
         before = work.saved.get(life.index, 0)
-        since = self.progress.work(now - life.begun, before, restarted=life.restarted)
+        since = self.progress.work(now - life.begun, before, restarted=life.restarted, speed=life.speed)
         return since if self.endless else min(since, work.job.seconds - before)
+
+    def running(self, work: ReplayedJob, life: PodLifetime, now: int) -> int:
+        """Seconds for which a bound pod has worked since it began; never more than its remaining work takes."""
+        if life.begun is None:
+            return 0
+        before = work.saved.get(life.index, 0)
+        since = self.progress.running(now - life.begun, before, restarted=life.restarted, speed=life.speed)
+        return since if self.endless else min(since, -(-(work.job.seconds - before) * WHOLE // life.speed))
 
     def left(self, work: ReplayedJob, now: int) -> int:
         """Remaining work of a job in milli-GPU-seconds."""
@@ -268,8 +289,9 @@ class GpuTimeBalance(msgspec.Struct, frozen=True, kw_only=True):
     ``submitted`` = ``done`` + ``to_run`` + ``to_wait``: the work of all jobs that arrived is done, or remains for jobs
     that run or that wait. With ``endless`` jobs this holds trivially.
 
-    ``held`` = ``done`` + ``lost`` + ``overhead``: the time that GPUs were bound, summed over time, is work that counts,
-    work that must be repeated, or starting and stopping, summed over pods.
+    ``held`` = ``done`` + ``lost`` + ``overhead`` + ``slower``: the time that GPUs were bound, summed over time, is work that
+    counts, work that must be repeated, starting and stopping, or the time that this work took beyond that of the trace
+    (below 0 on faster GPUs), summed over pods.
     """
 
     submitted: int
@@ -279,6 +301,7 @@ class GpuTimeBalance(msgspec.Struct, frozen=True, kw_only=True):
     held: int
     lost: int
     overhead: int
+    slower: int = 0
     endless: bool = False
 
     @property
@@ -289,20 +312,22 @@ class GpuTimeBalance(msgspec.Struct, frozen=True, kw_only=True):
             faults.append(
                 f"submitted {self.submitted} is not done {self.done} + to run {self.to_run} + to wait {self.to_wait} milli-GPU-seconds"
             )
-        if self.held != self.done + self.lost + self.overhead:
+        if self.held != self.done + self.lost + self.overhead + self.slower:
+            slower = f" + slower {self.slower}" if self.slower else ""
             faults.append(
-                f"held {self.held} is not done {self.done} + lost {self.lost} + overhead {self.overhead} milli-GPU-seconds"
+                f"held {self.held} is not done {self.done} + lost {self.lost} + overhead {self.overhead}{slower} milli-GPU-seconds"
             )
         return faults
 
 
 def balance_at(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
     """The balance at ``now``, up to which time has been accounted for. Its ``faults`` say whether it closes."""
-    done, overhead = accounts.useful, accounts.overhead
+    done, overhead, slower = accounts.useful, accounts.overhead, accounts.slower
     for work, life in accounts.live():
-        ran = accounts.ran(work, life, now)
+        ran, running = accounts.ran(work, life, now), accounts.running(work, life, now)
         done += ran * work.milli
-        overhead += (now - life.bound - ran) * work.milli
+        slower += (running - ran) * work.milli
+        overhead += (now - life.bound - running) * work.milli
     to_run = to_wait = 0
     for work in accounts.unfinished.values():
         left = accounts.left(work, now)
@@ -320,6 +345,7 @@ def balance_at(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
         held=accounts.held_time,
         lost=accounts.lost,
         overhead=overhead,
+        slower=slower,
         endless=accounts.endless,
     )
 

@@ -24,6 +24,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     requests of each pod. ``models``: GPU models that it may run on; empty: any. ``team``: its team in the trace.
     ``priority``: name of a PriorityClass, or empty. ``dataset``: name of the dataset that it reads, or empty. ``line``:
     its line in the file. ``expected``: the run time that its user announced; 0: the real one.
+    ``kind``: what it computes, for its speed.
     """
 
     name: str
@@ -41,6 +42,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     dataset: str = ""
     line: int = 0
     expected: int = 0
+    kind: str = ""
 
     @property
     def estimate(self) -> int:
@@ -61,10 +63,11 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How a pod's work goes on while it runs. Times are in whole seconds.
 
-    ``checkpoint``: the work after which it saves its state, counted from the beginning of the work; None: never, so that
+    ``checkpoint``: the time of work after which it saves its state, counted from the beginning of the work; None: never, so that
     an evicted pod starts over. ``saving``: how long a save takes, during which no work is done. ``restart``: how long a
     pod that replaces another one needs before its work begins; None: none, and its Job waits as Kubernetes does before
-    it makes the pod.
+    it makes the pod. ``speed`` of the methods: thousandths of a second of work that
+    it does in a second.
 
     >>> progress = JobProgress(checkpoint=10, saving=2, restart=5)
     >>> progress.duration(25, 0, restarted=False), progress.duration(5, 20, restarted=True)
@@ -77,34 +80,45 @@ class JobProgress(msgspec.Struct, frozen=True, kw_only=True):
     saving: int = 0
     restart: int | None = None
 
-    def duration(self, left: int, before: int, *, restarted: bool) -> int:
+    def duration(self, left: int, before: int, *, restarted: bool, speed: int = WHOLE) -> int:
         """Seconds that a pod runs for ``left`` seconds of work after ``before``. There is no save at the very end."""
+        running, phase = -(-left * WHOLE // speed), _phase(before, speed)
         saves = 0
-        if self.checkpoint is not None and self.saving and left:
-            saves = (before + left - 1) // self.checkpoint - before // self.checkpoint
-        return self._startup(restarted) + left + saves * self.saving
+        if self.checkpoint is not None and self.saving and running:
+            saves = (phase + running - 1) // self.checkpoint - phase // self.checkpoint
+        return self._startup(restarted) + running + saves * self.saving
 
-    def work(self, elapsed: int, before: int, *, restarted: bool) -> int:
+    def work(self, elapsed: int, before: int, *, restarted: bool, speed: int = WHOLE) -> int:
         """Seconds of work that a pod has done ``elapsed`` seconds after its start, ``before`` being saved then."""
+        return self.running(elapsed, before, restarted=restarted, speed=speed) * speed // WHOLE
+
+    def running(self, elapsed: int, before: int, *, restarted: bool, speed: int = WHOLE) -> int:
+        """Seconds for which a pod has worked, ``elapsed`` seconds after its start: not for a start or a save."""
         elapsed = max(0, elapsed - self._startup(restarted))
         if self.checkpoint is None or not self.saving:
             return elapsed
-        first = self.checkpoint - before % self.checkpoint
+        first = self.checkpoint - _phase(before, speed) % self.checkpoint
         if elapsed <= first:
             return elapsed
         rounds, rest = divmod(elapsed - first, self.checkpoint + self.saving)
         return first + rounds * self.checkpoint + max(0, rest - self.saving)
 
-    def saved(self, elapsed: int, before: int, *, restarted: bool) -> int:
+    def saved(self, elapsed: int, before: int, *, restarted: bool, speed: int = WHOLE) -> int:
         """Seconds of work in all that a successor need not repeat: those of the last save that is complete."""
         if self.checkpoint is None:
             return before
         # A save that is under way is not complete, so the state is that of ``saving`` seconds ago.
-        done = before + self.work(max(0, elapsed - self.saving), before, restarted=restarted)
-        return max(before, done // self.checkpoint * self.checkpoint)
+        phase = _phase(before, speed)
+        ran = phase + self.running(max(0, elapsed - self.saving), before, restarted=restarted, speed=speed)
+        return before + max(0, ran // self.checkpoint * self.checkpoint - phase) * speed // WHOLE
 
     def _startup(self, restarted: bool) -> int:
         return (self.restart or 0) if restarted else 0
+
+
+def _phase(before: int, speed: int) -> int:
+    """Where in the rhythm of its saves a pod begins: it goes on with that of its work at the trace's own speed."""
+    return before if speed == WHOLE else 0
 
 
 class SkippedLine(msgspec.Struct, frozen=True):

@@ -111,7 +111,7 @@ class ReplayLab:
         self._meter = None if plan.metered is None else MetricsSampler(plan.metered or _interval(plan))
         self._fairness, self._fragmentation = fairness, fragmentation
         self.accounts = ReplayAccounts(plan.progress, endless=plan.endless)
-        self.session = ReplaySession(lab, plan.queues, self.accounts, plan.fleet.largest_node)
+        self.session = ReplaySession(lab, plan.queues, self.accounts, plan.fleet.largest_node, plan.speeds)
         self.session.check_priorities(plan.trace)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -13,21 +13,25 @@ from kailab.lab import Lab
 from kailab.model import labels
 from kailab.model.objects import annotations_of, is_ended, labels_of, name_of, namespace_of, uid_of
 from kailab.model.times import parse_time
-from kailab.replay.accounts import ReplayAccounts, ReplayedJob
+from kailab.replay.accounts import PodLifetime, ReplayAccounts, ReplayedJob
 from kailab.replay.failures import NodeFailure
-from kailab.replay.job import TraceJob
+from kailab.replay.job import WHOLE, TraceJob
 from kailab.replay.manifests import NAMESPACE, job_object, pods_of
 from kailab.replay.queues import TeamQueues
+from kailab.replay.speeds import SpeedTable
 from kailab.replay.trace import Trace, unknown_priority
 
 
 class ReplaySession:
     """The jobs in one lab from first to last.
 
-    ``queues``: applied at once. ``largest``: GPUs of the largest node. Raises InputError.
+    ``queues``: applied at once. ``largest``: GPUs of the largest node. ``speeds``: of jobs by their placement; None: that of
+    the trace. Raises InputError.
     """
 
-    def __init__(self, lab: Lab, queues: TeamQueues, accounts: ReplayAccounts, largest: int) -> None:
+    def __init__(
+        self, lab: Lab, queues: TeamQueues, accounts: ReplayAccounts, largest: int, speeds: SpeedTable | None = None
+    ) -> None:
         cluster = lab.cluster
         assert isinstance(cluster, EmbeddedCluster)
         self.lab = lab
@@ -37,7 +41,7 @@ class ReplaySession:
         self._largest = largest
         lab.apply([*queues.classes, *queues.objects])
         lab.settle()
-        self._follower = PodFollower(cluster, accounts)
+        self._follower = PodFollower(cluster, accounts, speeds)
         lab.add_controller(self._follower)
 
     @property
@@ -118,15 +122,17 @@ class PodFollower:
     """Follows the pods of a replay through a watch and books their events in the accounts.
 
     It also shortens the run time of an evicted pod's successor to the remaining work, as a controller of the lab, so that
-    the first cycle with the successor knows it. It deletes completed Jobs: a trace has more jobs than a cluster should
+    the first cycle with the successor knows it, and sets that of bound pods by their speed before they start. It deletes completed Jobs: a trace has more jobs than a cluster should
     hold.
     """
 
-    def __init__(self, cluster: Cluster, accounts: ReplayAccounts) -> None:
+    def __init__(self, cluster: Cluster, accounts: ReplayAccounts, speeds: SpeedTable | None = None) -> None:
         self._cluster = cluster
         self._accounts = accounts
         self._watch = cluster.watch(("Pod",))
         self._ended: list[ReplayedJob] = []
+        self._speeds = speeds
+        self._bound: list[tuple[ReplayedJob, PodLifetime, Object]] = []  # at this moment
         self._seen = False  # any event since the accounts were noted
         self._models = {name_of(node): model_of_node(node) for node in cluster.list("Node")}
 
@@ -161,6 +167,10 @@ class PodFollower:
                 changed |= self._see(work, pod, now)
                 if ran and work.ended is not None:
                     self._ended.append(work)
+        # The pods of a gang are bound together: only now is it known where they all are.
+        for work, life, pod in self._bound:
+            changed |= self._set_speed(work, life, pod)
+        self._bound.clear()
         return changed
 
     def close(self) -> None:
@@ -177,8 +187,10 @@ class PodFollower:
             node = pod["spec"].get("nodeName")
             if not node:
                 return index in work.saved and self._go_on(work, pod, work.saved[index])
-            self._accounts.bind(work, uid, index, now, self._models.get(node, ""))
+            self._accounts.bind(work, uid, index, now, self._models.get(node, ""), node)
             life = work.lives[uid]
+            if self._speeds is not None and work.milli and phase == "Pending":
+                self._bound.append((work, life, pod))
         if life.begun is None and phase != "Pending" and (since := pod["status"].get("startTime")):
             # Use the pod's own start time: the event arrives later.
             self._accounts.begin(work, life, int(parse_time(since)))
@@ -192,10 +204,21 @@ class PodFollower:
     def _go_on(self, work: ReplayedJob, pod: Object, saved: int) -> bool:
         """Set a successor's run time, and what policies know of it, to the remaining work and the cost of a restart, and tell
         them how long the pods before it ran. Returns True if they were others."""
+        return self._set_times(work, pod, saved, restarted=True)
+
+    def _set_speed(self, work: ReplayedJob, life: PodLifetime, pod: Object) -> bool:
+        """Set the speed of a pod that is bound and has not started, and its run time. Returns True if it was another."""
+        assert self._speeds is not None
+        lives = work.lives.values()
+        life.speed = self._speeds.of(work.job.kind, {one.model for one in lives}, len({one.node for one in lives}))
+        saved = work.saved.get(life.index, 0)
+        return self._set_times(work, pod, saved, restarted=life.restarted, speed=life.speed)
+
+    def _set_times(self, work: ReplayedJob, pod: Object, saved: int, *, restarted: bool, speed: int = WHOLE) -> bool:
         job, notes, duration = work.job, annotations_of(pod), self._accounts.progress.duration
-        expected = duration(max(1, job.estimate - saved), saved, restarted=True)
+        expected = duration(max(1, job.estimate - saved), saved, restarted=restarted, speed=speed)
         wanted = {
-            labels.RUN_SECONDS: str(duration(job.seconds - saved, saved, restarted=True)),
+            labels.RUN_SECONDS: str(duration(job.seconds - saved, saved, restarted=restarted, speed=speed)),
             labels.EXPECTED_SECONDS: str(expected),
         }
         changed = {key: value for key, value in wanted.items() if key in notes and notes[key] != value}

@@ -35,6 +35,7 @@ from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.policies import choice_of, uses_random_numbers, with_replay_policies
 from kailab.replay.queues import NO_QUOTA, TeamQueues, priorities_of, queues_for
+from kailab.replay.speeds import read_speeds
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler import SchedulerSettings
 from kailab.studies.study import StudyRun
@@ -113,6 +114,7 @@ def plan_of(run: StudyRun) -> ReplayPlan:
         saving=options.get("checkpointCost", 0),
         restart=options.get("restart"),
         failures=() if "failures" not in options else read_failures(Path(options["failures"]), fleet),
+        speeds=None if "speeds" not in options else read_speeds(Path(options["speeds"]), fleet, trace),
         endless=options.get("arrivalsOnly", False),
         prices=None if "prices" not in options else _prices(options["prices"], fleet),
     )

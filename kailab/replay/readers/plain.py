@@ -1,7 +1,7 @@
 """The plain form: a CSV file with declared columns.
 
 ``submit``, ``seconds`` and ``gpus`` are required; ``name``, ``team``, ``pods``, ``share``, ``cpu``, ``memory_mib``,
-``models``, ``priority``, ``dataset``, ``estimate`` and ``mig`` are optional. Columns with other names need a declaration of which is which.
+``models``, ``priority``, ``dataset``, ``estimate``, ``mig`` and ``kind`` are optional. Columns with other names need a declaration of which is which.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ KNOWN = (
     "dataset",
     "estimate",
     "mig",
+    "kind",
 )
 
 
@@ -81,6 +82,7 @@ def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         priority=fields.text("priority"),
         dataset=fields.text("dataset"),
         expected=fields.seconds("estimate") if fields.text("estimate") else 0,
+        kind=fields.text("kind"),
         line=line,
     )
 
