@@ -79,8 +79,8 @@ def replay(
 
 
 class ReasonsAtEnd(Observer):
-    """Has the scheduler say why work waits only at the end, because nobody asks before. Not while a record is made or
-    metrics are sampled.
+    """Has the scheduler say why work waits, and write the status of queues and PodGroups, only at the end, because nobody
+    asks before. Not while a record is made or metrics are sampled.
     """
 
     def __init__(self) -> None:
@@ -138,6 +138,7 @@ class ReplayLab:
         if self._meter is not None:
             self._meter.take(lab)
         self._reasons.tell()
+        lab.catch_up()
         return CompletedReplay(
             plan=self.plan,
             accounts=self.accounts,

@@ -34,6 +34,10 @@ def _cycles(scheduler: Scheduler) -> int:
     return scheduler.cycles
 
 
+def _unread(scheduler: Scheduler) -> bool:
+    return scheduler.unread
+
+
 class SchedulerPart(Protocol):
     """A controller. ``step`` handles the events of its watches and returns whether it wrote anything."""
 
@@ -99,7 +103,9 @@ class SchedulerComposition:
                     cluster, grouping, partial(_cycles, scheduler), ahead=self.ahead
                 )
             if self.queue_status:
-                controllers["queue status"] = parts["queue status"] = QueueStatus(cluster, binding)
+                controllers["queue status"] = parts["queue status"] = QueueStatus(
+                    cluster, binding, partial(_unread, scheduler)
+                )
             # Last, so that the parts are closed if an observer fails.
             observer.on_begin(scheduler)
         except BaseException:

@@ -82,9 +82,7 @@ class Scheduler:
         self._wake_at: float | None = None
         self._follower: Follower | None = None
         self._says_why = True
-        self._reasons_every = reasons_every
-        self._told_at = float("-inf")
-        self._untold = False  # the latest cycle repeats the reasons of an earlier one
+        self.unread = False  # nobody reads what is written for people
         self._looked_at = float("-inf")  # when a cycle was run, or known to decide nothing
 
     # --- results ------------------------------------------------------------------------------------------------------
@@ -206,9 +204,11 @@ class Scheduler:
     def reasons_when_asked(self) -> None:
         """From now on decide without saying why work waits, until ``tell_reasons``. Not if records are followed."""
         self._says_why = False
+        self.unread = True
 
     def tell_reasons(self) -> None:
         """Report why work waits, by the present records and the configuration of the latest cycle."""
+        self.unread = False
         latest = self.history.latest
         if self._says_why or latest is None:
             return

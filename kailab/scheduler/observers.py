@@ -32,7 +32,8 @@ class DecidingScheduler(Protocol):
         """Add to each cycle's record the changes of the engine's records."""
 
     def reasons_when_asked(self) -> None:
-        """Decide without reasons for pending work until ``tell_reasons`` is called, for labs whose state nobody reads meanwhile."""
+        """Decide without reasons for pending work until ``tell_reasons`` is called, for labs whose state nobody reads meanwhile. The status
+        of queues and PodGroups is not written meanwhile either."""
 
     def tell_reasons(self) -> None:
         """Report the reasons of the work that is pending now."""

@@ -67,3 +67,24 @@ def test_gpu_memory_is_held_as_a_part_of_its_device(build) -> None:
     status = lab.cluster.get("Queue", "a")["status"]
     assert status["requested"] == {"run.ai/gpu.memory": "10000", "cpu": "100m"}
     assert status["allocated"] == {"nvidia.com/gpu": "250m", "cpu": "100m"}
+
+
+def test_nothing_is_written_while_nobody_reads_and_all_is_right_afterwards(build) -> None:
+    lab = build.lab()
+    lab.apply(build.queue("org"), build.queue("a", "org"), build.queue("b", "org"))
+    lab.fill(1, "a", "a")
+    lab.settle()
+    lab.scheduler.reasons_when_asked()
+    unread = QueueStatus(lab.cluster, unread=lambda: lab.scheduler.unread)
+    lab.status.close()
+    lab.cluster.delete("Pod", "a00", "default")
+    lab.fill(2, "b", "b")
+    lab.grouper.step()
+    lab.scheduler.step()
+    assert not unread.step()
+    assert lab.cluster.get("Queue", "org")["status"]["allocated"]["nvidia.com/gpu"] == "1"
+    lab.scheduler.tell_reasons()
+    assert unread.step()
+    status = {name: lab.cluster.get("Queue", name)["status"] for name in ("org", "a", "b")}
+    assert not status["a"].get("allocated")
+    assert status["b"]["allocated"]["nvidia.com/gpu"] == status["org"]["allocated"]["nvidia.com/gpu"] == "2"

@@ -275,11 +275,18 @@ class QueueStatus:
 
     ``busy`` returns whether binds are under way. Then the status of each PodGroup waits up to MOST_DELAY_SECONDS, after that few are
     written at a time, and queues wait QUEUE_SECONDS; several changes meanwhile are one write. Without ``busy`` everything is written at
-    once."""
+    once. While ``unread`` returns True nobody reads any status, so that nothing is followed or written; then all is counted anew."""
 
-    def __init__(self, cluster: Cluster, busy: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, busy: Callable[[], bool] | None = None, unread: Callable[[], bool] | None = None
+    ) -> None:
+        self._busy, self._unread = busy, unread
+        self._begin(cluster)
+
+    def _begin(self, cluster: Cluster) -> None:
+        """Count from the objects that exist."""
         self._cluster = cluster
-        self._busy = busy
+        self._followed = True
         self._queues_at = float("-inf")
         self._unwritten: dict[GroupName, float] = {}  # the time of the first unwritten change, in that order
         self._retries: Retries[GroupName | str] = Retries()
@@ -297,6 +304,12 @@ class QueueStatus:
 
     def step(self) -> bool:
         """Handle the watch events. Returns whether anything was written."""
+        if self._unread is not None and self._unread():
+            self._watch.close()
+            self._followed = False
+            return False
+        if not self._followed:
+            self._begin(self._cluster)
         events = self._watch.poll()
         if not events and not self._unwritten and not self._dirty:
             return False
