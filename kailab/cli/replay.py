@@ -390,6 +390,11 @@ def _format_bytes(number: int) -> str:
     type=options.PATH,
     help="Speeds of jobs by GPU model and spread: a CSV file with model, nodes and speed.",
 )
+@click.option(
+    "--services",
+    type=options.PATH,
+    help="Inference services that follow the time of the day: a CSV file (docs/replay.md).",
+)
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the policy random, and of --estimates.")
 @output_options
 @click.option(
@@ -426,6 +431,7 @@ def replay(
     prices: Path | None,
     failures: Path | None,
     speeds: Path | None,
+    services: Path | None,
     seed: int | None,
     files: ReplayOutputs,
     evidence_folder: Path | None,
@@ -444,6 +450,7 @@ def replay(
     from kailab.replay.fleets import replay_fleet
     from kailab.replay.plan import ReplayPlan
     from kailab.replay.policies import uses_random_numbers, with_replay_policies
+    from kailab.replay.services import read_services
     from kailab.replay.speeds import read_speeds
 
     replay_options.check_replay_options(
@@ -457,6 +464,8 @@ def replay(
     )
     files.check(clusters=clusters_file is not None)
     replay_options.check_clusters(clusters_file, fleet, dispatch)
+    if services is not None and clusters_file is not None:
+        raise InputError("--services: can't be used with --clusters; expected --fleet")
     if speeds is not None and (clusters_file is not None or arrivals_only):
         other = (
             "--clusters, whose dispatcher estimates ends" if clusters_file else "--arrivals-only, where jobs never end"
@@ -490,10 +499,11 @@ def replay(
         )
         return
     recorder = Recorder() if evidence_folder else None
+    team_queues = _queues(trace_jobs, fleet_described, queues, quota_by_share, one_queue)
     plan = ReplayPlan(
         trace=trace_jobs,
         fleet=fleet_described,
-        queues=_queues(trace_jobs, fleet_described, queues, quota_by_share, one_queue),
+        queues=team_queues,
         config=configurations.announce(
             with_replay_policies(config, policies, trace_jobs, fleet_described, for_policies)
         ),
@@ -503,6 +513,7 @@ def replay(
         restart=restart_seconds,
         failures=() if failures is None else read_failures(failures, fleet_described),
         speeds=None if speeds is None else read_speeds(speeds, fleet_described, trace_jobs),
+        services=() if services is None else read_services(services, team_queues.leaves, team_queues.class_names),
         endless=arrivals_only,
         prices=None if prices is None else load_prices(prices),
         metered=None if files.series is None else files.every or 0,
@@ -608,6 +619,9 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
         f"+ {gpu_hours(sums.overhead):.3f} starting and leaving"
         + (f" + {gpu_hours(sums.slower):.3f} slower than in the trace" if sums.slower else "")
     )
+    for service in summary.services:
+        part = service.served / service.wanted if service.wanted else 1.0
+        yield f"Service {service.name}: {service.served:.1f} of {service.wanted:.1f} wanted replica-hours served ({part:.2%})"
     if total.evictions:
         lost = ", ".join(f"{hours:.3f} ({name})" for name, hours in summary.lost_with_checkpoints.items())
         yield f"Goodput: {summary.goodput:.2%} of the GPU time held. Lost with work saved so often: {lost}"

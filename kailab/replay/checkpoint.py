@@ -163,6 +163,7 @@ def lab_facts(plan: ReplayPlan) -> dict[str, str]:
     return {
         "the fleet": facts_digest(fleet_definition(plan.fleet)),
         "the failures of nodes": facts_digest(list(plan.failures)),
+        "the services": facts_digest(list(plan.services)),
         "the speeds of jobs": facts_digest([] if plan.speeds is None else sorted(plan.speeds.speeds.items())),
         "the queues": facts_digest(list(plan.queues.objects), dict(plan.queues.of_team), list(plan.queues.classes)),
         "the scheduler's configuration": facts_digest(with_policies(settings.engine), settings.usage),

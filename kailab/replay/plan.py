@@ -12,6 +12,7 @@ from kailab.model.prices import Prices
 from kailab.replay.failures import NodeFailure
 from kailab.replay.job import JobProgress
 from kailab.replay.queues import TeamQueues
+from kailab.replay.services import InferenceService
 from kailab.replay.speeds import SpeedTable
 from kailab.replay.trace import Trace
 from kailab.scheduler import SchedulerSettings
@@ -24,7 +25,7 @@ class ReplayPlan:
 
     ``lasting``: seconds after the first arrival at which the replay is cut off; None: it runs until nothing more can
     happen. ``checkpoint``, ``saving``, ``restart``: see ``JobProgress``. ``endless``: jobs do not end. ``config``: as ``Lab.open`` takes it.
-    ``prices``: for cost and energy. ``failures``: nodes that fail and are repaired. ``speeds``: of jobs by their placement; None: that of the trace. ``metered``: seconds between metric samples; 0: chosen by the span of arrivals;
+    ``prices``: for cost and energy. ``failures``: nodes that fail and are repaired. ``speeds``: of jobs by their placement; None: that of the trace. ``services``: that run beside the jobs. ``metered``: seconds between metric samples; 0: chosen by the span of arrivals;
     None: no metrics.
     """
 
@@ -38,6 +39,7 @@ class ReplayPlan:
     restart: int | None = None
     failures: Sequence[NodeFailure] = ()
     speeds: SpeedTable | None = None
+    services: Sequence[InferenceService] = ()
     endless: bool = False
     prices: Prices | None = None
     metered: int | None = None

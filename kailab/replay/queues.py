@@ -46,6 +46,17 @@ class TeamQueues:
         return sorted(set(self.of_team.values()))
 
     @property
+    def leaves(self) -> list[str]:
+        """All queues that may have work, sorted by name."""
+        parents = {parent_of(obj) for obj in self.objects}
+        return sorted(name for obj in self.objects if (name := name_of(obj)) not in parents)
+
+    @property
+    def class_names(self) -> list[str]:
+        """The names of ``classes``."""
+        return [name_of(obj) for obj in self.classes]
+
+    @property
     def quotas(self) -> dict[str, float]:
         """GPU quota of each team's queue; -1 means unlimited."""
         gpu_resources = {name_of(obj): share_of(obj) for obj in self.objects}

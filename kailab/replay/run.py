@@ -23,6 +23,7 @@ from kailab.replay.job import LONGEST
 from kailab.replay.plan import ReplayPlan as Plan
 from kailab.replay.policies import workload
 from kailab.replay.sampling import Fairness, FairnessSampler, Fragmentation, FragmentationSampler, MetricsSampler
+from kailab.replay.services import ServedReplicas
 from kailab.replay.session import ReplaySession
 from kailab.scheduler.observers import DecidingScheduler, Observer
 
@@ -37,7 +38,7 @@ class CompletedReplay:
 
     ``began`` and ``ended``: seconds on the lab's clock; the first job arrived at ``began``. ``gpus``: GPUs of the
     fleet. ``cycles``: number of scheduling cycles. ``unbegun``: why jobs never began. ``opened``: the lab's clock when
-    it was opened. ``meter``: None without metrics.
+    it was opened. ``meter``: None without metrics. ``served``: by inference services.
     """
 
     plan: Plan
@@ -53,6 +54,7 @@ class CompletedReplay:
     unbegun: Sequence[UnstartedJobs] = ()
     opened: float = 0.0
     meter: MetricsSampler | None = None
+    served: Sequence[ServedReplicas] = ()
 
     @property
     def faults(self) -> list[str]:
@@ -153,6 +155,7 @@ class ReplayLab:
             unbegun=unstarted_jobs(self.session.cluster, self.accounts),
             opened=lab.opened,
             meter=self._meter,
+            served=self.session.served,
         )
 
 
@@ -166,6 +169,8 @@ def _interval(plan: Plan) -> int:
 def open_replay_lab(plan: Plan) -> Iterator[ReplayLab]:
     """Open the lab of a plan with its queues, before its first job. Raises InputError."""
     if plan.prices is not None:
+        if plan.services:
+            raise InputError("prices: GPUs of services are in no account of jobs; expected no prices with services")
         if has_mig(plan.trace):
             raise InputError(
                 "prices are of whole GPUs, and jobs of the trace ask for MIG instances; expected no prices"
@@ -212,6 +217,7 @@ class _Run:
     def run(self) -> CompletedReplay:
         self._accounts.pass_to(self._began)
         self._session.expect(self._replay_lab.plan.failures, self._began)
+        self._session.serve(self._replay_lab.plan.services, self._shift)
         self._await_arrivals()
         return self._run_to_end(rested=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from math import inf
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Cluster, Object
@@ -18,6 +19,7 @@ from kailab.replay.failures import NodeFailure
 from kailab.replay.job import WHOLE, TraceJob
 from kailab.replay.manifests import NAMESPACE, job_object, pods_of
 from kailab.replay.queues import TeamQueues
+from kailab.replay.services import DAY, STEP, FollowedServices, InferenceService, ServedReplicas
 from kailab.replay.speeds import SpeedTable
 from kailab.replay.trace import Trace, unknown_priority
 
@@ -41,6 +43,8 @@ class ReplaySession:
         self._largest = largest
         lab.apply([*queues.classes, *queues.objects])
         lab.settle()
+        self._services: FollowedServices | None = None
+        self._scaled_at = inf
         self._follower = PodFollower(cluster, accounts, speeds)
         lab.add_controller(self._follower)
 
@@ -73,6 +77,26 @@ class ReplaySession:
             self.cluster.call_at(at, partial(self._fail, failure.node), prompt=False)
             self.cluster.call_at(at + failure.seconds, partial(self._cordon, failure.node, False), prompt=False)
 
+    def serve(self, services: Sequence[InferenceService], shift: int) -> None:
+        """Run services beside the jobs. ``shift``: the lab's clock less the trace's."""
+        if services:
+            self._services = FollowedServices(self.cluster, services, shift, self.now)
+            self._scale()
+
+    def _scale(self) -> None:
+        assert self._services is not None
+        self._services.scale(self.now)
+        self._scaled_at = self.now + STEP
+        self.cluster.call_at(self._scaled_at, self._scale, prompt=False)
+
+    @property
+    def served(self) -> list[ServedReplicas]:
+        """What was wanted of services and served up to now."""
+        if self._services is None:
+            return []
+        self._services.look(self.now)
+        return self._services.served()
+
     def _cordon(self, node: str, unschedulable: bool) -> None:
         self.cluster.patch("Node", node, None, {"spec": {"unschedulable": unschedulable}})
 
@@ -94,17 +118,26 @@ class ReplaySession:
         """As ``Lab.moments``, with the accounts up to date at each moment."""
         for resting in self.lab.moments(seconds, before=before, rested=rested):
             self._follower.look()
+            if self._services is not None:
+                self._services.look(self.now)
             yield resting
 
     @property
     def still(self) -> bool:
-        """True if nothing more happens by itself. A pending timer counts, for example of a Job that recreates a pod."""
-        return self.cluster.next_timer() is None and self.cluster.next_prompt() is None
+        """True if nothing more happens by itself. A pending timer counts, for example of a Job that recreates a pod. Services
+        scale for ever: with them, nothing has happened to a job for a day, in which they have had each load."""
+        timer = self.cluster.next_timer()
+        if timer is not None and timer == self._scaled_at:
+            return self.now - self.accounts.timeline[-1][0] >= DAY
+        return timer is None and self.cluster.next_prompt() is None
 
     def close(self) -> None:
         """Process the last events and stop."""
         self._follower.look()
         self._follower.close()
+        if self._services is not None:
+            self._services.look(self.now)
+            self._services.close()
 
     def check_priorities(self, trace: Trace) -> None:
         """Raise InputError for a job with an unknown priority."""

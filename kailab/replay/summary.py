@@ -19,6 +19,7 @@ from kailab.replay.costs import ReplayCost, replay_cost, rounded_cost
 from kailab.replay.job import HOUR, WHOLE
 from kailab.replay.run import CompletedReplay
 from kailab.replay.sampling import Fairness, Fragmentation
+from kailab.replay.services import ServedReplicas
 from kailab.replay.trace import Trace
 
 LEAST_SECONDS = 10
@@ -74,7 +75,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     before a cut-off. ``left_out``: trace lines without a job, by reason. ``goodput``: part of the GPU time held that is
     work that counts. ``lost_with_checkpoints``: GPU-hours that evictions would have lost with that checkpoint interval,
     all else being equal. ``costs``: None without a price file. ``failed_nodes``: failures of nodes, which
-    ended ``failed_pods`` of the evicted pods. ``faults``: why the figures are invalid.
+    ended ``failed_pods`` of the evicted pods. ``services``: that ran beside the jobs. ``faults``: why the figures are invalid.
     """
 
     trace: str
@@ -98,6 +99,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     fragmentation: Fragmentation | None
     costs: ReplayCost | None
     unbegun: list[UnstartedJobs] = []
+    services: list[ServedReplicas] = []
     failed_nodes: int = 0
     failed_pods: int = 0
     faults: list[str] = []
@@ -131,6 +133,7 @@ def summarise(replayed: CompletedReplay) -> Summary:
         queues=rows_by(works, lambda work: work.queue),
         sizes=rows_by_size(works),
         balance=replayed.balance,
+        services=list(replayed.served),
         goodput=round(replayed.balance.done / replayed.balance.held, 4) if replayed.balance.held else 1.0,
         lost_with_checkpoints={
             name: gpu_hours(replayed.accounts.lost_with(seconds)) for name, seconds in _INTERVALS.items()
