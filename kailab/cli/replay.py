@@ -450,7 +450,7 @@ def replay(
     from kailab.replay.fleets import replay_fleet
     from kailab.replay.plan import ReplayPlan
     from kailab.replay.policies import uses_random_numbers, with_replay_policies
-    from kailab.replay.services import read_services
+    from kailab.replay.services import beyond_quotas, read_services
     from kailab.replay.speeds import read_speeds
 
     replay_options.check_replay_options(
@@ -500,6 +500,9 @@ def replay(
         return
     recorder = Recorder() if evidence_folder else None
     team_queues = _queues(trace_jobs, fleet_described, queues, quota_by_share, one_queue)
+    served = () if services is None else read_services(services, team_queues.leaves, team_queues.class_names)
+    for line in beyond_quotas(served, team_queues):
+        terminal.warn(line)
     plan = ReplayPlan(
         trace=trace_jobs,
         fleet=fleet_described,
@@ -513,7 +516,7 @@ def replay(
         restart=restart_seconds,
         failures=() if failures is None else read_failures(failures, fleet_described),
         speeds=None if speeds is None else read_speeds(speeds, fleet_described, trace_jobs),
-        services=() if services is None else read_services(services, team_queues.leaves, team_queues.class_names),
+        services=served,
         endless=arrivals_only,
         prices=None if prices is None else load_prices(prices),
         metered=None if files.series is None else files.every or 0,

@@ -23,10 +23,12 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import InputError
 from kailab.lab.seen_names import describe_names
 from kailab.model import labels
-from kailab.model.objects import labels_of, uid_of
+from kailab.model.objects import labels_of, name_of, share_of, uid_of
 from kailab.replay.job import HOUR, WHOLE
 from kailab.replay.manifests import NAMESPACE
+from kailab.replay.queues import TeamQueues
 from kailab.replay.readers.lines import BrokenLine, LineFields, read_table
+from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 
 COLUMNS = ("name", "queue", "gpus", "least", "most", "peak")
 DAY = 24 * HOUR
@@ -83,6 +85,23 @@ def read_services(path: Path, queues: Collection[str], classes: Collection[str] 
             )
         found[service.name] = service
     return tuple(found.values())
+
+
+def beyond_quotas(services: Sequence[InferenceService], queues: TeamQueues) -> list[str]:
+    """A warning for each queue in which more replicas are wanted than KAI may start: non-preemptible work gets no GPU beyond
+    the quota of its queue, which is 0 for the queues that a replay makes without ``--queues``."""
+    values = PRIORITY_CLASSES | {name_of(obj): int(obj["value"]) for obj in queues.classes}
+    wanted: dict[str, float] = {}
+    for service in services:
+        if values[service.priority] >= NON_PREEMPTIBLE_FROM:
+            wanted[service.queue] = wanted.get(service.queue, 0.0) + service.most * service.milli / WHOLE
+    quotas = {name_of(obj): float(share_of(obj).get("quota", 0)) for obj in queues.objects}
+    return [
+        f"queue {queue}: services want up to {most:g} GPUs for non-preemptible replicas, and its quota is {quotas[queue]:g}; KAI "
+        "starts no more than the quota: expected a larger one (--queues FILE), or a priority below 100"
+        for queue, most in wanted.items()
+        if 0 <= quotas[queue] < most
+    ]
 
 
 def _service(fields: LineFields) -> InferenceService:

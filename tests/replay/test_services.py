@@ -7,8 +7,10 @@ import pytest
 from kailab.errors import InputError
 from kailab.model.prices import GpuPrice, Prices
 from kailab.replay import tables
-from kailab.replay.services import InferenceService, read_services
+from kailab.replay.queues import one_queue, without_quota
+from kailab.replay.services import InferenceService, beyond_quotas, read_services
 from kailab.replay.summary import summarise
+from kailab.replay.trace import read_trace
 
 HOUR = 3600
 HEADER = "name,queue,gpus,least,most,peak"
@@ -77,6 +79,14 @@ def test_a_service_that_can_not_be_is_told(trace_file, line, said) -> None:
     with pytest.raises(InputError) as caught:
         read_services(trace_file(line, header=HEADER, name="services.csv"), ["q"])
     assert said in str(caught.value)
+
+
+def test_replicas_that_the_quota_keeps_from_starting_are_told(trace_file) -> None:
+    trace = read_trace(trace_file("a,0,60,1"))
+    (told,) = beyond_quotas([service(1, 4), service(1, 2, milli=500)], without_quota(trace))
+    assert told.startswith("queue trace: services want up to 5 GPUs for non-preemptible replicas, and its quota is 0")
+    assert not beyond_quotas([service(1, 4)], one_queue(trace))
+    assert not beyond_quotas([service(1, 4)._replace(priority="train")], without_quota(trace))
 
 
 def test_an_unknown_priority_and_prices_are_refused(trace_file, replayed) -> None:
