@@ -84,7 +84,7 @@ class Tiresias(JobOrder, frozen=True):
     lasting: ClassVar[bool] = True
     thresholds: tuple[Annotated[float, Meta(gt=0)], ...] = (3250.0,)
 
-    def key(self, job: JobView) -> tuple[float, float]:
+    def key(self, job: JobView) -> tuple[float, ...]:
         used = attained(job)
         return float(sum(used >= bound for bound in self.thresholds)), job.group.created
 
@@ -99,7 +99,7 @@ class LeastAttained(Tiresias, frozen=True):
 
     preempts: ClassVar[bool] = True
 
-    def key(self, job: JobView) -> tuple[float, float, float]:
+    def key(self, job: JobView) -> tuple[float, ...]:
         band, created = Tiresias.key(self, job)
         return band, float(running_since(job) is None), created
 

@@ -154,10 +154,10 @@ class FollowedServices:
             sums[1] += min(wanted, running) * (now - self._since)
         self._since = now
         for event in self._watch.poll():
-            name = labels_of(event.object).get(_SERVICE)
-            if name in self._running:
+            service = labels_of(event.object).get(_SERVICE)
+            if service in self._running:
                 runs = (event.object.get("status") or {}).get("phase") == "Running" and event.type != "DELETED"
-                (self._running[name].add if runs else self._running[name].discard)(uid_of(event.object))
+                (self._running[service].add if runs else self._running[service].discard)(uid_of(event.object))
 
     def served(self) -> list[ServedReplicas]:
         """What was wanted and served up to the last look."""
