@@ -35,6 +35,7 @@ from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.policies import choice_of, uses_random_numbers, with_replay_policies
 from kailab.replay.queues import NO_QUOTA, TeamQueues, priorities_of, queues_for
+from kailab.replay.services import read_services
 from kailab.replay.speeds import read_speeds
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler import SchedulerSettings
@@ -98,6 +99,8 @@ def _resampled(trace: Trace, seed: int | None, options: Mapping[str, Any]) -> Tr
 def plan_of(run: StudyRun) -> ReplayPlan:
     """The plan of a run on one fleet. Raises InputError."""
     options = run.options
+    if "speeds" in options and options.get("arrivalsOnly"):
+        raise InputError("speeds: has no effect with arrivalsOnly, because jobs never end; leave out one of them")
     fleet = fleet_of(options)
     trace = trace_of(options)
     # Quotas by share follow the original trace: a team's quota does not depend on the resampled demand.
@@ -114,6 +117,9 @@ def plan_of(run: StudyRun) -> ReplayPlan:
         saving=options.get("checkpointCost", 0),
         restart=options.get("restart"),
         failures=() if "failures" not in options else read_failures(Path(options["failures"]), fleet),
+        services=()
+        if "services" not in options
+        else read_services(Path(options["services"]), queues.leaves, queues.class_names),
         speeds=None if "speeds" not in options else read_speeds(Path(options["speeds"]), fleet, trace),
         endless=options.get("arrivalsOnly", False),
         prices=None if "prices" not in options else _prices(options["prices"], fleet),

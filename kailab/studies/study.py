@@ -102,7 +102,7 @@ def _range(values: Mapping[str, Any]) -> ValueRange:
     return ValueRange(values["from"], values["from"] + steps * values["step"], values["step"])
 
 
-FILES = ("trace", "fleet", "queues", "config", "prices", "failures", "speeds")
+FILES = ("trace", "fleet", "queues", "config", "prices", "failures", "speeds", "services")
 """Options whose value may be a file."""
 
 FORM = 3
@@ -196,7 +196,7 @@ def located(name: str, value: Any, base: Path) -> Any:
         return _located_policy(value, base)
     if name == "policies":
         return [_located_policy(policy, base) for policy in value]
-    if name in ("trace", "config", "prices", "failures", "speeds", "clusters") or (
+    if name in ("trace", "config", "prices", "failures", "speeds", "services", "clusters") or (
         name == "queues" and value not in MODES
     ):
         return str(base / Path(value).expanduser())

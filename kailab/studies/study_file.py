@@ -29,7 +29,7 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 """Form of a study's name."""
 _SCHEMA = Path(__file__).with_name("study.schema.json")
 _OPTIONS = (
-    "trace", "format", "columns", "skipBroken", "fleet", "clusters", "dispatch", "size", "queues", "quotas", "limits", "for", "checkpoint", "checkpointCost", "restart", "estimates", "failures", "speeds", "block", "arrivalsOnly", "config", "policies", "prices",
+    "trace", "format", "columns", "skipBroken", "fleet", "clusters", "dispatch", "size", "queues", "quotas", "limits", "for", "checkpoint", "checkpointCost", "restart", "estimates", "failures", "speeds", "services", "block", "arrivalsOnly", "config", "policies", "prices",
 )  # fmt: skip
 _DURATIONS = {"for": 1, "checkpoint": 1, "checkpointCost": 1, "restart": 0, "block": 1}
 """Options that are times, with the least number of seconds."""
@@ -110,7 +110,7 @@ def _cluster_faults(value: dict[str, Any]) -> Iterator[SchemaFault]:
     if ("fleet" in given) == ("clusters" in given):
         yield SchemaFault("fleet", "expected one of fleet and clusters")
     elif "clusters" in given:
-        for name in ("size", "quotas", "limits", "failures", "speeds"):
+        for name in ("size", "quotas", "limits", "failures", "speeds", "services"):
             if name in given:
                 yield SchemaFault(
                     _where(name, value), "applies only to a single fleet; expected it in the file of clusters"

@@ -130,3 +130,17 @@ def test_what_saves_restarts_failures_and_estimates_cost_is_varied(study_file: W
     assert [job.seconds for job in exact] == [job.seconds for job in wrong]
     assert [job.estimate for job in exact] != [job.estimate for job in wrong]
     assert len({run.key for run in runs}) == 8
+
+
+def test_speeds_and_services_are_varied(study_file: Write, tmp_path: Path) -> None:
+    (tmp_path / "slow.csv").write_text("model,nodes,speed\n,,0.5\n")
+    (tmp_path / "fast.csv").write_text("model,nodes,speed\n,,2\n")
+    (tmp_path / "search.csv").write_text("name,queue,gpus,least,most,peak\nsearch,red,1,0,4,12\n")
+    runs = read_study(study_file(services="search.csv", grid="{speeds: [slow.csv, fast.csv]}")).runs()
+    plans = [plan_of(run) for run in runs]
+    assert [plan.speeds and plan.speeds.of("", ["A100"], 1) for plan in plans] == [500, 2000]
+    assert [[service.queue for service in plan.services] for plan in plans] == [["red"], ["red"]]
+    assert len({run.key for run in runs}) == 2
+    (refused,) = read_study(study_file(speeds="slow.csv", arrivalsOnly="true")).runs()
+    with pytest.raises(InputError, match="speeds: has no effect with arrivalsOnly"):
+        plan_of(refused)
