@@ -455,11 +455,18 @@ def explain(
 @click.option("--seed", type=click.IntRange(min=0), default=0, help="The first seed; each further one adds 1.")
 @click.option("--isolation", default="controlplane", help="The backend for the other scheduler.")
 @click.option("--area", default="", help="The area that clusters are drawn from.", show_default="small")
+@click.option("--nodes", default="", help="Number of nodes of a cluster of an area: 16-24.", show_default="the area's")
+@click.option(
+    "--changes",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Changes of each cluster after its work has arrived: work ends, nodes go ...",
+)
 @click.option(
     "--compare",
     "kinds",
     multiple=True,
-    help="What counts as a difference: outcome, queues, evictions, lowest. May be repeated.",
+    help="What counts as a difference: outcome, queues, evictions, lowest, placement. May be repeated.",
     show_default="outcome and queues",
 )
 @click.option(
@@ -490,6 +497,8 @@ def hunt(
     seed: int,
     isolation: str,
     area: str,
+    nodes: str,
+    changes: int,
     kinds: tuple[str, ...],
     again: int,
     tries: int,
@@ -518,7 +527,7 @@ def hunt(
     until = None if duration is None else time.monotonic() + duration_seconds(duration, days=True)
     accepted = read_baseline(baseline) if baseline is not None else AcceptedBaseline()
     where = {option: value for option, value in place.items() if value is not None}
-    wanted = make_hunt(against, isolation, kinds, again, tries, name, where, area)
+    wanted = make_hunt(against, isolation, kinds, again, tries, name, where, area, nodes, changes)
     folder = HuntFolder(root / wanted.name)
     seeds = seeds_from(seed, None if duration is not None else clusters or CLUSTERS)
     with signals.terminate_in_order(), folder.held(), terminal.progress_bars() as tell:

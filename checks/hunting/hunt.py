@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any
 
 from checks.hunting.bench import SchedulerBench
+from checks.hunting.history import with_changes
 from checks.hunting.judging import OURS, Judge, JudgedSample
 from checks.hunting.outcomes import DEFAULT_KINDS, with_expectations
 from checks.hunting.outcomes import KINDS as COMPARED
@@ -32,6 +33,9 @@ HOME = "embedded"
 """Where kailab decides first: it is fast there, and deterministic."""
 
 _VENUE_ERRORS = (ConnectError, StateError, SchedulerFailed)
+
+MOST_NODES = 100
+"""Of a drawn cluster: more would take a real cluster minutes for each."""
 
 MOST_FAILED = 3
 """A hunt ends after this many clusters in a row for which no control plane could be started. A busy machine may fail
@@ -88,7 +92,9 @@ def _decide_seed(
 ) -> Decided:
     """Decide one cluster, and cut down a difference."""
     begun = time.monotonic()
-    sample = seeded_in(hunt.area, seed) if hunt.area else seeded(seed)
+    nodes = range(hunt.nodes[0], hunt.nodes[1] + 1) if hunt.nodes else None
+    sample = seeded_in(hunt.area, seed, nodes) if hunt.area else seeded(seed)
+    sample = with_changes(sample, hunt.changes)
     judged = judge.judge(sample)
     if judged.verdict != "differs":
         return Decided(seed=seed, judged=judged, seconds=_since(begun))
@@ -150,12 +156,17 @@ def make_hunt(
     name: str,
     options: Mapping[str, Any],
     area: str = "",
+    nodes: str = "",
+    changes: int = 0,
 ) -> Hunt:
     """A hunt with defaults for what is not given. ``area``: of random clusters; "": small ones with a few of everything.
+    ``nodes``: how many a cluster of an area has, as ``16-24``. ``changes``: of each cluster after its work has arrived.
     Raises InputError for an unknown area or scheduler, or one that cannot run in that isolation.
     """
     if area:
         check_hunt_area(area)
+    if nodes and not area:
+        raise InputError("--nodes: small clusters have one to four; expected an --area beside it")
     other = contender(against)
     if other.kind == OURS and other.name == OURS:
         raise InputError(
@@ -172,6 +183,8 @@ def make_hunt(
     return Hunt(
         name=name or "-".join(filter(None, (other.name, isolation, area))),
         area=area,
+        nodes=_read_range(nodes) if nodes else (),
+        changes=changes,
         against=other.scheduler,
         column=other.name,
         isolation=isolation,
@@ -180,6 +193,14 @@ def make_hunt(
         tries=tries,
         stands_on=CellDigests().of_cell(cell),
     )
+
+
+def _read_range(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    numbers = [int(part) for part in (first, last or first) if part.isascii() and part.isdigit()]
+    if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] <= MOST_NODES:
+        raise InputError(f"--nodes {text}: expected a number, or two as in 16-24, from 1 to {MOST_NODES}")
+    return numbers[0], numbers[1]
 
 
 def seeds_from(first: int, clusters: int | None) -> Iterable[int]:

@@ -63,14 +63,15 @@ def _smaller_samples(sample: HuntSample) -> Iterator[HuntSample]:
 
 
 def _is_consistent(steps: Sequence[Step]) -> bool:
-    """True if only existing objects are deleted or scaled, and every named queue exists; other samples would raise
+    """True if only existing objects are deleted, scaled or patched, and every named queue exists; other samples would raise
     other questions.
     """
     present: set[tuple[str, str]] = set()
     for step in steps:
         present |= {(manifest["kind"], manifest["metadata"]["name"]) for manifest in step.get("apply") or ()}
-        for changed in (step[action] for action in ("delete", "scale") if action in step):
-            if (changed["kind"], changed["name"]) not in present:
+        for changed in (step[action] for action in ("delete", "scale", "patch") if action in step):
+            # The nodes are the fleet's.
+            if changed["kind"] != "Node" and (changed["kind"], changed["name"]) not in present:
                 return False
     named = {queue for step in steps for manifest in step.get("apply") or () if (queue := _queue_of(manifest))}
     return all(("Queue", queue) in present for queue in named)
@@ -80,7 +81,8 @@ def _queue_of(manifest: Object) -> str:
     """The parent of a queue, or the queue of a workload; empty if none."""
     if manifest["kind"] == "Queue":
         return str(manifest["spec"].get("parentQueue") or "")
-    return str((manifest["metadata"].get("labels") or {}).get(labels.QUEUE) or manifest["spec"].get("queue") or "")
+    spec = manifest.get("spec") or {}
+    return str((manifest["metadata"].get("labels") or {}).get(labels.QUEUE) or spec.get("queue") or "")
 
 
 def _simpler_samples(sample: HuntSample) -> Iterator[HuntSample]:
@@ -111,7 +113,7 @@ def _without_limit(queue: Object) -> None:
 
 
 def _without_placement(work: Object) -> None:
-    if work["kind"] == "PodGroup":
+    if work["kind"] in ("PodGroup", "Node"):
         return
     spec = template_of(work)["spec"]
     for field in ("nodeSelector", "affinity"):
@@ -123,7 +125,7 @@ def _without_placement(work: Object) -> None:
 
 def _fewer(work: Object) -> None:
     for field in ("replicas", "parallelism", "completions"):
-        if work["spec"].get(field, 1) > 1:
+        if (work.get("spec") or {}).get(field, 1) > 1:
             work["spec"][field] -= 1
 
 

@@ -27,7 +27,7 @@ _CURE = "expected a file that a hunt wrote: remove it"
 
 class Hunt(msgspec.Struct, frozen=True, kw_only=True):
     """``against``: the other scheduler as in ``--scheduler``; ``column``: its name. ``kinds``: of differences.
-    ``area``: of random clusters, or "". ``again``: see Judge. ``tries``: attempts to cut a difference down. ``stands_on``: digests of what decides, by
+    ``area``: of random clusters, or ""; ``nodes``: the fewest and most of a cluster, or () for the area's; ``changes``: after the work has arrived. ``again``: see Judge. ``tries``: attempts to cut a difference down. ``stands_on``: digests of what decides, by
     path.
     """
 
@@ -39,6 +39,8 @@ class Hunt(msgspec.Struct, frozen=True, kw_only=True):
     again: int
     tries: int
     area: str = ""
+    nodes: tuple[int, ...] = ()
+    changes: int = 0
     stands_on: Mapping[str, str] = {}
 
 

@@ -29,10 +29,12 @@ from kailab.errors import InputError
 MODELS = ("A100", "H100", "L40S")
 
 
-def seeded_in(area: str, seed: int) -> HuntSample:
-    """The sample of a seed. Raises InputError for an unknown area."""
+def seeded_in(area: str, seed: int, nodes: range | None = None) -> HuntSample:
+    """The sample of a seed. ``nodes``: their number; None: as the area has them. Raises InputError for an unknown area."""
     check_hunt_area(area)
     team = replace(TEAM_AREAS[area], settings=0)
+    if nodes is not None:
+        team = replace(team, nodes=nodes)
     drawn = team_case_input(team, picking(Random(f"hunt {area} {seed}")))
     return HuntSample(f"{area}-{seed}", seed, _fleet(drawn), tuple(_steps(drawn)))
 

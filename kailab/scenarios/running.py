@@ -25,6 +25,7 @@ from kailab.model.objects import (
     name_of,
     namespace_of,
     owner_references,
+    phase_of,
     uid_of,
 )
 from kailab.model.times import duration_seconds
@@ -264,6 +265,11 @@ def do(lab: Lab, step: Step) -> Applied | None:
     if "scale" in step:
         scaled = step["scale"]
         lab.scale(scaled["kind"], scaled["name"], scaled["replicas"], scaled.get("namespace", "default"))
+    if "patch" in step:
+        patched = step["patch"]
+        lab.patch(patched["kind"], patched["name"], patched["patch"], patched.get("namespace", "default"))
+    if "end" in step:
+        _complete(lab, step["end"])
     if "fail" in step:
         lab.fail_node(step["fail"])
     if "recover" in step:
@@ -271,6 +277,15 @@ def do(lab: Lab, step: Step) -> Applied | None:
     if "advance" in step:
         lab.advance(duration_seconds(step["advance"], days=True))
     return applied
+
+
+def _complete(lab: Lab, app: str) -> None:
+    """Let the running pods of an app end with success, as if their processes had exited with 0. If none runs, nothing changes, but the
+    step is reported, so that every step has a phase of its own."""
+    lab.observers.on_step("end", app)
+    for pod in lab.cluster.list("Pod"):
+        if labels_of(pod).get("app") == app and phase_of(pod) == "Running" and not is_terminating(pod):
+            lab.patch("Pod", name_of(pod), {"status": {"phase": "Succeeded"}}, namespace_of(pod), "status")
 
 
 def _apps_of(lab: Lab, applied: Applied) -> set[str]:
