@@ -174,6 +174,8 @@ def test_a_control_plane_that_does_not_come_up_is_counted_and_passed_over(
         (("--against", "kube-scheduler", "--clusters", "3", "--for", "1m"), "--clusters and --for"),
         (("--against", "kube-scheduler", "--for", "soon"), "'soon' is not a duration"),
         (("--against", "kai=/nowhere"), "a real KAI needs a real API server"),
+        (("--against", "kube-scheduler", "--nodes", "16-24"), "--nodes: small clusters have one to four"),
+        (("--against", "kube-scheduler", "--area", "topology", "--nodes", "24-16"), "--nodes 24-16: expected a number"),
     ],
 )
 def test_bad_input_is_told_before_anything_is_written(tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
