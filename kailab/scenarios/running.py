@@ -20,10 +20,12 @@ from kailab.lab.venues import Venue
 from kailab.model import labels
 from kailab.model.objects import (
     annotations_of,
+    is_ended,
     is_terminating,
     labels_of,
     name_of,
     namespace_of,
+    node_of,
     owner_references,
     phase_of,
     uid_of,
@@ -86,6 +88,18 @@ def missed(cluster: Cluster, wanted: dict[str, dict[str, int]]) -> float:
         ),
         default=0.0,
     )
+
+
+ORPHANED_SECONDS = 70.0
+"""The pod garbage collector looks every 20 s, and deletes a pod once its node has been missing for 40 s (Kubernetes,
+pkg/controller/podgc/gc_controller.go)."""
+
+
+def orphaned(cluster: Cluster) -> float:
+    """For how many seconds pods may stay on nodes that are gone; 0 if there are none."""
+    nodes = {name_of(node) for node in cluster.list("Node")}
+    stay = any(node_of(pod) and node_of(pod) not in nodes and not is_ended(pod) for pod in cluster.list("Pod"))
+    return ORPHANED_SECONDS if stay else 0.0
 
 
 RACK = "lab/rack"
@@ -299,10 +313,10 @@ def _apps_of(lab: Lab, applied: Applied) -> set[str]:
 def _later(
     lab: Lab, scenario: Scenario, step: Step, known: set[str], wanted_by: str, remaining: list[str]
 ) -> list[str]:
-    """The differences that remain after a while. A Job controller in back-off looks settled, so wait as long as the
-    back-off may last."""
+    """The differences that remain after a while. A Job controller in back-off looks settled, and so does a cluster
+    with pods on a node that is gone, so wait as long as these may last."""
     wanted = step["expect"].get("apps", {})
-    for _ in lab.moments(LATE_SECONDS + missed(lab.cluster, wanted)):
+    for _ in lab.moments(LATE_SECONDS + missed(lab.cluster, wanted) + orphaned(lab.cluster)):
         remaining = differences(lab, scenario, step, known, wanted_by)
         if not remaining:
             lab.settle()
