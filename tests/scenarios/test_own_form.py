@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kailab.errors import InputError
-from kailab.scenarios.running import carry_out
+from kailab.lab import Lab
+from kailab.scenarios.running import ORPHANED_SECONDS, carry_out, orphaned
 from kailab.scenarios.scenario import read_scenarios
 
 MANIFESTS = Path(__file__).parents[2] / "exercises" / "reclaim" / "manifests"
@@ -85,3 +86,42 @@ def test_all_faults_are_told_at_once(folder: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_scenarios([written(folder, "name: a\nfleet: 3\nsteps:\n- advance: 5\n")])
     assert len(str(caught.value).splitlines()) == 2
+
+
+POD = "apiVersion: v1, kind: Pod"
+GPU = (
+    "spec: {schedulerName: kai-scheduler, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}"
+)
+CHANGES = f"""\
+name: one-is-done
+steps:
+- apply:
+  - queues.yaml
+  - {{{POD}, metadata: {{name: one, labels: {{app: one, kai.scheduler/queue: team-a}}}}, {GPU}}}
+- end: one
+  expect:
+    apps: {{one: {{Running: 0, Succeeded: 1}}}}
+    queues: {{team-a: {{gpus: 0}}}}
+- patch: {{kind: Queue, name: team-a, patch: {{spec: {{resources: {{gpu: {{limit: 0}}}}}}}}}}
+- apply:
+  - {{{POD}, metadata: {{name: two, labels: {{app: two, kai.scheduler/queue: team-a}}}}, {GPU}}}
+  expect:
+    apps: {{two: {{Running: 0, Pending: 1}}}}
+"""
+
+
+def test_pods_of_an_app_complete_and_objects_are_patched(folder: Path) -> None:
+    (scenario,) = read_scenarios([written(folder, CHANGES)])
+    assert carry_out(scenario).differences == ()
+
+
+@pytest.mark.parametrize(("node", "phase", "seconds"), [
+    ("gone", "Running", ORPHANED_SECONDS), ("gone", "Succeeded", 0.0), ("", "Pending", 0.0),
+])  # fmt: skip
+def test_only_living_pods_of_a_missing_node_are_waited_for(node: str, phase: str, seconds: float) -> None:
+    spec = {"containers": [{"name": "main", "image": "pause"}], **({"nodeName": node} if node else {})}
+    with Lab.open() as lab:
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", "namespace": "default"}, "spec": spec}
+        lab.cluster.create(pod)
+        lab.cluster.patch("Pod", "one", "default", {"status": {"phase": phase}}, "status")
+        assert orphaned(lab.cluster) == seconds
