@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,6 +172,10 @@ def cases(
 @click.option("--backend", default="controlplane", help="The backend to compare the embedded lab with.")
 @click.option("--drawn", type=click.IntRange(min=0), default=0, help="Also offer this many drawn objects to both.")
 @_seed
+@click.option(
+    "--scheduler", default="kailab", help="The scheduler of both labs; kailab+kube-scheduler also places other work."
+)
+@click.option("--out", type=options.PATH, help="Write each result to this file as it comes, one JSON object per line.")
 @options.kubeconfig
 @options.context
 @options.components
@@ -184,6 +189,8 @@ def manifests(
     backend: str,
     drawn: int,
     seed: int,
+    scheduler: str,
+    out: Path | None,
     verbose: bool,
     output: TextOrJson,
     **place: Any,
@@ -206,11 +213,17 @@ def manifests(
         where["operators"] = ",".join(choose_operators(",".join(named)))
     matches = matching(expression)
     report = Report("manifests")
-    with terminal.progress_bars() as tell:
+    with terminal.progress_bars() as tell, ExitStack() as stack:
         if paths or not drawn:
             chosen = [case for case in read_cases(paths or [shared_folder() / "real"]) if matches(case.id)]
             _require_any(chosen)
-            report.results += judge_cases(chosen, backend, where, tell, terminal.notice).results
+            stream = stack.enter_context(out.open("w", encoding="utf-8")) if out else None
+
+            def take(result: Result) -> None:
+                if stream:
+                    print(json.dumps(result.as_dict()), file=stream, flush=True)
+
+            report.results += judge_cases(chosen, backend, where, tell, terminal.notice, scheduler, take).results
         if drawn:
             report.results += judge_drawn(range(seed, seed + drawn), backend, where, tell, terminal.notice).results
     _finish(report, output, report.text(verbose))

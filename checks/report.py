@@ -86,6 +86,17 @@ class Result:
         """What the case counts for in a table by these properties."""
         return ", ".join(self.area if name == "area" else self.size_class for name in by)
 
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "suite": self.suite,
+            "passed": self.passed,
+            "counted": self.counted,
+            "tags": list(self.tags),
+            "differences": list(self.differences),
+            "notes": list(self.notes),
+        }
+
     @property
     def cause(self) -> str:
         """Why a case differs from KAI, as far as imitating KAI's faults tells. '' if it agrees or was not tried."""
@@ -192,18 +203,7 @@ class Report:
                 for name, agreement in self.by_area().items()
             },
             "causes": self.by_cause(),
-            "results": [
-                {
-                    "id": result.id,
-                    "suite": result.suite,
-                    "passed": result.passed,
-                    "counted": result.counted,
-                    "tags": list(result.tags),
-                    "differences": list(result.differences),
-                    "notes": list(result.notes),
-                }
-                for result in self.results
-            ],
+            "results": [result.as_dict() for result in self.results],
         }
 
     def as_json(self) -> str:

@@ -25,18 +25,25 @@ Tell = Callable[[str, int, int], None]
 
 
 def judge_cases(
-    cases: Sequence[ManifestCase], backend: str, where: dict[str, Any], tell: Tell, notice: Callable[[str], None]
+    cases: Sequence[ManifestCase],
+    backend: str,
+    where: dict[str, Any],
+    tell: Tell,
+    notice: Callable[[str], None],
+    scheduler: str = "kailab",
+    take: Callable[[Result], None] = lambda result: None,
 ) -> Report:
-    """Raises KailabError if no control plane can be started; one that breaks is replaced."""
+    """Raises KailabError if no control plane can be started; one that breaks is replaced. ``take``: gets each result as it comes."""
     report = Report("manifests")
     venue: Venue | None = None
     try:
         for number, case in enumerate(cases, 1):
             tell(case.id, number, len(cases))
-            here = observe(case, "embedded")
-            venue = venue or open_venue(backend, scheduler="kailab", get=True, tell=notice, **where)
-            there = observe(case, backend, venue)
+            here = observe(case, "embedded", scheduler=scheduler)
+            venue = venue or open_venue(backend, scheduler=scheduler, get=True, tell=notice, **where)
+            there = observe(case, backend, venue, scheduler)
             report.results.append(_result(case, here, there))
+            take(report.results[-1])
             if there.stopped:
                 # The failure may have left objects behind.
                 broken, venue = venue, None

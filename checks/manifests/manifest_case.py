@@ -91,7 +91,20 @@ def _case(name: str, files: list[Path]) -> ManifestCase:
                     steps.append(_objects(applied, file, unread))
         else:
             steps.append(_flat(documents))
-    return ManifestCase(name, tuple(step for step in steps if step), fleet, tuple(unread))
+    return ManifestCase(name, (*_namespaces(steps), *(step for step in steps if step)), fleet, tuple(unread))
+
+
+def _namespaces(steps: Iterable[Iterable[Object]]) -> Iterator[tuple[Object, ...]]:
+    """A first step that makes the namespaces which the objects name and the case does not make."""
+    objects = [obj for step in steps for obj in step]
+    made = {
+        "default",
+        "kube-system",
+        *(str(obj["metadata"].get("name")) for obj in objects if obj["kind"] == "Namespace"),
+    }
+    named = {space for obj in objects if isinstance(space := obj["metadata"].get("namespace"), str)} - made - {""}
+    if named:
+        yield tuple({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in sorted(named))
 
 
 def _objects(text: str, file: Path, unread: list[str]) -> tuple[Object, ...]:

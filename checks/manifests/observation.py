@@ -52,20 +52,20 @@ class Observation:
     """Objects of the kinds of ``COUNTED``, by kind and namespace."""
     pods: dict[str, Counter[str]] = field(default_factory=dict)
     """Owner of pods -> how many have each phase, with the node if the pod chooses one."""
-    specs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Owner of pods -> what admission wrote into their specs."""
+    specs: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    """Owner of pods -> field -> what admission wrote there in their specs: each value once, in an order of its own."""
     quotas: dict[str, dict[str, str]] = field(default_factory=dict)
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
     stopped: str = ""
 
 
-def observe(case: ManifestCase, backend: str, venue: Venue | None = None) -> Observation:
+def observe(case: ManifestCase, backend: str, venue: Venue | None = None, scheduler: str = "kailab") -> Observation:
     """Run a case in a lab of its own. What ends it early is in ``stopped``."""
     seen = Observation()
     try:
         named = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": "case", **case.fleet}
         fleet = read_fleet(json.dumps(named))
-        with Lab.open(fleet, backend, venue=venue) as lab:
+        with Lab.open(fleet, backend, scheduler, venue=venue) as lab:
             for step in case.steps:
                 for obj in step:
                     seen.answers.append(offer(obj, lab if backend == "embedded" else None, lab.cluster))
@@ -97,7 +97,8 @@ def offer(obj: Object, lab: Lab | None, cluster: Cluster) -> Answer:
 
 def object_title(obj: Object) -> str:
     metadata = metadata_of(obj)
-    name = metadata.get("name") or metadata.get("generateName", "")
+    # A generated name differs from run to run.
+    name = metadata.get("generateName") or metadata.get("name", "")
     return f"{obj['kind']}/{metadata.get('namespace') or 'default'}/{name}"
 
 
@@ -117,7 +118,11 @@ def _look(lab: Lab, seen: Observation) -> None:
             phase = "Running"  # its kubelet is about to start it
         where = f" on {node}" if node and _chooses(pod) else ""
         seen.pods.setdefault(root, Counter())[f"{phase}{where}"] += 1
-        seen.specs[root] = _admitted(spec_of(pod))
+        fields = seen.specs.setdefault(root, {})
+        for part, value in _admitted(spec_of(pod)).items():
+            if value not in (values := fields.setdefault(part, [])):
+                values.append(value)
+                values.sort(key=json.dumps)
     for quota in lab.get("ResourceQuota", namespace=None):
         used = status_of(quota).get("used") or {}
         seen.quotas[f"{namespace_of(quota)}/{name_of(quota)}"] = {key: str(parse(value)) for key, value in used.items()}

@@ -18,7 +18,7 @@ from kailab.cluster import base_objects
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.registry import FLAGS
 from kailab.errors import InputError, KailabError
-from kailab.evidence.wording import elapsed
+from kailab.evidence.wording import count, elapsed
 from kailab.lab.lab_changes import LabChanges
 from kailab.model.objects import name_of
 from kailab.model.times import format_time, parse_time
@@ -257,12 +257,12 @@ def status(output: TextOrJson, state: Path) -> None:
     if output is TextOrJson.json:
         terminal.say_json({"state": str(state), **data})
         return
-    phases = ", ".join(f"{count} {phase}" for phase, count in data["pods"].items()) or "none"
-    waiting = ", ".join(f"{count} {reason}" for reason, count in data["waiting"].items()) or "nothing"
+    phases = ", ".join(f"{number} {phase}" for phase, number in data["pods"].items()) or "none"
+    waiting = ", ".join(f"{number} {reason}" for reason, number in data["waiting"].items()) or "nothing"
     lines = {
         "Lab": str(state),
         "Backend": data["backend"],
-        "Fleet": f"{data['fleet']}: {data['nodes']} nodes, {data['gpus']} GPUs",
+        "Fleet": f"{data['fleet']}: {count(data['nodes'], 'node')}, {count(data['gpus'], 'GPU')}",
         "Scheduler": data["scheduler"],
         "Lab time": f"{data['time']} ({elapsed(data['age_seconds'])} old)",
         "GPUs": f"{data['gpus_in_use']:g} of {data['gpus']} in use",
@@ -312,7 +312,7 @@ def _summary(lab: Lab, picture: Picture) -> dict[str, Any]:
 
 def _lab_line(lab: Lab) -> str:
     facts = lab.facts()
-    return f"fleet {lab.fleet} ({facts['gpus']} GPUs on {facts['nodes']} nodes), scheduler {lab.scheduler}"
+    return f"fleet {lab.fleet} ({count(facts['gpus'], 'GPU')} on {count(facts['nodes'], 'node')}), scheduler {lab.scheduler}"
 
 
 DEFAULT_FLEET = "lesson"

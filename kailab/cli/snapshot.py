@@ -11,6 +11,7 @@ from kailab.cli import labfile, options, terminal
 from kailab.cli.options import parse_seconds
 from kailab.errors import InputError, Where
 from kailab.model.times import format_time
+from kailab.model.wording import count
 
 if TYPE_CHECKING:
     from kailab.snapshots.snapshot import ClusterSnapshot
@@ -59,8 +60,8 @@ def open_lab(paths: tuple[Path, ...], at: str, runtime: str, partial: bool, fres
     for warning in warnings:
         terminal.warn(warning)
     terminal.say(
-        f"{' '.join(map(str, paths))} is open, {recorded.what} of {format_time(recorded.snapshot.taken)}: {facts['nodes']} nodes, "
-        f"{facts['gpus']} GPUs, {pods} pods"
+        f"{' '.join(map(str, paths))} is open, {recorded.what} of {format_time(recorded.snapshot.taken)}: {count(facts['nodes'], 'node')}, "
+        f"{count(facts['gpus'], 'GPU')}, {count(pods, 'pod')}"
     )
     terminal.notice(
         "Next: kailab audit, kailab explain KIND NAME, kailab whatif; `kailab run` lets the scheduler continue"
@@ -111,7 +112,7 @@ def take(
     snapshot.write(file, saved, force=force)
     facts = saved.facts
     terminal.say(
-        f"{file}: {saved.count} objects of {len(saved.objects)} kinds, {facts.nodes} nodes, {facts.gpus} GPUs; "
+        f"{file}: {count(saved.count, 'object')} of {count(len(saved.objects), 'kind')}, {count(facts.nodes, 'node')}, {count(facts.gpus, 'GPU')}; "
         f"{saved.cut} texts were left out"
     )
     for notice in saved.notices:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import inf
 
 from kailab.model.times import format_duration
+from kailab.model.wording import count as count
 
 
 def gpus(milli: float) -> str:
@@ -47,15 +48,6 @@ def amount_text(resource: str, value: float) -> str:
         if value >= size and value % size == 0:
             return f"{int(value) // size}{unit}"
     return f"{value / 2**30:.2f}".rstrip("0").rstrip(".") + "Gi"
-
-
-def count(number: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> count(1, "pod"), count(3, "pod")
-    ('1 pod', '3 pods')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def elapsed(seconds: float) -> str:

@@ -14,6 +14,7 @@ from kailab.model import labels, quantities
 from kailab.model.objects import Object as Object
 from kailab.model.objects import name_of
 from kailab.model.times import format_time
+from kailab.model.wording import count
 
 FAKE = {"key": labels.FAKE_NODE_TAINT, "value": "fake", "effect": "NoSchedule"}
 MIG_STRATEGY = "nvidia.com/mig.strategy"
@@ -168,11 +169,11 @@ class FleetSummary:
         for model in self.models:
             text = f"{model.gpus} {model.model}" if model.gpus else model.model
             if model.mig:
-                text += f" in {', '.join(f'{count} {profile}' for profile, count in model.mig.items())}"
-            parts.append(f"{text} on {model.nodes} nodes")
+                text += f" in {', '.join(f'{number} {profile}' for profile, number in model.mig.items())}"
+            parts.append(f"{text} on {count(model.nodes, 'node')}")
         if self.cpu_only_nodes:
-            parts.append(f"{self.cpu_only_nodes} nodes without GPU")
-        text = f"{self.gpus} GPUs on {self.nodes} nodes"
+            parts.append(f"{count(self.cpu_only_nodes, 'node')} without GPU")
+        text = f"{count(self.gpus, 'GPU')} on {count(self.nodes, 'node')}"
         return f"{text} ({'; '.join(parts)})" if len(parts) > 1 else text
 
 
@@ -230,8 +231,8 @@ def fill_template(template: str, pool: str, index: int) -> str:
 def _model(name: str, pools: list[Pool]) -> ModelSummary:
     mig: dict[str, int] = {}
     for pool in pools:
-        for profile, count in pool.mig.items():
-            mig[profile] = mig.get(profile, 0) + count * pool.count
+        for profile, number in pool.mig.items():
+            mig[profile] = mig.get(profile, 0) + number * pool.count
     return ModelSummary(
         model=name,
         nodes=sum(pool.count for pool in pools),

@@ -39,5 +39,5 @@ def find_fleet(name_or_path: str | Path) -> Path:
     if text in known:
         return known[text]
     close = closest_names(text, known)
-    hint = f"did you mean {close[0]}? " if close else ""
-    raise InputError(f"no fleet is called {text!r:.80}; {hint}There are: {', '.join(known) or 'none'}; or give a path")
+    hint = f"did you mean {close[0]}? There are" if close else "there are"
+    raise InputError(f"no fleet is called {text!r:.80}; {hint}: {', '.join(known) or 'none'}; or give a path")

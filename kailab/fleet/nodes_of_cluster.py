@@ -19,6 +19,7 @@ from kailab.model.file_trees import TreeFile
 from kailab.model.kinds import key_of
 from kailab.model.objects import Object, condition_of, labels_of, name_of, spec_of, status_of
 from kailab.model.validation import validate
+from kailab.model.wording import count
 
 MOST_NODES = 100_000
 _LIFECYCLE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -66,7 +67,7 @@ def fleet_of(files: Iterable[TreeFile], path: Path) -> Fleet:
     name = _NOT_IN_NAMES.sub("-", path.name.partition(".")[0].lower()).strip("-")[:63].strip("-")
     return Fleet(
         name=name or "nodes",
-        description=f"{len(nodes)} nodes of a cluster",
+        description=f"{count(len(nodes), 'node')} of a cluster",
         pools=pools,
         topologies=tuple(_plain(obj, "spec") for (key, _), obj in found.items() if key == "Topology"),
         priority_classes=tuple(

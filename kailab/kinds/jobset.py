@@ -17,7 +17,6 @@ from kailab.model.validation.shapes import (
     named,
     one_of,
     record,
-    with_spec,
 )
 
 _ACTIONS = ("FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts")
@@ -107,7 +106,8 @@ KINDS = (
         versions=("v1alpha2",),
         plural="jobsets",
         defaults=spec_defaults({"suspend": False}, template=False),
-        shape=lambda: with_spec(job_set_spec()),
+        # The operator's definition does not require a spec, and a JobSet without Jobs is one.
+        shape=lambda: record({"spec": job_set_spec()}),
         immutable=("spec.replicatedJobs",),
         fixed=_fixed,
         controller="kailab.workloads.jobset:JobSetController",

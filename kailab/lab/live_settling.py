@@ -29,6 +29,7 @@ from kailab.model.objects import (
     status_of,
     uid_of,
 )
+from kailab.model.times import parse_time
 from kailab.undertest.contract import OWED_SECONDS, Decider, IdleDetector, SteppedPart
 
 # --- changes that are certain to come ---------------------------------------------------------------------------------
@@ -50,6 +51,8 @@ class PendingChanges:
         self._objects: dict[str, dict[str, Object]] = {kind: {} for kind in (*KINDS, *operated)}
         self._considers = considers
         self._operated = tuple(operated)
+        self.refused: frozenset[str] = frozenset()
+        """UIDs of owners whose pods the API server refuses: their controllers try again, but nothing says that they will succeed."""
 
     def take(self, event: WatchEvent) -> None:
         known, uid = self._objects[event.kind], uid_of(event.object)
@@ -70,7 +73,7 @@ class PendingChanges:
         return any(
             not alive[uid_of(job)] and self._lacks_pods(job)
             for job in self._objects["Job"].values()
-            if not status_of(job).get("succeeded")
+            if not status_of(job).get("succeeded") and uid_of(job) not in self.refused
         )
 
     # --- operators ---------------------------------------------------------------------------------------------------
@@ -90,9 +93,11 @@ class PendingChanges:
         alive = self._alive()
         for kind in ("Deployment", "ReplicaSet", "StatefulSet"):
             for obj in self._objects[kind].values():
-                if _unfinished(obj):
+                if _unfinished(obj) and uid_of(obj) not in self.refused:
                     yield f"{kind} {full_name(obj)} is being reconciled"
         for job in self._objects["Job"].values():
+            if uid_of(job) in self.refused:
+                continue
             status = job.get("status") or _EMPTY
             if (
                 not status.get("startTime")
@@ -192,6 +197,12 @@ def _unfinished(obj: Object) -> bool:
     return bool(there != wanted)
 
 
+def _last_seen(event: Object) -> float:
+    """When an event was last reported; 0 if it does not say so. Times of events have whole seconds."""
+    text = event.get("lastTimestamp") or event.get("eventTime")
+    return parse_time(text) if text else 0.0
+
+
 def _has_scheduler_condition(pod: Object) -> bool:
     """True if a scheduler has written a condition to a pod."""
     return condition_of(pod, "PodScheduled") is not None
@@ -209,6 +220,8 @@ def _saves_slowly(notes: dict[str, Any]) -> bool:
 _log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 1.2
+REFUSED_SECONDS = 4.0
+"""How long nothing changes before owners count as refused: their controllers' first new tries come within a second or two."""
 DEADLINE_SECONDS = 600.0
 BACKOFF_SECONDS = 120.0
 """How long to wait for a Job that has had no pod yet (``PendingChanges.has_unbegun_jobs``)."""
@@ -286,6 +299,7 @@ class LiveSettling:
         while True:
             if self._act():
                 changed_at = self._monotonic()
+                self._pending.refused = frozenset()
                 if self._rest is not None:
                     self._rest.changed()
                 if between is not None:
@@ -294,6 +308,8 @@ class LiveSettling:
             idle = self._rest is None or self._rest.is_idle()
             now = self._monotonic()
             still = now - changed_at
+            if still >= REFUSED_SECONDS and not self._pending.refused and self._pending.named():
+                self._pending.refused = self._refused(since)
             # Expected changes are a guess about other processes. If they never come, the lab must settle anyway.
             patience_over = still >= max(self._owed_patience, self._quiet) and (
                 still >= BACKOFF_SECONDS or not self._pending.has_unbegun_jobs
@@ -356,6 +372,14 @@ class LiveSettling:
         if self._operators is not None and (now := self._monotonic()) - self._checked_at >= _CHECK_SECONDS:
             self._checked_at = now
             self._operators.check()
+
+    def _refused(self, since: float) -> frozenset[str]:
+        """UIDs of owners whose controllers have reported since a time that a pod was refused."""
+        return frozenset(
+            str((event.get("involvedObject") or _EMPTY).get("uid", ""))
+            for event in self._cluster.list("Event")
+            if event.get("reason") == "FailedCreate" and _last_seen(event) >= int(since)
+        )
 
     def _is_due(self, since: float) -> bool:
         return bool(self._pending.named()) or self._retry_at(since) is not None

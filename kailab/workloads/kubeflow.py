@@ -7,8 +7,8 @@ decides about the pods of an ended job; a job that exceeds its backoffLimit or d
 training-operator, pkg/controller.v1/common/job.go, ReconcileJobs).
 
 An MPIJob (mpi-operator, v2beta1) has workers, and a launcher Job that is made at once or when the workers are ready. Limits of the run
-apply to the launcher, and cleanPodPolicy alone decides about the workers. An MPIJob of version v1 belongs to the training-operator, which
-deletes all workers at its backoffLimit or deadline.
+apply to the launcher, and cleanPodPolicy alone decides about the workers. An MPIJob of version v1 is a training job of the training-operator,
+and its launcher a pod.
 
 A TrainJob (Kubeflow Trainer v2) is a JobSet of the same name, made from the template of a training runtime, the runtimePatches and the
 job's own fields.
@@ -17,7 +17,7 @@ job's own fields.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from kailab.cluster.protocol import WatchEvent
 from kailab.errors import InputError
@@ -48,7 +48,7 @@ from kailab.workloads.controller import Controller, Reference, with_metadata
 
 PREFIX = "training.kubeflow.org/"
 RESTARTS = "kailab.dev/restarts"  # pods of a job made again after they failed
-_MASTERS = ("Master", "Chief")
+_MASTERS = ("Master", "Chief", "Launcher")
 _RUNNING = frozenset(("Running", "Restarting"))
 """Conditions that exclude each other, and that end with the run."""
 
@@ -98,6 +98,8 @@ class RunController(Controller):
 class TrainingJobController(RunController):
     """Controls the kinds of ``_REPLICA_SPECS``, which name the field of the spec with the replicas by role."""
 
+    _restart_policy: ClassVar[str] = "OnFailure"
+
     def _roles(self, job: Object) -> dict[str, Object]:
         # Masters first, so that their pods are older; the others by name, so that the order in the manifest does not matter.
         roles: dict[str, Object] = job["spec"].get(_REPLICA_SPECS[self.kind]) or {}
@@ -146,7 +148,7 @@ class TrainingJobController(RunController):
         reference = as_owner_reference(job)
         for role, spec in roles.items():
             for index in range(spec.get("replicas", 1)):
-                pod_name = f"{name}-{role.lower()}-{index}"
+                pod_name = f"{name}-launcher" if role == "Launcher" else f"{name}-{role.lower()}-{index}"
                 wanted.add(pod_name)
                 # A leaving pod counts too: its name is free only when it is gone.
                 if pod_name in there:
@@ -160,16 +162,13 @@ class TrainingJobController(RunController):
                 leads = role == "Worker" and index == 0 and not any(other in _MASTERS for other in roles)
                 if role in _MASTERS or leads:
                     labels[PREFIX + "job-role"] = "master"
-                policy = spec.get("restartPolicy", "OnFailure")
-                bench.create_pod(
-                    job,
-                    spec["template"],
-                    name=pod_name,
-                    labels=labels,
-                    reference=reference,
-                    # Kubelets do not know ExitCode: the operator reads the exit code and replaces the pod.
-                    spec={"restartPolicy": "Never" if policy == "ExitCode" else policy},
-                )
+                policy = spec.get("restartPolicy", self._restart_policy)
+                # Kubelets do not know ExitCode: the operator reads the exit code and replaces the pod.
+                fields: Object = {"restartPolicy": "Never" if policy == "ExitCode" else policy}
+                if (waiting := _first_container(self.kind, role, roles)) is not None:
+                    given = (spec["template"].get("spec") or {}).get("initContainers") or ()
+                    fields["initContainers"] = [*given, waiting]
+                bench.create_pod(job, spec["template"], name=pod_name, labels=labels, reference=reference, spec=fields)
         bench.delete("Pod", *(pod for pod in pods if name_of(pod) not in wanted))
 
     def _failures(self, job: Object, pods: list[Object], roles: dict[str, Object]) -> tuple[Object, str]:
@@ -181,7 +180,7 @@ class TrainingJobController(RunController):
             if phase_of(pod) != "Failed" or is_terminating(pod):
                 continue
             role = next((role for role in roles if role.lower() == labels_of(pod).get(PREFIX + "replica-type")), "")
-            rule = (roles.get(role) or {}).get("restartPolicy", "OnFailure")
+            rule = (roles.get(role) or {}).get("restartPolicy", self._restart_policy)
             # Codes from 128 on are signals from outside, so another attempt may succeed.
             if rule in ("OnFailure", "Always") or (rule == "ExitCode" and _exit_code(pod) >= 128):
                 failures += 1
@@ -232,6 +231,22 @@ class TrainingJobController(RunController):
         self._write_status(job, counts, mark)
 
 
+def _first_container(kind: str, role: str, roles: dict[str, Object]) -> Object | None:
+    """The init container that the training-operator adds to a pod, with its requests; None if it adds none. The launcher's also asks for
+    ephemeral storage, which nodes of a lab do not offer."""
+    if kind == "PyTorchJob" and role == "Worker" and "Master" in roles:
+        amounts = {"requests": {"cpu": "50m", "memory": "10Mi"}, "limits": {"cpu": "100m", "memory": "20Mi"}}
+        return {"name": "init-pytorch", "image": "alpine:3.10", "resources": amounts}
+    if kind == "MPIJob" and role == "Launcher":
+        small = {"cpu": "100m", "memory": "512Mi"}
+        return {
+            "name": "kubectl-delivery",
+            "image": "kubeflow/kubectl-delivery",
+            "resources": {"requests": small, "limits": small},
+        }
+    return None
+
+
 def _is_master(pod: Object) -> bool:
     return labels_of(pod).get(PREFIX + "job-role") == "master"
 
@@ -251,14 +266,20 @@ _REPLICA_SPECS = {
     "XGBoostJob": "xgbReplicaSpecs",
     "JAXJob": "jaxReplicaSpecs",
     "PaddleJob": "paddleReplicaSpecs",
+    "MPIJob": "mpiReplicaSpecs",
 }
 
 # --- MPIJob -----------------------------------------------------------------------------------------------------------
 
 
-class MpiJobController(RunController):
+class MpiJobController(TrainingJobController):
+    _restart_policy = "Never"
+
     def sync(self, job: Object) -> None:
         if is_terminating(job):
+            return
+        if job["apiVersion"].endswith("/v1"):
+            super().sync(job)
             return
         bench, spec, title = self._bench, job["spec"], f"MPIJob {name_of(job)}"
         roles = spec.get("mpiReplicaSpecs") or {}
@@ -271,7 +292,7 @@ class MpiJobController(RunController):
             bench.delete("Pod", *bench.owned(job, "Pod"))
             if launcher is not None and not launcher["spec"].get("suspend"):
                 bench.patch("Job", launcher, {"spec": {"suspend": True}})
-            self._report(job, roles, launcher, ("Suspended", f"{title} is suspended."))
+            self._report_launcher(job, roles, launcher, ("Suspended", f"{title} is suspended."))
             return
         if has_condition(job, "Suspended"):
             job = self._resume(job)
@@ -288,12 +309,10 @@ class MpiJobController(RunController):
             if has_condition(launcher, "Complete"):
                 mark = ("Succeeded", f"{title} successfully completed.")
             elif has_condition(launcher, "Failed"):
-                if job["apiVersion"].endswith("/v1") and _reached_limit(launcher):
-                    bench.delete("Pod", *bench.owned(job, "Pod"))
                 mark = ("Failed", f"{title} has failed")
             elif all_ready and status_of(launcher).get("ready", 0):
                 mark = ("Running", f"{title} is running.")
-        self._report(job, roles, launcher, mark)
+        self._report_launcher(job, roles, launcher, mark)
 
     def _labels(self, job: Object, role: str) -> dict[str, str]:
         return {
@@ -339,7 +358,9 @@ class MpiJobController(RunController):
             },
         })  # fmt: skip
 
-    def _report(self, job: Object, roles: dict[str, Object], launcher: Object | None, mark: Mark | None) -> None:
+    def _report_launcher(
+        self, job: Object, roles: dict[str, Object], launcher: Object | None, mark: Mark | None
+    ) -> None:
         counts: dict[str, dict[str, int]] = {}
         if "Worker" in roles:
             counts["Worker"] = {"active": sum(phase_of(pod) == "Running" for pod in self._bench.owned(job, "Pod"))}
@@ -347,12 +368,6 @@ class MpiJobController(RunController):
             status = status_of(launcher)
             counts["Launcher"] = {key: status[key] for key in ("active", "succeeded", "failed") if status.get(key)}
         self._write_status(job, counts, mark)
-
-
-def _reached_limit(launcher: Object) -> bool:
-    """True if the launcher failed because of its deadline or backoffLimit."""
-    failed = condition_of(launcher, "Failed")
-    return failed is not None and failed["reason"] in ("DeadlineExceeded", "BackoffLimitExceeded")
 
 
 def _launcher_works(job: Object) -> bool:

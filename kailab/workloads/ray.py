@@ -61,7 +61,7 @@ class RayClusterController(Controller):
         for group in spec.get("workerGroupSpecs") or ():
             wanted = desired_workers(group)
             desired += wanted
-            self._group(owner, group.get("groupName", "workergroup"), "worker", group, wanted)
+            self._group(owner, group.get("groupName", "workergroup"), "worker", _with_waiting(group), wanted)
         self._report(owner, desired)
 
     def _group(self, owner: Object, group: str, role: str, spec: Object, wanted: int) -> None:
@@ -129,6 +129,20 @@ def _with_autoscaler(spec: Object) -> Object:
     given = (spec.get("autoscalerOptions") or {}).get("resources")
     container = {"name": "autoscaler", "image": "ray", "resources": given or {"limits": small, "requests": small}}
     return _with_container(head, container)
+
+
+def _with_waiting(group: Object) -> Object:
+    """A worker group whose pods first wait for the head, in an init container with requests of its own (KubeRay, common/pod.go)."""
+    template = group["template"]
+    spec = template["spec"]
+    amounts = {"cpu": "200m", "memory": "256Mi"}
+    waiting = {
+        "name": "wait-gcs-ready",
+        "image": spec["containers"][0].get("image", ""),
+        "resources": {"limits": amounts, "requests": amounts},
+    }
+    pod_spec = {**spec, "initContainers": [*(spec.get("initContainers") or ()), waiting]}
+    return {**group, "template": {**template, "spec": pod_spec}}
 
 
 def _with_container(group: Object, container: Object) -> Object:

@@ -66,7 +66,7 @@ def test_nodes_keep_what_they_offer_and_are() -> None:
     assert made["status"]["allocatable"] == {
         "cpu": "63770m", "memory": "257Gi", "pods": "250", "ephemeral-storage": "47233297124", "nvidia.com/gpu": "8", "rdma/hca": "4",
     }  # fmt: skip
-    assert (str(fleet.summary()), fleet.summary().models[0].model) == ("8 GPUs on 1 nodes", "H100")
+    assert (str(fleet.summary()), fleet.summary().models[0].model) == ("8 GPUs on 1 node", "H100")
 
 
 def test_numbered_nodes_make_one_pool() -> None:

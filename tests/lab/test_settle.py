@@ -113,6 +113,7 @@ class Wall:
         self.changes_until = changes_until
         self.pod = pod or {"spec": {}, "status": {"phase": "Running"}}
         self.job = job
+        self.events: list[dict] = []
 
     def now(self) -> float:
         return self.time
@@ -135,6 +136,9 @@ class Wall:
     def wait(self, seconds: float) -> bool:
         self.time += seconds
         return False
+
+    def list(self, kind):
+        return self.events if kind == "Event" else []
 
     def pace(self, **limits) -> LiveSettling:
         return LiveSettling(self, [], Acts(), considers=lambda pod: False, monotonic=self.now, **limits)
@@ -165,6 +169,17 @@ def test_on_a_real_clock_a_job_without_pods_is_waited_for_longer(status, longest
     wall = Wall(changes_until=1, job=job)
     wall.pace(quiet=2, owed=30).settle()
     assert longest - 3 <= wall.time <= longest
+
+
+def test_on_a_real_clock_a_job_whose_pods_are_refused_is_not_waited_for():
+    job = {"metadata": {"name": "work", "namespace": "default", "uid": "job"}, "spec": {"parallelism": 2}, "status": {}}
+    wall = Wall(changes_until=1, job=job)
+    wall.events = [
+        {"reason": "FailedCreate", "involvedObject": {"uid": "job"}, "lastTimestamp": "1970-01-01T00:00:01Z"},
+        {"reason": "FailedCreate", "involvedObject": {"uid": "another"}, "lastTimestamp": "1970-01-01T00:00:01Z"},
+    ]
+    wall.pace(quiet=2, owed=30).settle()
+    assert wall.time <= 8
 
 
 class Admitting(Wall):

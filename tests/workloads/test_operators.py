@@ -81,6 +81,34 @@ def test_mpi_job_has_a_launcher_job(world):
     assert world.conditions("MPIJob")["Succeeded"] == "True"
 
 
+def test_the_launcher_of_an_mpi_job_of_version_v1_is_a_pod(world):
+    """The training-operator's: its launcher asks for an init container's CPU too, and ends the job."""
+    roles = {"Launcher": (1, "Never", {RUN: "30"}), "Worker": (2, "Never", None)}
+    _training(world, "MPIJob", "mpiReplicaSpecs", roles, version="kubeflow.org/v1", runPolicy={"cleanPodPolicy": "All"})
+    world.settle()
+    assert sorted(pod["metadata"]["name"] for pod in world.pods()) == ["a-launcher", "a-worker-0", "a-worker-1"]
+    assert world.cluster.list("Job") == []
+    launcher = next(pod for pod in world.pods() if pod["metadata"]["name"] == "a-launcher")
+    assert launcher["spec"]["initContainers"][0]["resources"]["requests"] == {"cpu": "100m", "memory": "512Mi"}
+    world.pass_time(60)
+    assert world.conditions("MPIJob")["Succeeded"] == "True"
+    assert world.pods() == []
+
+
+def test_workers_wait_for_the_head_or_the_master_in_an_init_container(world):
+    roles = {"Master": (1, "OnFailure", None), "Worker": (1, "OnFailure", None)}
+    _training(world, "PyTorchJob", "pytorchReplicaSpecs", roles)
+    world.add("ray.io/v1", "RayCluster", _ray(world), name="r")
+    world.settle()
+    waiting = {
+        container["name"]: container["resources"]["requests"]["cpu"]
+        for pod in world.pods()
+        for container in pod["spec"].get("initContainers", ())
+    }
+    assert waiting == {"init-pytorch": "50m", "wait-gcs-ready": "200m"}
+    assert "initContainers" not in world.cluster.get("Pod", "a-master-0", "default")["spec"]
+
+
 def test_mpi_launcher_can_wait_for_the_workers(world):
     roles = {"Launcher": (1, "Never", None), "Worker": (2, "Never", None)}
     _training(

@@ -180,6 +180,8 @@ class Programs:
             f"--service-account-signing-key-file={accounts}",
             "--service-cluster-ip-range=10.96.0.0/16",
             "--authorization-mode=Node,RBAC",
+            # As kubeadm sets it: device plugins, drivers and storage run privileged.
+            "--allow-privileged=true",
             "--anonymous-auth=false",
             "--enable-bootstrap-token-auth=false",
             # No pod here can reach the API by the address of its Service.
