@@ -46,8 +46,10 @@ def compare(embedded: Observation, real: Observation) -> list[Difference]:
 
 
 def _with_consequences(differences: list[Difference]) -> list[Difference]:
-    """Other pods, queues, quotas and numbers of objects follow from pods of which it is known why there are more on one side."""
-    cause = next((each for each in differences if each.explained and each.text.startswith(_PODS)), None)
+    """Other pods, queues, quotas and numbers of objects follow from pods of which it is known why there are more on one side, and from an
+    object of which it is known why one side refuses it."""
+    causes = (_PODS, "the API server refuses it", "the embedded lab refuses it")
+    cause = next((each for each in differences if each.explained and each.text.startswith(causes)), None)
     if cause is None:
         return differences
     reason = f"follows from {cause.about}"

@@ -23,14 +23,14 @@ from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.relaxing.rules import OthersGone, Relaxation
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
-from kailab.errors import KailabError, NotFound
+from kailab.errors import KailabError
 from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS, Duration
 from kailab.explain.subject import PodsAtMoment, workload_podgroups
 from kailab.lab.answer import Cause, CauseCode, Verdict
 from kailab.lab.lab import Lab
-from kailab.lab.owners import owners_of, top_of
-from kailab.model.kinds import key_of, kind_key
+from kailab.lab.owners import owners_of, refused_owners, top_of
+from kailab.model.kinds import kind_key
 from kailab.model.objects import condition_of
 from kailab.model.times import parse_time
 
@@ -221,20 +221,9 @@ def _emptied(state: PodsAtMoment) -> Iterator[Lab]:
 def _refused_others(lab: Lab, kept: Container[str]) -> Iterator[Object]:
     """Objects whose pods the API server refused, as for a ResourceQuota: they would create them once others have gone. ``kept``: UIDs of
     objects that stay, with all that they own."""
-    refused = {
-        (key_of(about.get("apiVersion") or "", about["kind"]), about.get("namespace"), about["name"]): about.get("uid")
-        for event in lab.cluster.list("Event")
-        if event.get("reason") == "FailedCreate"
-        and (about := event.get("involvedObject") or {}).get("kind")
-        and about.get("name")
-    }
-    for (kind, namespace, name), uid in refused.items():
-        try:
-            obj = lab.cluster.get(kind, name, namespace)
-        except NotFound:
-            continue
+    for obj in refused_owners(lab.cluster):
         line = (obj, *owners_of(lab.cluster, obj))
-        if obj["metadata"]["uid"] == uid and not any(owner["metadata"]["uid"] in kept for owner in line):
+        if not any(owner["metadata"]["uid"] in kept for owner in line):
             yield obj
 
 

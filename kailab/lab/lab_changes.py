@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kailab.evidence.wording import elapsed
+from kailab.evidence.wording import count, elapsed, some
+from kailab.lab.owners import owners_of, refused_owners
+from kailab.model.kinds import kind_key, part
+from kailab.model.objects import full_name, is_terminating, namespace_of, owner_references, uid_of
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -28,7 +31,26 @@ class LabChanges:
         text = f"{opening} {elapsed(self._lab.now - self._now)} of lab time: {summarize_pods(self._lab)}"
         for number, what in ((len(entries) - moved, "evicted"), (moved, "moved to other nodes")):
             text += f"; {number} {what}" if number else ""
+        if refused := _refused_pods(self._lab):
+            text += f"; not made, because the API server refuses them: {some(refused)}"
         return text
+
+
+def _refused_pods(lab: Lab) -> list[str]:
+    """The pods that workloads lack because they are refused: ``3 pods of Deployment default/web``."""
+    lacking: dict[str, int] = {}
+    for obj in refused_owners(lab.cluster):
+        wanted = part(kind_key(obj), "wanted_pods")
+        there = sum(
+            any(reference["uid"] == uid_of(obj) for reference in owner_references(pod)) and not is_terminating(pod)
+            for pod in lab.cluster.list("Pod", namespace_of(obj))
+        )
+        lacks = max(0, wanted(obj) - there) if wanted is not None else 0
+        if lacks:
+            top = [obj, *owners_of(lab.cluster, obj)][-1]
+            title = f"{top['kind']} {full_name(top)}"
+            lacking[title] = lacking.get(title, 0) + lacks
+    return [f"{count(lacks, 'pod')} of {title}" for title, lacks in sorted(lacking.items())]
 
 
 def summarize_pods(lab: Lab) -> str:
@@ -44,7 +66,7 @@ def summarize_pods(lab: Lab) -> str:
         picture.code_of(row) or "not considered yet" for row in picture.rows if row.phase == "Pending" and not row.node
     )
     if codes:
-        reasons = ", ".join(f"{count} {code}" for code, count in codes.most_common())
+        reasons = ", ".join(f"{times} {code}" for code, times in codes.most_common())
         place = next(index for index, part in enumerate(parts) if part.endswith("pending"))
         parts[place] += f" ({reasons})"
     return ", ".join(parts)

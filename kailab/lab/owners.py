@@ -16,6 +16,24 @@ if TYPE_CHECKING:
     from kailab.lab.venues import LabCluster
 
 
+def refused_owners(cluster: LabCluster) -> Iterator[Object]:
+    """The objects of which the API server refused a pod, as for a ResourceQuota or a LimitRange; some may have got their pods since."""
+    refused = {
+        (key_of(about.get("apiVersion") or "", about["kind"]), about.get("namespace"), about["name"]): about.get("uid")
+        for event in cluster.list("Event")
+        if event.get("reason") == "FailedCreate"
+        and (about := event.get("involvedObject") or {}).get("kind")
+        and about.get("name")
+    }
+    for (kind, namespace, name), uid in refused.items():
+        try:
+            obj = cluster.get(kind, name, namespace)
+        except NotFound:
+            continue
+        if uid_of(obj) == uid:
+            yield obj
+
+
 def owned_by(cluster: LabCluster, owner: Object) -> Iterator[Object]:
     """Objects that ``owner`` owns, directly or through others, except pods: nearest first."""
     uids = {uid_of(owner)}

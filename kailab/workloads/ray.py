@@ -30,8 +30,11 @@ from kailab.workloads.apps import passed_on_annotations, surplus_pods
 from kailab.workloads.controller import Controller, Reference, Workbench
 
 PREFIX = "ray.io/"
-_CONFIG_HASH = PREFIX + "hash-of-config"
-"""Annotation of the RayCluster of a RayService: a hash of the configuration that it was made from."""
+_CONFIG_HASH = PREFIX + "hash-without-replicas-and-workers-to-delete"
+_NUMBERS_HASH = PREFIX + "hash-of-config"
+"""Annotations of the RayCluster of a RayService: hashes of the configuration that it was made from, without and with numbers of workers."""
+_REPLACED = PREFIX + "replaced-at"
+_DELETION_SECONDS = 60.0
 
 
 def needs_of_ray_job(obj: Object) -> Iterator[Need]:
@@ -359,47 +362,67 @@ def _submitter(cluster: Object) -> Object:
 
 
 class RayServiceController(Controller):
-    """A RayCluster for serving; the service is ready when the cluster is."""
+    """A RayCluster for serving; the service is ready when the cluster is. A new configuration gets a cluster of its own, which takes over
+    when it is ready; the old one goes a minute later. A change of numbers of workers alone goes to the cluster that is there (KubeRay,
+    rayservice_controller.go)."""
 
     def sync(self, owner: Object) -> None:
         if is_terminating(owner):
             return
-        bench = self._bench
-        clusters = bench.owned(owner, "RayCluster")
-        if not clusters:
-            pending = status_of(owner).get("pendingServiceStatus") or {}
-            name = pending.get("rayClusterName") or _cluster_name(bench, owner)
-            owner = self.set_status(
-                owner, pendingServiceStatus={"rayClusterName": name}, activeServiceStatus={}, serviceStatus=""
-            )
-            config = owner["spec"].get("rayClusterConfig") or {}
-            _create_cluster(bench, self.kind, owner, name, config, {_CONFIG_HASH: _hash_of(config)})
-            return
-        cluster = clusters[0]
-        self._tell_change(owner, cluster)
-        running = status_of(cluster).get("state") == "ready"
-        named = {"rayClusterName": name_of(cluster)}
+        bench, config = self._bench, owner["spec"].get("rayClusterConfig") or {}
+        clusters = {name_of(each): each for each in bench.owned(owner, "RayCluster") if not is_terminating(each)}
+        serving, coming = (
+            (status_of(owner).get(field) or {}).get("rayClusterName", "")
+            for field in ("activeServiceStatus", "pendingServiceStatus")
+        )
+        made_from = {_CONFIG_HASH: _hash_of(_without_numbers(config)), _NUMBERS_HASH: _hash_of(config)}
+
+        def is_of(name: str, mark: str) -> bool:
+            return annotations_of(clusters[name]).get(mark) == made_from[mark]
+
+        if coming in clusters and is_of(coming, _CONFIG_HASH) and status_of(clusters[coming]).get("state") == "ready":
+            serving, coming = coming, ""
+        latest = next((name for name in (coming, serving) if name in clusters), "")
+        replaces = (owner["spec"].get("upgradeStrategy") or {}).get("type") != "None"
+        if not latest or (not is_of(latest, _CONFIG_HASH) and (replaces or latest == coming)):
+            # If this was interrupted, the cluster has a name already.
+            if not coming or coming in clusters:
+                coming = _cluster_name(bench, owner)
+            owner = self.set_status(owner, pendingServiceStatus={"rayClusterName": coming})
+            _create_cluster(bench, self.kind, owner, coming, config, made_from)
+        elif is_of(latest, _CONFIG_HASH) and not is_of(latest, _NUMBERS_HASH):
+            bench.patch("RayCluster", clusters[latest], {"metadata": {"annotations": made_from}, "spec": config})
+        running = serving in clusters and status_of(clusters[serving]).get("state") == "ready"
         self.set_status(
             owner,
             ("Ready", running, "NonZeroServeEndpoints" if running else "Initializing", ""),
-            activeServiceStatus=named if running else {},
-            pendingServiceStatus={} if running else named,
+            activeServiceStatus={"rayClusterName": serving} if serving in clusters else {},
+            pendingServiceStatus={"rayClusterName": coming} if coming else {},
             serviceStatus="Running" if running else "",
+            observedGeneration=metadata_of(owner)["generation"],
         )
+        self._delete_replaced(owner, [each for name, each in clusters.items() if name not in (serving, coming)])
 
-    def _tell_change(self, owner: Object, cluster: Object) -> None:
-        """Write an event for each change of the service after which its configuration is not that of its RayCluster."""
-        generation = metadata_of(owner)["generation"]
-        if status_of(owner).get("observedGeneration") == generation:
-            return
-        self.set_status(owner, observedGeneration=generation)
-        made_from = annotations_of(cluster).get(_CONFIG_HASH)
-        if made_from is not None and made_from != _hash_of(owner["spec"].get("rayClusterConfig") or {}):
-            text = (
-                f"spec.rayClusterConfig differs from what RayCluster {name_of(cluster)} was made from, and has no effect on it: "
-                "the simulated operator does not replace a running cluster; delete the RayCluster, and one of the new configuration is made"
-            )
-            self._bench.cluster.event(owner, "Warning", "ConfigurationNotApplied", text, "rayservice-controller")
+    def _delete_replaced(self, owner: Object, clusters: list[Object]) -> None:
+        """Delete clusters that neither serve nor are about to, some time after that was first so."""
+        bench, delay = self._bench, owner["spec"].get("rayClusterDeletionDelaySeconds")
+        for cluster in clusters:
+            since = annotations_of(cluster).get(_REPLACED)
+            if since is None:
+                since = bench.stamp()
+                cluster = bench.patch("RayCluster", cluster, {"metadata": {"annotations": {_REPLACED: since}}})
+            if self.is_due(owner, parse_time(since) + (_DELETION_SECONDS if delay is None else delay)):
+                bench.delete("RayCluster", cluster)
+
+
+def _without_numbers(config: Object) -> Object:
+    """A RayCluster's spec without the numbers of its workers, whose change needs no new cluster."""
+    numbers = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
+    groups = [
+        {field: value for field, value in group.items() if field not in numbers}
+        for group in config.get("workerGroupSpecs") or ()
+    ]
+    return {**config, "workerGroupSpecs": groups}
 
 
 def _cluster_name(bench: Workbench, owner: Object) -> str:

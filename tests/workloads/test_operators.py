@@ -311,30 +311,53 @@ def test_ray_service_names_its_cluster(world):
     assert status["activeServiceStatus"] == {"rayClusterName": cluster["metadata"]["name"]}
 
 
-def test_a_changed_configuration_of_a_ray_service_is_told_once(world):
+def _image(cluster):
+    return cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"]
+
+
+def _changed(world, **group):
+    config = _ray(world)
+    if group:
+        config["workerGroupSpecs"][0].update(group)
+    else:
+        config["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = "newer"
+    return {"spec": {"rayClusterConfig": config}}
+
+
+def test_a_new_configuration_of_a_ray_service_gets_a_cluster_of_its_own(world):
     world.add("ray.io/v1", "RayService", {"rayClusterConfig": _ray(world), "serveConfigV2": "a"})
     world.settle()
-
-    def told() -> list[str]:
-        return [event["message"] for event in world.cluster.list("Event") if event["type"] == "Warning"]
-
-    # What is served is no matter of the cluster.
+    (old,) = world.cluster.list("RayCluster")
+    # The served application does not decide about the cluster, and numbers of workers change the cluster that is there.
     world.cluster.patch("RayService", "a", "default", {"spec": {"serveConfigV2": "b"}})
+    world.cluster.patch("RayService", "a", "default", _changed(world, replicas=3, maxReplicas=3))
     world.settle()
-    assert told() == []
-    changed = _ray(world)
-    changed["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = "newer"
-    world.cluster.patch("RayService", "a", "default", {"spec": {"rayClusterConfig": changed}})
+    (scaled,) = world.cluster.list("RayCluster")
+    assert scaled["metadata"]["uid"] == old["metadata"]["uid"]
+    assert scaled["spec"]["workerGroupSpecs"][0]["replicas"] == 3
+    world.cluster.patch("RayService", "a", "default", _changed(world))
     world.settle()
+    new = next(each for each in world.cluster.list("RayCluster") if _image(each) == "newer")
+    status = world.get("RayService")["status"]
+    assert (status["activeServiceStatus"], status["pendingServiceStatus"]) == (
+        {"rayClusterName": new["metadata"]["name"]},
+        {},
+    )
+    assert len(world.cluster.list("RayCluster")) == 2
+    world.pass_time(70)
+    assert [each["metadata"]["name"] for each in world.cluster.list("RayCluster")] == [new["metadata"]["name"]]
+
+
+def test_a_ray_service_keeps_its_cluster_if_its_strategy_says_so(world):
+    world.add("ray.io/v1", "RayService", {"rayClusterConfig": _ray(world), "upgradeStrategy": {"type": "None"}})
+    world.settle()
+    world.cluster.patch("RayService", "a", "default", _changed(world))
+    world.pass_time(70)
     (cluster,) = world.cluster.list("RayCluster")
-    (message,) = told()
-    assert f"RayCluster {cluster['metadata']['name']} " in message
-    # As it says: a cluster made anew has the new configuration.
+    assert _image(cluster) != "newer"
     world.cluster.delete("RayCluster", cluster["metadata"]["name"], "default")
     world.settle()
-    (cluster,) = world.cluster.list("RayCluster")
-    assert cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] == "newer"
-    assert len(told()) == 1
+    assert [_image(each) for each in world.cluster.list("RayCluster")] == ["newer"]
 
 
 def test_train_job_makes_a_job_set_from_its_runtime(world):

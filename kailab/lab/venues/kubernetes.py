@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from time import monotonic
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.install import furnishings, install, uninstall
@@ -78,10 +80,12 @@ def clear_lab(
     kinds: Iterable[str] | None = None,
     keep: Iterable[str] = (),
     makers: Iterable[str] = (),
+    patience: float | None = None,
 ) -> None:
     """Delete all objects with the mark, and wait until they are gone with everything that depends on them. ``kinds``: the only kinds to look
     at (None: all of the server). ``keep``: kinds to leave. ``makers``: further kinds whose objects are made by controllers and own
-    objects themselves. Raises ConnectError for objects that do not go."""
+    objects themselves. ``patience``: seconds after which finalizers of objects that should go are removed (None: never), because the work that
+    they stand for never ends on fake nodes, such as the clean-up of a Redis that is not there. Raises ConnectError for objects that do not go."""
     makers = (*makers, *_MAKERS)
     looked_at = [kind for kind in (kinds if kinds is not None else _all_kinds(cluster)) if kind not in keep]
     marked = [
@@ -96,6 +100,7 @@ def clear_lab(
     sets = [obj for kind, obj in marked if kind == "StatefulSet"]
     _delete(cluster, marked)
     nodes = {name_of(node) for node in cluster.list("Node", labels={MARK: mark})}
+    begun = monotonic()
 
     def left() -> list[str]:
         """Objects that still exist; new ones among them are deleted."""
@@ -108,6 +113,8 @@ def clear_lab(
             dependents += [("PersistentVolumeClaim", claim) for claim in claims]
         dependents += [(kind, obj) for kind in held for obj in cluster.list(kind, labels={MARK: mark})]
         _delete(cluster, dependents)
+        if patience is not None and monotonic() - begun > patience:
+            _release(cluster, dependents)
         return [f"{kind} {full_name(obj)}" for kind, obj in dependents]
 
     _until_gone(cluster, left)
@@ -177,6 +184,14 @@ def _delete(cluster: KubernetesCluster, objects: Found) -> None:
     for outcome in write_until_answered(cluster, writes, PATIENCE_SECONDS, sleep=cluster.wait):
         if isinstance(outcome.error, Unavailable):
             raise ConnectError(f"the cluster can't be cleared: {outcome.error}")
+
+
+def _release(cluster: KubernetesCluster, objects: Found) -> None:
+    """Remove the finalizers of objects that are being deleted."""
+    for kind, obj in objects:
+        if is_terminating(obj) and metadata_of(obj).get("finalizers"):
+            with suppress(NotFound):
+                cluster.patch(kind, name_of(obj), namespace_of(obj) or None, {"metadata": {"finalizers": None}})
 
 
 def _until_gone(cluster: KubernetesCluster, left: Callable[[], list[str]]) -> None:
@@ -289,6 +304,9 @@ class KubernetesVenue:
 
     exclusive = False
 
+    finalizer_seconds: ClassVar[float | None] = None
+    """How long the end of a lab waits for finalizers of others before it removes them; None: it never does."""
+
     def __init__(
         self, place: Place, connection: Connection, deciding: RunningSchedulers | None = None, *, detached: bool = False
     ) -> None:
@@ -394,7 +412,8 @@ class KubernetesVenue:
         # Operators make objects of each other's kinds, such as the RayCluster of a RayJob.
         made = () if operators is None else operators.kinds
         kinds = dict.fromkeys((*_WATCHED, *others, *made))
-        clear_lab(self.cluster, self.place.mark, kinds=kinds, keep=("Node",), makers=made)
+        keep = ("Node",)
+        clear_lab(self.cluster, self.place.mark, kinds=kinds, keep=keep, makers=made, patience=self.finalizer_seconds)
 
     def vacate(self) -> None:
         """Remove the lab from a user's cluster, with the kinds that it installed unless other objects of these kinds exist."""

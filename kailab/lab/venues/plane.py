@@ -64,6 +64,8 @@ class Planes:
 class PlaneVenue(KubernetesVenue):
     """``deciding`` None: the plane was opened by another process. ``reaper``: ends the plane with this process; None: the plane goes on."""
 
+    finalizer_seconds = 10.0
+
     def __init__(
         self,
         planes: Planes,
@@ -131,8 +133,8 @@ class PlaneVenue(KubernetesVenue):
 
     def clear(self) -> None:
         super().clear()
-        # The next lab must not see reservations and events of this one.
-        for kind, namespace in (("Pod", "kai-resource-reservation"), ("Event", None)):
+        # The next lab must not see reservations and events of this one, nor claims, which outlive the pods that they were made for.
+        for kind, namespace in (("Pod", "kai-resource-reservation"), ("Event", None), ("PersistentVolumeClaim", None)):
             self.cluster.delete_all(kind, namespace)
 
     def close(self) -> None:
