@@ -75,6 +75,10 @@ NOT_AT_ALL = frozenset(
 
 MESSAGES = frozenset({"message"})
 """Free text of components about their decisions. It is kept for ``DECIDED_KINDS``, without what was left out elsewhere."""
+WORKFLOWS = frozenset({"Workflow", "WorkflowTemplate", "ClusterWorkflowTemplate", "CronWorkflow"})
+OF_WORKFLOWS = frozenset({"entrypoint", "onExit", "template", "dependencies", "depends"})
+"""Fields whose text is kept for ``WORKFLOWS``: there they name the templates and tasks that say which pods come when. A RayJob's entrypoint
+is a command line."""
 DECIDED_KINDS = frozenset({"Pod", "PodGroup", "BindRequest"})
 """Kinds whose messages are kept. Messages of other kinds (conditions of nodes, claims, workloads) can come from any program."""
 
@@ -201,7 +205,7 @@ class Redaction:
         self.left_out: set[str] = set()
         self.fields: set[str] = set()
         self.applied = False
-        self._decided = False
+        self._decided = self._workflow = False
 
     def learn(self, objects: Iterable[Any]) -> None:
         """Collect the label keys that the selectors of objects name."""
@@ -211,6 +215,7 @@ class Redaction:
     def object(self, obj: Object) -> Object:
         """A copy of an object, or of a patch with its kind, cut to what decisions need."""
         self._decided = not self.applied and obj.get("kind") in DECIDED_KINDS
+        self._workflow = obj.get("kind") in WORKFLOWS
         try:
             return self._object(obj)
         except (AttributeError, KeyError, TypeError, ValueError):  # the object does not have the structure of its kind
@@ -263,6 +268,8 @@ class Redaction:
 
     def _field(self, key: str, value: Any) -> Any:
         """The kept content of a field, or _ABSENT."""
+        if key in OF_WORKFLOWS and self._workflow and isinstance(value, (str, list)):
+            return self._inside(key, value)
         if key in NOT_AT_ALL or not _FIELD.fullmatch(key):
             return self._drop(value, key)
         # After NOT_AT_ALL and before WHOLE, because these fields are kept in part.
@@ -294,7 +301,7 @@ class Redaction:
     def _keeps(self, key: str, text: str) -> bool:
         if key in ENUMERATED:
             return is_enumerated(text)
-        if key in TEXT:
+        if key in TEXT or (key in OF_WORKFLOWS and self._workflow):
             return len(text) <= _LONGEST_TEXT and text.isprintable()
         return (key in MESSAGES and self._decided) or not text or _TIME.fullmatch(text) is not None
 

@@ -32,6 +32,8 @@ SHOWN = 8
 # Every object may have them, or a server writes them.
 _REQUEST = re.compile(r"\.devices\.requests\[\d+\]\.$")
 _EVERYWHERE = frozenset(("apiVersion", "kind", "status", "managedFields"))
+_OF_TEMPLATES = ("V1PodSpec", "V1JobSpec")
+"""Templates of pods and Jobs look like objects, and have metadata and one of these specs alone."""
 
 
 def warn_unknown_fields(manifests: Iterable[Manifest]) -> list[Notice]:
@@ -134,7 +136,7 @@ def _in_type(value: Any, type: str, path: str) -> Found:
         for name, item in value.items():
             if name in fields:
                 yield from _in_type(item, fields[name], f"{path}{name}.")
-            elif name not in _EVERYWHERE:
+            elif name not in _EVERYWHERE or (path and fields.get("spec") in _OF_TEMPLATES):
                 yield path, name, fields.keys()
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.engine.placing.fit import untolerated_reason
-from kailab.engine.snapshot.records import GPU, UNREPORTED_CAPACITY, Node, PodTerm, Requirement, Shape, Taint
+from kailab.engine.snapshot.records import GPU, UNREPORTED_CAPACITY, Node, NodeTerm, PodTerm, Requirement, Shape, Taint
 from kailab.errors import ApiError, NotFound
 from kailab.model import labels as names
 from kailab.model.labels import DEFAULT_SCHEDULER_NAME, GPU_RESOURCE
@@ -41,7 +41,9 @@ from kailab.scheduler.reading.affinity import tolerates
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.podgroups import PriorityClasses
 from kailab.scheduler.reading.queues import creation_time
+from kailab.scheduler.reading.references import missing_message, referenced_objects
 from kailab.scheduler.reading.shapes import ShapeCache
+from kailab.scheduler.reading.volumes import NO_LIMITS, VOLUME_KINDS, VolumeIndex
 from kailab.scheduler.status.reporting import not_scheduled, with_condition
 
 # kube-scheduler's system defaults spread the pods of these controllers, but not those of Jobs.
@@ -340,6 +342,17 @@ def affinity_points(pod: BaselinePod, table: BaselineNodeTable, placed: Iterable
     return points
 
 
+def _reached(claims: Iterable[tuple[NodeTerm, ...]], table: BaselineNodeTable) -> Mask:
+    """The nodes that one term of each claim allows."""
+    return np.array(
+        [
+            all(any(matches_term(name, labels, term.requirements, term.fields) for term in terms) for terms in claims)
+            for name, labels in zip(table.names, table.labels, strict=True)
+        ],
+        bool,
+    )
+
+
 def _all_select(terms: Iterable[PodTerm], pod: BaselinePod) -> bool:
     return all(pod.matches(term.requirements, term.namespaces) for term in terms)
 
@@ -548,7 +561,8 @@ def _ports_taken(position: int, pod: BaselinePod, table: BaselineNodeTable) -> b
 
 
 COMPONENT = "default-scheduler"
-_KINDS = ("PriorityClass", "Node", "Pod")
+_CLAIM = "PersistentVolumeClaim"
+_KINDS = ("PriorityClass", "Node", _CLAIM, *VOLUME_KINDS, "Pod")
 
 
 class Baseline:
@@ -564,6 +578,7 @@ class Baseline:
         self._shapes = ShapeCache(sharing=False)
         self._needs: dict[Shape, dict[str, int]] = {}
         self._priorities = PriorityClasses()
+        self._volumes = VolumeIndex()
         self._nodes: dict[str, Node] = {}
         self._placed: dict[str, BaselinePod] = {}
         self._waiting: dict[str, BaselinePod] = {}  # in order of arrival
@@ -610,6 +625,9 @@ class Baseline:
         freed = False
         for event in latest["PriorityClass"].values():
             self._priorities.take(event)
+        for kind in (_CLAIM, *VOLUME_KINDS):
+            for event in latest[kind].values():
+                freed |= self._volumes.take(kind, event.object, event.type == "DELETED")
         for event in latest["Node"].values():
             freed |= self._node(event)
         for uid, event in latest["Pod"].items():
@@ -685,21 +703,31 @@ class Baseline:
     # --- one pod -----------------------------------------------------------------------------------------------------
 
     def _schedule(self, pod: BaselinePod, table: BaselineNodeTable) -> bool:
+        claims = [ref for ref in referenced_objects(pod.object) if ref.kind == _CLAIM]
+        volumes = self._volumes.limits(pod.namespace, [ref.name for ref in claims]) if claims else NO_LIMITS
+        missing = [missing_message(ref) for ref in claims if not self._volumes.has_claim(ref.namespace, ref.name)]
+        # Evictions would not help, so none are looked for.
+        if blocked := (*missing, *volumes.blocked):
+            return self._give_up(pod, f"0/{len(table)} nodes are available: {blocked[0]}.")
         failed = self._failed.get((pod.shape, pod.priority))
-        # The result of affinity terms also depends on the pod's labels, which are not in the key.
-        has_terms = bool(pod.shape.affinity or pod.shape.anti_affinity or self._exclusive)
+        # The result of affinity terms also depends on the pod's labels, which are not in the key, as that of its claims does.
+        has_terms = bool(pod.shape.affinity or pod.shape.anti_affinity or self._exclusive or claims)
         # A nominated pod is tried each time, because its victims may have ended.
         if failed is not None and failed[0] == table.version and not pod.nominated and not has_terms:
             return self._give_up(pod, failed[1])
         free = self._free_for(pod, table)
         scores = self._shape_scores(pod, table)
         fits, refusals = self._fits(pod, table, free, scores)
+        if volumes.terms:
+            beyond = ~_reached(volumes.terms, table)
+            fits = fits & ~beyond
+            refusals = [*refusals, (beyond, "node(s) had volume node affinity conflict")]
         if fits.any():
             position = best_node(pod, table, fits, scores.scores, self._placed.values())
             return self._bind(pod, table.names[position])
         message = self._failure_message(pod, table, free, refusals)
-        preempted = self._preempt(pod, table, free)
-        if not preempted:
+        preempted = not volumes.terms and self._preempt(pod, table, free)
+        if not preempted and not claims:
             self._failed[pod.shape, pod.priority] = (table.version, message)
         return self._give_up(pod, message) or preempted
 

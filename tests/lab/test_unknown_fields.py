@@ -80,6 +80,20 @@ spec:
     )
 
 
+def test_a_template_is_no_object_of_its_own() -> None:
+    pods = "template: {apiVersion: v1, metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: x}]}}"
+    (one,) = told(
+        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: w}, spec: {selector: {matchLabels: {a: b}}, %s}}"
+        % pods
+    )
+    assert "spec.template.apiVersion: there is no such field" in one
+    (one,) = told(
+        "{apiVersion: kubeflow.org/v1, kind: XGBoostJob, metadata: {name: w}, spec: {xgbReplicaSpecs: {Master: {%s}}}}"
+        % pods
+    )
+    assert "spec.xgbReplicaSpecs.Master.template.apiVersion: the training operator v1.9.4 has no such field" in one
+
+
 def test_keys_of_mappings_are_nobodys_fields() -> None:
     assert (
         told(

@@ -54,6 +54,45 @@ def test_forty_pods_on_thirty_one_free_gpus(cluster, build) -> None:
     assert events == {("FailedScheduling", "Warning")}
 
 
+def test_a_pod_waits_for_its_claim_and_runs_where_its_volume_is(cluster, build) -> None:
+    """As kube-scheduler's VolumeBinding has it; a pod of the same shape without a claim runs."""
+    baseline = Baseline(cluster)
+    for name, volumes in (("with", [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]), ("without", [])):
+        pod = plain(build, name)
+        cluster.create({**pod, "spec": {**pod["spec"], "volumes": volumes}})
+    settle(cluster, baseline)
+    assert placed(cluster)["with"] == ""
+    assert placed(cluster)["without"]
+    assert reason(cluster, "with")["message"] == '0/5 nodes are available: persistentvolumeclaim "c" not found.'
+    nodes = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["l40s-1"]}]}]
+    cluster.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": "local"},
+            "spec": {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "nodeAffinity": {"required": {"nodeSelectorTerms": nodes}},
+            },
+        }
+    )
+    cluster.create(
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "c", "namespace": "default"},
+            "spec": {
+                "volumeName": "local",
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}},
+            },
+        }
+    )
+    settle(cluster, baseline)
+    assert placed(cluster)["with"] == "l40s-1"
+
+
 def test_two_gangs_of_twenty_deadlock(cluster, build) -> None:
     baseline = Baseline(cluster, ["kai-scheduler"])
     for index in range(20):

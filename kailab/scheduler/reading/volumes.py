@@ -68,6 +68,9 @@ class VolumeIndex:
             table[key] = obj
         return before is None or deleted or _deciding(before) != _deciding(obj)
 
+    def has_claim(self, namespace: str, name: str) -> bool:
+        return (namespace, name) in self._claims
+
     def limits(self, namespace: str, claims: Iterable[str]) -> VolumeLimits:
         """The limits of a pod's claims on its node. Claims that do not exist are left out."""
         terms: list[Alternatives] = []
