@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from checks.manifests.accepted import reason_for
 from checks.manifests.observation import Answer, Observation, known_kind, without_names
+from kailab.model.kinds import KINDS
 
 _PODS = "pods here: "
 _FOLLOWING = (_PODS, "status here: ", "objects here: ")
@@ -41,7 +42,16 @@ def compare(embedded: Observation, real: Observation) -> list[Difference]:
     outcome = _admission(embedded, real) if unserved(real) else _outcome(embedded, real)
     found += [pair for pair in outcome if pair[0] not in refused_by_one]
     warnings = [warning for answer in embedded.answers for warning in answer.warnings]
-    differences = [Difference(about, text, _told(about, warnings), reason_for(about, text)) for about, text in found]
+    names = {answer.object: answer.names for answer in embedded.answers}
+    differences = [
+        Difference(
+            about,
+            text,
+            _told(about, warnings) or _told_of_used(names.get(about, ()), warnings),
+            reason_for(about, text),
+        )
+        for about, text in found
+    ]
     return sorted(_with_consequences(differences), key=lambda difference: difference.explained)
 
 
@@ -66,6 +76,15 @@ def _told(about: str, warnings: list[str]) -> str:
     for warning in warnings:
         # An owner that is not there is named in a warning about its pods.
         if (f"{kind}/" in warning and name in warning) or f"there is no {kind} {name!r} with this uid" in warning:
+            return warning
+    return ""
+
+
+def _told_of_used(names: Collection[str], warnings: list[str]) -> str:
+    """A warning about an object without pods of its own that an object uses: a claim, a runtime."""
+    for warning in warnings:
+        kind, _, name = warning.partition(":")[0].partition("/")
+        if name.rpartition("/")[2] in names and not any(k.kind == kind and k.controller for k in KINDS.values()):
             return warning
     return ""
 

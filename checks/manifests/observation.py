@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,11 +38,13 @@ COUNTED = ("ReplicaSet", "Job", "PodGroup", "PersistentVolumeClaim", "ResourceCl
 
 @dataclass(frozen=True)
 class Answer:
-    """What ``apply`` said of one object. ``refused``: the reason, "" if the object was taken."""
+    """What ``apply`` said of one object. ``refused``: the reason, "" if the object was taken. ``names``: all texts in the object, among them
+    the names of the objects that it uses."""
 
     object: str
     refused: str = ""
     warnings: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -81,7 +83,7 @@ def offer(obj: Object, lab: Lab | None, cluster: Cluster) -> Answer:
     title = object_title(obj)
     try:
         if lab is not None:
-            return Answer(title, warnings=tuple(lab.apply([obj]).warnings))
+            return Answer(title, warnings=tuple(lab.apply([obj]).warnings), names=frozenset(_texts(obj)))
         kind = kind_key(obj)
         metadata = metadata_of(obj)
         if is_namespaced(kind, obj) and not metadata.get("namespace"):
@@ -93,6 +95,14 @@ def offer(obj: Object, lab: Lab | None, cluster: Cluster) -> Answer:
     except (ApiError, InputError) as error:
         return Answer(title, refused=str(error) or type(error).__name__)
     return Answer(title)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for inside in value.values() if isinstance(value, dict) else value:
+            yield from _texts(inside)
 
 
 def object_title(obj: Object) -> str:

@@ -112,6 +112,10 @@ KINDS = (
             unread=(
                 *unread_of_job_sets("spec", "template", "spec"),
                 Unread(
+                    ("spec", "podGroupPolicy"),
+                    "the scheduler that it names starts the pods as a group; without that scheduler's kinds Trainer makes none",
+                ),
+                Unread(
                     ("spec", "mlPolicy", "mpi", "runLauncherAsNode"),
                     "the launcher is one of the nodes, so a worker fewer is made",
                 ),

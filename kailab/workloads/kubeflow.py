@@ -232,13 +232,12 @@ class TrainingJobController(RunController):
 
 
 def _first_container(kind: str, role: str, roles: dict[str, Object]) -> Object | None:
-    """The init container that the training-operator adds to a pod, with its requests; None if it adds none. The launcher's also asks for
-    ephemeral storage, which nodes of a lab do not offer."""
+    """The init container that the training-operator adds to a pod, with its requests; None if it adds none."""
     if kind == "PyTorchJob" and role == "Worker" and "Master" in roles:
         amounts = {"requests": {"cpu": "50m", "memory": "10Mi"}, "limits": {"cpu": "100m", "memory": "20Mi"}}
         return {"name": "init-pytorch", "image": "alpine:3.10", "resources": amounts}
     if kind == "MPIJob" and role == "Launcher":
-        small = {"cpu": "100m", "memory": "512Mi"}
+        small = {"cpu": "100m", "ephemeral-storage": "5Gi", "memory": "512Mi"}
         return {
             "name": "kubectl-delivery",
             "image": "kubeflow/kubectl-delivery",

@@ -83,13 +83,15 @@ spec:
 def test_a_template_is_no_object_of_its_own() -> None:
     pods = "template: {apiVersion: v1, metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: x}]}}"
     (one,) = told(
-        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: w}, spec: {selector: {matchLabels: {a: b}}, %s}}"
-        % pods
+        "{apiVersion: apps/v1, kind: Deployment, metadata: {name: w}, spec: {selector: {matchLabels: {a: b}}, "
+        + pods
+        + "}}"
     )
     assert "spec.template.apiVersion: there is no such field" in one
     (one,) = told(
-        "{apiVersion: kubeflow.org/v1, kind: XGBoostJob, metadata: {name: w}, spec: {xgbReplicaSpecs: {Master: {%s}}}}"
-        % pods
+        "{apiVersion: kubeflow.org/v1, kind: XGBoostJob, metadata: {name: w}, spec: {xgbReplicaSpecs: {Master: {"
+        + pods
+        + "}}}}"
     )
     assert "spec.xgbReplicaSpecs.Master.template.apiVersion: the training operator v1.9.4 has no such field" in one
 

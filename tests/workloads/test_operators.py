@@ -89,7 +89,11 @@ def test_the_launcher_of_an_mpi_job_of_version_v1_is_a_pod(world):
     assert sorted(pod["metadata"]["name"] for pod in world.pods()) == ["a-launcher", "a-worker-0", "a-worker-1"]
     assert world.cluster.list("Job") == []
     launcher = next(pod for pod in world.pods() if pod["metadata"]["name"] == "a-launcher")
-    assert launcher["spec"]["initContainers"][0]["resources"]["requests"] == {"cpu": "100m", "memory": "512Mi"}
+    assert launcher["spec"]["initContainers"][0]["resources"]["requests"] == {
+        "cpu": "100m",
+        "ephemeral-storage": "5Gi",
+        "memory": "512Mi",
+    }
     world.pass_time(60)
     assert world.conditions("MPIJob")["Succeeded"] == "True"
     assert world.pods() == []

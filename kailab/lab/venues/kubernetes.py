@@ -20,6 +20,7 @@ from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.polling import poll_until, write_until_answered
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import CreateWrite, DeleteWrite
+from kailab.engine.snapshot.records import UNREPORTED_CAPACITY
 from kailab.errors import ConnectError, InputError, NotFound, Unavailable
 from kailab.fleet import Fleet
 from kailab.lab.live_settling import DEADLINE_SECONDS, LiveSettling
@@ -234,6 +235,14 @@ def provide_nodes(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Ob
     _write(cluster, [CreateWrite(node) for node in new])
 
 
+def _reporting(node: Object) -> Object:
+    """A node with the resources that every kubelet reports, for schedulers that do not assume them (``UNREPORTED_CAPACITY``)."""
+    added = {name: str(amount) for name, amount in UNREPORTED_CAPACITY.items()}
+    status = status_of(node)
+    amounts = {part: {**added, **(status.get(part) or {})} for part in ("capacity", "allocatable")}
+    return {**node, "status": {**status, **amounts}}
+
+
 def _is_own(node: Object, mark: str) -> bool:
     return bool(labels_of(node).get(MARK) == mark)
 
@@ -348,7 +357,7 @@ class KubernetesVenue:
             with cluster.unmarked():
                 self._deciding.ensure(cluster, scheduler, settings)
         wanted = furnishings(fleet, devices, beside_real=BACKENDS[self.backend].real_nodes)
-        fakes = {name_of(obj): obj for obj in wanted if obj["kind"] == "Node"}
+        fakes = {name_of(obj): _reporting(obj) for obj in wanted if obj["kind"] == "Node"}
         provide_nodes(cluster, self.place.mark, fakes)
         for obj in wanted:
             if obj["kind"] != "Node":
