@@ -104,9 +104,14 @@ def _references(manifest: Manifest, space: str) -> Iterator[_Reference]:
             text = f"there is no node {shown(name)}: the pod holds what it asks for in its queue, runs nowhere, and is deleted after 40 s"
             yield _Reference("Node", "", name, "", f"{path}nodeName", text)
         # The account "default" is made with each namespace.
-        if (name := pod["spec"].get("serviceAccountName")) and name != "default":
+        # The older name of the field means the same.
+        account = next(
+            (field for field in ("serviceAccountName", "serviceAccount") if pod["spec"].get(field)),
+            "serviceAccountName",
+        )
+        if (name := pod["spec"].get(account)) and name != "default":
             text = f"there is no ServiceAccount {shown(name)}: a cluster refuses the pods until there is one; here they are taken"
-            yield _Reference("ServiceAccount", space, name, "", f"{path}serviceAccountName", text)
+            yield _Reference("ServiceAccount", space, name, "", f"{path}{account}", text)
         # A pod itself is refused.
         if (name := pod["spec"].get("priorityClassName")) and not itself:
             text = f"there is no PriorityClass {shown(name)}: the pods are refused until there is one"
