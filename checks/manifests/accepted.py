@@ -25,6 +25,9 @@ ACCEPTED = (
         "KAI's admission webhook refuses it, and beside a control plane without KAI there is none",
     ),
     Accepted(
+        r'the API server refuses it .*in body must be of type \w+: "null"', "a field that is null is read as left out"
+    ),
+    Accepted(
         r"Queue/.*the embedded lab refuses it", "kailab checks the tree of queues, which KAI's API server does not"
     ),
 )
