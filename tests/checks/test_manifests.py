@@ -59,3 +59,25 @@ def test_equal_seeds_draw_equal_objects_and_many_seeds_draw_all_kinds() -> None:
     drawn = [draw(seed) for seed in range(300)]
     assert drawn[:20] == [draw(seed) for seed in range(20)]
     assert {obj["kind"] for obj in drawn} == set(BASES)
+
+
+def test_a_case_gets_the_namespaces_that_it_names(tmp_path: Path) -> None:
+    file = tmp_path / "work.yaml"
+    pod = (POD % "a").replace("name: a}, spec", "name: a, namespace: team}, spec")
+    file.write_text(f"{pod}\n---\n{POD % 'b'}\n")
+    (case,) = read_cases([file])
+    assert [[obj["metadata"]["name"] for obj in step] for step in case.steps] == [["team"], ["a", "b"]]
+    assert [answer.refused for answer in observe(case, "embedded").answers] == ["", "", ""]
+
+
+def test_a_warning_about_a_claim_explains_the_pods_that_use_it() -> None:
+    said = "PersistentVolumeClaim/data: spec.storageClassName: there is no default StorageClass"
+    claim = Answer("PersistentVolumeClaim/default/data", warnings=(said,))
+
+    def differences(*names: str) -> list[bool]:
+        pod = Answer("Pod/default/p", names=frozenset(names))
+        here = Observation([claim, pod], pods={"Pod/default/p": Counter({"Running": 1})})
+        there = Observation([claim, pod], pods={"Pod/default/p": Counter({"Pending": 1})})
+        return [each.explained for each in compare(here, there)]
+
+    assert (differences("data", "x"), differences("other")) == ([True], [False])
