@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from kailab.lab.coverage import COVERED, OPERATORS_ACT, Effect, Field, fields_of, operator_of
+from tools.field_coverage import COVERED, OPERATORS_ACT, Effect, Field, fields_of, operator_of
 
 FILE = Path(__file__).parents[1] / "docs" / "coverage.md"
 _HEAD = """\

@@ -30,7 +30,7 @@ TESTS_OF = {
 PAGES = (
     "tests/documents/test_api.py::test_the_reference_is_current",
     "tests/documents/test_own_tests.py::test_the_page_is_current",
-    "tests/lab/test_coverage.py::test_the_page_is_current",
+    "tests/tools/test_coverage.py::test_the_page_is_current",
     "tests/snapshots/test_anonymising.py::test_every_word_that_kailab_reads_is_known",
 )
 """Any docstring, option or field can make these pages old, so they are compared whatever changed; `make docs` writes them anew."""
