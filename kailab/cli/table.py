@@ -212,10 +212,9 @@ def render_table(
     return "\n".join(f"{indent}{line}".rstrip() for line in lines)
 
 
-def table_widths(headers: Sequence[str], rows: Sequence[Sequence[str]], *, no_headers: bool = False) -> list[int]:
+def table_widths(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     """The width of each column of the table that ``render_table`` would print."""
-    lines = rows if no_headers else [headers, *rows]
-    return [max((len(row[index]) for row in lines), default=0) for index in range(len(headers))]
+    return [max(len(row[index]) for row in [headers, *rows]) for index in range(len(headers))]
 
 
 def _flat(cell: str) -> str:

@@ -168,8 +168,8 @@ class NodeImageStore(ImageStore[NodeImage]):
 
 
 class VclusterImageStore(ImageStore[VclusterImage]):
-    """Images of virtual control planes. ``root``: None for the user's own."""
+    """Images of virtual control planes, in the user's cache."""
 
-    def __init__(self, root: Path | None = None) -> None:
+    def __init__(self) -> None:
         noun = "image of a virtual control plane"
-        super().__init__(VclusterImage, root, "vcluster-images", noun, VCLUSTER_COMMAND, VCLUSTER_RECIPE)
+        super().__init__(VclusterImage, None, "vcluster-images", noun, VCLUSTER_COMMAND, VCLUSTER_RECIPE)

@@ -46,11 +46,11 @@ class Release(NamedTuple):
     namespace: str
 
 
-def find_helm(path: Path | None = None) -> Path:
-    """The helm program: ``path``, else KAILAB_HELM, else in PATH, else in the cache. Raises ConnectError,
+def find_helm() -> Path:
+    """The helm program: KAILAB_HELM, else in PATH, else in the cache. Raises ConnectError,
     DamagedComponent."""
     how = "`kailab components get --helm` downloads it, or builds it with Go"
-    return find_program(HELM, HELM_VARIABLE, how, path)
+    return find_program(HELM, HELM_VARIABLE, how)
 
 
 @dataclass(frozen=True)

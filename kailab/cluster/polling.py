@@ -44,10 +44,9 @@ def wait_until(
     done: Callable[[], bool],
     seconds: float,
     pause: float = POLL_SECONDS,
-    sleep: Callable[[float], object] | None = None,
 ) -> bool:
     """True if ``done`` came true in time."""
-    return bool(poll_until(done, bool, seconds, pause=pause, sleep=sleep))
+    return bool(poll_until(done, bool, seconds, pause=pause))
 
 
 class BatchWriter(Protocol):

@@ -148,10 +148,10 @@ def inventory(
         yield _in_cache(pin, cache or ComponentCache(), anew=False) if chosen is None else _item_in_folder(pin, chosen)
 
 
-def addon_inventory(name: str, cache: ComponentCache | None = None, *, anew: bool = False) -> Iterator[Item]:
+def addon_inventory(name: str, *, anew: bool = False) -> Iterator[Item]:
     """The programs of an add-on in the cache. ``anew``: compute each checksum again."""
     for pin in addon_pins(name):
-        yield _in_cache(pin, cache or ComponentCache(), anew)
+        yield _in_cache(pin, ComponentCache(), anew)
 
 
 def verified_inventory(kubernetes: str | None = None, cache: ComponentCache | None = None) -> Iterator[Item]:

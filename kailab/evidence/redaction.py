@@ -132,8 +132,8 @@ _OWN_ANNOTATIONS: Mapping[str, re.Pattern[str]] = {
 _ANNOTATIONS = frozenset(
     {
         labels.POD_GROUP, *labels.GPU_SHARING, labels.GPU_GROUP,
-        labels.RECEIVED_RESOURCE_TYPE, labels.FAKE_NODE_TAINT, "user", "autoscaling.knative.dev/min-scale", "grove.io/topology-name",
-        "serving.kserve.io/deploymentMode", "serving.kserve.io/stop",
+        labels.RECEIVED_RESOURCE_TYPE, labels.FAKE_NODE_TAINT, "user", labels.KNATIVE_MIN_SCALE, "grove.io/topology-name",
+        labels.KSERVE_DEPLOYMENT_MODE, labels.KSERVE_STOP,
         "leaderworkerset.sigs.k8s.io/size", "scheduling.k8s.io/group-name", "cluster-autoscaler.kubernetes.io/safe-to-evict",
         "batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-index-failure-count",
         "batch.kubernetes.io/cronjob-scheduled-timestamp", "deployment.kubernetes.io/revision",

@@ -53,8 +53,8 @@ class _EvidenceAnswer:
             running=len(running),
             wanted=len(running) + len(waiting),
             head=self._head(running, waiting),
-            said=_reason_text(reasons[0]) if reasons else "",
-            told=tuple(eviction_summary(self.evictions, self._whose)),
+            scheduler_reason=_reason_text(reasons[0]) if reasons else "",
+            notes=tuple(eviction_summary(self.evictions, self._whose)),
             details=(
                 *(line for eviction in self.evictions[-1:] for line in eviction_lines(eviction)),
                 *timeline.lines()[1:],

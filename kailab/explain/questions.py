@@ -137,8 +137,8 @@ def _compose(
         running=len(state.running),
         wanted=state.wanted,
         head=first,
-        said=scheduler_reason(state),
-        told=tuple(notes),
+        scheduler_reason=scheduler_reason(state),
+        notes=tuple(notes),
         details=tuple(details),
         facts=data,
     )

@@ -373,13 +373,6 @@ MOST_FIRST_HALVES = 4
 """First changes of a pair that are looked at."""
 
 
-def find_steps(
-    state: PodsAtMoment, causes: Sequence[Cause], never: bool = False, everything: bool = False
-) -> tuple[Step, ...]:
-    """All steps that ``search_steps`` finds."""
-    return tuple(search_steps(state, causes, never, everything, StepBudget()))
-
-
 def search_steps(
     state: PodsAtMoment,
     causes: Sequence[Cause],

@@ -301,7 +301,7 @@ class Answer:
 
     ``verdict``: None if it depends on a controller or scheduler that is not in the lab. ``cause``: the first cause; None if nothing keeps the
     subject from running. ``more``: the other causes. ``groups``: the waiting pods by cause. ``running`` and ``wanted``: numbers of pods.
-    ``head``: the state in one line. ``said``: the scheduler's reason. ``told``: further lines, such as evictions and the queues that could
+    ``head``: the state in one line. ``scheduler_reason``: in its own words. ``notes``: further lines, such as evictions and the queues that could
     reclaim its quota. ``details``: lines of the full text only. ``facts``: further data for programs. ``incomplete``: the proposals that were
     not tried; None if the search for steps was completed or not needed. ``forecast``: when the subject runs if nothing changes; None if it
     was not requested or can't be made.
@@ -318,8 +318,8 @@ class Answer:
     running: int = 0
     wanted: int = 0
     head: str = ""
-    said: str = ""
-    told: tuple[str, ...] = ()
+    scheduler_reason: str = ""
+    notes: tuple[str, ...] = ()
     details: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     incomplete: IncompleteSteps | None = None
@@ -401,14 +401,14 @@ def _cause_lines(answer: Answer) -> Iterator[str]:
     if answer.cause is not None:
         why = "" if answer.verdict is Verdict.RUNNING else "Why: "
         yield f"{why}{answer.cause.code}: {answer.cause.sentence}"
-    elif answer.said:
-        yield f"Why: {answer.said}"
+    elif answer.scheduler_reason:
+        yield f"Why: {answer.scheduler_reason}"
     # The eviction says why it does not run any more, not why it waits now; groups have their causes in their own lines.
     for cause in _present_causes(answer):
         yield f"It waits now: {cause.code}: {cause.sentence}"
     if len(answer.groups) > 1:
         yield from map(_group_line, answer.groups)
-    yield from answer.told
+    yield from answer.notes
 
 
 def _closing_lines(answer: Answer, everything: bool) -> Iterator[str]:
@@ -418,8 +418,8 @@ def _closing_lines(answer: Answer, everything: bool) -> Iterator[str]:
         for cause in answer.more[len(_present_causes(answer)) :]:
             yield f"Also: {cause.code}: {cause.sentence}"
         # The scheduler's words come last: the cause already names what can be changed.
-        if answer.cause is not None and answer.said:
-            yield f"The scheduler: {answer.said}"
+        if answer.cause is not None and answer.scheduler_reason:
+            yield f"The scheduler: {answer.scheduler_reason}"
         yield from answer.details
 
 

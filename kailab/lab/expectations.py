@@ -507,7 +507,7 @@ class Expectation:
             answer = self._explain(rows[0], tried=place == 0 and not in_temporal_form())
             more = len(rows) - len(picture.by_group.get(group_of(rows[0]), rows[:1]))
             if more > 0:
-                answer = replace(answer, told=(*answer.told, f"({count(more, 'more pod')} like it)"))
+                answer = replace(answer, notes=(*answer.notes, f"({count(more, 'more pod')} like it)"))
             explanations.append(answer)
         if not culprits and not explanations:
             explanations += map(_explain_eviction, self._subject.evictions(picture)[: EXPLAINED - len(explanations)])

@@ -58,6 +58,9 @@ GPU_NODE_MEMORY = "nvidia.com/gpu.memory"
 HOSTNAME = "kubernetes.io/hostname"
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"  # keeps a resource claim that is allocated
 FAKE_NODE_TAINT = "kwok.x-k8s.io/node"
+KNATIVE_MIN_SCALE = "autoscaling.knative.dev/min-scale"
+KSERVE_DEPLOYMENT_MODE = "serving.kserve.io/deploymentMode"
+KSERVE_STOP = "serving.kserve.io/stop"
 
 # kailab's own annotations on pods of the embedded cluster (and of our KWOK stages).
 RUN_SECONDS = "kailab.dev/run-seconds"

@@ -62,7 +62,7 @@ def clean(folder: TrialFolder, *, remove: bool = False) -> Cleaned:
     return Cleaned(tuple(planes), ended)
 
 
-def left(path: Path) -> Iterator[psutil.Process]:
+def living_processes(path: Path) -> Iterator[psutil.Process]:
     """Processes of the trial's cells and control planes that are still alive."""
     prefix = f"{path.absolute()}/"
     for process in psutil.process_iter():
@@ -73,20 +73,20 @@ def left(path: Path) -> Iterator[psutil.Process]:
 
 def _end(path: Path, number: int) -> int:
     """Send the signal and return the number of processes that ended within a while."""
-    processes = list(left(path))
+    processes = list(living_processes(path))
     for process in processes:
         send_signal(process, number)
     deadline = time.monotonic() + _SECONDS
-    while any(left(path)) and time.monotonic() < deadline and number == signal.SIGTERM:
+    while any(living_processes(path)) and time.monotonic() < deadline and number == signal.SIGTERM:
         time.sleep(0.2)
     if number == signal.SIGKILL:
-        while remaining := list(left(path)):
+        while remaining := list(living_processes(path)):
             if time.monotonic() > deadline:
                 raise StateError(
                     f"{path}: cannot end processes: {', '.join(str(process.pid) for process in remaining)}"
                 )
             time.sleep(0.1)
-    return len(processes) if number == signal.SIGKILL else len(processes) - sum(1 for _ in left(path))
+    return len(processes) if number == signal.SIGKILL else len(processes) - sum(1 for _ in living_processes(path))
 
 
 def _take_down(cell_folder: CellFolder, plane: Path) -> None:

@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 
 
 class UpgradeCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """``told``: the state that differs from the expected one; empty if the check passed."""
+    """``failure``: the state that differs from the expected one; empty if the check passed."""
 
     name: str
-    told: str = ""
+    failure: str = msgspec.field(default="", name="told")
 
 
 class SchedulerChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +88,7 @@ class SchedulerChange(msgspec.Struct, frozen=True, kw_only=True):
         return (
             self.scheduled is not None
             and not (self.lost or self.ended)
-            and not any(check.told for check in self.checks)
+            and not any(check.failure for check in self.checks)
         )
 
 
@@ -144,7 +144,7 @@ def _change_lines(change: SchedulerChange) -> Iterator[str]:
         yield f"altered: {', '.join(change.altered)}"
     if change.passed_over:
         yield f"ignored without a message: {', '.join(change.passed_over)}"
-    yield from (f"{item.name}: {item.told or 'passed'}" for item in change.checks)
+    yield from (f"{item.name}: {item.failure or 'passed'}" for item in change.checks)
 
 
 def _count_and_names(names: tuple[str, ...]) -> str:
@@ -587,7 +587,7 @@ class _UpgradeRun:
         differences = ", ".join(
             f"{app} has {counts[app]} pods, not {count}" for app, count in wanted.items() if counts[app] != count
         )
-        return UpgradeCheck(name=name, told=differences)
+        return UpgradeCheck(name=name, failure=differences)
 
     # --- steps -----------------------------------------------------------------------------------------------------
 
@@ -608,7 +608,7 @@ class _UpgradeRun:
     def _wait_until_steady(self, beside: contract.SchedulerProcesses) -> None:
         # The change itself reports processes that have ended.
         with suppress(contract.SchedulerFailed):
-            wait_until_steady(self._cluster, beside.rest(self._cluster), QUIET_SECONDS, self._plan.patience)
+            wait_until_steady(self._cluster, beside.idle_detector(self._cluster), QUIET_SECONDS, self._plan.patience)
 
     def _apply(self, objects: Sequence[Object]) -> None:
         for obj in objects:

@@ -236,7 +236,7 @@ class SchedulerProcesses(ABC):
         """Labels and fields of these objects that were introduced after its release and that it ignores, each once."""
         return ()
 
-    def rest(self, cluster: Cluster) -> IdleDetector | None:
+    def idle_detector(self, cluster: Cluster) -> IdleDetector | None:
         """The idle detector of the scheduler. None: there is none, and a lab waits until nothing changes."""
         return None
 

@@ -596,7 +596,7 @@ class KueueProcesses(programs.AddonProcesses):
                         cluster.delete(f"{kind}.admissionregistration.k8s.io", name_of(configuration))
         super().stop()
 
-    def rest(self, cluster: Cluster) -> contract.IdleDetector:
+    def idle_detector(self, cluster: Cluster) -> contract.IdleDetector:
         return KueueIdleDetector(self._plane, cluster, self.names)
 
 

@@ -67,11 +67,11 @@ class RunningSchedulers:
         processes = [beside for chosen in deciding if (beside := self._of(self._completed(chosen))) is not None]
         return {**own, "scheduler": " and ".join(beside.version() for beside in processes)} if processes else own
 
-    def rest(self, cluster: Cluster, scheduler: SchedulerUnderTest) -> IdleDetector | None:
+    def idle_detector(self, cluster: Cluster, scheduler: SchedulerUnderTest) -> IdleDetector | None:
         """The idle detector of a scheduler, or None."""
         wanted = self._completed(scheduler)
         beside = self._of(wanted)
-        return None if beside is None or wanted.always_in_process else beside.rest(cluster)
+        return None if beside is None or wanted.always_in_process else beside.idle_detector(cluster)
 
     def end(self) -> None:
         """Stop all running schedulers."""

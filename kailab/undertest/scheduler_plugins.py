@@ -14,8 +14,7 @@ pkg/scheduler/framework/preemption of Kubernetes.
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -188,13 +187,11 @@ _BUSY = re.compile(
 
 
 class SchedulerPluginsIdleDetector:
-    """``plane``: that runs it; ``cluster``: a client of it. ``monotonic``: measures waiting."""
+    """``plane``: that runs it; ``cluster``: a client of it."""
 
-    def __init__(
-        self, plane: contract.Plane, cluster: Cluster, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, plane: contract.Plane, cluster: Cluster) -> None:
         self._plane = plane
-        self._next_try = programs.RetryTracker(cluster, LOOK_AGAIN_SECONDS, _is_of_a_gang, monotonic)
+        self._next_try = programs.RetryTracker(cluster, LOOK_AGAIN_SECONDS, _is_of_a_gang)
         self._idle = 0
 
     def changed(self) -> None:
@@ -253,7 +250,7 @@ class SchedulerPluginsProcesses(programs.AddonProcesses):
         works = programs.health_check(f"https://{LOOPBACK}:{port}/readyz")
         return programs.Program(NAME, self._addon.programs[NAME], arguments, port, works)
 
-    def rest(self, cluster: Cluster) -> contract.IdleDetector:
+    def idle_detector(self, cluster: Cluster) -> contract.IdleDetector:
         return SchedulerPluginsIdleDetector(self._plane, cluster)
 
 

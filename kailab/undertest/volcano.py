@@ -312,7 +312,7 @@ class VolcanoProcesses(programs.LocalProcesses):
     def version(self) -> str:
         return f"{NAME} {self._volcano.version() or 'unknown (neither its scheduler nor its folder says it)'}"
 
-    def rest(self, cluster: Cluster) -> contract.IdleDetector:
+    def idle_detector(self, cluster: Cluster) -> contract.IdleDetector:
         return VolcanoIdleDetector(self._plane)
 
 

@@ -275,21 +275,18 @@ CHECK_SECONDS = 1.0
 
 
 class YuniKornIdleDetector:
-    """``plane``: that runs it; ``cluster``: a client of it. ``monotonic``: measures waiting."""
+    """``plane``: that runs it; ``cluster``: a client of it."""
 
-    def __init__(
-        self, plane: contract.Plane, cluster: Cluster, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, plane: contract.Plane, cluster: Cluster) -> None:
         self._plane = plane
-        self._next_try = programs.RetryTracker(cluster, LOOK_AGAIN_SECONDS, _is_its, monotonic)
-        self._monotonic = monotonic
+        self._next_try = programs.RetryTracker(cluster, LOOK_AGAIN_SECONDS, _is_its)
         self._checked = float("-inf")
 
     def changed(self) -> None:
         """Nothing to record: changes show on the pods."""
 
     def is_idle(self) -> bool:
-        now = self._monotonic()
+        now = time.monotonic()
         # This is called far more often than once a second, and checking processes costs time.
         if now - self._checked >= CHECK_SECONDS:
             programs.check_programs(self._plane, (NAME,))
@@ -325,7 +322,7 @@ class YuniKornProcesses(programs.AddonProcesses):
         program = programs.Program(NAME, self._addon.programs[NAME], (), PORT, works, {"NAMESPACE": NAMESPACE})
         programs.run_programs(self._plane, [program])
 
-    def rest(self, cluster: Cluster) -> contract.IdleDetector:
+    def idle_detector(self, cluster: Cluster) -> contract.IdleDetector:
         return YuniKornIdleDetector(self._plane, cluster)
 
 

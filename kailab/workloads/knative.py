@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kailab.model.labels import KNATIVE_MIN_SCALE
 from kailab.model.objects import (
     Object,
     annotations_of,
@@ -18,7 +19,6 @@ from kailab.workloads.apps import TEMPLATE, template_hash
 from kailab.workloads.controller import Controller
 
 PREFIX = "serving.knative.dev/"
-MIN_SCALE = "autoscaling.knative.dev/min-scale"
 
 
 class KnativeController(Controller):
@@ -65,7 +65,7 @@ class KnativeController(Controller):
 
     def _deploy(self, owner: Object, revision: Object, template: Object) -> Object | None:
         name = name_of(revision)
-        scale = {**annotations_of(owner), **annotations_of(template)}.get(MIN_SCALE, "1")
+        scale = {**annotations_of(owner), **annotations_of(template)}.get(KNATIVE_MIN_SCALE, "1")
         labels = {
             **labels_of(template),
             "app": labels_of(template).get("app", name),

@@ -15,6 +15,7 @@ from typing import Any
 from kailab.cluster.protocol import WatchEvent
 from kailab.errors import InputError
 from kailab.model.kind import Need
+from kailab.model.labels import KNATIVE_MIN_SCALE, KSERVE_DEPLOYMENT_MODE, KSERVE_STOP
 from kailab.model.objects import (
     Object,
     annotations_of,
@@ -32,7 +33,6 @@ from kailab.model.validation.core import field_types
 from kailab.model.validation.fields import Faults, shown
 from kailab.workloads.apps import ensure_object, passed_on_annotations
 from kailab.workloads.controller import Controller, Reference
-from kailab.workloads.knative import MIN_SCALE
 
 PREFIX = "serving.kserve.io/"
 RUNTIMES = ("ServingRuntime", "ClusterServingRuntime")
@@ -64,7 +64,6 @@ _BROUGHT_RUNTIMES = frozenset(
         "pmmlserver", "predictiveserver", "sklearnserver", "tensorflow-serving", "torchserve", "tritonserver", "vllmserver", "xgbserver",
     )
 )  # fmt: skip
-_STOPPED = f"{PREFIX}stop"
 _MODEL_ONLY = ("modelFormat", "runtime", "storageUri", "storage", "protocolVersion", "runtimeVersion")
 
 
@@ -74,7 +73,7 @@ def least_pods(component: Object) -> int:
 
 
 def is_stopped(obj: Object) -> bool:
-    return annotations_of(obj).get(_STOPPED, "").lower() == "true"
+    return annotations_of(obj).get(KSERVE_STOP, "").lower() == "true"
 
 
 def check_inference_service(faults: Faults, obj: Object) -> None:
@@ -174,7 +173,7 @@ class InferenceServiceController(Controller):
     def sync(self, owner: Object) -> None:
         if is_terminating(owner):
             return
-        raw = annotations_of(owner).get(f"{PREFIX}deploymentMode") in _RAW
+        raw = annotations_of(owner).get(KSERVE_DEPLOYMENT_MODE) in _RAW
         kind = "Deployment" if raw else "Service.serving.knative.dev"
         stopped = is_stopped(owner)
         roles = () if stopped else COMPONENTS
@@ -211,7 +210,7 @@ class InferenceServiceController(Controller):
             labels["app"] = f"isvc.{name}"
             spec: Object = {"replicas": least_pods(component), "selector": {"matchLabels": {"app": labels["app"]}}}
         else:
-            spec, notes = {}, {MIN_SCALE: str(component.get("minReplicas", 1)), **notes}
+            spec, notes = {}, {KNATIVE_MIN_SCALE: str(component.get("minReplicas", 1)), **notes}
         spec["template"] = {"metadata": {"labels": labels, "annotations": notes}, "spec": pod_spec}
         current = ensure_object(bench, owner, kind, name, spec, labels, notes)
         if current is None:

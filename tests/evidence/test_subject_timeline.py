@@ -140,8 +140,8 @@ def test_why_pods_were_evicted_is_explained_to_someone_who_was_not_there(taken: 
     ):
         assert said in answer.cause.sentence
     assert "24 of 32 pods running, 8 wait, 8 evicted before" in answer.head
-    assert len(answer.told) == 1
-    assert answer.said.startswith("PodSchedulingErrors: ")
+    assert len(answer.notes) == 1
+    assert answer.scheduler_reason.startswith("PodSchedulingErrors: ")
     owner = explain_evidence(taken, "Job", "owner")
     assert (owner.verdict, owner.cause, owner.steps) == (Verdict.RUNNING, None, ())
     gone = explain_evidence(taken, "Pod", answer.facts["evictions"][0]["pod"].partition("/")[2])
@@ -153,5 +153,5 @@ def test_why_pods_were_evicted_is_explained_to_someone_who_was_not_there(taken: 
 
 def test_what_is_whole_again_runs_and_its_evictions_are_told(reclaimed: LabHistory) -> None:
     answer = explain_evidence(reclaimed, "Deployment", "borrower")
-    assert (answer.verdict, answer.cause, answer.said) == (Verdict.RUNNING, None, "")
-    assert [line.endswith("8 pods by reclaim for Job default/owner.") for line in answer.told] == [True]
+    assert (answer.verdict, answer.cause, answer.scheduler_reason) == (Verdict.RUNNING, None, "")
+    assert [line.endswith("8 pods by reclaim for Job default/owner.") for line in answer.notes] == [True]

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from kailab.explain.questions import ask
-from kailab.explain.step_search import find_steps
+from kailab.explain.step_budget import StepBudget
+from kailab.explain.step_search import search_steps
 from kailab.explain.subject import SubjectRef
 from kailab.fleet import Fleet
 from kailab.lab import Lab
@@ -202,7 +203,8 @@ def test_nothing_is_told_that_does_not_help() -> None:
 
 
 def found(lab: Lab, subject: SubjectRef, *codes: CauseCode) -> tuple[Step, ...]:
-    return find_steps(subject.state(lab), [Cause(code, "") for code in codes])
+    causes = [Cause(code, "") for code in codes]
+    return tuple(search_steps(subject.state(lab), causes, False, False, StepBudget()))
 
 
 def plain(step: Step) -> None:

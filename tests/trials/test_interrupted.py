@@ -16,7 +16,7 @@ import pytest
 import tenacity
 
 from kailab.cluster.controlplane.supervision import mark_of, processes_of
-from kailab.trials.leftovers import left
+from kailab.trials.leftovers import living_processes
 from kailab.trials.store import TrialFolder
 from tests.trials.conftest import Trial, begun, fill
 
@@ -63,7 +63,7 @@ def _files(folder: Path) -> int:
 
 @tenacity.retry(stop=tenacity.stop_after_delay(PATIENCE_SECONDS), wait=tenacity.wait_fixed(0.2), reraise=True)
 def gone(folder: Path) -> None:
-    rest = list(left(folder))
+    rest = list(living_processes(folder))
     assert not rest, [process.cmdline() for process in rest]
 
 
@@ -106,7 +106,7 @@ def test_sigterm_waits_as_ctrl_c_does(trial: Trial, home: Path) -> None:
     assert process.returncode == 143, err
     assert "interrupted" in err
     assert len(list(folder.glob("cells/*/taken-down"))) == 1
-    assert [one.cmdline() for one in left(folder)] == []
+    assert [one.cmdline() for one in living_processes(folder)] == []
     (cell,) = TrialFolder(folder).cells()
     assert (list(cell.tests()), cell.result) == (["lending/test_ended"], None)
 

@@ -55,7 +55,7 @@ def test_kai_is_replaced_by_another_release_and_rolled_back(folders: list[Path])
     for change in came.changes:
         assert change.scheduled is not None
         assert (change.lost, change.deaf, change.ended) == ((), "", ())
-        assert [check.told for check in change.checks] == ["", "", ""]
+        assert [check.failure for check in change.checks] == ["", "", ""]
 
 
 @pytest.mark.slow

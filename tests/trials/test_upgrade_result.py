@@ -71,7 +71,7 @@ def test_a_change_is_sound_where_it_schedules_and_nothing_is_lost() -> None:
     assert not SchedulerChange(name="upgrade", version="v", scheduled=1.0, lost=("Pod a/b",)).sound
     assert not SchedulerChange(name="upgrade", version="v", scheduled=1.0, ended=("it ended",)).sound
     assert not SchedulerChange(
-        name="upgrade", version="v", scheduled=1.0, checks=(UpgradeCheck(name="gang", told="no"),)
+        name="upgrade", version="v", scheduled=1.0, checks=(UpgradeCheck(name="gang", failure="no"),)
     ).sound
 
 
@@ -96,7 +96,7 @@ def test_what_people_read() -> None:
         version="kai v1",
         deaf="scheduler: the pod has a PodGroup, and no BindRequest",
         lost=tuple(f"Pod default/p-{number}" for number in range(7)),
-        checks=(UpgradeCheck(name="gang"), UpgradeCheck(name="reclaim", told="owner has 1 pods, not 12")),
+        checks=(UpgradeCheck(name="gang"), UpgradeCheck(name="reclaim", failure="owner has 1 pods, not 12")),
     )
     told = list(upgrade_lines(Upgrade(before="kai v1", after="kai v2", filled=24, changes=(change,), promise=40.0)))
     assert told[:3] == ["from kai v1", "to   kai v2", "24 pods ran when it began"]

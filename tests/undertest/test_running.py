@@ -133,7 +133,7 @@ def test_rest_is_two_cycles_without_a_change(
     plane: ControlPlane, cluster: KubernetesCluster, kai: SchedulerProcesses, eventually: Waits
 ) -> None:
     started(kai, cluster)
-    rest = kai.rest(cluster)
+    rest = kai.idle_detector(cluster)
     assert not rest.is_idle()
     eventually(rest.is_idle)
     rest.changed()
@@ -146,7 +146,7 @@ def test_work_under_way_is_not_idle(
 ) -> None:
     """A pod that no PodGroup was made for: the podgrouper is dead, which is told as soon as it is looked for."""
     started(kai, cluster)
-    rest = kai.rest(cluster)
+    rest = kai.idle_detector(cluster)
     eventually(rest.is_idle)
     plane.stop("kai-podgrouper")
     cluster.create(pod("ungrouped", "kai-scheduler", "team-a"))

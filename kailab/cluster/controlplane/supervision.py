@@ -49,16 +49,16 @@ class _LogLine(msgspec.Struct):
     err: str = ""
 
 
-def log_tail(log: Path, lines: int = LINES) -> str:
-    """At most ``lines`` lines, indented; empty if there are none."""
+def log_tail(log: Path) -> str:
+    """At most ``LINES`` lines, indented; empty if there are none."""
     log_lines = [line for line in tail(log) if not _TRACE.match(line)]
     # The last such line: earlier ones belong to earlier starts in the same log.
     fatal = next((at for at in range(len(log_lines) - 1, -1, -1) if _FATAL.search(log_lines[at])), None)
     # The end of a Python traceback says what happened.
     chosen = (
-        log_lines[-lines:]
+        log_lines[-LINES:]
         if fatal is None or log_lines[fatal].startswith("Traceback")
-        else log_lines[fatal : fatal + lines]
+        else log_lines[fatal : fatal + LINES]
     )
     return "\n".join(f"  {_plain(line)[:_LONGEST]}" for line in chosen)
 

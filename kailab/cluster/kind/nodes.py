@@ -23,12 +23,12 @@ _PAUSE_SECONDS = 0.5
 _SYSTEM_NAMESPACES = ("kube-system", "local-path-storage")
 
 
-def prepare_nodes(cluster: Cluster, seconds: float = READY_SECONDS) -> list[str]:
+def prepare_nodes(cluster: Cluster) -> list[str]:
     """Wait until the real nodes are Ready and pods can be created; then keep the lab's pods off the control plane and
     the system's pods off fake nodes. Returns the names of the real nodes. Raises ConnectError if that takes too
     long."""
-    _await(seconds, lambda: _not_ready(cluster))
-    _await(seconds, lambda: _no_account(cluster))
+    _await(lambda: _not_ready(cluster))
+    _await(lambda: _no_account(cluster))
     names = [name_of(node) for node in real_nodes(cluster)]
     for node in real_nodes(cluster):
         _taint_control_plane(cluster, node)
@@ -39,14 +39,14 @@ def prepare_nodes(cluster: Cluster, seconds: float = READY_SECONDS) -> list[str]
     return names
 
 
-def await_kube_scheduler(cluster: Cluster, seconds: float = READY_SECONDS) -> None:
+def await_kube_scheduler(cluster: Cluster) -> None:
     """Return when kubeadm's kube-scheduler is Ready. Raises ConnectError."""
 
     def lacking() -> str | None:
         pods = cluster.list("Pod", "kube-system", {"component": "kube-scheduler"})
         return None if any(map(is_ready, pods)) else "its kube-scheduler is not Ready"
 
-    _await(seconds, lacking)
+    _await(lacking)
 
 
 def real_nodes(cluster: Cluster) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ def real_nodes(cluster: Cluster) -> list[dict[str, Any]]:
     return [node for node in cluster.list("Node") if annotations_of(node).get(key) != value]
 
 
-def _await(seconds: float, reason: Callable[[], str | None]) -> None:
+def _await(reason: Callable[[], str | None]) -> None:
     """Wait until ``reason`` is None."""
 
     def look() -> str | None:
@@ -64,8 +64,8 @@ def _await(seconds: float, reason: Callable[[], str | None]) -> None:
         except ApiError as error:
             return f"the API server did not answer: {error}"
 
-    if why := poll_until(look, lambda current: current is None, seconds, pause=_PAUSE_SECONDS):
-        raise ConnectError(f"the kind cluster was not ready after {seconds:.0f} s: {why}")
+    if why := poll_until(look, lambda current: current is None, READY_SECONDS, pause=_PAUSE_SECONDS):
+        raise ConnectError(f"the kind cluster was not ready after {READY_SECONDS:.0f} s: {why}")
 
 
 def _not_ready(cluster: Cluster) -> str | None:

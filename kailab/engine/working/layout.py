@@ -14,8 +14,6 @@ CPU, MEMORY, GPUS, PODS = 0, 1, 2, 3
 # The resources that queues divide, in the order in which KAI checks them.
 QUEUE_RESOURCES = (CPU, MEMORY, GPUS)
 
-MIG_PREFIX = "nvidia.com/mig-"
-
 
 class Layout:
     """Grows as resources appear; a row never changes its meaning."""

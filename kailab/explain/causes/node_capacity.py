@@ -34,7 +34,7 @@ from kailab.engine.report.barriers import LIFECYCLE_TAINTS
 from kailab.engine.report.node_filter import NodeRule, untolerated_taints
 from kailab.engine.snapshot.records import GPU, Constraint
 from kailab.engine.working.domains import Domain, DomainTree
-from kailab.engine.working.layout import CPU, GPUS, MEMORY, MIG_PREFIX, PODS
+from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.state import Member, ShapeInfo, WSubGroup, WTask
 from kailab.evidence.wording import capitalized, count, some
 from kailab.explain.causes.node_facts import (
@@ -52,6 +52,7 @@ from kailab.explain.causes.refusal import Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.subject import workload_podgroups
 from kailab.lab.answer import CauseCode, ObjectRef
+from kailab.model.labels import MIG_PREFIX
 
 
 def device_row(facts: NodeFacts) -> tuple[int, int]:

@@ -20,19 +20,18 @@ from kailab.grouping.default import (
 from kailab.grouping.family import Context, Family
 from kailab.grouping.records import Grouping, GroupingError, Plan
 from kailab.model.kinds import api_version_of
-from kailab.model.labels import POD_GROUP
+from kailab.model.labels import KNATIVE_MIN_SCALE, POD_GROUP
 from kailab.model.objects import annotations_of, name_of, namespace_of, owner_references
 from kailab.model.quantities import parse_count
 
 _REVISION = "serving.knative.dev/revision"
-_MIN_SCALE = "autoscaling.knative.dev/min-scale"
 
 
 def _knative(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
     revision = context.labelled(pod, _REVISION, "serving.knative.dev/v1", "Revision")
     # As in KAI's isBCRevision: pods with a PodGroup each were grouped by an older KAI.
     gang = context.config.knative_gang and not _has_group_per_pod(revision, context)
-    scale = annotations_of(revision).get(_MIN_SCALE, "1")
+    scale = annotations_of(revision).get(KNATIVE_MIN_SCALE, "1")
     return Plan(
         Grouping(
             name=pod_group_name(revision if gang else pod),

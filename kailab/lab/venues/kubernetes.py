@@ -375,7 +375,7 @@ class KubernetesVenue:
     def run(self, spec: LabSpec, observer: Observer, changing: Callable[[], list[str]]) -> tuple[Parts, LiveSettling]:
         scheduler = spec.under_test
         parts = make_parts(self.cluster, spec, observer, live=True, external=self.detached)
-        idle_detector = self.rest(scheduler)
+        idle_detector = self.idle_detector(scheduler)
         quiet = PROCESS_QUIET_SECONDS if self.detached or idle_detector else scheduler.quiet_seconds
         operators = self.operators()
         if operators is not None:
@@ -391,7 +391,7 @@ class KubernetesVenue:
         """Operators whose processes are ours; None: there are none."""
         return None
 
-    def rest(self, scheduler: SchedulerUnderTest) -> IdleDetector | None:
+    def idle_detector(self, scheduler: SchedulerUnderTest) -> IdleDetector | None:
         """An idle detector of the scheduler under test; None: it has none."""
 
     def decided(self, scheduler: SchedulerUnderTest) -> SchedulerDecisions | None:

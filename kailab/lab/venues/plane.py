@@ -100,9 +100,9 @@ class PlaneVenue(KubernetesVenue):
         self._planes.check_nodes(self.plane, {name_of(node) for node in fleet.nodes()})
         super().furnish(fleet, scheduler, settings, devices=devices)
 
-    def rest(self, scheduler: SchedulerUnderTest) -> IdleDetector | None:
+    def idle_detector(self, scheduler: SchedulerUnderTest) -> IdleDetector | None:
         beside = self._beside(scheduler)
-        return None if beside is None else beside.rest(self.cluster)
+        return None if beside is None else beside.idle_detector(self.cluster)
 
     def decided(self, scheduler: SchedulerUnderTest) -> SchedulerDecisions | None:
         beside = self._beside(scheduler)

@@ -365,7 +365,7 @@ class KaiProcesses(programs.LocalProcesses):
     def ignored_words(self, objects: Sequence[Object]) -> Sequence[str]:
         return tuple(dict.fromkeys(word for obj in objects for word in self._kai.dialect.ignored_words(obj)))
 
-    def rest(self, cluster: Cluster) -> IdleDetector:
+    def idle_detector(self, cluster: Cluster) -> IdleDetector:
         return KaiIdleDetector(self._plane, cluster)
 
 

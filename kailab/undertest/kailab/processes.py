@@ -107,7 +107,7 @@ class KailabProcesses(programs.LocalProcesses):
     def version(self) -> str:
         return f"kailab {__version__}"
 
-    def rest(self, cluster: Cluster) -> IdleDetector:
+    def idle_detector(self, cluster: Cluster) -> IdleDetector:
         return KailabIdleDetector(self._plane)
 
     @property
