@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import structs
 
 from kailab.cluster.install.definitions import schema, shape_of_scheduling_shard
-from kailab.engine.config import EngineConfig
+from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.errors import InputError, Where
 from kailab.model.times import duration_seconds
 
-_ACTIONS = {"allocate": 500, "consolidation": 400, "reclaim": 300, "preempt": 200, "stalegangeviction": 100}
+_ACTIONS = {str(action): 100 * place for place, action in reversed([*enumerate(reversed(ACTIONS), 1)])}
 _PLUGINS = {
     "predicates": 1900, "proportion": 1800, "priority": 1700, "nodeavailability": 1600, "resourcetype": 1500,
     "podaffinity": 1400, "elastic": 1300, "kubeflow": 1200, "ray": 1100, "subgrouporder": 1000, "taskorder": 900,
