@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,9 @@ class Session:
         self.imitated = imitated_faults(config)
         if self.imitates(PROMISES_FORGOTTEN):
             config = structs.replace(config, promised=())
+        # With KAI's faults imitated: the order in which a search evicts, which in KAI is the order of Go maps. Equal seeds,
+        # so that equal cycles decide alike.
+        self.chance = Random(0) if self.imitates(GPU_LOST) or self.imitates(COPY_LEFT) else None
         self.working, self.config, self.now = working, config, now
         self.only, self.until, self.once = only, until, once  # which jobs are tried, see ``run_cycle``
         if self.imitated:

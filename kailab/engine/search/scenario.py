@@ -9,6 +9,7 @@ nodelocalgreedy and multinodegang plugins and the sub-scenario emitter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from random import Random
 from typing import NamedTuple
 
 from kailab.engine.faults import COUNTED_TWICE, SURPLUS_LEFT
@@ -119,11 +120,26 @@ class Accumulation:
         return False
 
     def scenario(self, extra: list[VictimBatch]) -> EvictionScenario:
+        chance = self.session.chance
+        if chance is not None:
+            return EvictionScenario(self.goal, _shuffled(self.recorded, chance), _shuffled(extra, chance))
         return EvictionScenario(self.goal, self.recorded, extra)
 
     def all_victims_of(self, uids: dict[str, None]) -> list[VictimBatch]:
         """All gathered victims of these jobs, one batch per job."""
         return [VictimBatch(self.session.jobs[uid], list(self._by_job[uid])) for uid in uids]
+
+
+def _shuffled(batches: list[VictimBatch], chance: Random) -> list[VictimBatch]:
+    """The units with the jobs in another order, and the pods of each unit; the units of one job stay in order."""
+    by_job: dict[str, list[VictimBatch]] = {}
+    for batch in batches:
+        by_job.setdefault(batch.job.uid, []).append(batch)
+    jobs = list(by_job)
+    chance.shuffle(jobs)
+    return [
+        VictimBatch(batch.job, chance.sample(batch.tasks, len(batch.tasks))) for uid in jobs for batch in by_job[uid]
+    ]
 
 
 def node_local(accumulation: Accumulation) -> Iterator[EvictionScenario]:
