@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kailab.engine.faults import COUNTED_TWICE, SURPLUS_LEFT
 from kailab.engine.queueing.jobqueue import JobQueue
@@ -19,6 +19,9 @@ from kailab.engine.search.filters import Filters
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.session import Session
 from kailab.engine.working.state import Job, WTask
+
+T = TypeVar("T")
+_SLOTS = 8  # of a group of a Go map
 
 
 class EvictionScenario(NamedTuple):
@@ -121,25 +124,41 @@ class Accumulation:
 
     def scenario(self, extra: list[VictimBatch]) -> EvictionScenario:
         chance = self.session.chance
-        if chance is not None:
-            return EvictionScenario(self.goal, _shuffled(self.recorded, chance), _shuffled(extra, chance))
-        return EvictionScenario(self.goal, self.recorded, extra)
+        if chance is None:
+            return EvictionScenario(self.goal, self.recorded, extra)
+        # As in KAI, the units of one job stay in order among those of the smaller try, but not among the new ones.
+        recorded = [unit for units in in_map_order(_units_by_job(self.recorded), chance) for unit in units]
+        return EvictionScenario(
+            self.goal, _pods_mixed(recorded, chance), _pods_mixed(in_map_order(extra, chance), chance)
+        )
 
     def all_victims_of(self, uids: dict[str, None]) -> list[VictimBatch]:
         """All gathered victims of these jobs, one batch per job."""
         return [VictimBatch(self.session.jobs[uid], list(self._by_job[uid])) for uid in uids]
 
 
-def _shuffled(batches: list[VictimBatch], chance: Random) -> list[VictimBatch]:
-    """The units with the jobs in another order, and the pods of each unit; the units of one job stay in order."""
+def in_map_order(items: Iterable[T], chance: Random) -> list[T]:
+    """The items in an order in which a Go map may give them: of up to eight, which share one group of eight slots, in the
+    order of insertion from a random slot on; of more, in any order.
+    """
+    mixed = list(items)
+    if len(mixed) > _SLOTS:
+        chance.shuffle(mixed)
+        return mixed
+    # From an empty slot on, the first slot is the next that is taken.
+    first = chance.randrange(_SLOTS)
+    return mixed if first >= len(mixed) else mixed[first:] + mixed[:first]
+
+
+def _pods_mixed(units: list[VictimBatch], chance: Random) -> list[VictimBatch]:
+    return [VictimBatch(unit.job, in_map_order(unit.tasks, chance)) for unit in units]
+
+
+def _units_by_job(units: list[VictimBatch]) -> Iterable[list[VictimBatch]]:
     by_job: dict[str, list[VictimBatch]] = {}
-    for batch in batches:
-        by_job.setdefault(batch.job.uid, []).append(batch)
-    jobs = list(by_job)
-    chance.shuffle(jobs)
-    return [
-        VictimBatch(batch.job, chance.sample(batch.tasks, len(batch.tasks))) for uid in jobs for batch in by_job[uid]
-    ]
+    for unit in units:
+        by_job.setdefault(unit.job.uid, []).append(unit)
+    return by_job.values()
 
 
 def node_local(accumulation: Accumulation) -> Iterator[EvictionScenario]:
