@@ -76,10 +76,10 @@ class Accumulation:
         self._recorded_uids = {task.uid for batch in recorded for task in batch.tasks}
         self._filters = Filters(session, goal, recorded)
         self.jobs_on: dict[str, dict[str, None]] = {}  # node -> jobs with an added victim there, in order
-        self._by_job: dict[str, list[WTask]] = {}
+        self._by_job: dict[str, list[list[WTask]]] = {}  # the units of each job
         if session.imitates(COUNTED_TWICE):  # KAI evicts recorded victims once more with the rest of their job
             for batch in recorded:
-                self._by_job.setdefault(batch.job.uid, []).extend(batch.tasks)
+                self._by_job.setdefault(batch.job.uid, []).append(batch.tasks)
 
     @property
     def valid(self) -> bool:
@@ -114,7 +114,7 @@ class Accumulation:
             if tasks:
                 self.batches.append(VictimBatch(victim.job, tasks))
                 uid = victim.job.uid
-                self._by_job.setdefault(uid, []).extend(tasks)
+                self._by_job.setdefault(uid, []).append(tasks)
                 for task in tasks:
                     self.jobs_on.setdefault(task.node, {})[uid] = None
                 # The filters check all gathered victims; the generators propose parts of them.
@@ -123,18 +123,31 @@ class Accumulation:
         return False
 
     def scenario(self, extra: list[VictimBatch]) -> EvictionScenario:
+        """A set of gathered units."""
+        chance = self.session.chance
+        if chance is not None:
+            extra = [VictimBatch(unit.job, in_map_order(unit.tasks, chance)) for unit in in_map_order(extra, chance)]
+        return EvictionScenario(self.goal, self._recorded_in_turn(), extra)
+
+    def all_victims_of(self, uids: dict[str, None]) -> EvictionScenario:
+        """The set of all gathered victims of these jobs."""
+        chance = self.session.chance
+        extra = []
+        for uid in uids if chance is None else in_map_order(uids, chance):
+            # The units of a job stay in order, but not the pods of a unit.
+            units = self._by_job[uid] if chance is None else [in_map_order(u, chance) for u in self._by_job[uid]]
+            extra.append(VictimBatch(self.session.jobs[uid], [task for unit in units for task in unit]))
+        return EvictionScenario(self.goal, self._recorded_in_turn(), extra)
+
+    def _recorded_in_turn(self) -> list[VictimBatch]:
         chance = self.session.chance
         if chance is None:
-            return EvictionScenario(self.goal, self.recorded, extra)
-        # As in KAI, the units of one job stay in order among those of the smaller try, but not among the new ones.
-        recorded = [unit for units in in_map_order(_units_by_job(self.recorded), chance) for unit in units]
-        return EvictionScenario(
-            self.goal, _pods_mixed(recorded, chance), _pods_mixed(in_map_order(extra, chance), chance)
-        )
-
-    def all_victims_of(self, uids: dict[str, None]) -> list[VictimBatch]:
-        """All gathered victims of these jobs, one batch per job."""
-        return [VictimBatch(self.session.jobs[uid], list(self._by_job[uid])) for uid in uids]
+            return self.recorded
+        by_job: dict[str, list[VictimBatch]] = {}
+        for unit in self.recorded:
+            by_job.setdefault(unit.job.uid, []).append(unit)
+        in_turn = [unit for units in in_map_order(by_job.values(), chance) for unit in units]
+        return [VictimBatch(unit.job, in_map_order(unit.tasks, chance)) for unit in in_turn]
 
 
 def in_map_order(items: Iterable[T], chance: Random) -> list[T]:
@@ -148,17 +161,6 @@ def in_map_order(items: Iterable[T], chance: Random) -> list[T]:
     # From an empty slot on, the first slot is the next that is taken.
     first = chance.randrange(_SLOTS)
     return mixed if first >= len(mixed) else mixed[first:] + mixed[:first]
-
-
-def _pods_mixed(units: list[VictimBatch], chance: Random) -> list[VictimBatch]:
-    return [VictimBatch(unit.job, in_map_order(unit.tasks, chance)) for unit in units]
-
-
-def _units_by_job(units: list[VictimBatch]) -> Iterable[list[VictimBatch]]:
-    by_job: dict[str, list[VictimBatch]] = {}
-    for unit in units:
-        by_job.setdefault(unit.job.uid, []).append(unit)
-    return by_job.values()
 
 
 def node_local(accumulation: Accumulation) -> Iterator[EvictionScenario]:
@@ -178,11 +180,11 @@ def node_local(accumulation: Accumulation) -> Iterator[EvictionScenario]:
             if not jobs:
                 continue
             chosen = accumulation.all_victims_of(jobs)
-            key = frozenset(task.uid for batch in chosen for task in batch.tasks)
+            key = frozenset(task.uid for task in chosen.tasks())
             # A gang on two nodes is the same set from either node.
             if key not in seen:
                 seen.add(key)
-                yield accumulation.scenario(chosen)
+                yield chosen
 
 
 def multi_node(accumulation: Accumulation) -> Iterator[EvictionScenario]:
