@@ -207,6 +207,59 @@ def test_scale_delete_cordon_and_time(tab: Tab, served: Served) -> None:
     assert "0 pods placed" in tab.inner_text("#fleet")
 
 
+def test_work_and_nodes_are_changed_from_their_rows(tab: Tab, served: Served) -> None:
+    """Each row opens the form with itself alone, by click and by keys; preview, faults and Apply are those of the form."""
+    submit(tab, "10-two-teams", "20-borrower", "30-owner")
+    # Waiting work, by keys.
+    change = "#waiting button[aria-label='Change Deployment/borrower']"
+    tab.focus(change)
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("input[aria-label='Replicas of Deployment/borrower']:focus")
+    assert tab.locator("dialog.change .body .row").count() == 1
+    assert tab.input_value("#find-workload") == "Deployment/borrower default"
+    assert serious(tab) == []
+    tab.keyboard.press("Escape")
+    assert tab.locator(change).first.evaluate("one => one === document.activeElement")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("input[aria-label='Replicas of Deployment/borrower']:focus")
+    tab.keyboard.press("Control+A")
+    tab.keyboard.type("4")
+    before = served.state.read_bytes()
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#foretold")
+    assert served.state.read_bytes() == before
+    applied(tab)
+    assert "20 pods placed" in tab.inner_text("#fleet")
+    # Nothing waits any more: the focus goes to the row that the work still has.
+    assert tab.evaluate("document.activeElement.closest('#gangs') !== null")
+    # A list that is opened from the bar has all of its rows.
+    tab.click("#change-workloads")
+    tab.wait_for_selector("button[aria-label='Scale Deployment/owner']")
+    assert tab.input_value("#find-workload") == ""
+    tab.keyboard.press("Escape")
+    # Running work, from the details of a row.
+    tab.fill("#find-gang", "owner")
+    tab.locator("#gangs .body .row button").first.click()
+    tab.click("dialog.detail button[aria-label='Change Deployment/owner']")
+    assert tab.locator("dialog[open]").count() == 1
+    tab.click("button[aria-label='Delete Deployment/owner']")
+    tab.wait_for_selector("#foretold")
+    applied(tab)
+    assert "4 pods placed" in tab.inner_text("#fleet")
+    # What is gone has no button, even at a moment at which it ran.
+    tab.fill("#find-gang", "")
+    expects(tab.locator("#gangs button[aria-label='Change Deployment/owner']")).to_have_count(0, timeout=LONG)
+    assert "owner" in tab.inner_text("#gangs .rows")
+    tab.click("#fleet .as-table summary")
+    for turn in ("Cordon", "Uncordon"):
+        tab.click("#fleet button[aria-label='Change h100-0']")
+        assert tab.locator("dialog.change .body .row").count() == 1
+        tab.click(f"button[aria-label='{turn} h100-0']")
+        tab.wait_for_selector("#foretold")
+        applied(tab)
+        assert ("unschedulable" in tab.inner_text("#fleet .rows")) is (turn == "Cordon")
+
+
 def test_nodes_are_added_by_keys_alone_and_taken_back(tab: Tab, served: Served) -> None:
     tab.focus("#change-add-nodes")
     tab.keyboard.press("Enter")

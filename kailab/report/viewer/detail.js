@@ -15,7 +15,7 @@ export class Detail {
     this.dialog.addEventListener("click", (event) => { if (event.target === this.dialog) this.dialog.close(); });
   }
 
-  // facts: [[name, text]]; groups: [{title, refs}] of a lab; lead: an element above the raw entries.
+  // facts: [[name, text]]; groups: [{title, refs}] of a lab; lead: elements above the raw entries.
   async open(lab, title, facts, groups, lead = null) {
     this.title.textContent = title;
     const shown = groups.filter((group) => group.refs.length);

@@ -7,9 +7,32 @@ import { NONE } from "viewer/lab";
 const present = (refs) => refs.filter((ref) => ref !== undefined && ref !== null && ref !== NONE);
 
 export class Facts {
-  // explain(podgroup): see LabPage.
-  constructor(lab, detail, explain = null) {
-    Object.assign(this, { lab, detail, explain });
+  // explain(podgroup), change(form, sought): see LabPage.
+  constructor(lab, detail, { explain = null, change = null } = {}) {
+    Object.assign(this, { lab, detail, explain, change });
+  }
+
+  // A button to change the workload of a PodGroup; null if the PodGroup has no pods now, whatever moment is shown.
+  changeGroup(group) {
+    const { lab } = this, found = /^(\S+) ([^/]*)\/(.+)$/.exec(lab.groups.workload[group]);
+    if (!found || !lab.groupAt(group, lab.moments.length - 1).some(Boolean)) return null;
+    const [, kind, namespace, name] = found, workload = `${kind.split(".")[0]}/${name}`;
+    return this.#changing("workloads", `${workload} ${namespace}`, workload);
+  }
+
+  // A button to change a node; null if the node is gone now.
+  changeNode(node) {
+    const { lab } = this, name = lab.nodes.name[node];
+    return lab.nodeAt(node, lab.moments.length - 1) ? this.#changing("nodes", name, name) : null;
+  }
+
+  #changing(form, sought, name) {
+    const open = () => {
+      // Details are closed first: the focus returns to what opened them, and from the form to the same place.
+      this.detail.dialog.close();
+      this.change(form, sought);
+    };
+    return this.change && button("change", open, { class: "link", "aria-label": `Change ${name}`, "aria-haspopup": "dialog" });
   }
 
   pod(pod, moment) {
@@ -58,7 +81,7 @@ export class Facts {
       { title: "Evicted for it", refs: lab.evictions.filter((one) => one.beneficiary === group).map((one) => lab.decisions.ref0 + one.decision) },
       { title: "Its pods' records", refs: pods },
       { title: "Events", refs: lab.eventsOf(`PodGroup ${groups.name[group]}`) },
-    ], this.explain && explanation(() => this.explain(groups.name[group]), explained));
+    ], [this.explain && explanation(() => this.explain(groups.name[group]), explained), this.changeGroup(group)]);
   }
 
   node(node, moment, there) {
@@ -79,7 +102,7 @@ export class Facts {
       { title: "Its pods' records", refs: there.map(({ segment }) => lab.pods.ref[segment]) },
       { title: "Decisions", refs: lab.decisionsAbout("node", node).map((one) => one.ref) },
       { title: "Events", refs: lab.eventsOf(`Node ${name}`) },
-    ]);
+    ], this.changeNode(node));
   }
 
   queue(queue, moment) {

@@ -29,7 +29,7 @@ export class Fleet {
     this.rows = new Rows({ label: "Nodes", columns: [
       { title: "Node", width: "minmax(9rem, 1.4fr)" }, { title: "Rack", width: "minmax(6rem, 1fr)" }, { title: "GPUs", width: "4rem" },
       { title: "Pods", width: "4rem" }, { title: "GPUs of pods, by queue", width: "minmax(10rem, 2fr)" }, { title: "New pods", width: "minmax(6rem, 1fr)" },
-      { title: "In this cycle", width: "minmax(10rem, 2fr)" },
+      { title: "In this cycle", width: "minmax(10rem, 2fr)" }, ...(facts.change ? [{ title: "And now", width: "4rem" }] : []),
     ], most: 300, file: "cycles.jsonl, states/" });
     this.heading = h("h3", { id: `${id}-title` }, title);
     this.element = h("section", { class: "panel", id, "aria-labelledby": `${id}-title` },
@@ -386,6 +386,7 @@ export class Fleet {
       return [
         button(lab.nodes.name[node], () => this.facts.node(node, this.moment, there), { class: "link" }),
         lab.nodes.racks[lab.nodes.rack[node]], gpus(now.milli), String(there.length), this.#byQueue(node) || "none", now.unavailable || "taken", this.#changing(node) || "nothing",
+        ...(this.facts.change ? [this.facts.changeNode(node)] : []),
       ];
     }, "No nodes.");
   }

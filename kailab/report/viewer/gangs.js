@@ -18,6 +18,7 @@ export class Gangs {
     this.note = h("p", { class: "quiet" });
     this.rows = new Rows({ label: "PodGroups over time", columns: [
       { title: "PodGroup", width: "minmax(10rem, 16rem)" }, { title: "Queue", width: "7rem" }, { title: "Moments, from the first to the last", width: "minmax(16rem, 1fr)" }, { title: "At this moment", width: "11rem" },
+      ...(facts.change ? [{ title: "And now", width: "4rem" }] : []),
     ], height: HEIGHT, most: 460, file: "cycles.jsonl, decisions.jsonl", over: (...rows) => this.#arrows(...rows) });
     new ResizeObserver(() => this.rows.redraw()).observe(this.rows.scroll);
     this.choice = h("span", {}, this.touched, h("label", { for: "touched" }, " only with evictions"));
@@ -96,6 +97,7 @@ export class Gangs {
       button(label, open, { class: "link", title: lab.groups.name[group] }),
       lab.queues.name[lab.groups.queue[group]] ?? "none", this.#spans(group),
       button(now, open, { class: "number", "aria-label": `${label}: ${now}` }),
+      ...(this.facts.change ? [this.facts.changeGroup(group)] : []),
     ];
   }
 

@@ -17,15 +17,15 @@ import { Waiting } from "viewer/waiting";
 
 export class LabPage {
   // moved: called for each shown moment. others: labs of other runs to compare with. checks: expectations of this lab.
-  // explain(podgroup): the lines of an answer of the running lab, if there is one.
-  constructor(lab, detail, moved, others = [], checks = [], explain = null) {
+  // running: of a running lab, {explain(podgroup): the lines of its answer, change(form, sought): opens a form for a workload or a node}.
+  constructor(lab, detail, moved, others = [], checks = [], running = {}) {
     this.lab = lab;
     this.moved = moved;
     this.last = lab.moments.length - 1;
     // The first moment: that of a failed expectation, or of the last eviction, or else the end.
     const evicting = lab.evictionsOf.findLastIndex((places) => places.length);
     this.start = checks.find((one) => !one.held && one.moment !== NONE)?.moment ?? (evicting >= 0 ? evicting : this.last);
-    const colours = this.colours = new Colours(lab), facts = new Facts(lab, detail, explain);
+    const colours = this.colours = new Colours(lab), facts = new Facts(lab, detail, running);
     const travel = (moment) => this.travel(moment);
     this.timeline = new Timeline(lab, travel, checks);
     this.headline = new Headline(lab, checks, facts, (id) => this.#goTo(id));

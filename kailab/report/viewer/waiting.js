@@ -12,7 +12,7 @@ export class Waiting {
     this.rows = new Rows({ label: "Waiting PodGroups", columns: [
       { title: "PodGroup", width: "minmax(10rem, 1.5fr)" }, { title: "Queue", width: "minmax(5rem, .7fr)" },
       { title: "Reason", width: "minmax(8rem, .9fr)" }, { title: "In words", width: "minmax(12rem, 3fr)" }, { title: "Waits since", width: "minmax(7rem, .8fr)" },
-      ...(facts.explain ? [{ title: "And now", width: "4rem" }] : []),
+      ...(facts.explain ? [{ title: "And now", width: "8rem" }] : []),
     ], height: 42, file: "decisions.jsonl" });
     this.note = h("p", {});
     this.element = h("section", { class: "panel", id: "waiting", "aria-labelledby": "waiting-title" },
@@ -39,7 +39,7 @@ export class Waiting {
         button(one.code, () => this.facts.wait(one), { class: "link" }),
         h("span", { class: "words", title: one.message }, one.message),
         momentName(lab, lab.waitsSince(one)),
-        ...(this.facts.explain ? [button("explain", () => this.facts.group(one.group, moment, true), { class: "link" })] : []),
+        ...(this.facts.explain ? [h("span", { class: "tools" }, button("explain", () => this.facts.group(one.group, moment, true), { class: "link" }), this.facts.changeGroup(one.group))] : []),
       ];
     }, "");
   }

@@ -7,6 +7,8 @@ import { button, h, replace } from "viewer/dom";
 const FORMS = [["submit", "Submit", SubmitForm], ["workloads", "Workloads", WorkloadsForm], ["queues", "Queues", QueuesForm], ["nodes", "Nodes", NodesForm], ["add-nodes", "Add nodes", AddNodesForm]];
 
 export class Changes {
+  #opener = null;
+
   // say(text): what became of it.
   constructor(server, say) {
     Object.assign(this, { server, say, desk: null, form: null });
@@ -17,10 +19,11 @@ export class Changes {
     this.dialog = h("dialog", { class: "detail change", "aria-labelledby": "change-title" },
       h("div", { class: "detail-head" }, this.title, button("Close", () => this.dialog.close(), { class: "close" })),
       h("div", { class: "detail-content" }, this.errors, this.busy, this.content));
+    this.dialog.addEventListener("close", () => this.#goBack());
     this.forms = new Map(FORMS.map(([id, name, Form]) => [id, { name, form: new Form(server, (wish) => this.#preview(wish)) }]));
     this.element = h("div", { role: "group", "aria-label": "Change the lab", class: "tools" },
       h("span", { id: "change-what" }, "Change:"),
-      FORMS.map(([id, name]) => button(`${name} ...`, () => this.open(id), { id: `change-${id}`, "aria-haspopup": "dialog" })));
+      FORMS.map(([id, name]) => button(`${name} ...`, () => this.open(id, { sought: null }), { id: `change-${id}`, "aria-haspopup": "dialog" })));
   }
 
   // The lab went on. What somebody is filling in stays as it is.
@@ -28,10 +31,13 @@ export class Changes {
     this.desk = null;
   }
 
-  // A form; first: of the examples the first one is chosen.
-  async open(id, first = false) {
+  // A form; first: of the examples the first one is chosen; sought: the only row that a list shows, null for all of them. Without it, a list
+  // stays as it was.
+  async open(id, { first = false, sought } = {}) {
     this.current = id;
     const { name, form } = this.forms.get(id);
+    if (sought !== undefined) form.list?.seek(sought);
+    if (!this.dialog.open) this.#opener = document.activeElement;
     this.#show(name, h("p", { role: "status", class: "quiet" }, "Reading the lab ..."));
     if (!this.dialog.open) this.dialog.showModal();
     const desk = await this.#read();
@@ -41,6 +47,13 @@ export class Changes {
     this.#show(name, form.element);
     form.focus();
     if (first) await form.begin();
+  }
+
+  // The browser returns the focus to the button that opened the dialog. Rows are made anew when the lab changes, and their buttons with them.
+  #goBack() {
+    const opener = this.#opener, label = opener?.getAttribute("aria-label");
+    if (!opener || opener.isConnected || !label) return;
+    (document.querySelector(`main button[aria-label="${CSS.escape(label)}"]`) ?? document.getElementById("main")).focus();
   }
 
   async #read() {

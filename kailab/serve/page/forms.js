@@ -80,7 +80,7 @@ export class WorkloadsForm {
     this.list = new Listed("workload", [
       { title: "Workload", width: "minmax(11rem, 2fr)" }, { title: "Namespace", width: "minmax(6rem, 1fr)" }, { title: "Queue", width: "minmax(5rem, 1fr)" },
       { title: "Run", width: "3.5rem" }, { title: "Wait", width: "3.5rem" }, { title: "Replicas", width: "10.5rem" }, { title: "", width: "5rem" },
-    ], (one) => `${named(one)} ${one.namespace} ${one.queue}`, (one) => this.#row(one));
+    ], (one) => `${named(one)} ${one.namespace}`, (one) => one.queue, (one) => this.#row(one));
     this.element = h("div", {}, this.none, this.list.element);
   }
 
@@ -168,7 +168,7 @@ export class NodesForm {
   constructor(server, preview) {
     this.preview = preview;
     this.list = new Listed("node", [{ title: "Node", width: "minmax(9rem, 1fr)" }, { title: "New pods", width: "minmax(9rem, 1fr)" }, { title: "", width: "11rem" }],
-      (one) => `${one.name} ${one.unavailable || "taken"}`, (one) => this.#row(one));
+      (one) => one.name, (one) => one.unavailable || "taken", (one) => this.#row(one));
     this.element = this.list.element;
   }
 

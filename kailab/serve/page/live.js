@@ -25,7 +25,7 @@ class Live {
     this.said = h("p", { id: "said", role: "status", "aria-live": "polite" });
     this.trouble = h("p", { id: "trouble", class: "warning", role: "alert", hidden: true });
     this.empty = h("p", { id: "empty", hidden: true }, "Nothing is in this lab yet. ",
-      button("Submit an example", () => this.changes.open("submit", true), { class: "main" }), " to see it scheduled: queues first, then what borrows, and an owner that takes its GPUs back.");
+      button("Submit an example", () => this.changes.open("submit", { first: true }), { class: "main" }), " to see it scheduled: queues first, then what borrows, and an owner that takes its GPUs back.");
     this.controls = new Controls(this.server, (text, bad) => this.#say(text, bad));
     this.changes = new Changes(this.server, (text) => this.#say(text));
     this.views = h("div", { id: "views" });
@@ -85,7 +85,10 @@ class Live {
     this.lab.goOn(view.since);
     if (this.page) this.page.renew();
     else {
-      this.page = new LabPage(this.lab, this.detail, () => {}, [], [], async (podgroup) => (await this.server.ask("/explain", { podgroup })).lines);
+      this.page = new LabPage(this.lab, this.detail, () => {}, [], [], {
+        explain: async (podgroup) => (await this.server.ask("/explain", { podgroup })).lines,
+        change: (form, sought) => this.changes.open(form, { sought }),
+      });
       put(this.views, this.page.element);
       this.page.travel(this.lab.moments.length - 1);
     }
