@@ -92,8 +92,8 @@ def upgrade(
         raise click.exceptions.Exit(1)
 
 
-MOST_SHOWN = 6
-"""Differences that are shown of one test in one column, unless ``--verbose`` is given."""
+MOST_OF_A_KIND = 2
+"""A test with more differences of one kind in one column has one line for the kind, unless ``--all`` is given."""
 
 
 class ResultFormat(StrEnum):
@@ -124,7 +124,14 @@ _reports = (
     click.option("--junit", type=options.PATH, help="Also write the result to this file as JUnit XML."),
     click.option("--html", type=options.PATH, help="Also write the result to this file as an HTML page."),
     click.option("--baseline", type=options.PATH, help="File of accepted differences with their reasons."),
-    click.option("--verbose", "-v", is_flag=True, help="Show every difference instead of the first few."),
+    click.option(
+        "--all",
+        "--verbose",
+        "-v",
+        "everything",
+        is_flag=True,
+        help="Show every difference, accepted ones too, instead of one line for each kind of which there are many.",
+    ),
 )
 
 
@@ -367,7 +374,7 @@ def _report(outcome: TrialOutcome, output: ResultFormat, given: dict[str, Any]) 
     elif output is ResultFormat.markdown:
         terminal.say(report.render_markdown(outcome))
     else:
-        terminal.say("\n".join(_lines(outcome, data, given["verbose"])))
+        terminal.say("\n".join(_lines(outcome, data, given["everything"])))
     if not outcome.same:
         raise click.exceptions.Exit(1)
 
@@ -380,22 +387,17 @@ def _write(path: Path, content: bytes) -> None:
         raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
 
 
-def _lines(outcome: TrialOutcome, data: dict[str, Any], verbose: bool) -> Iterator[str]:
+def _lines(outcome: TrialOutcome, data: dict[str, Any], everything: bool) -> Iterator[str]:
     from kailab.trials import report
 
     yield render_table(*report.report_table(outcome))
     for entry in data["differing"]:
         unaccepted = [difference for difference in entry["differences"] if difference["accepted"] is None]
-        if not unaccepted and not verbose:
+        if not unaccepted and not everything:
             continue
         yield ""
         yield f"{entry['test']}: {entry['column']} against {entry['reference']}"
-        shown = entry["differences"] if verbose else unaccepted[:MOST_SHOWN]
-        for difference in shown:
-            accepted = f" (accepted: {difference['accepted']})" if difference["accepted"] else ""
-            yield f"  {difference['text']}{accepted}"
-        if not verbose and len(unaccepted) > len(shown):
-            yield f"  and {len(unaccepted) - len(shown)} more (--verbose)"
+        yield from _all_lines(entry["differences"]) if everything else _lines_by_kind(unaccepted)
         if entry["firstDecision"]:
             yield f"  {entry['firstDecision']}"
         for side, path in entry["evidence"].items():
@@ -412,6 +414,24 @@ def _lines(outcome: TrialOutcome, data: dict[str, Any], verbose: bool) -> Iterat
     yield from ["", *stale] if stale else []
     yield ""
     yield _summary(outcome)
+
+
+def _all_lines(differences: list[dict[str, Any]]) -> Iterator[str]:
+    for difference in differences:
+        accepted = f" (accepted: {difference['accepted']})" if difference["accepted"] else ""
+        yield f"  {difference['text']}{accepted}"
+
+
+def _lines_by_kind(differences: list[dict[str, Any]]) -> Iterator[str]:
+    """The differences of a test in their order; a kind of which there are many has a line with its first difference and their number."""
+    by_kind: dict[str, list[str]] = {}
+    for difference in differences:
+        by_kind.setdefault(difference["kind"], []).append(difference["text"])
+    for kind, texts in by_kind.items():
+        if len(texts) <= MOST_OF_A_KIND:
+            yield from (f"  {text}" for text in texts)
+        else:
+            yield f"  {len(texts)} differences of {kind} (--all shows them); the first: {texts[0].removeprefix(f'{kind}: ')}"
 
 
 def _summary(outcome: TrialOutcome) -> str:

@@ -153,6 +153,24 @@ def test_an_accepted_difference_is_none(trial: Trial, home: Path) -> None:
     assert "first decided otherwise" not in done.out
 
 
+def test_many_differences_of_a_kind_have_one_line(trial: Trial, home: Path) -> None:
+    """KAI fills a node before the next one, kube-scheduler spreads: each of five Deployments stands otherwise."""
+    queues, borrower = ((home / "manifests" / name).read_text() for name in ("queues.yaml", "borrower.yaml"))
+    few = borrower.replace("replicas: 32", "replicas: 2")
+    manifests = [queues, *(few.replace("borrower", f"work-{number}") for number in range(5))]
+    (home / "many.yaml").write_text("---\n".join(manifests))
+    schedulers = ("--scheduler", "kailab", "--scheduler", "kube-scheduler")
+    done = trial("run", "--name", "many", "--isolation", "embedded", "--compare", "placement", *schedulers, "many.yaml")
+    assert done.code == 1, done.err
+    count = len(told(trial("show", "many", "-o", "json"))["differing"][0]["differences"])
+    assert count > 2
+    (line,) = [line for line in done.out.splitlines() if "placement" in line]
+    assert line.startswith(f"  {count} differences of placement (--all shows them); the first: work-")
+    every = [line for line in trial("show", "many", "--all").out.splitlines() if "placement" in line]
+    assert len(every) == count
+    assert all(line.startswith("  placement: work-") for line in every)
+
+
 def test_what_is_accepted_in_part_leaves_the_rest(trial: Trial, home: Path) -> None:
     (home / "part.yaml").write_text(
         "accepted:\n"
