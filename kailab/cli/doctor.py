@@ -242,11 +242,11 @@ def _places(state: Path) -> Iterator[InstallationFact]:
     about = f"{state}: a lab is up" if state.exists() else f"{state}: no lab is up"
     yield InstallationFact("lab", "state", state.exists(), about)
     for name, folder in (("state folder", state.parent), ("evidence folder", Path("evidence"))):
-        yield InstallationFact("place", name, _writable(folder), f"{folder.resolve()}")
+        yield InstallationFact("place", name, _writable(folder), os.path.realpath(folder))
 
 
 def _writable(folder: Path) -> bool:
-    existing = folder.resolve()
+    existing = Path(os.path.realpath(folder))  # unlike Path.resolve, accepts a link to itself
     while not existing.exists() and existing != existing.parent:
         existing = existing.parent
     return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,11 +114,12 @@ class ReplayOutputs(NamedTuple):
     def _check_apart(self) -> None:
         """Check that all files differ. Raises InputError."""
         outputs = {"--jobs": self.jobs, "--timeline": self.timeline, "--plot": self.plot, "--series": self.series}
-        names = {path.resolve(): name for name, path in self.others.items()}
+        # Unlike Path.resolve, realpath accepts a link to itself; opening such a file then reports it.
+        names = {os.path.realpath(path): name for name, path in self.others.items()}
         for name, target in outputs.items():
             if target is None:
                 continue
-            other = names.setdefault(target.resolve(), name)
+            other = names.setdefault(os.path.realpath(target), name)
             if other != name:
                 raise InputError(f"{name} {target}: is the same file as {other}; expected another one")
 

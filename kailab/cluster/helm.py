@@ -140,7 +140,7 @@ def _documents(text: str) -> list[dict[str, Any]]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the fast loader: definitions are long
     try:
         return [document for document in yaml.load_all(text, loader) if isinstance(document, dict)]
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise InputError(f"what Helm rendered is no YAML: {error}") from None
 
 

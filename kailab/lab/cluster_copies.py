@@ -28,6 +28,7 @@ from kailab.cluster.protocol import Object
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import LabCluster
 from kailab.lab.venues.embedded import EmbeddedVenue
+from kailab.model.defaults import apply_defaults
 from kailab.model.kinds import KINDS
 from kailab.model.objects import metadata_of, name_of, namespace_of, owner_references, uid_of
 from kailab.model.times import format_time
@@ -118,6 +119,8 @@ class _ServerFields:
         if not meta.get("creationTimestamp"):
             meta["creationTimestamp"] = format_time(now // 1)
         whole: Object = {**obj, "metadata": meta}
+        if kind in ("Queue", "PodGroup"):
+            whole = apply_defaults(whole, kind)  # a cluster may have them without a spec, an embedded one has none such
         if "spec" in whole:
             # Controllers compare it with status.observedGeneration.
             meta.setdefault("generation", 1)

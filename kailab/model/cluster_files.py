@@ -37,7 +37,7 @@ def read_objects(file: TreeFile) -> list[Object]:
 
 def was_in_cluster(obj: Object) -> bool:
     """Whether an API server gave the object something: a uid, a time or a status. A manifest has none."""
-    meta = obj["metadata"]
+    meta = obj.get("metadata")
     given = isinstance(meta, dict) and (meta.get("uid") or meta.get("creationTimestamp"))
     return bool(obj.get("status") or given)
 

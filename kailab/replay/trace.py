@@ -254,7 +254,7 @@ def _recognised(path: Path, header: list[str], forms: Mapping[str, TraceFormat])
             Where(file=str(path), line=1),
         )
     raise InputError(
-        f"no known form has the columns {', '.join(header)}; expected those of one of "
+        f"no known form has the columns {', '.join(header):.400}; expected those of one of "
         f"{', '.join(forms)}, or a declaration: --columns submit=...,seconds=...,gpus=...",
         Where(file=str(path), line=1),
     )

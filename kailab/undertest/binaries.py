@@ -88,7 +88,7 @@ def _documents(file: Path) -> list[Any]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # definitions are long
     try:
         return list(yaml.load_all(file_bytes(file, LARGEST_FILE).decode("utf-8"), loader))
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: also a date or a number that Python can't hold
         raise InputError(f"can't be read: {error}", Where(file=str(file))) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)

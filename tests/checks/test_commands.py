@@ -196,4 +196,4 @@ def test_a_path_to_something_else_is_an_error(checks, home: Path, monkeypatch, c
     done = checks(command, str(path))
     assert done.code == 2, done.out + done.err
     assert "odd" in done.err or "matches" in done.err, "the file is named, or nothing was found in the folder"
-    assert "inside kailab" not in done.err
+    assert "internal error" not in done.err

@@ -49,9 +49,65 @@ def test_a_path_to_something_else_is_told(kailab, home: Path, monkeypatch, comma
     done = kailab(*(word.format(path) for word in COMMANDS[command]))
     assert done.code == 2, done.out + done.err
     assert "odd" in done.err or "matches" in done.err, "the file is named, or nothing was found in the folder"
-    assert "inside kailab" not in done.err
+    assert "internal error" not in done.err
     assert len(done.err) < 5_000
     assert kailab("get", "nodes").code == 0
+
+
+REPLAY_FILES = (
+    "--fleet",
+    "--queues",
+    "--prices",
+    "--failures",
+    "--speeds",
+    "--services",
+    "--clusters",
+    "--scheduler-config",
+)
+
+
+@pytest.mark.parametrize("option", ("", *REPLAY_FILES))
+def test_a_replay_of_a_link_to_itself_is_told(kailab, home: Path, option: str) -> None:
+    odd = home / "odd"
+    odd.symlink_to(odd)
+    (home / "trace.csv").write_text("submit,seconds,gpus\n0,60,1\n")
+    fleet = () if option in ("--fleet", "--clusters") else ("--fleet", "lesson")
+    done = kailab("replay", "trace.csv" if option else "odd", *fleet, *((option, "odd") if option else ()))
+    assert done.code == 2
+    assert "odd" in done.err and "internal error" not in done.err
+
+
+def test_columns_of_a_foreign_trace_are_not_listed_without_end(kailab, home: Path) -> None:
+    (home / "trace.csv").write_text(",".join(f"column{number}" for number in range(5_000)) + "\n1\n")
+    done = kailab("replay", "trace.csv", "--fleet", "lesson")
+    assert done.code == 2
+    assert "column0" in done.err and "--columns" in done.err
+    assert len(done.err) < 2_000
+
+
+def test_doctor_of_a_state_behind_a_link_to_itself(kailab, home: Path) -> None:
+    odd = home / "odd"
+    odd.symlink_to(odd)
+    done = kailab("doctor", "--state", "odd/lab.state")
+    assert done.code in (0, 1)
+    assert "internal error" not in done.err
+
+
+@pytest.mark.parametrize("text", ["created: 2020-13-45\n", f"number: {'9' * 6_000}\n"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("snapshot", "take", "--kubeconfig", "{}", "x.snap"),
+        ("trace", "record", "--once", "--kubeconfig", "{}", "x.csv"),
+    ],
+)
+def test_a_kubeconfig_with_values_that_python_cannot_hold_is_told(kailab, home: Path, command, text: str) -> None:
+    odd = home / "odd.yaml"
+    odd.write_text(text)
+    done = kailab(*(word.format(odd) for word in command))
+    assert done.code == 2
+    assert "odd.yaml: no YAML" in done.err and "internal error" not in done.err
+    assert not list(home.glob("x.*"))
 
 
 def test_an_empty_file(kailab, home: Path) -> None:

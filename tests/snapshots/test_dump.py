@@ -305,6 +305,28 @@ def test_priority_classes_that_nobody_handed_out_have_the_values_of_pods_and_of_
     assert only["value"] == 7
 
 
+def test_podgroups_and_queues_without_a_spec_have_an_empty_one(busy: Lab, tmp_path: Path) -> None:
+    """KAI's CRDs allow it, and an API server adds none."""
+    objects = as_printed(busy)
+    for kind, version in (("PodGroup", "v2alpha2"), ("Queue", "v2")):
+        meta = {"name": "bare", "uid": f"bare-{kind}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        meta |= {"namespace": "default"} if kind == "PodGroup" else {}
+        objects[kind].append({"apiVersion": f"scheduling.run.ai/{version}", "kind": kind, "metadata": meta})
+    (tmp_path / "all.yaml").write_text(text_of([obj for several in objects.values() for obj in several]))
+    with opening.lab_of(opening.read(tmp_path).snapshot) as lab:
+        assert lab.cluster.get("PodGroup", "bare", "default")["spec"] == {}
+        assert lab.cluster.get("Queue", "bare")["spec"] == {}
+        lab.settle()
+        lab.standing()
+
+
+def test_an_object_whose_metadata_is_null_is_told(tmp_path: Path) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": None, "status": {"capacity": {"cpu": "8"}}}
+    (tmp_path / "node.json").write_text(json.dumps(listed([node])))
+    with pytest.raises(InputError, match=r"node\.json: Node: has no name"):
+        opening.read(tmp_path)
+
+
 def test_the_newest_copy_of_an_object_counts(tmp_path: Path) -> None:
     (tmp_path / "new.yaml").write_text(text_of([a_node("a", "12", "H100")]))
     (tmp_path / "old.yaml").write_text(text_of([a_node("a", "9", "L40")]))

@@ -125,7 +125,7 @@ def _control_planes(described: dict[str, Any]) -> int:
 def _read(path: Path) -> dict[str, Any]:
     try:
         described = yaml.safe_load(read_text(path))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date or a number that Python can't hold
         raise InputError(f"no YAML: {error}", Where(file=str(path))) from error
     if not isinstance(described, dict) or described.get("kind") != "Cluster":
         raise InputError(

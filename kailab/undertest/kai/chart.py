@@ -191,7 +191,7 @@ def _packed_chart(path: Path) -> Mapping[str, Any] | None:
 def _parse_chart(content: bytes, file: Path) -> Mapping[str, Any]:
     try:
         chart = yaml.safe_load(content)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: also a date or a number that Python can't hold
         raise InputError(f"its Chart.yaml is no YAML: {error}", Where(file=str(file))) from None
     return chart if isinstance(chart, dict) else {}
 
@@ -270,7 +270,7 @@ def _config_in(text: str) -> Mapping[str, Any]:
         return {}
     try:
         config = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):
         return {}
     return config.get("spec") or {} if isinstance(config, dict) and config.get("kind") == _CONFIG else {}
 

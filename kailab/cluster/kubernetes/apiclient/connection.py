@@ -106,7 +106,7 @@ def _check(path: Path, context: str | None) -> str:
         raise ConnectError(f"{path}: the kubeconfig can't be read: {error}") from error
     try:
         config = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date or a number that Python can't hold
         raise InputError(f"no YAML: {error}", Where(file=str(path))) from error
     if not isinstance(config, dict) or not isinstance(config.get("clusters"), list) or not config["clusters"]:
         raise InputError("no kubeconfig: it names no clusters", Where(file=str(path)))
