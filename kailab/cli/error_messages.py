@@ -152,10 +152,21 @@ def _report_unexpected(error: Exception) -> int:
     if isinstance(error, OSError) and error.filename:
         terminal.error(f"{error.filename}: {error.strerror}")
         return 2
+    if isinstance(error, FileNotFoundError) and not _has_current_folder():
+        terminal.error("the current folder was deleted; change to another one")
+        return 2
     message = " ".join(str(error).split())
     terminal.error(f"internal error of kailab: {type(error).__name__}: {message:.300}")
     terminal.notice(f"show the traceback with: {DEBUG}=1 kailab ...")
     return 2
+
+
+def _has_current_folder() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _traceback(error: BaseException) -> None:

@@ -34,6 +34,16 @@ def parse_limit(option: str, text: str) -> float:
         raise InputError(f"{error}; 0 or none: no limit") from None
 
 
+class FiniteFloatRange(click.FloatRange):
+    """A number in a range. Unlike click's own type it refuses nan, which no bound excludes, and infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
 def is_given(option: str) -> bool:
     """Whether an option was given on the command line."""
     source = click.get_current_context().get_parameter_source(option)

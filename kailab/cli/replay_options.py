@@ -47,7 +47,7 @@ _ALL = (
     ),
     click.option(
         "--estimates",
-        type=click.FloatRange(min=0),
+        type=options.FiniteFloatRange(min=0),
         help="Users announce longer run times: up to this factor more than the real one, evenly drawn. 0: the real ones.",
     ),
     click.option("--arrivals-only", is_flag=True, help="Jobs arrive but never end."),

@@ -90,7 +90,7 @@ _LEASE_OPTIONS = (
 @click.option(
     "--schedule-period",
     "period",
-    type=click.FloatRange(min=0.0),
+    type=options.FiniteFloatRange(min=0.0),
     default=0.1,
     help="At least this many seconds from cycle to cycle.",
 )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--patience",
-    type=click.FloatRange(min=1),
+    type=options.FiniteFloatRange(min=1),
     default=None,
     show_default="300",
     help="Seconds after which a waiting pod counts as not scheduled.",
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--rollback-within",
     "promise",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.FiniteFloatRange(min=0, min_open=True),
     help="Longest allowed time in seconds until a rollback schedules again.",
 )
 @click.option("--fleet", default="lesson", help="Fleet of fake nodes.")
@@ -183,7 +183,9 @@ group.add_command(upgrade)
     help="Only these kinds of differences: outcome, placement ... May be repeated.",
 )
 @click.option(
-    "--time-ratio", type=click.FloatRange(min=1, min_open=True), help="Ratio of durations that counts as a difference."
+    "--time-ratio",
+    type=options.FiniteFloatRange(min=1, min_open=True),
+    help="Ratio of durations that counts as a difference.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), help="Cells that run in parallel.", show_default="as many as fit")
 @click.option(

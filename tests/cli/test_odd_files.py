@@ -66,7 +66,7 @@ REPLAY_FILES = (
 )
 
 
-@pytest.mark.parametrize("option", ("", *REPLAY_FILES))
+@pytest.mark.parametrize("option", ["", *REPLAY_FILES])
 def test_a_replay_of_a_link_to_itself_is_told(kailab, home: Path, option: str) -> None:
     odd = home / "odd"
     odd.symlink_to(odd)
@@ -74,15 +74,36 @@ def test_a_replay_of_a_link_to_itself_is_told(kailab, home: Path, option: str) -
     fleet = () if option in ("--fleet", "--clusters") else ("--fleet", "lesson")
     done = kailab("replay", "trace.csv" if option else "odd", *fleet, *((option, "odd") if option else ()))
     assert done.code == 2
-    assert "odd" in done.err and "internal error" not in done.err
+    assert "odd" in done.err
+    assert "internal error" not in done.err
 
 
 def test_columns_of_a_foreign_trace_are_not_listed_without_end(kailab, home: Path) -> None:
     (home / "trace.csv").write_text(",".join(f"column{number}" for number in range(5_000)) + "\n1\n")
     done = kailab("replay", "trace.csv", "--fleet", "lesson")
     assert done.code == 2
-    assert "column0" in done.err and "--columns" in done.err
+    assert "column0" in done.err
+    assert "--columns" in done.err
     assert len(done.err) < 2_000
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "1e400", "-1"])
+def test_a_number_that_is_none_is_refused(kailab, home: Path, number: str) -> None:
+    (home / "trace.csv").write_text("submit,seconds,gpus\n0,60,1\n")
+    done = kailab("replay", "trace.csv", "--fleet", "lesson", "--estimates", number)
+    assert done.code == 2
+    assert "--estimates" in done.err
+    assert "internal error" not in done.err
+
+
+def test_a_deleted_current_folder_is_told(kailab, home: Path, monkeypatch) -> None:
+    gone = home / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    done = kailab("replay", "trace.csv", "--fleet", "lesson")
+    assert done.code == 2
+    assert "the current folder was deleted" in done.err
 
 
 def test_doctor_of_a_state_behind_a_link_to_itself(kailab, home: Path) -> None:
@@ -106,7 +127,8 @@ def test_a_kubeconfig_with_values_that_python_cannot_hold_is_told(kailab, home: 
     odd.write_text(text)
     done = kailab(*(word.format(odd) for word in command))
     assert done.code == 2
-    assert "odd.yaml: no YAML" in done.err and "internal error" not in done.err
+    assert "odd.yaml: no YAML" in done.err
+    assert "internal error" not in done.err
     assert not list(home.glob("x.*"))
 
 
