@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+from msgspec import structs
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, StateError, Where
@@ -31,7 +32,8 @@ _ALWAYS_CHANGING = frozenset({"Event", "Event.events.k8s.io", "Lease"})
 
 
 class ChangePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """``texts``: name and text of the manifests, as they were read. ``state``: the identity of the lab's state. ``time``: of the lab."""
+    """``texts``: name and text of the manifests, as they were read. ``state``: the identity of the lab's state. ``time``: of the lab.
+    ``digest``: of all other fields, set when the plan is written."""
 
     kind: Literal["kailab-plan"] = "kailab-plan"
     format: int = FORMAT
@@ -41,6 +43,7 @@ class ChangePlan(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     strict: bool
     texts: tuple[NamedText, ...]
+    digest: str = ""
 
     def check(self, lab: Lab, file: str) -> None:
         """Raises InputError if the lab has changed since the plan was made."""
@@ -57,9 +60,15 @@ class ChangePlan(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError("exists already and is no plan; give another name", Where(file=str(path)))
         try:
             with private_files.replacing(path) as partial, private_files.open_file(partial, "wb") as file:
-                file.write(msgspec.json.encode(self) + b"\n")
+                file.write(_sealed(self))
         except OSError as error:
             raise StateError(f"{path}: the plan can't be written: {error.strerror or error}") from error
+
+
+def _sealed(plan: ChangePlan) -> bytes:
+    """The content of the plan's file."""
+    digest = hashlib.sha256(msgspec.json.encode(structs.replace(plan, digest=""))).hexdigest()
+    return msgspec.json.encode(structs.replace(plan, digest=digest)) + b"\n"
 
 
 def is_plan(path: Path) -> bool:
@@ -71,14 +80,20 @@ def is_plan(path: Path) -> bool:
 
 
 def read_plan(path: Path) -> ChangePlan:
-    """Raises InputError for a file that is damaged, of another format, or no plan."""
+    """Raises InputError for a file that is damaged, edited, of another format, or no plan."""
+    data = read_bytes(path, LARGEST)
     try:
-        plan = msgspec.json.decode(read_bytes(path, LARGEST), type=ChangePlan)
+        plan = msgspec.json.decode(data, type=ChangePlan)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"is no plan of `kailab diff`, or damaged: {error}", Where(file=str(path))) from None
     if plan.format != FORMAT:
         raise InputError(
             f"is in format {plan.format}; this kailab reads format {FORMAT}: make the plan again", Where(str(path))
+        )
+    if data != _sealed(plan):
+        raise InputError(
+            "was edited or damaged since `kailab diff` wrote it, so nobody has seen its effect: make the plan again",
+            Where(file=str(path)),
         )
     return plan
 

@@ -85,16 +85,24 @@ def test_any_change_makes_a_plan_stale(busy, queues: Path, command: list[str]) -
         (["apply", "plan", "-f", "changed.yaml"], "is a plan, which is applied alone"),
         (["apply", "damaged"], "is no plan of `kailab diff`, or damaged"),
         (["apply", "newer"], "is in format 9"),
+        (["apply", "edited"], "edited: was edited or damaged since `kailab diff` wrote it"),
+        (["apply", "longer"], "longer: was edited or damaged since `kailab diff` wrote it"),
+        (["apply", "looser"], "looser: was edited or damaged since `kailab diff` wrote it"),
     ],
 )
-def test_bad_input_is_told(busy, queues: Path, home: Path, arguments: list[str], told: str) -> None:
+def test_bad_input_is_told(busy, queues: Path, home: Path, state: Path, arguments: list[str], told: str) -> None:
     assert busy("diff", "-f", "changed.yaml", "--out", "plan").code == 1
     plan = (home / "plan").read_text()
     (home / "damaged").write_text(plan[:200])
     (home / "newer").write_text(plan.replace('"format":1', '"format":9'))
+    (home / "edited").write_text(plan.replace("team-a", "team-b"))
+    (home / "longer").write_text(plan.replace('"format":1', '"format":1,"later":true'))
+    (home / "looser").write_text(plan.replace('"strict":true', '"strict":false'))
+    before = state.read_bytes()
     done = busy(*arguments)
     assert done.code == 2
     assert told in done.err
+    assert state.read_bytes() == before
 
 
 def test_strict_applies_nothing_if_there_is_a_warning(busy, home: Path, state: Path) -> None:
