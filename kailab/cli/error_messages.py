@@ -84,6 +84,7 @@ INTERRUPTED = 130  # as a shell counts a process ended by SIGINT
 TERMINATED = 143  # by SIGTERM
 BROKEN_PIPE = 141  # as a shell counts a process ended by SIGPIPE
 DEBUG = "KAILAB_DEBUG"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SUGGESTION = re.compile(r" \(?Did you mean.*")
 
 
@@ -151,6 +152,10 @@ def _report_unexpected(error: Exception) -> int:
     _traceback(error)
     if isinstance(error, OSError) and error.filename:
         terminal.error(f"{error.filename}: {error.strerror}")
+        return 2
+    if isinstance(error, OSError) and error.errno in _FULL:
+        # Files are written with errors of their own, so this was the standard output.
+        terminal.error(f"the output can't be written: {error.strerror}; free some space, or write elsewhere")
         return 2
     if isinstance(error, FileNotFoundError) and not _has_current_folder():
         terminal.error("the current folder was deleted; change to another one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,24 @@ def test_a_deleted_current_folder_is_told(kailab, home: Path, monkeypatch) -> No
     done = kailab("replay", "trace.csv", "--fleet", "lesson")
     assert done.code == 2
     assert "the current folder was deleted" in done.err
+
+
+def test_a_snapshot_does_not_replace_a_device(started, home: Path) -> None:
+    """Root could: the file is renamed to its name."""
+    os.mkfifo(home / "pipe")
+    done = started("snapshot", "take", "pipe", "--force")
+    assert done.code == 2
+    assert "pipe: the snapshot can't be written: is a device, a pipe or a socket" in done.err
+    assert (home / "pipe").is_fifo()
+
+
+def test_output_to_a_full_disk_is_told(process) -> None:
+    with open("/dev/full", "wb") as full:
+        command = process("fleet", "list", stdout=full, stderr=subprocess.PIPE)
+        _, err = command.communicate()
+    assert command.returncode == 2
+    assert b"the output can't be written: No space left on device" in err
+    assert b"internal error" not in err
 
 
 def test_doctor_of_a_state_behind_a_link_to_itself(kailab, home: Path) -> None:
