@@ -62,7 +62,7 @@ class Session:
             config = structs.replace(config, promised=())
         # With KAI's faults imitated: the order in which a search evicts, which in KAI is the order of Go maps. Equal seeds,
         # so that equal cycles decide alike.
-        self.chance = Random(1) if self.imitates(GPU_LOST) or self.imitates(COPY_LEFT) else None
+        self.chance = Random(2) if self.imitates(GPU_LOST) or self.imitates(COPY_LEFT) else None
         self.working, self.config, self.now = working, config, now
         self.only, self.until, self.once = only, until, once  # which jobs are tried, see ``run_cycle``
         if self.imitated:
