@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,7 @@ from kailab.engine.queueing.accounts import open_accounts
 from kailab.engine.queueing.jobqueue import Precedence
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.snapshot.records import ACTIVE, Shape, Status
+from kailab.engine.working.maporder import MapOrder
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.queues import Amounts, QueueTree, WQueue
 from kailab.engine.working.state import Job, JournalEntry, Place, Situation, Uids, WTask, Zones
@@ -60,9 +60,9 @@ class Session:
         self.imitated = imitated_faults(config)
         if self.imitates(PROMISES_FORGOTTEN):
             config = structs.replace(config, promised=())
-        # With KAI's faults imitated: the order in which a search evicts, which in KAI is the order of Go maps. Equal seeds,
-        # so that equal cycles decide alike.
-        self.chance = Random(2) if self.imitates(GPU_LOST) or self.imitates(COPY_LEFT) else None
+        # With KAI's faults imitated: the order in which a search evicts, which in KAI is the order of Go maps. The same
+        # start in every cycle, so that equal cycles decide alike.
+        self.map_order = MapOrder(0) if self.imitates(GPU_LOST) or self.imitates(COPY_LEFT) else None
         self.working, self.config, self.now = working, config, now
         self.only, self.until, self.once = only, until, once  # which jobs are tried, see ``run_cycle``
         if self.imitated:

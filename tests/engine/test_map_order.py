@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.search.scenario import in_map_order
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.layout import GPUS
+from kailab.engine.working.maporder import MapOrder
 
 NOW = 1_000_000.0
 
@@ -42,13 +40,13 @@ def test_the_order_of_evictions_decides_whether_a_gpu_is_lost(team, imitate_faul
 def test_few_items_of_a_go_map_come_in_turn_from_one_of_them_on():
     """Up to eight entries share one group of slots, which Go walks around from a random slot."""
     items = ["a", "b", "c"]
-    orders = {"".join(in_map_order(items, Random(seed))) for seed in range(100)}
+    orders = {"".join(MapOrder(seed).of(items)) for seed in range(100)}
     assert orders == {"abc", "bca", "cab"}
 
 
 def test_many_items_of_a_go_map_come_in_any_order():
     items = list(range(20))
-    orders = [in_map_order(items, Random(seed)) for seed in range(5)]
+    orders = [MapOrder(seed).of(items) for seed in range(5)]
     assert all(sorted(order) == items for order in orders)
     assert len({tuple(order) for order in orders}) == 5
 
@@ -58,4 +56,4 @@ def test_the_order_varies_only_where_it_decides(team, imitate_faults, varies):
     """Only with the faults that leave changed counts behind does it matter who is evicted first."""
     team.node("n")
     session = Session(team.working(), EngineConfig(imitate_faults=imitate_faults), NOW)
-    assert (session.chance is not None) is varies
+    assert (session.map_order is not None) is varies

@@ -9,8 +9,7 @@ nodelocalgreedy and multinodegang plugins and the sub-scenario emitter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from random import Random
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from kailab.engine.faults import COUNTED_TWICE, SURPLUS_LEFT
 from kailab.engine.queueing.jobqueue import JobQueue
@@ -19,9 +18,6 @@ from kailab.engine.search.filters import Filters
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.session import Session
 from kailab.engine.working.state import Job, WTask
-
-T = TypeVar("T")
-_SLOTS = 8  # of a group of a Go map
 
 
 class EvictionScenario(NamedTuple):
@@ -124,43 +120,30 @@ class Accumulation:
 
     def scenario(self, extra: list[VictimBatch]) -> EvictionScenario:
         """A set of gathered units."""
-        chance = self.session.chance
-        if chance is not None:
-            extra = [VictimBatch(unit.job, in_map_order(unit.tasks, chance)) for unit in in_map_order(extra, chance)]
+        order = self.session.map_order
+        if order is not None:
+            extra = [VictimBatch(unit.job, order.of(unit.tasks)) for unit in order.of(extra)]
         return EvictionScenario(self.goal, self._recorded_in_turn(), extra)
 
     def all_victims_of(self, uids: dict[str, None]) -> EvictionScenario:
         """The set of all gathered victims of these jobs."""
-        chance = self.session.chance
+        order = self.session.map_order
         extra = []
-        for uid in uids if chance is None else in_map_order(uids, chance):
+        for uid in uids if order is None else order.of(uids):
             # The units of a job stay in order, but not the pods of a unit.
-            units = self._by_job[uid] if chance is None else [in_map_order(u, chance) for u in self._by_job[uid]]
+            units = self._by_job[uid] if order is None else [order.of(u) for u in self._by_job[uid]]
             extra.append(VictimBatch(self.session.jobs[uid], [task for unit in units for task in unit]))
         return EvictionScenario(self.goal, self._recorded_in_turn(), extra)
 
     def _recorded_in_turn(self) -> list[VictimBatch]:
-        chance = self.session.chance
-        if chance is None:
+        order = self.session.map_order
+        if order is None:
             return self.recorded
         by_job: dict[str, list[VictimBatch]] = {}
         for unit in self.recorded:
             by_job.setdefault(unit.job.uid, []).append(unit)
-        in_turn = [unit for units in in_map_order(by_job.values(), chance) for unit in units]
-        return [VictimBatch(unit.job, in_map_order(unit.tasks, chance)) for unit in in_turn]
-
-
-def in_map_order(items: Iterable[T], chance: Random) -> list[T]:
-    """The items in an order in which a Go map may give them: of up to eight, which share one group of eight slots, in the
-    order of insertion from a random slot on; of more, in any order.
-    """
-    mixed = list(items)
-    if len(mixed) > _SLOTS:
-        chance.shuffle(mixed)
-        return mixed
-    # From an empty slot on, the first slot is the next that is taken.
-    first = chance.randrange(_SLOTS)
-    return mixed if first >= len(mixed) else mixed[first:] + mixed[:first]
+        in_turn = [unit for units in order.of(by_job.values()) for unit in units]
+        return [VictimBatch(unit.job, order.of(unit.tasks)) for unit in in_turn]
 
 
 def node_local(accumulation: Accumulation) -> Iterator[EvictionScenario]:
