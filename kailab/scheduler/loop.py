@@ -83,6 +83,9 @@ class Scheduler:
         self._follower: Follower | None = None
         self._says_why = True
         self.unread = False  # nobody reads what is written for people
+        self._reasons_every = reasons_every
+        self._told_at = float("-inf")
+        self._untold = False  # the latest cycle repeats the reasons of an earlier one
         self._looked_at = float("-inf")  # when a cycle was run, or known to decide nothing
 
     # --- results ------------------------------------------------------------------------------------------------------
