@@ -40,9 +40,9 @@ def test_a_lab_is_recorded_and_replayed(kailab, home) -> None:
     done = kailab("trace", "record", "t.csv", "--once", "--force")
     assert (done.code, done.out.strip()) == (0, "t.csv: 1 jobs have ended; 0 are pending or running and left out")
     header, line = (home / "t.csv").read_text().splitlines()
-    assert header == "name,submit,seconds,gpus,share,pods,cpu,memory_mib,models,team,priority,user"
+    assert header == "name,submit,seconds,gpus,share,pods,cpu,memory_mib,models,team,priority,user,mig"
     assert line.split(",")[0] == "default/train"
-    assert line.split(",")[2:] == ["60", "2", "1", "1", "0", "0", "", "team", "", "eve"]
+    assert line.split(",")[2:] == ["60", "2", "1", "1", "0", "0", "", "team", "", "eve", ""]
     replayed = kailab("replay", "t.csv", "--fleet", "lesson")
     assert replayed.code == 0, replayed.err
     assert replayed.out.startswith("1 job of t.csv (csv) on lesson")

@@ -380,7 +380,16 @@ def test_work_that_names_a_queue_but_not_its_scheduler_is_advice(make):
 
 
 @pytest.mark.parametrize(
-    "key", ["run-seconds", "ready-seconds", "expected-seconds", "ran-seconds", "checkpoint-seconds", "termination-seconds", "fail"]
+    "key",
+    [
+        "run-seconds",
+        "ready-seconds",
+        "expected-seconds",
+        "ran-seconds",
+        "checkpoint-seconds",
+        "termination-seconds",
+        "fail",
+    ],
 )
 @pytest.mark.parametrize(
     ("text", "sound"),
