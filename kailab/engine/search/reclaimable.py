@@ -2,8 +2,9 @@
 
 A queue may reclaim only up to its fair share. It may take from a queue that holds more than its allocatable share or,
 while it stays within its own quota, from one that holds more than its quota; both are compared at the level of the tree
-where their paths part. Afterwards, a level of the reclaimer that exceeds its fair share must not be fuller, relative to
-its fair share, than a sibling that it took from. Source: KAI's proportion plugin, package reclaimable.
+where their paths part. After the reclaim, a queue on the reclaimer's path that exceeds its fair share must have a lower
+ratio of allocation to fair share than every sibling that it took from. Source: KAI's proportion plugin, package
+reclaimable.
 """
 
 from __future__ import annotations
