@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kailab.evidence.wording import count, elapsed, some
 from kailab.lab.owners import owners_of, refused_owners
 from kailab.model.kinds import kind_key, part
-from kailab.model.objects import full_name, is_terminating, namespace_of, owner_references, uid_of
+from kailab.model.objects import full_name, is_terminating, owner_uids, uid_of
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -38,14 +38,13 @@ class LabChanges:
 
 def _refused_pods(lab: Lab) -> list[str]:
     """The pods that workloads lack because they are refused: ``3 pods of Deployment default/web``."""
+    owners = list(refused_owners(lab.cluster))
+    pods = [pod for pod in lab.cluster.list("Pod") if not is_terminating(pod)] if owners else []
+    there = Counter(uid for pod in pods for uid in owner_uids(pod))
     lacking: dict[str, int] = {}
-    for obj in refused_owners(lab.cluster):
+    for obj in owners:
         wanted = part(kind_key(obj), "wanted_pods")
-        there = sum(
-            any(reference["uid"] == uid_of(obj) for reference in owner_references(pod)) and not is_terminating(pod)
-            for pod in lab.cluster.list("Pod", namespace_of(obj))
-        )
-        lacks = max(0, wanted(obj) - there) if wanted is not None else 0
+        lacks = max(0, wanted(obj) - there[uid_of(obj)]) if wanted is not None else 0
         if lacks:
             top = [obj, *owners_of(lab.cluster, obj)][-1]
             title = f"{top['kind']} {full_name(top)}"

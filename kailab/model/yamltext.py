@@ -86,6 +86,14 @@ def read_documents(text: str, file: str = "", *, largest: int = LARGEST) -> Iter
         raise InputError(f"not valid YAML: {error}", Where(file=file)) from None
 
 
+def load_foreign(text: str | bytes) -> Any:
+    """The one document of a file of another tool, as PyYAML reads it. Raises yaml.YAMLError, for a date or a number that Python can't hold too."""
+    try:
+        return yaml.safe_load(text)
+    except ValueError as error:
+        raise yaml.YAMLError(str(error)) from error
+
+
 def _reader_problem(error: yaml.reader.ReaderError) -> str:
     shown = f"#x{error.character:04x}" if isinstance(error.character, int) else repr(error.character)
     return f"{error.reason}: {shown} at position {error.position}"

@@ -196,13 +196,11 @@ def located(name: str, value: Any, base: Path) -> Any:
         return _located_policy(value, base)
     if name == "policies":
         return [_located_policy(policy, base) for policy in value]
-    if name in ("trace", "config", "prices", "failures", "speeds", "services", "clusters") or (
-        name == "queues" and value not in MODES
-    ):
-        return str(base / Path(value).expanduser())
-    if name == "fleet" and (base / Path(value).expanduser()).is_file():
-        return str(base / Path(value).expanduser())
-    return value
+    if name not in (*FILES, "clusters") or (name == "queues" and value in MODES):
+        return value
+    file = base / Path(value).expanduser()
+    # A fleet may also be one of kailab's, by its name.
+    return value if name == "fleet" and not file.is_file() else str(file)
 
 
 def _located_policy(policy: NamedPolicy, base: Path) -> NamedPolicy:

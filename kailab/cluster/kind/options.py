@@ -19,6 +19,7 @@ from kailab.cluster.kind.kind_command import library_reason
 from kailab.components import DEFAULT_KUBERNETES, KIND, find_program
 from kailab.errors import InputError, KailabError, Where
 from kailab.model.files import read_text
+from kailab.model.yamltext import load_foreign
 
 KIND_VARIABLE = "KAILAB_KIND"
 IMAGE_VARIABLE = "KAILAB_KIND_IMAGE"
@@ -124,8 +125,8 @@ def _control_planes(described: dict[str, Any]) -> int:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        described = yaml.safe_load(read_text(path))
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date or a number that Python can't hold
+        described = load_foreign(read_text(path))
+    except yaml.YAMLError as error:
         raise InputError(f"no YAML: {error}", Where(file=str(path))) from error
     if not isinstance(described, dict) or described.get("kind") != "Cluster":
         raise InputError(

@@ -303,8 +303,8 @@ class OpenOrder(JobQueue[Job]):
         return self._session.wanted(self._job)
 
     def pop(self) -> Job:
-        over = self.over
-        assert not over
+        if self._coming is None:
+            self._advance()
         assert self._coming is not None
         self._job, self._coming = self._coming, None
         return self._job

@@ -5,14 +5,7 @@ Source: KAI's reclaim action.
 
 from __future__ import annotations
 
-from kailab.engine.actions.evicting import (
-    SearchSkip,
-    candidates,
-    impossible,
-    lost_at_least,
-    search,
-    someone_stays_without,
-)
+from kailab.engine.actions.evicting import SearchSkip, candidates, impossible, lost_at_least, search
 from kailab.engine.decisions import EvictionGround
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.order import tasks_to_allocate
@@ -91,13 +84,14 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         )
 
     def loses_too_much(scenario: EvictionScenario) -> bool:
+        victims = scenario.by_job().values()
         # Most scenarios evict one pod of a job.
-        if session.config.allow_consolidating_reclaim and not someone_stays_without(scenario):
+        if session.config.allow_consolidating_reclaim and not any(lost_at_least(*victim) for victim in victims):
             return False
         tried = demand(session, job, scenario.goal.tasks)
         assert tried is not None
         losses: dict[WQueue, tuple[list[int], list[int]]] = {}
-        for victim, tasks in scenario.by_job().values():
+        for victim, tasks in victims:
             queue = session.queue_of(victim)
             if queue is not None:
                 _, theirs = session.tree.diverging_ancestors(wanted.queue, queue)

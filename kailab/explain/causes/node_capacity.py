@@ -80,13 +80,17 @@ def _left(facts: NodeFacts, row: int) -> int:
 
 def free_devices(facts: NodeFacts, row: int) -> np.ndarray:
     """What each node where the group may run (``_device_nodes``) has free, with parts of shared GPUs for a group that requests parts."""
+    return _free_on(facts, row, _device_nodes(facts, row))
+
+
+def _free_on(facts: NodeFacts, row: int, nodes: np.ndarray) -> np.ndarray:
+    """What these nodes (a mask) have free, as ``free_devices`` counts it; 0 for the others."""
     table = facts.table
-    usable = _device_nodes(facts, row)
     free = np.maximum(table.idle[row], 0)
     if row == GPUS and _wants_parts(facts):
         free = np.array([max(0, table.unheld_gpus(i)) for i in range(len(table))], dtype=np.int64)
-    free_usable: np.ndarray = np.where(usable, free, 0)
-    return free_usable
+    free_there: np.ndarray = np.where(nodes, free, 0)
+    return free_there
 
 
 def _device_nodes(facts: NodeFacts, row: int) -> np.ndarray:
@@ -298,7 +302,8 @@ def _fragmented(facts: NodeFacts) -> DevicesFragmented:
     """The refusal that the free devices are on several nodes, or in parts of several devices."""
     table, tasks = facts.table, facts.next_tasks
     row, wanted = device_row(facts)
-    usable, free = _device_nodes(facts, row), free_devices(facts, row)
+    usable = _device_nodes(facts, row)
+    free = _free_on(facts, row, usable)
     of_device = row == GPUS and _wants_parts(facts)
     # A part of each of several devices: what one device has is no measure of them.
     devices = tasks[0].info.shape.gpu.devices if of_device and len(tasks) == 1 else 1
@@ -322,8 +327,8 @@ def _too_few_devices(group: WaitingPodGroup, facts: NodeFacts) -> DevicesLacking
     """The refusal that too few devices are free, also in sum."""
     table, tasks = facts.table, facts.next_tasks
     row, wanted = device_row(facts)
-    usable, free, device = facts.usable_nodes(tasks), free_devices(facts, row), int(table.min_gpu_memory)
-    fitting = _device_nodes(facts, row)
+    usable, fitting, device = facts.usable_nodes(tasks), _device_nodes(facts, row), int(table.min_gpu_memory)
+    free = _free_on(facts, row, fitting)
     best, most = _most(free, fitting)
     whole = _workload_tasks(group, facts)
     is_gpus = row == GPUS or table.layout.names[row].startswith(MIG_PREFIX)

@@ -81,11 +81,11 @@ def clear_lab(
     kinds: Iterable[str] | None = None,
     keep: Iterable[str] = (),
     makers: Iterable[str] = (),
-    patience: float | None = None,
+    finalizer_seconds: float | None = None,
 ) -> None:
     """Delete all objects with the mark, and wait until they are gone with everything that depends on them. ``kinds``: the only kinds to look
     at (None: all of the server). ``keep``: kinds to leave. ``makers``: further kinds whose objects are made by controllers and own
-    objects themselves. ``patience``: seconds after which finalizers of objects that should go are removed (None: never), because the work that
+    objects themselves. ``finalizer_seconds``: time after which finalizers of objects that should go are removed (None: never), because the work that
     they stand for never ends on fake nodes, such as the clean-up of a Redis that is not there. Raises ConnectError for objects that do not go."""
     makers = (*makers, *_MAKERS)
     looked_at = [kind for kind in (kinds if kinds is not None else _all_kinds(cluster)) if kind not in keep]
@@ -114,7 +114,7 @@ def clear_lab(
             dependents += [("PersistentVolumeClaim", claim) for claim in claims]
         dependents += [(kind, obj) for kind in held for obj in cluster.list(kind, labels={MARK: mark})]
         _delete(cluster, dependents)
-        if patience is not None and monotonic() - begun > patience:
+        if finalizer_seconds is not None and monotonic() - begun > finalizer_seconds:
             _release(cluster, dependents)
         return [f"{kind} {full_name(obj)}" for kind, obj in dependents]
 
@@ -421,8 +421,9 @@ class KubernetesVenue:
         # Operators make objects of each other's kinds, such as the RayCluster of a RayJob.
         made = () if operators is None else operators.kinds
         kinds = dict.fromkeys((*_WATCHED, *others, *made))
-        keep = ("Node",)
-        clear_lab(self.cluster, self.place.mark, kinds=kinds, keep=keep, makers=made, patience=self.finalizer_seconds)
+        clear_lab(
+            self.cluster, self.place.mark, kinds=kinds, keep=("Node",), makers=made, finalizer_seconds=self.finalizer_seconds
+        )  # fmt: skip
 
     def vacate(self) -> None:
         """Remove the lab from a user's cluster, with the kinds that it installed unless other objects of these kinds exist."""

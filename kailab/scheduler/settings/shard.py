@@ -15,7 +15,7 @@ from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.errors import InputError, Where
 from kailab.model.times import duration_seconds
 
-_ACTIONS = {str(action): 100 * place for place, action in reversed([*enumerate(reversed(ACTIONS), 1)])}
+_ACTIONS: dict[str, int] = {action: 100 * (len(ACTIONS) - place) for place, action in enumerate(ACTIONS)}
 _PLUGINS = {
     "predicates": 1900, "proportion": 1800, "priority": 1700, "nodeavailability": 1600, "resourcetype": 1500,
     "podaffinity": 1400, "elastic": 1300, "kubeflow": 1200, "ray": 1100, "subgrouporder": 1000, "taskorder": 900,

@@ -305,8 +305,9 @@ class QueueStatus:
     def step(self) -> bool:
         """Handle the watch events. Returns whether anything was written."""
         if self._unread is not None and self._unread():
-            self._watch.close()
-            self._followed = False
+            if self._followed:
+                self._watch.close()
+                self._followed = False
             return False
         if not self._followed:
             self._begin(self._cluster)

@@ -18,6 +18,7 @@ import yaml
 from kailab.cluster.helm import Chart, Release
 from kailab.errors import InputError, Where
 from kailab.model.files import LARGEST_FILE, read_bytes
+from kailab.model.yamltext import load_foreign
 from kailab.undertest.binaries import check_folder, given_path
 from kailab.undertest.kai.releases import ReleaseFeatures, features_of
 
@@ -190,8 +191,8 @@ def _packed_chart(path: Path) -> Mapping[str, Any] | None:
 
 def _parse_chart(content: bytes, file: Path) -> Mapping[str, Any]:
     try:
-        chart = yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: also a date or a number that Python can't hold
+        chart = load_foreign(content)
+    except yaml.YAMLError as error:
         raise InputError(f"its Chart.yaml is no YAML: {error}", Where(file=str(file))) from None
     return chart if isinstance(chart, dict) else {}
 
@@ -269,8 +270,8 @@ def _config_in(text: str) -> Mapping[str, Any]:
     if f"kind: {_CONFIG}" not in text:
         return {}
     try:
-        config = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
+        config = load_foreign(text)
+    except yaml.YAMLError:
         return {}
     return config.get("spec") or {} if isinstance(config, dict) and config.get("kind") == _CONFIG else {}
 

@@ -18,6 +18,7 @@ import yaml
 
 from kailab.errors import ConnectError, InputError, Where
 from kailab.model.files import LARGEST_FILE, file_bytes
+from kailab.model.yamltext import load_foreign
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
@@ -105,8 +106,8 @@ def _check(path: Path, context: str | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise ConnectError(f"{path}: the kubeconfig can't be read: {error}") from error
     try:
-        config = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date or a number that Python can't hold
+        config = load_foreign(text)
+    except yaml.YAMLError as error:
         raise InputError(f"no YAML: {error}", Where(file=str(path))) from error
     if not isinstance(config, dict) or not isinstance(config.get("clusters"), list) or not config["clusters"]:
         raise InputError("no kubeconfig: it names no clusters", Where(file=str(path)))
