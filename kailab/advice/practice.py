@@ -316,9 +316,9 @@ class Linted:
 
 
 def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
-    """Check manifests against ``RULES``. ``fleet``: the nodes of the cluster; without it the rules about its size find nothing. Objects that
-    a controller made from others of the manifests, as the output of ``kubectl get`` has them, are checked by these. Raises InputError for
-    queues that a cluster would refuse."""
+    """Check manifests against ``RULES``. ``fleet``: the nodes of the cluster; without it the rules about its size find nothing. If
+    the manifests hold an object and what a controller made from it, as the output of ``kubectl get`` does, only the first is checked.
+    Raises InputError for queues that a cluster would refuse."""
     manifests = _without_made(manifests)
     cluster = EmbeddedCluster()
     nodes = fleet.nodes() if fleet is not None else []

@@ -208,8 +208,8 @@ class _Reading:
         if classes:
             values = ", ".join(f"{name_of(one)} {one['value']}" for one in classes)
             notices.append(
-                "the files hold no PriorityClasses, so those that work names have the value that its pods have, or that KAI's chart "
-                f"gives them ({values}). If the cluster has others, add `kubectl get {KINDS['PriorityClass'].resource} -o yaml`"
+                "the files hold no PriorityClass; those that work names get the priority of their pods, or the value in KAI's chart "
+                f"({values}). If the cluster has other values, add `kubectl get {KINDS['PriorityClass'].resource} -o yaml`"
             )
         if looks and not kai.version:
             notices.append(
@@ -326,10 +326,10 @@ def _assume_configmaps(looks: dict[str, list[Object]]) -> list[str]:
 
 
 def _assume_priority_classes(looks: dict[str, list[Object]]) -> list[Object]:
-    """Add the PriorityClasses that work names, if the files hold none at all and their values are known: the API server writes the value into
-    each pod, and KAI's chart makes some of fixed values. Returns them, by name.
+    """Add the PriorityClasses that work names, if the files hold no PriorityClass at all. Returns them, sorted by name.
 
-    The cluster had them, or no pod that names one would have been admitted.
+    The cluster had them, or it would not have admitted the pods. Their values are in the pods, where the API server writes them, and in
+    KAI's chart; a class in neither is not added.
     """
     if looks.get("PriorityClass"):
         return []
