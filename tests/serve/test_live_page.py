@@ -231,7 +231,7 @@ def test_work_and_nodes_are_changed_from_their_rows(tab: Tab, served: Served) ->
     applied(tab)
     assert "20 pods placed" in tab.inner_text("#fleet")
     # Nothing waits any more: the focus goes to the row that the work still has.
-    assert tab.evaluate("document.activeElement.closest('#gangs') !== null")
+    tab.wait_for_function("document.activeElement.closest('#gangs') !== null")
     # A list that is opened from the bar has all of its rows.
     tab.click("#change-workloads")
     tab.wait_for_selector("button[aria-label='Scale Deployment/owner']")
@@ -253,6 +253,7 @@ def test_work_and_nodes_are_changed_from_their_rows(tab: Tab, served: Served) ->
     tab.click("#fleet .as-table summary")
     for turn in ("Cordon", "Uncordon"):
         tab.click("#fleet button[aria-label='Change h100-0']")
+        tab.wait_for_selector(f"button[aria-label='{turn} h100-0']")
         assert tab.locator("dialog.change .body .row").count() == 1
         tab.click(f"button[aria-label='{turn} h100-0']")
         tab.wait_for_selector("#foretold")

@@ -26,9 +26,12 @@ export class Changes {
       FORMS.map(([id, name]) => button(`${name} ...`, () => this.open(id, { sought: null }), { id: `change-${id}`, "aria-haspopup": "dialog" })));
   }
 
-  // The lab went on. What somebody is filling in stays as it is.
+  // The lab went on. What somebody is filling in stays as it is. Call it after the rows are drawn.
   renew() {
     this.desk = null;
+    // The answer to a change may come before the rows that it changes: the button that has the focus then goes with its row.
+    if (!this.dialog.open && document.activeElement === document.body) this.#goBack();
+    if (!this.dialog.open) this.#opener = null;
   }
 
   // A form; first: of the examples the first one is chosen; sought: the only row that a list shows, null for all of them. Without it, a list
