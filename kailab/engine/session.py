@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
+from kailab.engine.cancellation import cancellation
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Action, EvictionGround, QueueShare, TaskAmounts
 from kailab.engine.faults import (
@@ -57,6 +58,7 @@ class Session:
         once: bool = False, reasons: bool = True,
     ):  # fmt: skip
         self.reasons = reasons  # whether the cycle says why jobs wait
+        self.check_cancelled = cancellation()  # raises if nobody waits for the cycle any more
         self.imitated = imitated_faults(config)
         if self.imitates(PROMISES_FORGOTTEN):
             config = structs.replace(config, promised=())

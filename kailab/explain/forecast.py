@@ -46,7 +46,7 @@ def forecast(state: PodsAtMoment, budget: StepBudget) -> Forecast | None:
     if not is_anything_due(state):
         return Forecast(None, BOUND, BOUND, *basis)
     part = budget.part(SHARE)
-    with closing(state.lab.fork()) as copy:
+    with closing(state.lab.fork()) as copy, part.ends_cycles():
         start = copy.now
         try:
             part.check()

@@ -4,15 +4,17 @@ This is the only bound on trials, and the search, the proposals that look ahead 
 the engine is something else: a setting of the scheduler that belongs to its decisions, and it counts so that a run can be repeated.
 
 The time is processor time, so that a busy machine gives the same answer as an idle one; on an idle machine it is how long a user waits,
-because trials wait for nothing. It begins with the search, after the cause is known. It is checked between trials and between the cycles
-of a trial, so a search ends within one cycle of its limit.
+because trials wait for nothing. It begins with the search, after the cause is known. It is checked between trials, between the cycles of
+a trial, and within each cycle whenever a job is tried, so a search ends soon after its limit.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
+from kailab.engine.cancellation import cancelled_by
 from kailab.lab.answer import IncompleteReason, IncompleteSteps
 
 MOST_TRIALS = 60
@@ -102,6 +104,11 @@ class StepBudget:
             self.stopped = IncompleteReason.TIMEOUT
         if self.stopped is not None:
             raise StepsStopped
+
+    def ends_cycles(self) -> AbstractContextManager[None]:
+        """A block in which cycles end when the time is over or Ctrl-C was pressed: StepsStopped comes out of them. The block must not
+        keep what such a cycle would have changed: it runs on a fork, or only reads decisions."""
+        return cancelled_by(self.check)
 
     def spend(self) -> bool:
         """Count one trial. Returns whether it is allowed. Raises StepsStopped."""

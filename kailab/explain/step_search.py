@@ -134,18 +134,21 @@ def _could_run(context: QuestionContext, proposal: Proposal) -> bool:
     if not context.never:
         return True
     context.budget.check()
-    return could_run(context.state, *_relaxations(context, proposal))
+    with context.budget.ends_cycles():
+        return could_run(context.state, *_relaxations(context, proposal))
 
 
 def _serves(context: QuestionContext, proposal: Proposal, before: bool) -> bool:
     """Whether the subject gets any placement. ``before``: with the turns of all work served before it."""
     context.budget.check()
-    return _trials(context).further(*_relaxations(context, proposal), before=before)
+    with context.budget.ends_cycles():
+        return _trials(context).further(*_relaxations(context, proposal), before=before)
 
 
 def _outcome(context: QuestionContext, proposal: Proposal, before: bool) -> RelaxedCycleOutcome:
     context.budget.check()
-    return _trials(context)(*_relaxations(context, proposal), before=before)
+    with context.budget.ends_cycles():
+        return _trials(context)(*_relaxations(context, proposal), before=before)
 
 
 def _relaxations(context: QuestionContext, proposal: Proposal) -> tuple[Relaxation, ...]:
@@ -285,7 +288,7 @@ class StepTrials:
         if not self.budget.spend():
             self.budget.skip()
             return None
-        with closing(context.lab.fork()) as copy:
+        with closing(context.lab.fork()) as copy, self.budget.ends_cycles():
             try:
                 self.carry_out(copy, proposal)
             except KailabError:
@@ -553,7 +556,8 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
             return
         with closing(context.lab.fork()) as copy:
             try:
-                trials.carry_out(copy, first_half)
+                with trials.budget.ends_cycles():
+                    trials.carry_out(copy, first_half)
                 state = context.subject.state(copy)
                 causes = causes_now(state)
             except KailabError:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kailab.engine.cancellation import cancelled_by
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide, run_cycle
 from kailab.engine.decisions import PendingCode
@@ -204,6 +205,49 @@ def test_trials_leave_no_trace(world, order):
         assert everyone.decisions == decide(draft.whole(), draft.config, draft.now)
         assert result(*change) == RelaxedCycles(snapshot, KAI, NOW, ("w0",))(*change)
     assert result.working.value() == snapshot
+
+
+class Cancelled(Exception):
+    """Raised in the middle of a cycle."""
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.sampled_from(CHANGES), st.integers(1, 12))
+def test_a_cancelled_cycle_leaves_no_trace_and_no_outcome(world, change, last):
+    """Wherever a cycle is cancelled, the working set is as before, and the next cycles decide as if it had never begun."""
+    snapshot = world.working().value()
+    result, checks = RelaxedCycles(snapshot, KAI, NOW, ("w0",)), 0
+
+    def check():
+        nonlocal checks
+        checks += 1
+        if checks >= last:
+            raise Cancelled
+
+    try:
+        with cancelled_by(check):
+            outcome = result(*change, everyone=True)
+    except Cancelled:
+        pass
+    else:
+        assert checks < last
+        assert outcome == RelaxedCycles(snapshot, KAI, NOW, ("w0",))(*change, everyone=True)
+    assert result.working.value() == snapshot
+    assert result(*change, everyone=True) == RelaxedCycles(snapshot, KAI, NOW, ("w0",))(*change, everyone=True)
+
+
+def test_a_cycle_is_cancelled_before_a_job_is_tried_and_before_a_reason_is_made(world):
+    world.node("node-1", gpus=1)
+    world.queue("team", quota=1)
+    for name in ("one", "two", "three"):
+        world.job(name)
+    checks = []
+    with cancelled_by(lambda: checks.append(1)):
+        decisions = run_cycle(world.working(), KAI, NOW)
+    assert len(checks) >= len(decisions.binds) + len(decisions.pending)
+    checks.clear()
+    run_cycle(world.working(), KAI, NOW)
+    assert not checks
 
 
 @settings(max_examples=60, deadline=None)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import signal
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from kailab.engine.placing.allocation import Allocator
 from kailab.errors import InputError
 from kailab.explain import step_budget, step_search
 from kailab.explain.questions import ask, growing_answer
@@ -24,6 +26,7 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = 100.0
+        self.running = False
 
     def __call__(self) -> float:
         return self.now
@@ -152,6 +155,29 @@ def test_time_is_looked_at_between_the_cycles_of_a_trial(short: Lab, monkeypatch
     answer = ask(short, "Deployment", "d", budget=StepBudget(10, clock=clock))
     assert answer.steps == ()
     assert cycles == 10
+
+
+def test_time_is_looked_at_within_a_cycle_of_a_trial(short: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One long cycle does not hold the answer back, and the lab goes on as if it had never been asked."""
+    clock, placed, original = Clock(), 0, Allocator.place
+
+    def place(self: Allocator, *arguments: Any, **named: Any) -> bool:
+        nonlocal placed
+        if clock.running:
+            placed += 1
+            clock.now += 6
+        return original(self, *arguments, **named)
+
+    monkeypatch.setattr(Allocator, "place", place)
+    answers = growing_answer(short, "Deployment", "d", budget=StepBudget(10, clock=clock))
+    next(answers)
+    clock.running = True
+    answer = [*answers][-1]
+    clock.running = False
+    assert (answer.steps, placed) == ((), 2)
+    assert answer.incomplete is not None
+    assert answer.incomplete.reason is IncompleteReason.TIMEOUT
+    assert ask(short, "Deployment", "d").steps
 
 
 def test_a_larger_amount_that_works_is_kept_where_time_ends_before_a_smaller_one(

@@ -59,6 +59,7 @@ class Allocator:
     def place(self, job: Job, nodes: NodeMask, pipeline_only: bool, tasks: list[WTask] | None = None) -> bool:
         """Place the job's next tasks, or ``tasks``. On failure nothing is undone: the caller holds the mark."""
         session = self.session
+        session.check_cancelled()
         # Any pod set below the same group would find the previous job's scores (KAI: PreJobAllocation).
         self.topology.forget_scores()
         if tasks is None:

@@ -58,6 +58,7 @@ def pending_jobs(session: Session) -> list[Pending]:
     fits: Fits = {}
     result = []
     for job in sorted(jobs.values(), key=lambda job: (job.record.created, job.uid)):
+        session.check_cancelled()
         pending = _pending(session, job, fits) if _is_reported(session, job) else None
         if pending is not None:
             result.append(pending)
