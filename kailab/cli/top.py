@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from kailab.cli import options, terminal
+from kailab.cli.top_actions import RowSubject, actions_of, carry_out
 from kailab.errors import KailabError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ LOOK_SECONDS = 0.25
 REAL_SECONDS = 2.0
 """Interval between reads of a lab whose cluster changes by itself."""
 _UP, _DOWN, _PAGE_UP, _PAGE_DOWN = "\x1b[A", "\x1b[B", "\x1b[5~", "\x1b[6~"
+_SECTIONS = "0123456"
 ReadKey = Callable[[float], str]
 """Returns the pressed key, or "" after so many seconds."""
 
@@ -31,15 +33,23 @@ ReadKey = Callable[[float], str]
 @click.option("--once", is_flag=True, help="Print it once and exit, as happens if stdout is no terminal.")
 @options.state
 def top(once: bool, state: Path) -> None:
-    """Watch the lab in the terminal: GPUs by queue, the queue tree, pending work with reasons, events. Keys 1 to 4 show one section, 0
-    shows all, arrow keys scroll, q quits."""
-    overview = _read(state)
+    """Watch the lab in the terminal: GPUs by queue, the queue tree, pending work with reasons, events. Keys 1 to 6 show one section, 0
+    shows the overview, arrow keys scroll, q quits. In the sections of workloads and nodes, arrow keys select a row: e explains it, s
+    scales, d deletes, c cordons, r drains. Each shows the command, previews a change, and asks before it is carried out."""
     if once or not (sys.stdout.isatty() and sys.stdin.isatty()):
-        _print(overview)
+        _print(_read(state))
         return
+    view = View()
     try:
-        with _keyboard() as read_key:
-            _follow(state, overview, read_key)
+        while True:
+            with _keyboard() as read_key:
+                pressed = _follow(state, view, read_key)
+            if pressed is None:
+                break
+            # Outside of the screen, with a keyboard that prompts can use.
+            view, key = pressed
+            assert view.subject is not None
+            carry_out(key, view.subject, state)
     except KeyboardInterrupt as interrupt:
         if type(interrupt) is not KeyboardInterrupt:
             raise  # Terminated, by SIGTERM
@@ -63,25 +73,67 @@ def _print(overview: LabOverview) -> None:
     console.print(OverviewScreen(overview), soft_wrap=True)
 
 
-def _follow(state: Path, overview: LabOverview, read_key: ReadKey) -> None:
-    """Update the screen until the lab is down or q is pressed."""
+class View(NamedTuple):
+    """What is shown. ``section``: the index of the only section, None for the overview; ``first``: its line at the top. ``selected``: the
+    index of the selected row, and ``subject`` its object; None in a section without rows to select."""
+
+    section: int | None = None
+    first: int = 0
+    selected: int | None = None
+    subject: RowSubject | None = None
+
+    def after(self, key: str) -> View:
+        """The view after a key was pressed; ``fitted`` to what there is makes it whole."""
+        if key and key in _SECTIONS:
+            return View(int(key) - 1 if key != "0" else None)
+        lines = {_UP: -1, "k": -1, _DOWN: 1, "j": 1, _PAGE_UP: -10, _PAGE_DOWN: 10}.get(key, 0)
+        if self.selected is None:
+            return self._replace(first=max(0, self.first + lines))
+        return self._replace(selected=max(0, self.selected + lines), subject=None if lines else self.subject)
+
+    def fitted(self, overview: LabOverview, width: int, height: int) -> View:
+        """The same view of what there is now: the selection stays with its object as long as that exists."""
+        from kailab.cli.top_screen import last_top_line, lines_of_section
+
+        if self.section is None:
+            return self
+        subjects = overview.subjects(self.section)
+        first = min(self.first, last_top_line(overview, self.section, width, height))
+        if not subjects:
+            return View(self.section, first)
+        places = {subject[:3]: place for place, subject in enumerate(subjects)}
+        selected = min(self.selected or 0, len(subjects) - 1)
+        if self.subject is not None:
+            selected = places.get(self.subject[:3], selected)
+        # The line of headers comes before the rows.
+        line = selected + 1
+        first = max(min(first, line if selected else 0), line - lines_of_section(height) + 1)
+        return View(self.section, first, selected, subjects[selected])
+
+
+def _follow(state: Path, view: View, read_key: ReadKey) -> tuple[View, str] | None:
+    """Update the screen until the lab is down or q is pressed, or until a key of a row's action is pressed: then the view and the key."""
     from rich.live import Live
 
-    from kailab.cli.top_screen import OverviewScreen, last_top_line
+    from kailab.cli.top_screen import OverviewScreen
     from kailab.lab import lab_files
 
     console = terminal.console()
-    screen = OverviewScreen(overview, console.height)
-    read_stamp, read_at, width = lab_files.stamp(state), time.monotonic(), console.width
+    overview, read_stamp, read_at = _read(state), lab_files.stamp(state), time.monotonic()
+    width, height = console.size
+    view = view.fitted(overview, width, height)
+    screen = OverviewScreen(overview, height, *view[:3])
     with Live(screen, console=console, screen=True, auto_refresh=False) as live:
         live.refresh()
         while True:
             key = read_key(LOOK_SECONDS)
             if key == "q":
-                return
+                return None
             stamp = lab_files.stamp(state)
             if stamp is None:
-                return
+                return None
+            if view.subject is not None and key in dict(actions_of(view.subject)):
+                return view, key
             trouble = screen.trouble
             if stamp != read_stamp or (not overview.virtual and time.monotonic() - read_at >= REAL_SECONDS):
                 try:
@@ -90,24 +142,12 @@ def _follow(state: Path, overview: LabOverview, read_key: ReadKey) -> None:
                 except KailabError as error:
                     trouble = str(error).splitlines()[0]
                 read_stamp, read_at = stamp, time.monotonic()
-            section, first = _scroll(key, screen.section, screen.first)
-            height = console.height
-            if section is not None:
-                first = min(first, last_top_line(overview, section, console.width, height))
-            before, screen = (screen, width), OverviewScreen(overview, height, section, first, trouble)
-            width = console.width
-            if before != (screen, width):
+            before = screen, width, height
+            width, height = console.size
+            view = view.after(key).fitted(overview, width, height)
+            screen = OverviewScreen(overview, height, *view[:3], trouble=trouble)
+            if before != (screen, width, height):
                 live.update(screen, refresh=True)
-
-
-def _scroll(key: str, section: int | None, first: int) -> tuple[int | None, int]:
-    """Return the section and its first line after a key was pressed."""
-    if key in ("1", "2", "3", "4"):
-        return int(key) - 1, 0
-    if key == "0":
-        return None, 0
-    lines = {_UP: -1, "k": -1, _DOWN: 1, "j": 1, _PAGE_UP: -10, _PAGE_DOWN: 10}.get(key, 0)
-    return section, max(0, first + lines)
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""The screen of ``top``: the lab's GPUs by node and queue, queues, pending work and events, in sections that share the height of the terminal."""
+"""The screen of ``top``: the lab's GPUs by node and queue, queues, pending work and events, in sections that share the height of the
+terminal. Workloads, queues and nodes have a section each in which a row can be selected, to act on it."""
 
 from __future__ import annotations
 
@@ -14,16 +15,19 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from kailab.cli.object_tables import QUEUE_TREE_HEADERS, TableContext, queue_tree
+from kailab.cli.top_actions import RowSubject, actions_of
 from kailab.cluster.protocol import Object, VirtualTime
 from kailab.engine.snapshot.records import GPU
 from kailab.errors import escaped
 from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import count, elapsed, gpu_amount
 from kailab.lab.picture import Picture
+from kailab.model.kinds import KINDS
 from kailab.model.objects import name_of, parent_of, spec_of
 from kailab.model.times import format_time
 from kailab.report.racks import RackMap
 from kailab.scheduler.reading.nodes import unavailable
+from kailab.whatif.outcome import Outcome, Workload, WorkloadOwners
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -44,9 +48,17 @@ class NodeOverview(NamedTuple):
     closed: str
 
 
+class SubjectRow(NamedTuple):
+    """A row that can be selected. The last of ``cells`` gets the remaining width."""
+
+    subject: RowSubject
+    cells: Sequence[str]
+
+
 @dataclass(frozen=True)
 class LabOverview:
-    """``waiting``: queue, PodGroups, reason, message; ``events``: time, reason, objects, message, the latest first."""
+    """``waiting``: queue, PodGroups, reason, message; ``events``: time, reason, objects, message, the latest first; ``workloads``: work
+    that waits first."""
 
     title: str
     used: str
@@ -56,7 +68,17 @@ class LabOverview:
     queues: Sequence[Sequence[str]]
     waiting: Sequence[Sequence[str]]
     events: Sequence[Sequence[str]]
+    workloads: Sequence[SubjectRow]
+    node_rows: Sequence[SubjectRow]
     virtual: bool
+
+    def subjects(self, section: int | None) -> Sequence[RowSubject]:
+        """What the rows of a section are about; none for a section whose rows are not selected."""
+        if section == SECTIONS.index("Workloads"):
+            return [row.subject for row in self.workloads]
+        if section == SECTIONS.index("Nodes"):
+            return [row.subject for row in self.node_rows]
+        return ()
 
 
 def read_overview(lab: Lab) -> LabOverview:
@@ -75,6 +97,8 @@ def read_overview(lab: Lab) -> LabOverview:
         queues=queue_tree(view, queues),
         waiting=_waiting(view),
         events=_events(lab.get("events", namespace=None)),
+        workloads=_workloads(lab, picture),
+        node_rows=[_node_row(node, racks, picture) for node in nodes],
         virtual=isinstance(lab.cluster, VirtualTime),
     )
     return LabOverview(**{name: _escape_texts(value) for name, value in vars(overview).items()})
@@ -91,8 +115,10 @@ def _escape_texts(value: Any) -> Any:
     """Escape all texts before the widths of columns are computed."""
     if isinstance(value, str):
         return escaped(value)
-    if isinstance(value, NodeOverview):
-        return NodeOverview(*map(_escape_texts, value))
+    if isinstance(value, RowSubject):
+        return value
+    if isinstance(value, NodeOverview | SubjectRow):
+        return type(value)(*map(_escape_texts, value))
     if isinstance(value, list | tuple):
         return type(value)(map(_escape_texts, value))
     return value
@@ -112,6 +138,37 @@ def _read_node(node: Object, racks: RackMap, pods: Sequence[PodRow], picture: Pi
     cells += [FREE] * (whole - len(cells))
     why = unavailable(spec_of(node), node.get("status") or {})
     return NodeOverview(name, racks.of(name), tuple(cells), shared, why)
+
+
+def _workloads(lab: Lab, picture: Picture) -> list[SubjectRow]:
+    """Those with waiting pods come first."""
+    reasons: dict[Workload, str] = {}
+    owners, owner = WorkloadOwners(lab), {row.name: row.owner for row in picture.rows}
+    for entry in picture.waiting():
+        for pod in entry.pods:
+            reasons.setdefault(owners.of(pod, owner.get(pod, "")), entry.reason or "no reason yet")
+    rows = []
+    for workload, amounts in Outcome.of(lab).workloads.items():
+        kind = KINDS.get(workload.kind)
+        subject = RowSubject(
+            workload.kind, workload.name, workload.namespace, scalable=kind is not None and kind.scalable
+        )
+        cells = [
+            f"{workload.kind.partition('.')[0]}/{workload.name}", workload.namespace, amounts.queue or "none",
+            str(amounts.running), str(amounts.waiting), reasons.get(workload, ""),
+        ]  # fmt: skip
+        rows.append((not amounts.waiting, SubjectRow(subject, cells)))
+    return [row for _, row in sorted(rows, key=lambda each: each[0])]
+
+
+def _node_row(node: Object, racks: RackMap, picture: Picture) -> SubjectRow:
+    name, spec = name_of(node), spec_of(node)
+    offered = picture.accounts.offered(node)
+    cells = [
+        name, racks.of(name), gpu_amount(picture.used.get(name, 0)), gpu_amount(offered),
+        unavailable(spec, node.get("status") or {}),
+    ]  # fmt: skip
+    return SubjectRow(RowSubject("Node", name, closed=bool(spec.get("unschedulable"))), cells)
 
 
 def _waiting(view: TableContext) -> list[list[str]]:
@@ -144,9 +201,12 @@ def _events(events: Sequence[Object]) -> list[list[str]]:
     return rows
 
 
-SECTIONS = ("Fleet", "Queues", "Waiting", "Events")
+SECTIONS = ("Fleet", "Queues", "Waiting", "Events", "Workloads", "Nodes")
+OVERVIEW = SECTIONS[:4]
+"""The sections that are shown together. The others list every object, so each is shown alone."""
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow", "bright_green")
-_KEYS = "1 fleet  2 queues  3 waiting  4 events  0 all  up/down scroll  q quit"
+_KEYS = "1 fleet  2 queues  3 waiting  4 events  5 workloads  6 nodes  0 all  up/down scroll  q quit"
+_ROW_KEYS = "up/down select  0 all  q quit"
 _GAP = "  "
 _WIDEST = 30
 """Width limit of all columns but the last."""
@@ -154,13 +214,14 @@ _WIDEST = 30
 
 @dataclass(frozen=True)
 class OverviewScreen:
-    """``section``: index in ``SECTIONS`` of the only one shown, None for all; ``first``: its line at the top. ``height``: available lines, 0 for
-    no limit."""
+    """``section``: index in ``SECTIONS`` of the only one shown, None for the overview; ``first``: its line at the top; ``selected``: the
+    index of its selected row. ``height``: available lines, 0 for no limit."""
 
     overview: LabOverview
     height: int = 0
     section: int | None = None
     first: int = 0
+    selected: int | None = None
     trouble: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -171,15 +232,22 @@ class OverviewScreen:
         yield _cut(Text.assemble((overview.title, "bold"), f"; {overview.used}"), width)
         if self.trouble:
             yield _cut(Text(self.trouble, "red"), width)
-        sections = [(name, _section(overview, name, width)) for name in SECTIONS]
-        if self.section is not None:
-            sections = [sections[self.section]]
+        names = OVERVIEW if self.section is None else (SECTIONS[self.section],)
+        sections = [(name, _section(overview, name, width)) for name in names]
+        if self.selected is not None:
+            sections[0][1][self.selected + 1].stylize("reverse")
         lines = [len(content) + 1 for _, content in sections]
         room = self.height - (3 if self.trouble else 2) if self.height else sum(lines)
         for (name, content), most in zip(sections, share_lines(room, lines), strict=True):
             yield from _fitted(name, content, most, self.first if self.section is not None else 0, width)
         if self.height:
-            yield _cut(Text(_KEYS, "dim"), width)
+            yield _cut(Text(self._keys(), "dim"), width)
+
+    def _keys(self) -> str:
+        if self.selected is None:
+            return _KEYS
+        subject = self.overview.subjects(self.section)[self.selected]
+        return "  ".join([*(f"{key} {word}" for key, word in actions_of(subject)), _ROW_KEYS])
 
 
 def share_lines(room: int, wanted: Sequence[int]) -> list[int]:
@@ -198,7 +266,12 @@ def share_lines(room: int, wanted: Sequence[int]) -> list[int]:
 
 def last_top_line(overview: LabOverview, section: int, width: int, height: int) -> int:
     """The last line of a section that may be its first shown line."""
-    return max(0, len(_section(overview, SECTIONS[section], width)) - max(1, height - 4))
+    return max(0, len(_section(overview, SECTIONS[section], width)) - lines_of_section(height))
+
+
+def lines_of_section(height: int) -> int:
+    """How many lines of a section that is shown alone are visible."""
+    return max(1, height - 4)
 
 
 def _fitted(name: str, content: Sequence[Text], most: int, first: int, width: int) -> Iterator[Text]:
@@ -220,7 +293,13 @@ def _section(overview: LabOverview, name: str, width: int) -> list[Text]:
         return _table(QUEUE_TREE_HEADERS, overview.queues, width, "No queues.")
     if name == "Waiting":
         return _table(("QUEUE", "PODGROUPS", "REASON", "IN WORDS"), overview.waiting, width, "Nothing waits.")
-    return _table(("TIME", "REASON", "OBJECTS", "MESSAGE"), overview.events, width, "No events.")
+    if name == "Events":
+        return _table(("TIME", "REASON", "OBJECTS", "MESSAGE"), overview.events, width, "No events.")
+    if name == "Workloads":
+        heads: Sequence[str] = ("WORKLOAD", "NAMESPACE", "QUEUE", "RUNNING", "WAITING", "REASON")
+        return _table(heads, [row.cells for row in overview.workloads], width, "No workloads.")
+    heads = ("NODE", "RACK", "USED", "GPUS", "NEW PODS")
+    return _table(heads, [row.cells for row in overview.node_rows], width, "No nodes.")
 
 
 def _fleet(overview: LabOverview, width: int) -> Iterator[Text]:

@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kailab.cli.top_screen import SECTIONS, OverviewScreen, read_overview, share_lines
+from kailab.cli.top import View
+from kailab.cli.top_screen import SECTIONS, OverviewScreen, lines_of_section, read_overview, share_lines
 from kailab.lab import Lab
 from tests.cli.conftest import MANIFESTS
 
@@ -155,6 +157,77 @@ def test_it_follows_the_lab_until_q(state: Path, home: Path) -> None:
     assert "Queues" not in terminal.until("q quit")
     terminal.press("q")
     assert terminal.ended() == 0
+
+
+def test_a_selected_row_is_explained_changed_and_deleted(state: Path, home: Path) -> None:
+    """Each key shows the command that it stands for; a change is previewed, and made only after a yes."""
+    run = [sys.executable, "-m", "kailab"]
+    (home / "work.yaml").write_text(MANIFESTS)
+    for arguments in (("up",), ("apply", "-f", str(home / "work.yaml"))):
+        done = [*run, *arguments, "--state", str(state)]
+        subprocess.run(done, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+    terminal = Terminal("top", "--state", str(state), columns=120)
+    terminal.until("0 all")
+    terminal.press("5")
+    # Waiting work comes first. A Job has no replicas to set.
+    assert "scale" not in terminal.until("d delete")
+    terminal.press("e")
+    terminal.until("$ kailab explain job ")
+    terminal.until("Enter goes back")
+    terminal.press("\r")
+    terminal.until("d delete")
+    terminal.press("d")
+    terminal.until("$ kailab whatif --delete Job/")
+    terminal.until("Carry it out (kailab delete Job/")
+    before = state.read_bytes()
+    terminal.press("n\r")
+    terminal.until("Enter goes back")
+    assert state.read_bytes() == before
+    terminal.press("\r")
+    terminal.until("d delete")
+    terminal.press("d")
+    terminal.until("Carry it out (kailab delete Job/")
+    terminal.press("y\r")
+    terminal.until("deleted")
+    terminal.until("Enter goes back")
+    terminal.press("\r")
+    terminal.until("0 all")
+    terminal.press("6")
+    terminal.until("c cordon")
+    # The selection stays with its node, whatever is done to it.
+    terminal.press("j")
+    for word, answer in (("cordon", "cordoned"), ("uncordon", "uncordoned")):
+        terminal.until(f"c {word}")
+        terminal.press("c")
+        terminal.until(f"Carry it out (kailab {word} a100-1)")
+        terminal.press("y\r")
+        terminal.until(answer)
+        terminal.until("Enter goes back")
+        terminal.press("\r")
+    terminal.until("c cordon")
+    terminal.press("q")
+    assert terminal.ended() == 0
+
+
+def test_the_selection_stays_with_its_object_and_in_view(lab: Lab) -> None:
+    overview = read_overview(lab)
+    nodes = SECTIONS.index("Nodes")
+    names = [subject.name for subject in overview.subjects(nodes)]
+    view = View().after(str(nodes + 1)).fitted(overview, 80, 7)
+    assert view.subject is not None
+    assert view.subject.name == names[0]
+    for _ in range(20):
+        view = view.after("j").fitted(overview, 80, 7)
+        assert view.selected is not None
+        assert view.first <= view.selected + 1 < view.first + lines_of_section(7)
+    assert (view.selected, view.subject) == (len(names) - 1, overview.subjects(nodes)[-1])
+    fewer = replace(overview, node_rows=overview.node_rows[-2:])
+    kept = view.fitted(fewer, 80, 7)
+    assert (kept.selected, kept.subject) == (1, view.subject)
+    gone = view.fitted(replace(overview, node_rows=overview.node_rows[:1]), 80, 7)
+    assert gone.subject is not None
+    assert gone.subject.name == names[0]
+    assert view.fitted(replace(overview, node_rows=()), 80, 7).subject is None
 
 
 def test_it_ends_with_the_lab(state: Path, home: Path) -> None:
