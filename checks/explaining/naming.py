@@ -134,6 +134,12 @@ def _gpus(context: WorkloadContext) -> Alternatives:
         yield from ((str(each * number),) for number in range(1, most + 1))
 
 
+def _domain(context: WorkloadContext) -> Alternatives:
+    """The request, or that KAI looks for domains only below the one that all nodes are in, whatever is requested."""
+    yield from _gpus(context)
+    yield ("KAI's scheduler looks for", "only below")
+
+
 def _text(*texts: str) -> Callable[[WorkloadContext], Alternatives]:
     return lambda _: iter([(text,) for text in texts])
 
@@ -164,5 +170,5 @@ _NEEDED: Mapping[str, Callable[[WorkloadContext], Alternatives]] = {
     CauseCode.LARGER_THAN_ANY_NODE: _gpus,
     CauseCode.LARGER_THAN_THE_FLEET: _gpus,
     CauseCode.NO_DOMAIN_FREE: _gpus,
-    CauseCode.LARGER_THAN_ANY_DOMAIN: _gpus,
+    CauseCode.LARGER_THAN_ANY_DOMAIN: _domain,
 }

@@ -48,6 +48,8 @@ def cause_removal(situation: Situation, lab: Lab, work: AppliedWorkload, code: s
 
 
 _LARGER = node_copies(factor=16)
+# In racks of their own as well: KAI finds no domain at a level above the deepest one that all nodes are in.
+_LARGER_DOMAINS = removal_steps.one_after_the_other(_LARGER, node_copies(places=("lab/rack",), factor=16))
 _MORE = node_copies(places=("lab/rack",))
 # Pods that have to join others of their group can go to no other rack.
 _BESIDE = node_copies()
@@ -80,7 +82,7 @@ _REMOVERS: Mapping[str, Remover] = {
     CauseCode.KEPT_APART: _MORE,
     CauseCode.LARGER_THAN_THE_FLEET: _MORE,
     CauseCode.LARGER_THAN_ANY_NODE: _LARGER,
-    CauseCode.LARGER_THAN_ANY_DOMAIN: _LARGER,
+    CauseCode.LARGER_THAN_ANY_DOMAIN: _LARGER_DOMAINS,
     CauseCode.GPU_SHARE_TOO_LARGE: removal_steps.workload_reapplied(removal_steps.shrink_share),
     CauseCode.GPU_MEMORY_UNKNOWN: removal_steps.nodes_patched(
         lambda _: {"metadata": {"labels": {labels.GPU_NODE_MEMORY: "81920"}}}

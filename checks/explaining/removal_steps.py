@@ -215,6 +215,11 @@ def node_copies(places: Sequence[str] = (), factor: int = 1, offered: Mapping[st
     return steps
 
 
+def one_after_the_other(*removers: Remover) -> Remover:
+    """The steps of several removers."""
+    return lambda context: (step for remover in removers for step in remover(context))
+
+
 def _is_copy(name: str) -> bool:
     """True if a node of that name is a copy."""
     return _SUFFIX in name

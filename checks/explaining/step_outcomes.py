@@ -18,7 +18,7 @@ from kailab.lab.lab import Lab
 _RUN = re.compile(r"tried on a copy: (\d+) pods? of it runs?(?:;|\)|$)")
 _EVICTED = re.compile(r"; evicted for it: ([^;)]+)")
 _FAILED = re.compile(r"; ([^;:]+?) then (?:fails, and all its pods end|fail, and all their pods end)")
-_MOVED = re.compile(r"; moved to other nodes for it: ([^;)]+)")
+_MOVED = re.compile(r"; stopped and placed again for it: ([^;)]+)")
 _MORE = re.compile(r" and (\d+) more$")
 
 

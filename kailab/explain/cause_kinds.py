@@ -102,7 +102,13 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         CauseKind(
             CauseCode.GANG_INCOMPLETE,
             (objects.GangIncomplete,),
-            steps=(pod_steps.add_missing_pods, pod_steps.grow_to_minimum, pod_steps.lower_minimum),
+            # Where the whole gang would have no room either, a smaller one is the only step.
+            steps=(
+                pod_steps.add_missing_pods,
+                pod_steps.grow_to_minimum,
+                pod_steps.lower_minimum,
+                pod_steps.shrink_gang,
+            ),
         ),
         CauseKind(CauseCode.SCHEDULING_GATED, steps=(work_steps.open_gates,)),
         CauseKind(CauseCode.SUSPENDED, duration=Duration.PERMANENT, steps=(work_steps.resume_suspended,)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -32,12 +32,13 @@ from kailab.explain.subject import PodsAtMoment
 from kailab.explain.verdict import could_run
 from kailab.lab.answer import Cause, Forecast, Step, StepOutcome
 from kailab.lab.change import carry_out, read_changes
-from kailab.lab.owners import owners_of
+from kailab.lab.owners import owners_of, top_of
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.queues import queue_record
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
+    from kailab.lab.picture import Picture
 
 
 _OF_OTHERS = (Disturbance.OTHERS, Disturbance.LINE)
@@ -336,7 +337,36 @@ class StepTrials:
             tuple(dict.fromkeys(entry.pod for entry in evicted if entry.is_move is moves)) for moves in (False, True)
         )
         moved = tuple(name for name in moved if name not in gone)
+        lost, again = _restarted(context, copy, picture, {*gone, *moved})
+        gone, moved = (*gone, *lost), (*moved, *again)
         return StepOutcome(len(after.running), gone, moved, tuple(_failed(context, copy, (*gone, *moved))))
+
+
+def _restarted(
+    context: QuestionContext, copy: Lab, picture: Picture, displaced: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Pods that stop because others of their workload lose their place, as a controller starts the whole group anew: those that have no
+    place any more, and those that got one again. Pods of the workload that are new on the fork replace as many."""
+    works = {object_key(context.top(context.pods[name])) for name in displaced if name in context.pods}
+    if not works:
+        return [], []
+    held = {row.name: picture.pods_by_name[row.name] for row in picture.rows if row.node}
+    stopped: dict[str, list[str]] = {}
+    for row in context.picture.rows:
+        if not row.node or row.name in displaced or row.phase in ("Succeeded", "Failed"):
+            continue
+        before = context.pods[row.name]
+        if held.get(row.name, {}).get("metadata", {}).get("uid") != before["metadata"]["uid"]:
+            stopped.setdefault(object_key(context.top(before)), []).append(row.name)
+    fresh = Counter(object_key(top_of(copy.cluster, pod)) for name, pod in held.items() if name not in context.pods)
+    lost: list[str] = []
+    again: list[str] = []
+    for work in sorted(works & stopped.keys()):
+        for name in stopped[work]:
+            replaced = name in held or fresh[work] > 0
+            fresh[work] -= name not in held
+            (again if replaced else lost).append(name)
+    return lost, again
 
 
 def _failed(context: QuestionContext, copy: Lab, displaced: Sequence[str]) -> Iterator[str]:
@@ -566,7 +596,12 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
                 continue
             after = QuestionContext(state, causes, budget=context.budget)
             for second in _working(after, trials, _Agenda()):
-                if second is not None and second.outcome is not None and _names_present(context, first_half, second):
+                if (
+                    second is not None
+                    and second.outcome is not None
+                    and _names_present(context, first_half, second)
+                    and not _overwrites(first_half, second.proposal)
+                ):
                     pair = _smallest_pair(context, trials, family, first_half, second)
                     if pair is not None:
                         yield pair
@@ -585,6 +620,12 @@ def _names_present(context: QuestionContext, first: Proposal, second: WorkingPro
         except NotFound:
             return False
     return True
+
+
+def _overwrites(first: Proposal, second: Proposal) -> bool:
+    """Whether the second change sets again what the first one has set: then the first is no part of what helps, and its words, which read the
+    amounts after both, would be wrong."""
+    return first.intent(combined(first, second, first).changes) != first.intent()
 
 
 def _smallest_pair(

@@ -126,7 +126,7 @@ class Verdict(StrEnum):
 @dataclass(frozen=True)
 class StepOutcome:
     """What happened on the fork on which a step was tried. ``running``: pods of the subject. ``evicted`` and ``moved``: full names of pods
-    that are evicted for it, or placed on another node. ``failed``: workloads that fail by that, with the reason, as a Job does
+    that lose their place for it, or that stop and get a place again, on another node or on the same. ``failed``: workloads that fail by that, with the reason, as a Job does
     beyond its backoffLimit."""
 
     running: int
@@ -146,7 +146,7 @@ class StepOutcome:
         if self.failed:
             end = "fails, and all its pods end" if len(self.failed) == 1 else "fail, and all their pods end"
             text += f"; {named(self.failed)} then {end}"
-        return f"{text}; moved to other nodes for it: {named(self.moved)}" if self.moved else text
+        return f"{text}; stopped and placed again for it: {named(self.moved)}" if self.moved else text
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from kailab.explain.questions import ask
 from kailab.lab.answer import CauseCode
 from tests.explain.building import causes, queue
 from tests.explain.node_building import (
@@ -156,8 +159,56 @@ def test_a_rack_that_is_one_node_is_not_told_as_too_small_where_the_scheduler_do
         put(lab, job("x", 1, cpu="1", level="lab/rack", annotations={"gpu-memory": "20000"}))
         verdict, code, sentence = told(lab, "Job", "x")
     assert (verdict, code) == ("never", CauseCode.LARGER_THAN_ANY_DOMAIN)
-    assert "wants 20000 MiB of a GPU" in sentence
-    assert "all nodes of the topology are in one kubernetes.io/hostname, n-0" in sentence
+    assert sentence.startswith(
+        "It has to be in one lab/rack of topology floor; all nodes of the topology are in one kubernetes.io/hostname, n-0"
+    )
+    assert "20000" not in sentence
+
+
+def test_a_part_of_a_group_finds_no_rack_in_a_rack_of_one_node() -> None:
+    """The group as a whole is in a rack, and KAI looks for the rack of each part among the nodes of that one."""
+    ray = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "x", "labels": {"kai.scheduler/queue": "team"}, "annotations": in_one_rack()},
+        "spec": {
+            "headGroupSpec": {"rayStartParams": {}, "template": in_rack(template(0, cpu="1"))},
+            "workerGroupSpecs": [
+                {
+                    "groupName": "w", "replicas": 1, "minReplicas": 1, "maxReplicas": 1, "rayStartParams": {},
+                    "template": in_rack(template(1)),
+                }
+            ],
+        },
+    }  # fmt: skip
+    with opened(rack("a", 1, 8), rack("b", 1, 8)) as lab:
+        put(lab, ray)
+        verdict, code, sentence = told(lab, "RayCluster", "x")
+    assert (verdict, code) == ("never", CauseCode.LARGER_THAN_ANY_DOMAIN)
+    assert "all nodes of lab/rack a-rack are in one kubernetes.io/hostname, a-0" in sentence
+    assert "has room" not in sentence
+    with opened(rack("a", 2, 8), rack("b", 1, 8)) as lab:
+        put(lab, ray)
+        assert ask(lab, "RayCluster", "x").verdict == "running"
+
+
+def in_rack(made: dict[str, Any]) -> dict[str, Any]:
+    made["metadata"].setdefault("annotations", {}).update(in_one_rack())
+    return made
+
+
+def test_a_gang_with_too_few_pods_and_too_little_room_is_made_smaller() -> None:
+    """One more pod would complete it, and would find no room: no step says to add it."""
+    with opened(pool("n", 1, 4)) as lab:
+        short = job("x", 5)
+        short["metadata"]["annotations"]["kai.scheduler/batch-min-member"] = "6"
+        put(lab, short)
+        answer = ask(lab, "Job", "x")
+    assert answer.cause is not None
+    assert answer.cause.code == CauseCode.GANG_INCOMPLETE
+    assert [step.do for step in answer.steps] == [
+        "Make it a gang of 4 pods (now 5), with its minimum to match: delete Job x, and apply with that change."
+    ]
 
 
 def test_a_node_that_its_own_pods_fill_is_not_what_the_rest_waits_for() -> None:

@@ -154,7 +154,7 @@ def test_pods_that_consolidation_places_elsewhere_are_moved_and_not_evicted() ->
         (step, *_) = answer.steps
         assert step.outcome.evicted == ()
         assert len(step.outcome.moved) >= 1
-        assert "moved to other nodes for it" in step.describe()
+        assert "stopped and placed again for it" in step.describe()
         before = LabChanges(lab)
         bounded["spec"]["resources"]["gpu"]["limit"] = -1
         lab.apply(bounded)
@@ -166,6 +166,38 @@ def test_pods_that_consolidation_places_elsewhere_are_moved_and_not_evicted() ->
         (owner, *_) = sorted(moved)
         lines = ask(lab, "Job", owner.partition("/")[2]).lines()
         assert any(line.startswith("Moved at ") for line in lines)
+
+
+def test_pods_that_a_controller_starts_again_with_a_moved_one_are_told() -> None:
+    """A LeaderWorkerSet starts a whole group anew if one of its pods goes, also those that nobody evicted."""
+    fleet = read_fleet(
+        "apiVersion: kailab.dev/v1\nkind: Fleet\nname: two\npools: [{name: n, count: 2, gpus: 4, cpu: 64, memory: 256Gi, taints: []}]"
+    )
+    worker = deployment("serve", "a", 1)["spec"]["template"]
+    group = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "serve", "labels": {"kai.scheduler/queue": "a"}},
+        "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": 3, "workerTemplate": worker}},
+    }
+    with Lab.open(fleet) as lab:
+        bounded = queue("b")
+        bounded["spec"]["resources"]["gpu"]["limit"] = 2
+        lab.apply([queue("a"), bounded])
+        filler = job("filler", "a", 1, gpus=2)
+        filler["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n-0"}
+        lab.apply(filler)
+        lab.settle()
+        lab.apply(group)
+        lab.settle()
+        lab.delete("Job", "filler")
+        lab.settle()
+        lab.apply(job("whole", "b", 1, gpus=4))
+        lab.settle()
+        pods = {row.name for row in lab.picture().rows if row.node}
+        step = ask(lab, "Job", "whole").steps[0]
+    assert step.outcome is not None
+    assert set(step.outcome.moved) | set(step.outcome.evicted) == pods, step.describe()
 
 
 def test_what_ran_whole_again_since_an_eviction_is_not_gone() -> None:

@@ -398,15 +398,19 @@ def _placed_of(outcome: RelaxedCycleOutcome) -> int:
 
 
 class _Confined(NamedTuple):
+    """``within``: the group around it that requires a domain of the same topology, if any."""
+
     constraint: Constraint
     tasks: list[WTask]
+    within: Constraint | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class DomainLacking(RoomRefusal):
     """No domain at the ``level`` of a ``topology`` holds the pods: ``most`` is free in the best ``domain``, or its nodes have that (``now``
     False). ``homes``: the domains where pods of the group run, which these have to join. ``common``: the level and name of the deepest
-    domain that contains all nodes of the topology, where it is below ``level``."""
+    domain that contains all nodes of the topology, or of the domain ``within`` that the group around it has to be in, where it is below
+    ``level``."""
 
     FACTS: ClassVar[tuple[str, ...]] = ("topology", "level", "domain", "resource", "wanted", "most")
     topology: str
@@ -417,6 +421,7 @@ class DomainLacking(RoomRefusal):
     shared: bool
     homes: tuple[str, ...]
     common: tuple[str, str] | None
+    within: str = ""
 
     @property
     def is_too_small(self) -> bool:
@@ -428,6 +433,8 @@ class DomainLacking(RoomRefusal):
         where = f"one {self.level} of topology {self.topology}"
         if self.homes:
             where += f", {some(self.homes)}, where pods of it run,"
+        if self.common is not None and not self.is_too_small:
+            return f"It has to be in {where}"
         if self.pods == 1:
             return f"It has to be in {where} and wants {self.each}"
         # A share of a GPU counts for less than its name, so it is named too.
@@ -445,7 +452,7 @@ class DomainLacking(RoomRefusal):
         elif self.common is not None:
             level, name = self.common
             text = (
-                f"all nodes of the topology are in one {level}, {name}, and KAI's scheduler looks for a {self.level} only below it: it "
+                f"all nodes of {self.within or 'the topology'} are in one {level}, {name}, and KAI's scheduler looks for a {self.level} only below it: it "
                 "finds none. A node outside of it, or a preferred level, would let it look"
             )
         else:
@@ -467,7 +474,9 @@ def _no_domain(facts: NodeFacts, tasks: list[WTask], *, now: bool) -> DomainLack
             if (larger := _domain(facts, confined, now=False)).is_too_small:
                 return larger
     domains = [_domain(facts, confined, now) for confined in _confined(tasks)]
-    return next((domain for domain in domains if domain.is_too_small), domains[0])
+    small = (domain for domain in domains if domain.is_too_small)
+    hidden = (domain for domain in domains if domain.common is not None)
+    return next(small, next(hidden, domains[0]))
 
 
 def _confined(tasks: list[WTask]) -> Iterator[_Confined]:
@@ -475,26 +484,34 @@ def _confined(tasks: list[WTask]) -> Iterator[_Confined]:
     job = tasks[0].job
     assert job is not None
 
-    def visit(member: Member) -> Iterator[_Confined]:
+    def visit(member: Member, around: Constraint | None) -> Iterator[_Confined]:
         inside = set(member.podsets)
         own = [task for task in tasks if task.podset in inside]
-        if member.constraint is not None and member.constraint.topology and own:
-            yield _Confined(member.constraint, own)
+        constraint = member.constraint
+        if constraint is not None and constraint.topology and own:
+            same = around is not None and around.topology == constraint.topology
+            yield _Confined(constraint, own, around if same else None)
+            around = constraint if constraint.required else around
         if isinstance(member, WSubGroup):
             for below in member.members:
-                yield from visit(below)
+                yield from visit(below, around)
 
-    yield from visit(job.root)
+    yield from visit(job.root, None)
 
 
 def _domain(facts: NodeFacts, confined: _Confined, now: bool) -> DomainLacking:
-    constraint, tasks = confined
+    constraint, tasks, around = confined
     label = constraint.required or constraint.preferred
     tree = facts.working_set.domain_tree(facts.working_set.topologies[constraint.topology])
     level = tree.levels.index(label)
     homes = _homes(facts, confined, tree) if now else []
     row, wanted, most, domain = _tightest(facts, tasks, homes or list(tree.by_level[level].values()), now)
-    common = tree.common(tree.member, constraint.preferred)
+    common, within = tree.common(tree.member, constraint.preferred), ""
+    if around is not None and domain is not None and common.level <= level:
+        # KAI looks for the domain among the nodes of one that the group around it is in.
+        outer = next(one for one in tree.by_level[tree.levels.index(around.required)].values() if one.contains(domain))
+        below = tree.common(outer.mask & tree.member, constraint.preferred)
+        common, within = below, f"{around.required} {outer.id[-1]}"
     return DomainLacking(
         code=CauseCode.NO_DOMAIN_FREE if now else CauseCode.LARGER_THAN_ANY_DOMAIN,
         **_room(facts, tasks, row, wanted),
@@ -506,13 +523,14 @@ def _domain(facts: NodeFacts, confined: _Confined, now: bool) -> DomainLacking:
         shared=tasks[0].info.shape.gpu.shared,
         homes=tuple(home.id[-1] for home in homes),
         common=(tree.levels[common.level], common.id[-1]) if common.level > level else None,
+        within=within,
         objects=(ObjectRef("Topology", "", constraint.topology),),
     )
 
 
 def _homes(facts: NodeFacts, confined: _Confined, tree: DomainTree) -> list[Domain]:
     """The domains that pods of the group already use and that these must join; empty if none runs."""
-    constraint, tasks = confined
+    constraint, tasks, _ = confined
     podsets = list(dict.fromkeys(task.podset for task in tasks if task.podset is not None))
     return joined(tree, constraint.required, podsets, facts.table.index) or [] if constraint.required else []
 
