@@ -80,7 +80,7 @@ _REMOVERS: Mapping[str, Remover] = {
     CauseCode.FRAGMENTED: _MORE,
     CauseCode.NO_DOMAIN_FREE: _BESIDE,
     CauseCode.KEPT_APART: _MORE,
-    CauseCode.LARGER_THAN_THE_FLEET: _MORE,
+    CauseCode.LARGER_THAN_THE_FLEET: removal_steps.one_after_the_other(_MORE, _LARGER),
     CauseCode.LARGER_THAN_ANY_NODE: _LARGER,
     CauseCode.LARGER_THAN_ANY_DOMAIN: _LARGER_DOMAINS,
     CauseCode.GPU_SHARE_TOO_LARGE: removal_steps.workload_reapplied(removal_steps.shrink_share),
