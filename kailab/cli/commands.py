@@ -83,7 +83,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
         "capacity": CommandEntry("capacity", "capacity", "Find the smallest fleet that meets a target for a trace."),
     },
     "Learn": {
-        "course": CommandEntry("course", "group", "Take lessons, and repair labs that start broken."),
+        "course": CommandEntry("course", "group", "Take or teach lessons, and repair labs that start broken."),
     },
     "Set up": {
         "doctor": CommandEntry("doctor", "doctor", "Check what is installed: Python, packages, backends, tools."),

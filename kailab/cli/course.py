@@ -379,7 +379,10 @@ _LEVELS = {1: "one field", 2: "the cause is elsewhere", 3: "several causes"}
 
 @click.group()
 def group() -> None:
-    """Learn how a GPU cluster is shared: lessons with predictions, and challenges that start broken."""
+    """Learn how a GPU cluster is shared: lessons with predictions, and challenges that start broken.
+
+    Lesson 1 begins with `kailab course lesson quota`. For teachers, `slides` writes the slides of a lesson, and `class` shows the progress
+    of each student."""
 
 
 for _command in (list_lessons, lesson, predict, compare, quiz, class_command, slides):
