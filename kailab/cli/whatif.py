@@ -17,7 +17,7 @@ from kailab.cli.table import render_table
 from kailab.errors import InputError
 from kailab.evidence.wording import elapsed
 from kailab.model.quantities import format_gpu
-from kailab.model.times import spoken_duration
+from kailab.model.times import DAY, spoken_duration
 
 if TYPE_CHECKING:
     from kailab.evidence.shares import QueueAmounts
@@ -190,8 +190,6 @@ _OWN = {
     "selectors": "--without",
     "config": "--config",
 }
-UNTIL_BOUND = 24 * 3600.0
-"""Seconds that --until-runs looks ahead without --for."""
 BY_LABEL = "-l"
 """The value of a ``--drain`` without a node."""
 MOST_SHOWN = 30
@@ -249,7 +247,7 @@ def whatif(
     preview shows the effect of time."""
     from kailab.whatif.trial import compare_with_waiting, what_if
 
-    seconds = parse_seconds("--for", duration) if duration else UNTIL_BOUND if until else 0.0
+    seconds = parse_seconds("--for", duration) if duration else DAY if until else 0.0
     empty = [number for number, options in enumerate(alternatives, start=1) if not any(options.values())]
     if empty and (len(alternatives) > 1 or not (duration or until)):
         where = f" in alternative {empty[0]}" if len(alternatives) > 1 else ""

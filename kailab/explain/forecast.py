@@ -21,11 +21,12 @@ from kailab.lab.answer import Forecast
 from kailab.lab.owners import owners_of
 from kailab.model.labels import RUN_SECONDS
 from kailab.model.objects import annotations_of, controller_name, namespace_of, spec_of
+from kailab.model.times import DAY
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
-BOUND = 24 * 3600.0
+BOUND = DAY
 """Seconds of lab time that a forecast is about."""
 HORIZON = 25 * 3600.0
 """Seconds that are looked ahead: a little more than a day, for daily schedules."""

@@ -32,9 +32,8 @@ from kailab.lab.lab import Lab
 from kailab.lab.owners import owners_of, refused_owners, top_of
 from kailab.model.kinds import kind_key
 from kailab.model.objects import condition_of
-from kailab.model.times import parse_time
+from kailab.model.times import DAY, parse_time
 
-DAY = 86_400.0
 MOST_CYCLES = 50
 """Cycles of one trial at most. More than one is needed as a queue depth may allow one job for each cycle."""
 

@@ -27,6 +27,9 @@ _UNITS = {
     "d": 86_400 * 10**9,
     "w": 604_800 * 10**9,
 }
+DAY = 86_400.0
+"""Seconds of a day."""
+
 _PART = re.compile(r"(?:(\d+)(?:\.(\d*))?|\.(\d+))(ns|us|µs|μs|ms|s|m|h|d|w)", re.ASCII)
 _LONGEST_NANOSECONDS = 2**63 - 1
 _LONGEST_TEXT = 64
@@ -132,7 +135,7 @@ def date(seconds: float, zone: tzinfo = UTC) -> datetime:
     """The date of a point in time. A time outside the years 1000 to 9999, such as the end of a grace period of thousands of years, becomes
     the first or last date that can be written."""
     # One day is left at both ends, because a zone may be that far from UTC.
-    least, most = (_EARLIEST, _LATEST) if zone is UTC else (_EARLIEST + 86400, _LATEST - 86400)
+    least, most = (_EARLIEST, _LATEST) if zone is UTC else (_EARLIEST + DAY, _LATEST - DAY)
     return datetime.fromtimestamp(min(max(seconds, least), most), zone)
 
 

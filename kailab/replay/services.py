@@ -24,6 +24,7 @@ from kailab.errors import InputError
 from kailab.lab.seen_names import describe_names
 from kailab.model import labels
 from kailab.model.objects import labels_of, name_of, share_of, uid_of
+from kailab.model.times import DAY
 from kailab.replay.job import HOUR, WHOLE
 from kailab.replay.manifests import NAMESPACE
 from kailab.replay.queues import TeamQueues
@@ -31,7 +32,6 @@ from kailab.replay.readers.lines import BrokenLine, LineFields, read_table
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 
 COLUMNS = ("name", "queue", "gpus", "least", "most", "peak")
-DAY = 24 * HOUR
 STEP = 600
 """Seconds between two changes of the number of replicas, as an autoscaler makes them."""
 MOST_REPLICAS = 100_000

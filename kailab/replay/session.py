@@ -13,13 +13,13 @@ from kailab.evidence.model_use import model_of_node
 from kailab.lab import Lab
 from kailab.model import labels
 from kailab.model.objects import annotations_of, is_ended, labels_of, name_of, namespace_of, uid_of
-from kailab.model.times import parse_time
+from kailab.model.times import DAY, parse_time
 from kailab.replay.accounts import PodLifetime, ReplayAccounts, ReplayedJob
 from kailab.replay.failures import NodeFailure
 from kailab.replay.job import WHOLE, TraceJob
 from kailab.replay.manifests import NAMESPACE, job_object, pods_of
 from kailab.replay.queues import TeamQueues
-from kailab.replay.services import DAY, STEP, FollowedServices, InferenceService, ServedReplicas
+from kailab.replay.services import STEP, FollowedServices, InferenceService, ServedReplicas
 from kailab.replay.speeds import SpeedTable
 from kailab.replay.trace import Trace, unknown_priority
 

@@ -20,6 +20,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.engine.decisions import QueueState
 from kailab.errors import ApiError, NotFound
 from kailab.model import decoding
+from kailab.model.times import DAY
 
 if TYPE_CHECKING:
     from kailab.model.cron import Cron
@@ -41,7 +42,7 @@ class UsageParams(msgspec.Struct, frozen=True, kw_only=True):
     """All times are in seconds. ``half_life`` None: no decay. A tumbling window starts every ``window`` seconds, counted from
     ``tumbling_start``; a cron window starts at the times of ``cron`` (kailab.model.cron). Source: KAI usagedb UsageParams."""
 
-    window: float = 7 * 86_400.0
+    window: float = 7 * DAY
     half_life: float | None = None
     window_type: Literal["sliding", "tumbling", "cron"] = "sliding"
     tumbling_start: float = 0.0

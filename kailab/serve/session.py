@@ -25,6 +25,7 @@ from kailab.lab.lab import Lab
 from kailab.lab.lab_changes import LabChanges
 from kailab.lab.lab_files import Stamp
 from kailab.lab.settle import CYCLE_SECONDS
+from kailab.model.times import DAY
 from kailab.serve import held_lab
 from kailab.serve.actions import Action, PlannedAction, plan_action
 from kailab.serve.held_lab import HeldLab, LabWatcher
@@ -39,7 +40,7 @@ EXPLAIN_SECONDS = 5.0
 """Processor time for trying steps of an explanation; other requests wait meanwhile."""
 MANY_PODS = 10_000
 """With this many pods a cycle takes so long that a change is shown before the first cycle, and once more after it."""
-MOST_SECONDS = 366 * 86_400.0
+MOST_SECONDS = 366 * DAY
 
 
 class OutdatedRequest(InputError):

@@ -25,6 +25,7 @@ from kailab.lab.seen_names import describe_names
 from kailab.model.objects import name_of
 from kailab.model.prices import Prices, load_prices
 from kailab.model.queues import share
+from kailab.model.times import DAY
 from kailab.replay.clusters.cluster_file import SiteDefaults, read_sites
 from kailab.replay.clusters.sites import ClusterSites
 from kailab.replay.costs import gpus_by_model
@@ -40,8 +41,6 @@ from kailab.replay.speeds import read_speeds
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler import SchedulerSettings
 from kailab.studies.study import StudyRun
-
-DAY = 86_400  # seconds
 
 
 def resample_trace(trace: Trace, seed: int) -> Trace:
@@ -75,7 +74,7 @@ def resample_blocks(trace: Trace, seed: int, block: int) -> Trace:
     jobs = []
     arrivals = [job.arrival - first for job in trace.jobs]
     # Starts at whole days keep the time of the day, if blocks and trace are long enough for a choice.
-    grain = DAY if block % DAY == 0 and span >= 2 * DAY else 1
+    grain = int(DAY) if block % DAY == 0 and span >= 2 * DAY else 1
     for begin in range(0, span, block):
         length = min(block, span - begin)
         start = generator.randrange(max(1, span // grain)) * grain

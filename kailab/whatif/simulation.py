@@ -16,7 +16,7 @@ from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import SubjectRef
 from kailab.lab.answer import Answer, Verdict
 from kailab.model.kinds import KINDS
-from kailab.model.times import format_time
+from kailab.model.times import DAY, format_time
 from kailab.whatif.losses import Loss, group_losses, losses_of_step
 from kailab.whatif.outcome import Comparison, Outcome, Workload
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from kailab.lab.intake import Applied, Source
     from kailab.lab.lab import Lab
     from kailab.lab.picture import Picture
-
-DAY = 86_400.0
 
 
 class When(StrEnum):

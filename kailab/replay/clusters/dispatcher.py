@@ -19,6 +19,7 @@ from kailab.engine.policies.job_orders import quoted_answer
 from kailab.errors import PolicyError, describe_error
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
+from kailab.model.times import DAY
 from kailab.replay.accounts import ReplayedJob
 from kailab.replay.checkpoint import ReplayCheckpoint
 from kailab.replay.clusters.journeys import DispatchedReplay, JobJourney
@@ -85,7 +86,7 @@ _MOST_UNSUCCESSFUL_ROUNDS = 3
 
 More than one is needed: labs that are held at a moment have not yet acted on what has just ended.
 """
-_PATIENCE = 86_400
+_PATIENCE = DAY
 """Seconds for which the policy is still asked after that: it may wait for a time of day."""
 
 
