@@ -155,7 +155,7 @@ def live_fill(
     rounds = []
     venue = open_plane(backend, components=components, kai=kai, kai_crds=kai_crds, get=True, tell=tell)
     try:
-        bench = _Bench(venue, described, tell)
+        bench = _CellLab(venue, described, tell)
         bench.ceiling(min(number, WARMING_PODS))  # a server just started is slow, and would make the ceiling low
         rounds.append(bench.ceiling(number))
         rounds.append(bench.kailab(number))
@@ -168,7 +168,7 @@ def live_fill(
     return LiveOutcome(backend, described.name, summary.nodes, gpus, tuple(rounds))
 
 
-class _Bench:
+class _CellLab:
     def __init__(self, venue: PlaneVenue, fleet: Fleet, tell: Tell) -> None:
         self._venue = venue
         self._fleet = fleet

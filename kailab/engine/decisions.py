@@ -275,7 +275,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     turn: ServingPosition | None = None
 
 
-class KeptPlace(msgspec.Struct, frozen=True, kw_only=True):
+class ReservedPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes kept free for a PodGroup that found no room (``EngineConfig.reservation_policy``). ``at``: the earliest
     moment (seconds since the epoch) at which it fits according to expected run times. ``nodes``: the node of each of
     its tasks. ``gpu``: in all, in milli-GPU.
@@ -332,7 +332,7 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     robbed: tuple[tuple[str, str], ...] = ()
     heirs: tuple[str, ...] = ()
     again: bool = False
-    kept: tuple[KeptPlace, ...] = ()
+    kept: tuple[ReservedPlace, ...] = ()
     imitated: dict[str, ImitatedFaults] = {}
     wake_at: float | None = None
 

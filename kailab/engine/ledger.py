@@ -16,13 +16,13 @@ from kailab.engine.decisions import (
     Decisions,
     Evict,
     EvictionGround,
-    KeptPlace,
     Numbers,
     Pending,
     PendingCode,
     Pipeline,
     QueueShare,
     QueueState,
+    ReservedPlace,
     TaskAmounts,
 )
 from kailab.engine.snapshot.records import ON_NODE
@@ -56,7 +56,7 @@ class Ledger:
         self.robbed: dict[str, str] = {}
         self.heirs: tuple[str, ...] = ()
         self.again = False
-        self.kept: tuple[KeptPlace, ...] = ()
+        self.kept: tuple[ReservedPlace, ...] = ()
         self.started: list[str] = []
         self.failures: dict[str, FailedAttempt] = {}
         self.tried: dict[str, list[tuple[Action, str]]] = {}

@@ -38,7 +38,7 @@ from kailab.engine.policies.eviction_limits import EvictionLimits
 from kailab.engine.policies.switches import switches
 from kailab.engine.policies.taken_ratio import TakenRatioLimit
 from kailab.engine.queueing.accounts import open_accounts
-from kailab.engine.queueing.jobqueue import Precedence
+from kailab.engine.queueing.jobqueue import QueuePrecedence
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.snapshot.records import ACTIVE, Shape, Status
 from kailab.engine.working.maporder import MapOrder
@@ -135,7 +135,7 @@ class Session:
         return self.tree.queues.get(job.record.queue)
 
     @property
-    def precedence(self) -> Precedence | None:
+    def precedence(self) -> QueuePrecedence | None:
         """A configured order that comes before KAI's order of queues, or None."""
         return self.ranking if self.ranking is not None and self.ranking.between_queues else None
 

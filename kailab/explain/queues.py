@@ -16,7 +16,7 @@ from msgspec import structs
 
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import Numbers
-from kailab.engine.queueing.division import Division, DivisionPart, DivisionRound, Entitled
+from kailab.engine.queueing.division import DividedQueue, Division, DivisionPart, DivisionRound
 from kailab.engine.queueing.order_records import ReclaimOption
 from kailab.engine.snapshot.amounts import number
 from kailab.engine.working.queues import QueueResource
@@ -187,7 +187,7 @@ def share_lines(divisions: Sequence[Division], line: Sequence[str]) -> Iterable[
             yield from _level(division, own)
 
 
-def _level(division: Division, own: Entitled) -> Iterable[str]:
+def _level(division: Division, own: DividedQueue) -> Iterable[str]:
     def words(amount: float) -> str:
         return amount_text(division.resource, amount)
 
@@ -213,7 +213,7 @@ def _level(division: Division, own: Entitled) -> Iterable[str]:
     yield f"  So {own.queue} is due {words(own.fair_share)}{left}."
 
 
-def _why_quota(division: Division, entitled: Entitled) -> str:
+def _why_quota(division: Division, entitled: DividedQueue) -> str:
     def words(amount: float) -> str:
         return amount_text(division.resource, amount)
 

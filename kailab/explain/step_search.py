@@ -20,7 +20,7 @@ from kailab.cluster.embedded.merge import merge_patch
 from kailab.cluster.protocol import Object
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
-from kailab.engine.relaxing.rules import Draft, Relaxation
+from kailab.engine.relaxing.rules import CycleInputDraft, Relaxation
 from kailab.errors import KailabError, NotFound
 from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS, StepFamily
@@ -53,7 +53,7 @@ class ChangesMade(Relaxation):
     text: str
     context: QuestionContext = field(compare=False)
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         for change in json.loads(self.text):
             (form, value), *_ = change.items()
             _FORMS[form](self.context, draft, value)
@@ -63,7 +63,7 @@ class ChangesMade(Relaxation):
 class BoundedVictimSearch(Relaxation):
     """Bounds the search for victims: a longer one would take as long again on the fork."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         if not draft.config.search_budget.bounded:
             draft.config = structs.replace(draft.config, search_budget=SearchBudget(per_job=MOST_VICTIM_SETS))
 
@@ -181,7 +181,7 @@ def _readable(form: str, value: Any) -> bool:
     return form in ("delete", "advance")
 
 
-def _apply(context: QuestionContext, draft: Draft, value: list[dict[str, Any]]) -> None:
+def _apply(context: QuestionContext, draft: CycleInputDraft, value: list[dict[str, Any]]) -> None:
     for obj in value:
         if obj["kind"] == "Queue":
             draft.set("queues", queue_record(obj))
@@ -189,7 +189,7 @@ def _apply(context: QuestionContext, draft: Draft, value: list[dict[str, Any]]) 
             draft.set("nodes", node_record(obj))
 
 
-def _patch(context: QuestionContext, draft: Draft, value: dict[str, Any]) -> None:
+def _patch(context: QuestionContext, draft: CycleInputDraft, value: dict[str, Any]) -> None:
     kind, name = value["kind"], value["name"]
     if kind == "Queue":
         draft.set("queues", queue_record(merge_patch(context.queues[name], value["patch"])))
@@ -213,12 +213,12 @@ def _patch(context: QuestionContext, draft: Draft, value: dict[str, Any]) -> Non
             draft.remove("tasks", uid)
 
 
-def _delete(context: QuestionContext, draft: Draft, value: dict[str, Any]) -> None:
+def _delete(context: QuestionContext, draft: CycleInputDraft, value: dict[str, Any]) -> None:
     for uid in _pods_of(context, value):
         draft.remove("tasks", uid)
 
 
-def _advance(context: QuestionContext, draft: Draft, value: float) -> None:
+def _advance(context: QuestionContext, draft: CycleInputDraft, value: float) -> None:
     draft.now += value
 
 
@@ -232,7 +232,7 @@ def _pods_of(context: QuestionContext, value: dict[str, Any]) -> Iterator[str]:
             yield from (pod["metadata"]["uid"] for pod in context.picture.pods if object_key(context.top(pod)) == name)
 
 
-_FORMS: dict[str, Callable[[QuestionContext, Draft, Any], None]] = {
+_FORMS: dict[str, Callable[[QuestionContext, CycleInputDraft, Any], None]] = {
     "apply": _apply,
     "patch": _patch,
     "delete": _delete,

@@ -29,7 +29,7 @@ _PLANES = "kailab-*"
 
 
 @dataclass(frozen=True)
-class Cleaned:
+class LeftoversRemoved:
     """``planes``: folders of control planes taken down; ``processes``: number of other processes ended."""
 
     planes: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Cleaned:
         return f"{len(self.planes)} planes taken down, {self.processes} processes ended"
 
 
-def clean(folder: TrialFolder, *, remove: bool = False) -> Cleaned:
+def clean(folder: TrialFolder, *, remove: bool = False) -> LeftoversRemoved:
     """End everything that the trial left. ``remove``: also delete its results and evidence. Raises StateError if the
     trial is running or something cannot be ended."""
     with folder.held():
@@ -59,7 +59,7 @@ def clean(folder: TrialFolder, *, remove: bool = False) -> Cleaned:
             shutil.rmtree(folder.path / "cells", ignore_errors=True)
     if remove:
         shutil.rmtree(folder.path, ignore_errors=True)
-    return Cleaned(tuple(planes), ended)
+    return LeftoversRemoved(tuple(planes), ended)
 
 
 def living_processes(path: Path) -> Iterator[psutil.Process]:

@@ -27,7 +27,7 @@ def run(folder: CellFolder, cell: TrialCell) -> None:
     """Run all scenarios that are not done. Raises KailabError if the cell cannot run at all; completed results stay."""
     scenarios = scenarios_of(cell)
     done = folder.tests()
-    bench = _Bench(folder, cell)
+    bench = _CellLab(folder, cell)
     try:
         for scenario in scenarios:
             if scenario.id not in done:
@@ -45,7 +45,7 @@ def scenarios_of(cell: TrialCell) -> list[Scenario]:
     return [Scenario(suite="workload", name=cell.subject.name, steps=(step,), fleet=cell.fleet)]
 
 
-class _Bench:
+class _CellLab:
     """The venue and the evidence run of one cell."""
 
     def __init__(self, folder: CellFolder, cell: TrialCell) -> None:

@@ -15,10 +15,10 @@ from kailab.engine.relaxing.rules import (
     AllTolerated,
     AntiAffinityGone,
     ClaimsGone,
-    CompanyNotNeeded,
+    MissingClaimsGiven,
     NodesAdded,
     NodesOpened,
-    NothingMissing,
+    PodAffinityGone,
     PortsGone,
     Relaxation,
     RoomGiven,
@@ -52,8 +52,8 @@ def trials(world, subject="a"):
         (NodesOpened(), {"taints": (Taint(key="node.kubernetes.io/unschedulable"),)}, {}),
         (AllTolerated(), {"taints": (Taint(key="reserved"),)}, {}),
         (SelectorGone(), {}, {"selector": (Requirement(key="disk", operator="Exists"),)}),
-        (NothingMissing(), {}, {"blocked": ("a claim is not there",)}),
-        (CompanyNotNeeded(), {"labels": {"host": "1"}}, {"affinity": (APART,)}),
+        (MissingClaimsGiven(), {}, {"blocked": ("a claim is not there",)}),
+        (PodAffinityGone(), {"labels": {"host": "1"}}, {"affinity": (APART,)}),
         (RoomGiven(("cpu",)), {"cpu": 100}, {"cpu": 200}),
         (RoomGiven(("memory",)), {"memory": 100}, {"memory": 200}),
         (RoomGiven(("gpu",)), {"gpus": 1}, {"gpu": WholeGpus(devices=2)}),
@@ -68,7 +68,14 @@ def test_each_takes_away_its_own_and_no_other(team, change, node, shape):
     result = trials(team)
     assert not result().further
     assert result(change).whole
-    others = [NodesOpened(), AllTolerated(), SelectorGone(), NothingMissing(), CompanyNotNeeded(), RoomGiven(("cpu",))]
+    others = [
+        NodesOpened(),
+        AllTolerated(),
+        SelectorGone(),
+        MissingClaimsGiven(),
+        PodAffinityGone(),
+        RoomGiven(("cpu",)),
+    ]
     taints = shape == {} and "taints" in node
     assert not any(result(other).further for other in others if other != change and not taints)
 
@@ -126,12 +133,12 @@ _RESOURCES = {"cpu": "cpu", "memory": "memory", "pods": "pods", "nvidia.com/gpu"
 def _without(answer: NodeAnswer) -> Relaxation | None:
     """What takes the rule of an answer away."""
     rules: dict[NodeRule, Relaxation] = {
-        NodeRule.BLOCKED: NothingMissing(),
+        NodeRule.BLOCKED: MissingClaimsGiven(),
         NodeRule.UNAVAILABLE: NodesOpened(),
         NodeRule.SELECTOR: SelectorGone(),
         NodeRule.TAINT: AllTolerated(),
         NodeRule.CLAIM: ClaimsGone(),
-        NodeRule.AFFINITY: CompanyNotNeeded(),
+        NodeRule.AFFINITY: PodAffinityGone(),
         NodeRule.ANTI_AFFINITY: AntiAffinityGone(),
         NodeRule.PORT: PortsGone(),
         NodeRule.TOPOLOGY: TopologyGone(),

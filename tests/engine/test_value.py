@@ -19,7 +19,7 @@ from kailab.engine.cycle import decide, run_cycle
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot import jsonform
 from kailab.engine.snapshot.changes import Changes, RemovedRecords, summed
-from kailab.engine.snapshot.devices import DeviceToleration, DeviceWish, any_devices
+from kailab.engine.snapshot.devices import DeviceRequest, DeviceToleration, any_devices
 from kailab.engine.snapshot.records import GPU, Node, Numa, NumaZone, Queue, ResourceClaim, Taint
 from kailab.engine.snapshot.snapshot import IDENTITY, Snapshot
 from kailab.engine.working.workingset import WorkingSet
@@ -59,7 +59,7 @@ RICH = Snapshot(
             name="default/d",
             requests=msgspec.structs.replace(
                 any_devices(1),
-                requests=((DeviceWish(expressions=("true",), tolerations=(DeviceToleration(key="k"),)),),),
+                requests=((DeviceRequest(expressions=("true",), tolerations=(DeviceToleration(key="k"),)),),),
             ),
             queue="q",
         ),

@@ -26,13 +26,13 @@ from kailab.engine.placing.allocation import Allocator
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.queueing.jobqueue import JobQueue
 from kailab.engine.queueing.order import NOTHING, Measure, measure
+from kailab.engine.search.bounds import JobFilter
 from kailab.engine.session import Session
 from kailab.engine.working.jobclass import JobClass
 from kailab.engine.working.jobindex import Entry
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job
 
-Pick = Callable[[Job], bool]
 Hopeless = Callable[[WQueue, Job], bool]
 _MANY = 32
 """Jobs that are passed before it is asked once more which classes are refused."""
@@ -161,7 +161,7 @@ class ClassedOrder:
     classes.
     """
 
-    def __init__(self, session: Session, rank: dict[str, int], pick: Pick, preemptible_only: bool = False) -> None:
+    def __init__(self, session: Session, rank: dict[str, int], pick: JobFilter, preemptible_only: bool = False) -> None:
         self._session, self._pick, self._preemptible_only = session, pick, preemptible_only
         self._leaves: dict[str, _Leaf] = {}
         self._popped: _Leaf | None = None
@@ -245,7 +245,7 @@ class OpenOrder(JobQueue[Job]):
     ``pick`` and ``preemptible_only``: see ``ClassedOrder``.
     """
 
-    def __init__(self, session: Session, pick: Pick, preemptible_only: bool = False) -> None:
+    def __init__(self, session: Session, pick: JobFilter, preemptible_only: bool = False) -> None:
         super().__init__(session.tree, wanted=session.wanted)
         self._waiting = session.waiting
         self._session, self._pick, self._preemptible_only = session, pick, preemptible_only
@@ -369,7 +369,7 @@ def _turn(leaf: _Leaf) -> tuple[Measure, int]:
     return leaf.next.largest, leaf.next.rank
 
 
-def classed_order(session: Session, pick: Pick, preemptible_only: bool = False) -> ClassedOrder | OpenOrder:
+def classed_order(session: Session, pick: JobFilter, preemptible_only: bool = False) -> ClassedOrder | OpenOrder:
     """The order of an action in which jobs of one class may be skipped."""
     rank = ranks([queue for queue in session.tree.leaves if queue.name in session.waiting.classes])
     if rank is None:
@@ -377,14 +377,14 @@ def classed_order(session: Session, pick: Pick, preemptible_only: bool = False) 
     return ClassedOrder(session, rank, pick, preemptible_only)
 
 
-class PassedTurns:
+class RepeatedTurns:
     """The order of an action that evicts, for the turns after a search has succeeded.
 
     An eviction changes what queues hold without moving them in the order, which KAI does when they come up. So the
     turns up to the success are made once more, each job by job, on what queues and jobs had before.
     """
 
-    def __init__(self, session: Session, chosen: Pick, preemptible_only: bool) -> None:
+    def __init__(self, session: Session, chosen: JobFilter, preemptible_only: bool) -> None:
         self._session, self._chosen, self._preemptible_only = session, chosen, preemptible_only
         waiting = session.waiting
         self._lists = [(queue, list(waiting.lists.get(queue.name, ()))) for queue in session.tree.leaves]

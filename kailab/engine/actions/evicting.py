@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kailab.engine.actions.classedorder import Hopeless, OpenOrder, PassedTurns, classed_order, classes_count
+from kailab.engine.actions.classedorder import Hopeless, OpenOrder, RepeatedTurns, classed_order, classes_count
 from kailab.engine.actions.waiting import chooses, waiting_jobs
 from kailab.engine.decisions import Action, EvictionGround, PendingCode
 from kailab.engine.faults import ACROSS_KINDS, COUNTED_TWICE
@@ -92,7 +92,7 @@ def _one_of_each_class(
     order.begin()
     if order.over:
         return
-    after = (order if isinstance(order, OpenOrder) else PassedTurns(session, chosen, preemptible_only)).after
+    after = (order if isinstance(order, OpenOrder) else RepeatedTurns(session, chosen, preemptible_only)).after
     commits = session.commits
     while not order.over:
         job = order.pop()

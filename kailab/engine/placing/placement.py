@@ -30,7 +30,7 @@ _SHARING = {"binpack": (1.0, 0.0), "spread": (-1.0, -1.0), "any": (0.0, 0.0)}
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
-class Pick(NamedTuple):
+class NodePick(NamedTuple):
     """The node found for a shape, valid for one state of the nodes.
 
     ``node`` -1: none fits. ``now``: it fitted by idle resources. ``single``: the next equal task must look at all nodes
@@ -61,7 +61,7 @@ class Placer:
         self.preferred: np.ndarray | None = None  # topology scores of the current pod set; NaN: node not considered
         # What pods that start together want of the one node for their claim: claim -> resource row -> amount.
         self.together: dict[str, dict[int, int]] = {}
-        self._last: Pick | None = None
+        self._last: NodePick | None = None
         # Tasks (by ``_alike``) that found no room on any node in the state ``_without_room_since``.
         self._without_room: set[tuple[int, str, bool]] = set()
         self._without_room_since = -1
@@ -125,7 +125,7 @@ class Placer:
                 return False
             single = liked is not None or (pipeline_only and bool(nominated or task.left))
             if self._take_place(task, info, i, bool(now[i]), pipeline_only):
-                self._last = Pick(info, nodes, self.session.changes, i, bool(now[i]), single)
+                self._last = NodePick(info, nodes, self.session.changes, i, bool(now[i]), single)
                 return True
             # The amounts fit, but the devices do not, so the next best node is tried.
             scores[i] = -np.inf
@@ -142,8 +142,8 @@ class Placer:
             return None
         return id(info), job.record.queue, job.record.preemptible
 
-    def _no_fit(self, task: WTask, nodes: NodeMask) -> Pick:
-        return Pick(task.info, nodes, self.session.changes, -1, preferred=self.preferred, limited=_limited(task))
+    def _no_fit(self, task: WTask, nodes: NodeMask) -> NodePick:
+        return NodePick(task.info, nodes, self.session.changes, -1, preferred=self.preferred, limited=_limited(task))
 
     def candidates(self, task: WTask, nodes: NodeMask) -> tuple[np.ndarray, np.ndarray]:
         """The nodes where the task fits by idle amounts, and the nodes where it may go now or once leaving tasks are
@@ -238,7 +238,7 @@ class Placer:
         # A task that gives up a promised place may free room elsewhere.
         single = pipeline_only and bool(task.left)
         self._take_place(task, info, i, True, pipeline_only)
-        self._last = Pick(info, nodes, self.session.changes, i, last.now, single)
+        self._last = NodePick(info, nodes, self.session.changes, i, last.now, single)
         return True
 
     def _narrow(self, task: WTask, info: ShapeInfo, candidates: np.ndarray) -> None:

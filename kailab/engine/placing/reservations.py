@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kailab.engine.decisions import KeptPlace, PendingCode
+from kailab.engine.decisions import PendingCode, ReservedPlace
 from kailab.engine.ledger import FailedAttempt
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.policies.job_reservations import ChosenReservation
@@ -27,7 +27,7 @@ from kailab.engine.snapshot.records import ALLOCATED, Status
 from kailab.engine.working.state import Job, Member, WTask, Zones
 
 
-class KeptNodes(NamedTuple):
+class ReservedNodes(NamedTuple):
     """Nodes kept for ``job`` from ``at`` on. ``spots``: the place of each of its tasks. ``nodes``: the numbers of these
     nodes, each once. ``room``: what other jobs may still hold on these nodes at that moment, one row a resource and one
     column a node.
@@ -46,7 +46,7 @@ class NodeReservations:
     def __init__(self, session: Session, allocator: Allocator, choice: PolicyChoice) -> None:
         self._session, self._allocator = session, allocator
         self._policy = ChosenReservation(session, choice)
-        self._kept: list[KeptNodes] = []
+        self._kept: list[ReservedNodes] = []
         self._turns: dict[str, int] = {}
         self._rejected: set[tuple[object, ...]] = set()
 
@@ -129,7 +129,7 @@ class NodeReservations:
         """Find all reservations again at their times. Returns False if one fails whose job was tried before ``before``;
         the others are dropped.
         """
-        replanned: list[KeptNodes] = []
+        replanned: list[ReservedNodes] = []
         leaving = self._expected_ends()
         for place in self._kept:
             again = self._find_at(place.job, place.at, leaving, replanned)
@@ -152,13 +152,13 @@ class NodeReservations:
             return self._session.now + self._policy.expects(job)
         return max(self._session.now, self._policy.expected_end(task))
 
-    def _outlasted(self, job: Job) -> list[KeptNodes]:
+    def _outlasted(self, job: Job) -> list[ReservedNodes]:
         """The reservations that begin before the job ends. A job that waits for a promised place outlasts all."""
         promised = any(task.status == Status.PIPELINED for task in job)
         end = inf if promised else self._session.now + self._policy.expects(job)
         return [place for place in self._kept if place.at < end]
 
-    def _reservation_end(self, place: KeptNodes) -> float:
+    def _reservation_end(self, place: ReservedNodes) -> float:
         return place.at + self._policy.expects(place.job)
 
     def _expected_ends(self) -> list[tuple[float, list[WTask]]]:
@@ -188,7 +188,7 @@ class NodeReservations:
 
     # Places
 
-    def _earliest(self, job: Job) -> KeptNodes | None:
+    def _earliest(self, job: Job) -> ReservedNodes | None:
         session = self._session
         not_before = self._kept[-1].at if self._kept else session.now
         mark = session.mark()
@@ -209,8 +209,8 @@ class NodeReservations:
             session.undo(mark)
 
     def _find_at(
-        self, job: Job, moment: float, leaving: list[tuple[float, list[WTask]]], earlier: list[KeptNodes]
-    ) -> KeptNodes | None:
+        self, job: Job, moment: float, leaving: list[tuple[float, list[WTask]]], earlier: list[ReservedNodes]
+    ) -> ReservedNodes | None:
         session = self._session
         mark = session.mark()
         try:
@@ -223,7 +223,7 @@ class NodeReservations:
         finally:
             session.undo(mark)
 
-    def _place_at(self, job: Job, moment: float, earlier: list[KeptNodes]) -> KeptNodes | None:
+    def _place_at(self, job: Job, moment: float, earlier: list[ReservedNodes]) -> ReservedNodes | None:
         """The job's reservation beside earlier ones, with the jobs that end by then already gone."""
         session, table = self._session, self._session.table
         mark = session.mark()
@@ -233,11 +233,11 @@ class NodeReservations:
             for task, node, groups, zones in reservation.spots:
                 session.pipeline(task, node, groups, keep_in_place=False, zones=zones)
         tasks = list(tasks_to_allocate(job))
-        place: KeptNodes | None = None
+        place: ReservedNodes | None = None
         if self._allocator.place(job, None, True, tasks):
             spots = tuple((task, task.node, task.groups, task.zones) for task in tasks)
             nodes = np.array(sorted({table.index[task.node] for task in tasks}))
-            place = KeptNodes(job, moment, spots, nodes, table.free[:, nodes].copy())
+            place = ReservedNodes(job, moment, spots, nodes, table.free[:, nodes].copy())
         session.undo(mark)
         return place
 
@@ -275,7 +275,7 @@ class NodeReservations:
         return True
 
     @contextmanager
-    def _room_held(self, job: Job, late: list[KeptNodes]) -> Iterator[np.ndarray | None]:
+    def _room_held(self, job: Job, late: list[ReservedNodes]) -> Iterator[np.ndarray | None]:
         """Temporarily reduce the free resources of nodes to what a job that outlasts these reservations may take.
         Yields the nodes to which it may go (None: all).
         """
@@ -307,7 +307,7 @@ class NodeReservations:
 
     def _report(self) -> None:
         self._session.ledger.kept = tuple(
-            KeptPlace(
+            ReservedPlace(
                 podgroup=place.job.uid,
                 queue=place.job.record.queue,
                 at=place.at,
@@ -317,7 +317,7 @@ class NodeReservations:
             for place in self._kept
         )
 
-    def _held_back(self, job: Job, place: KeptNodes) -> FailedAttempt:
+    def _held_back(self, job: Job, place: ReservedNodes) -> FailedAttempt:
         now, end = self._session.now, self._session.now + self._policy.expects(job)
         if end <= place.at:
             lasts = "would first wait for others to leave"
@@ -330,7 +330,7 @@ class NodeReservations:
         )
 
 
-def _kept_for(place: KeptNodes, now: float) -> str:
+def _kept_for(place: ReservedNodes, now: float) -> str:
     """The end of a message about a reservation. Without a time if running jobs are overdue, because that time would
     differ in every cycle.
     """

@@ -11,7 +11,7 @@ import msgspec
 from kailab.engine.working.queues import QueueResource
 
 
-class Entitled(msgspec.Struct, frozen=True, kw_only=True):
+class DividedQueue(msgspec.Struct, frozen=True, kw_only=True):
     """One queue in a division. ``requested``: held and waited for, by it and all queues below it. ``usage``: its past
     share of the cluster, 0..1. ``by_quota``: the smaller of its quota and what it can ask for (up to its limit).
     ``fair_share``: the result.
@@ -71,7 +71,7 @@ class Division(msgspec.Struct, frozen=True, kw_only=True):
     total: float
     unit: int
     k_value: float
-    queues: tuple[Entitled, ...]
+    queues: tuple[DividedQueue, ...]
     over_quota: float
     rounds: tuple[DivisionRound, ...] = ()
     remainders: tuple[DivisionRemainder, ...] = ()

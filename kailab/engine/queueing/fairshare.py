@@ -25,7 +25,7 @@ from fractions import Fraction
 from math import lcm
 from typing import NamedTuple, TypeAlias
 
-from kailab.engine.queueing.division import Division, DivisionPart, DivisionRemainder, DivisionRound, Entitled
+from kailab.engine.queueing.division import DividedQueue, Division, DivisionPart, DivisionRemainder, DivisionRound
 from kailab.engine.snapshot.records import GPU, Queue, Share
 from kailab.engine.working.queues import NAMES
 
@@ -314,10 +314,10 @@ def _entitled(
     usage: Mapping[str, Mapping[str, float]],
     by_quota: float,
     fair_share: float,
-) -> Entitled:
+) -> DividedQueue:
     bounds = resource.share(queue)
     asked = requests.get(queue.name)
-    return Entitled(
+    return DividedQueue(
         queue=queue.name, priority=queue.priority, quota=bounds.quota, limit=bounds.limit, weight=bounds.weight,
         requested=asked[resource.place] if asked is not None else 0, usage=_used(usage, queue.name, resource),
         by_quota=by_quota, fair_share=fair_share,

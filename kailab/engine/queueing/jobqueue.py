@@ -152,7 +152,7 @@ class _Node(Generic[T]):
         return not self.children.items
 
 
-class Precedence(Protocol):
+class QueuePrecedence(Protocol):
     """A configured order of queues that comes before KAI's order."""
 
     def first(self, left: WQueue, right: WQueue, left_job: Any, right_job: Any) -> int:
@@ -174,7 +174,7 @@ class JobQueue(Generic[T]):
         *,
         wanted: Callable[[T], Amounts] | None = None,
         held: Callable[[T], Amounts] | None = None,
-        precedence: Precedence | None = None,
+        precedence: QueuePrecedence | None = None,
     ) -> None:
         self._tree = tree
         self._wanted = wanted

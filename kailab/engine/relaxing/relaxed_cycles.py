@@ -15,7 +15,7 @@ from typing import Literal
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline, QueueShare
-from kailab.engine.relaxing.rules import Draft, Kinds, QueueField, Relaxation, by_identity
+from kailab.engine.relaxing.rules import CycleInputDraft, Kinds, QueueField, Relaxation, by_identity
 from kailab.engine.report.eviction_blockers import ReachableCapacity, reachable_capacity
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import PodGroup, Status, Task
@@ -131,7 +131,7 @@ class RelaxedCycles:
         self._total = sum(map(len, self._records.values()))
         self._of = of
         self._known: dict[tuple[tuple[Relaxation, ...], ServedJobs, bool], RelaxedCycleOutcome] = {}
-        self._drafts: dict[tuple[ServedJobs, bool], list[tuple[Draft, RelaxedCycleOutcome]]] = {}
+        self._drafts: dict[tuple[ServedJobs, bool], list[tuple[CycleInputDraft, RelaxedCycleOutcome]]] = {}
         self._after: dict[tuple[Relaxation, ...], RelaxedCycles] = {}
         self._about: dict[tuple[str, ...], RelaxedCycles] = {}
         self._reach: dict[str, ReachableCapacity | None] = {} if of is None else of._reach
@@ -228,9 +228,9 @@ class RelaxedCycles:
         """The over-quota weight of a queue."""
         return float(getattr(self._records["queues"][queue], resource).weight)
 
-    def draft(self, *relaxations: Relaxation) -> Draft:
+    def draft(self, *relaxations: Relaxation) -> CycleInputDraft:
         """The input with these relaxations."""
-        draft = Draft(self._records, self.config, self.now, self.subject, self._members)
+        draft = CycleInputDraft(self._records, self.config, self.now, self.subject, self._members)
         for relaxation in relaxations:
             relaxation.change(draft)
         return draft
@@ -245,7 +245,7 @@ class RelaxedCycles:
         self._drafts[turns, once].append((draft, outcome))
         return outcome
 
-    def _decide(self, draft: Draft, turns: ServedJobs, once: bool) -> RelaxedCycleOutcome:
+    def _decide(self, draft: CycleInputDraft, turns: ServedJobs, once: bool) -> RelaxedCycleOutcome:
         subject = frozenset(self.subject)
         only, until = subject if turns == "own" else None, subject if turns == "before" else None
 

@@ -1,7 +1,7 @@
 """Relaxations: changes of a cycle's input, one rule or one obstacle each.
 
 The first group is about nodes and what the subject's pods ask of them, the second about other work, the third about
-queues and the subject's PodGroups. Each modifies a ``Draft``, which copies only the records that change.
+queues and the subject's PodGroups. Each modifies a ``CycleInputDraft``, which copies only the records that change.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def by_identity(snapshot: Snapshot) -> Kinds:
     }
 
 
-class Draft:
+class CycleInputDraft:
     """The input of a cycle with changes: records, configuration, time. ``subject``: UIDs of the PodGroups in question;
     ``members``: UIDs of their tasks. ``config`` and ``now`` may be replaced.
     """
@@ -108,7 +108,7 @@ class Draft:
         """The number of changed records."""
         return sum(map(len, self._changed.values()))
 
-    def is_same(self, other: Draft) -> bool:
+    def is_same(self, other: CycleInputDraft) -> bool:
         """Whether both make the same changes of the same input."""
         return (self._changed, self.config, self.now) == (other._changed, other.config, other.now)
 
@@ -144,7 +144,7 @@ class Draft:
 class Relaxation:
     """One change of a cycle's input. Equal values make the same change."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         """Change the draft."""
         raise NotImplementedError
 
@@ -160,7 +160,7 @@ EVERYTHING = Toleration(operator="Exists")
 class NodesOpened(Relaxation):
     """No node is cordoned, and all are ready."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         for node in draft.records("nodes"):
             # Kubernetes also taints such nodes, and the taint alone would keep the pods off.
             taints = tuple(taint for taint in node.taints if taint.key not in LIFECYCLE_TAINTS)
@@ -174,7 +174,7 @@ class NodesAdded(Relaxation):
 
     nodes: tuple[Node, ...]
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         for node in self.nodes:
             draft.set("nodes", node)
 
@@ -185,7 +185,7 @@ class RoomGiven(Relaxation):
 
     resources: tuple[Resource, ...] = RESOURCES
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         shapes = [task.shape for task in draft.tasks()]
         cpu = sum(shape.cpu for shape in shapes)
         memory = sum(shape.memory for shape in shapes)
@@ -218,7 +218,7 @@ class RoomGiven(Relaxation):
 class ZonesIgnored(Relaxation):
     """No kubelet aligns resources to NUMA zones."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         for node in draft.records("nodes"):
             if node.numa is not None:
                 draft.set("nodes", structs.replace(node, numa=None))
@@ -228,7 +228,7 @@ class ZonesIgnored(Relaxation):
 class Unplaced(Relaxation):
     """All pods of the subject wait, as if none of them ran."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         for task in draft.tasks():
             if ON_NODE[task.status]:
                 draft.set(
@@ -242,7 +242,7 @@ class Unplaced(Relaxation):
 class _OfShapes(Relaxation):
     """A change of what the subject's pods ask of nodes."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         # Only the subject's pods, although other pods may have equal shapes.
         _reshape(draft, draft.tasks(), self.shaped)
 
@@ -250,7 +250,7 @@ class _OfShapes(Relaxation):
         raise NotImplementedError
 
 
-class NothingMissing(_OfShapes):
+class MissingClaimsGiven(_OfShapes):
     """Every object that the pods name exists, and no bind of them was refused."""
 
     def shaped(self, shape: Shape) -> Shape:
@@ -271,7 +271,7 @@ class SelectorGone(_OfShapes):
         return structs.replace(shape, selector=(), terms=())
 
 
-class CompanyNotNeeded(_OfShapes):
+class PodAffinityGone(_OfShapes):
     """The pods have no required pod affinity."""
 
     def shaped(self, shape: Shape) -> Shape:
@@ -298,7 +298,7 @@ class ClaimsGone(_OfShapes):
 class AntiAffinityGone(Relaxation):
     """No required anti-affinity applies, neither of the subject's pods nor of others."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         _reshape(
             draft,
             # All tasks, because the terms of other pods keep the subject off too.
@@ -313,7 +313,7 @@ class AntiAffinityGone(Relaxation):
 class TopologyGone(Relaxation):
     """The subject has no topology constraint."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         for podgroup in draft.podgroups():
             draft.set("podgroups", structs.replace(podgroup, root=_unconstrained(podgroup.root)))
 
@@ -327,7 +327,7 @@ def _unconstrained(group: SubGroup) -> SubGroup:
     )
 
 
-def _reshape(draft: Draft, tasks: list[Task], shaped: Callable[[Shape], Shape]) -> None:
+def _reshape(draft: CycleInputDraft, tasks: list[Task], shaped: Callable[[Shape], Shape]) -> None:
     made: dict[int, Shape] = {}  # equal tasks continue to share one shape
     for task in tasks:
         shape = made.get(id(task.shape))
@@ -346,7 +346,7 @@ class OthersGone(Relaxation):
     placed: bool = True
     waiting: bool = True
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         subject = set(draft.subject)
 
         def is_gone(task: Task) -> bool:
@@ -366,12 +366,12 @@ class HoldingsGone(Relaxation):
 
     podgroups: tuple[str, ...]
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         holders = set(self.podgroups)
         _remove(draft, lambda task: task.podgroup in holders and ON_NODE[task.status], claims=True)
 
 
-def _remove(draft: Draft, is_gone: Callable[[Task], bool], claims: bool) -> None:
+def _remove(draft: CycleInputDraft, is_gone: Callable[[Task], bool], claims: bool) -> None:
     """Remove tasks. ``claims``: also the claims that no remaining task names."""
     claimed: set[str] = set()
     for task in draft.records("tasks"):
@@ -391,7 +391,7 @@ class WaitingWithdrawn(Relaxation):
 
     podgroups: tuple[str, ...]
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         withdrawn = set(self.podgroups)
         for task in draft.records("tasks"):
             if task.podgroup in withdrawn and not ON_NODE[task.status]:
@@ -402,7 +402,7 @@ class WaitingWithdrawn(Relaxation):
 class OthersPreemptible(Relaxation):
     """All other PodGroups are preemptible."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         for podgroup in draft.records("podgroups"):
             if not podgroup.preemptible and podgroup.uid not in draft.subject:
                 draft.set("podgroups", structs.replace(podgroup, preemptible=True))
@@ -420,7 +420,7 @@ class _OfQueues(Relaxation):
     queues: tuple[str, ...]
     resources: tuple[QueueField, ...] = FIELDS
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         for name in self.queues:
             queue = draft.record("queues", name)
             if queue is not None:
@@ -463,7 +463,7 @@ class WeightsGiven(_OfQueues):
 class QueuesUnprotected(Relaxation):
     """No minimum runtime protects any job."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         for queue in draft.records("queues"):
             if queue.reclaim_min_runtime or queue.preempt_min_runtime:
                 draft.set("queues", structs.replace(queue, reclaim_min_runtime=0.0, preempt_min_runtime=0.0))
@@ -475,7 +475,7 @@ class QueuesUnprotected(Relaxation):
 class MadePreemptible(Relaxation):
     """The subject is preemptible."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         _each(draft, lambda podgroup: structs.replace(podgroup, preemptible=True))
 
 
@@ -486,7 +486,7 @@ class PriorityGiven(Relaxation):
     priority: int
     preemptible: bool | None = None
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         def give(podgroup: PodGroup) -> PodGroup:
             preemptible = podgroup.preemptible if self.preemptible is None else self.preemptible
             return structs.replace(podgroup, priority=self.priority, preemptible=preemptible)
@@ -500,7 +500,7 @@ class GangLowered(Relaxation):
 
     pods: int
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         members: dict[tuple[str, str], list[str]] = {}
         for task in draft.tasks():
             members.setdefault((task.podgroup, task.subgroup), []).append(task.uid)
@@ -532,7 +532,7 @@ def _needing(group: SubGroup, name: str, most: int) -> SubGroup:
 class DelayGone(Relaxation):
     """The subject has no preemption delay."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         _each(draft, lambda podgroup: structs.replace(podgroup, preemption_delay=0.0))
 
 
@@ -540,7 +540,7 @@ class DelayGone(Relaxation):
 class RefusalsForgotten(Relaxation):
     """No bind has been refused."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         draft.config = structs.replace(draft.config, refused=frozenset())
 
 
@@ -548,7 +548,7 @@ class RefusalsForgotten(Relaxation):
 class PromisesForgotten(Relaxation):
     """The previous cycle made room for no job, so all have their ordinary turn."""
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         draft.config = structs.replace(draft.config, promised=())
 
 
@@ -558,7 +558,7 @@ class Actions(Relaxation):
 
     actions: tuple[Action, ...] = ACTIONS
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         draft.config = structs.replace(draft.config, actions=self.actions)
 
 
@@ -568,10 +568,10 @@ class Imitating(Relaxation):
 
     faults: tuple[int, ...] = ()
 
-    def change(self, draft: Draft) -> None:
+    def change(self, draft: CycleInputDraft) -> None:
         draft.config = structs.replace(draft.config, imitate_faults=self.faults)
 
 
-def _each(draft: Draft, changed: Callable[[PodGroup], PodGroup]) -> None:
+def _each(draft: CycleInputDraft, changed: Callable[[PodGroup], PodGroup]) -> None:
     for podgroup in draft.podgroups():
         draft.set("podgroups", changed(podgroup))

@@ -25,7 +25,7 @@ from kailab.engine.working.state import Job, ShapeInfo, WTask
 Reasons = tuple[tuple[str, int], ...]
 
 
-class KeptOff(NamedTuple):
+class NodeRefusals(NamedTuple):
     """What keeps a shape off the nodes, one reason per node. ``never``: why no node may ever take it; ``taints``: if
     some may, the taints of the others, as text.
     """
@@ -35,7 +35,7 @@ class KeptOff(NamedTuple):
     taints: str = ""
 
 
-Fits = dict[int, KeptOff]
+Fits = dict[int, NodeRefusals]
 """By id of a ShapeInfo."""
 _QUEUE_RULES = (PendingCode.OVER_LIMIT, PendingCode.NON_PREEMPTIBLE_OVER_QUOTA)
 
@@ -205,7 +205,7 @@ def _not_ready(job: Job) -> FailedAttempt:
     return FailedAttempt(PendingCode.NOT_READY, "too few subgroups have their minimum of pods")
 
 
-def _kept_off(session: Session, task: WTask, fits: Fits) -> KeptOff:
+def _kept_off(session: Session, task: WTask, fits: Fits) -> NodeRefusals:
     info = task.info
     # Claims are checked for each task, because they depend on its queue; all else is equal for equal shapes.
     refused = (
@@ -215,28 +215,28 @@ def _kept_off(session: Session, task: WTask, fits: Fits) -> KeptOff:
     )
     # Freeing room would help nowhere.
     if refused is not None:
-        return KeptOff(((refused.why, len(session.table)),), never=refused.why)
+        return NodeRefusals(((refused.why, len(session.table)),), never=refused.why)
     kept_off = fits.get(id(info))
     if kept_off is None:
         kept_off = fits[id(info)] = _with_permanent_reasons(session, info, _reasons(session, info))
     return kept_off
 
 
-def _with_permanent_reasons(session: Session, info: ShapeInfo, reasons: Reasons) -> KeptOff:
+def _with_permanent_reasons(session: Session, info: ShapeInfo, reasons: Reasons) -> NodeRefusals:
     """Add the reasons that freeing room would not change: all reasons if no node is open at all, else the taints."""
     if not session.config.predicates:
-        return KeptOff(reasons)
+        return NodeRefusals(reasons)
     # Rules other than amounts exclude every node, so freeing room would not help.
     if info.shape.blocked or not fit.static_mask(session.table, info, session.working.table_version).any():
         counted = ", ".join(f"{number} {reason}" for reason, number in reasons) or "there are no nodes"
-        return KeptOff(reasons, never=counted)
-    return KeptOff(
+        return NodeRefusals(reasons, never=counted)
+    return NodeRefusals(
         reasons,
         taints="".join(f"; {number} {reason}" for reason, number in reasons if reason.startswith(fit.UNTOLERATED)),
     )
 
 
-def _with_node_reasons(task: WTask, kept_off: KeptOff, message: str) -> str:
+def _with_node_reasons(task: WTask, kept_off: NodeRefusals, message: str) -> str:
     """The message of a failure with the reasons that freeing room would not change."""
     if kept_off.never:
         return f"no node may take pod {task.record.namespace}/{task.record.name}: {kept_off.never}"

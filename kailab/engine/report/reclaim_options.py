@@ -40,7 +40,7 @@ def divisions(session: Session) -> tuple[Division, ...]:
     return tuple(result)
 
 
-class _Holders(NamedTuple):
+class _ReclaimableWork(NamedTuple):
     """Preemptible work of a leaf by start time, in one resource. ``core``: running sums of what a minimum runtime may
     protect. ``surplus``: what it never protects.
     """
@@ -50,7 +50,7 @@ class _Holders(NamedTuple):
     surplus: int
 
 
-class _Waiters(NamedTuple):
+class _WaitingClaims(NamedTuple):
     delayed: int
     until: float | None
 
@@ -65,8 +65,8 @@ class ReclaimOptions:
         for leaf in session.tree.leaves:
             for level in leaf.path:
                 self._leaves.setdefault(level.name, []).append(leaf)
-        self._holders: dict[tuple[str, int], _Holders] = {}
-        self._waiters: dict[tuple[str, int], _Waiters] = {}
+        self._holders: dict[tuple[str, int], _ReclaimableWork] = {}
+        self._waiters: dict[tuple[str, int], _WaitingClaims] = {}
         self._found: dict[Reclaimer, ReclaimOption] = {}
 
     def of(self, name: str) -> tuple[ReclaimOption, ...]:
@@ -111,7 +111,7 @@ class ReclaimOptions:
             reclaims="reclaim" in self._session.config.actions,
         )
 
-    def _held(self, leaf: WQueue, r: int) -> _Holders:
+    def _held(self, leaf: WQueue, r: int) -> _ReclaimableWork:
         cached = self._holders.get((leaf.name, r))
         if cached is None:
             cores, surplus = [], 0
@@ -122,10 +122,10 @@ class ReclaimOptions:
                 surplus += more
             cores.sort()
             sums = [0, *accumulate(core for _, core in cores)]
-            cached = self._holders[leaf.name, r] = _Holders([start for start, _ in cores], sums, surplus)
+            cached = self._holders[leaf.name, r] = _ReclaimableWork([start for start, _ in cores], sums, surplus)
         return cached
 
-    def _delayed(self, queue: WQueue, r: int) -> _Waiters:
+    def _delayed(self, queue: WQueue, r: int) -> _WaitingClaims:
         cached = self._waiters.get((queue.name, r))
         if cached is None:
             now, amount, first = self._session.now, 0, inf
@@ -134,7 +134,7 @@ class ReclaimOptions:
                 if until is not None and now < until:
                     amount += self._session.wants(tasks_to_allocate(job), self._session.table.min_gpu_memory)[r]
                     first = min(first, until)
-            cached = self._waiters[queue.name, r] = _Waiters(amount, None if first == inf else first)
+            cached = self._waiters[queue.name, r] = _WaitingClaims(amount, None if first == inf else first)
         return cached
 
     def _waiting(self, queue: WQueue) -> Iterable[Job]:

@@ -32,7 +32,7 @@ from kailab.engine.working.layout import GPUS
 from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job, Member, ShapeInfo, WSubGroup, WTask
 
-Pick = Callable[[Job], bool]
+JobFilter = Callable[[Job], bool]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class SearchBounds:
 
     session: Session
     job: Job
-    pick: Pick
+    pick: JobFilter
     queues: list[WQueue]
     lists: Mapping[str, list[Entry]]
     wanted: Demand | None = None

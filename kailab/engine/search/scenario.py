@@ -52,7 +52,7 @@ class EvictionScenario(NamedTuple):
         )
 
 
-class Accumulation:
+class GatheredVictims:
     """The victims gathered so far for one goal."""
 
     def __init__(
@@ -146,7 +146,7 @@ class Accumulation:
         return [VictimBatch(unit.job, order.of(unit.tasks)) for unit in in_turn]
 
 
-def node_local(accumulation: Accumulation) -> Iterator[EvictionScenario]:
+def node_local(accumulation: GatheredVictims) -> Iterator[EvictionScenario]:
     """Victims with a pod on one node of the newest victim's job, node by node."""
     # The victims of the smaller try may suffice for the larger one.
     if accumulation.valid and accumulation.recorded:
@@ -170,7 +170,7 @@ def node_local(accumulation: Accumulation) -> Iterator[EvictionScenario]:
                 yield chosen
 
 
-def multi_node(accumulation: Accumulation) -> Iterator[EvictionScenario]:
+def multi_node(accumulation: GatheredVictims) -> Iterator[EvictionScenario]:
     """After each unit, victims of the smallest sets of nodes that could suffice, then of larger sets."""
     if accumulation.valid:
         yield accumulation.scenario([])
@@ -186,7 +186,7 @@ def multi_node(accumulation: Accumulation) -> Iterator[EvictionScenario]:
 class _VictimsByNode:
     """The gathered victims by node. Amounts in milli-GPU. Consumers of a scenario leave the nodes as they were."""
 
-    def __init__(self, accumulation: Accumulation) -> None:
+    def __init__(self, accumulation: GatheredVictims) -> None:
         session, goal, table = accumulation.session, accumulation.goal, accumulation.session.table
         self._accumulation = accumulation
         self._added = 0

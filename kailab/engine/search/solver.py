@@ -21,7 +21,7 @@ from kailab.engine.queueing.jobqueue import JobQueue, Key
 from kailab.engine.queueing.order import tasks_anew, tasks_to_allocate
 from kailab.engine.queueing.victims import Victim, held_by
 from kailab.engine.search.bounds import SearchBounds
-from kailab.engine.search.scenario import Accumulation, EvictionScenario, multi_node, node_local
+from kailab.engine.search.scenario import EvictionScenario, GatheredVictims, multi_node, node_local
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.search.shortfall import RemainingRoom, Shortfall
 from kailab.engine.search.victims_first import VictimsFirstBound
@@ -30,7 +30,7 @@ from kailab.engine.snapshot.records import ACTIVE, Status
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, WTask
 
-Generator = Callable[[Accumulation], Iterator[EvictionScenario]]
+Generator = Callable[[GatheredVictims], Iterator[EvictionScenario]]
 # Plugin -> KAI's name of the generator in budgets, and the generator.
 GENERATORS: dict[str, tuple[str, Generator]] = {
     "sg-nodelocalgreedy": ("NodeLocalGreedy", node_local),
@@ -43,7 +43,7 @@ SIMULATION = 8
 PATIENCE = 64
 
 
-class _Hopeless(Exception):
+class _SearchHopeless(Exception):
     """Ends a search that a bound proves hopeless; not an error."""
 
 
@@ -87,7 +87,7 @@ class Solver:
         self._plain: dict[str, bool] = {}  # uid of a job -> none of its tasks takes a part of a device, or a claim
         self._bounds = bounds
         self._tasks: list[WTask] = []
-        self._accumulation: Accumulation | None = None  # of the latest try
+        self._accumulation: GatheredVictims | None = None  # of the latest try
         self._counts = False  # scenarios may be skipped by counting
         # A simulation may leave counts changed when KAI's faults are imitated, so none of them is left out.
         self._every_step = bool(session.imitated)
@@ -112,7 +112,7 @@ class Solver:
         try:
             # The next generator is tried only if this one finds no solution.
             return self._first_solution(tasks)
-        except _Hopeless as reason:
+        except _SearchHopeless as reason:
             self.session.undo(mark)
             self.hopeless = str(reason)
             return False
@@ -147,7 +147,7 @@ class Solver:
         if before < PATIENCE <= self._effort:
             reason = self._bounds.broken(self._tasks)
             if reason is not None:
-                raise _Hopeless(reason)
+                raise _SearchHopeless(reason)
 
     def _solve_with(self, generator: Generator, tasks: list[WTask]) -> bool:
         session, count = self.session, len(tasks)
@@ -229,7 +229,7 @@ class Solver:
     def _probe(self, generator: Generator, tasks: list[WTask], recorded: list[VictimBatch]) -> Solution | None:
         """The first scenario that works, which is then in the journal, or None."""
         goal = SearchGoal(self.job, tasks, self._nodes)
-        accumulation = Accumulation(self.session, goal, recorded, self._victim_queue(), lambda: self._spend(1))
+        accumulation = GatheredVictims(self.session, goal, recorded, self._victim_queue(), lambda: self._spend(1))
         self._accumulation = accumulation
         for scenario in generator(accumulation):
             # Both generators, and tries of equally many tasks, propose the same victims; repeating a simulation would

@@ -39,7 +39,7 @@ class DeviceToleration(msgspec.Struct, frozen=True):
     effect: str = ""
 
 
-class DeviceWish(msgspec.Struct, frozen=True):
+class DeviceRequest(msgspec.Struct, frozen=True):
     """One request, or one alternative of it (``request/alternative``). ``expressions``: the selectors of the class,
     then its own. ``count`` 0: all devices of the node. ``admin``: administrative access, also to devices that others
     hold.
@@ -59,7 +59,7 @@ class DeviceRequests(msgspec.Struct, frozen=True):
     the claim can be allocated nowhere.
     """
 
-    requests: tuple[tuple[DeviceWish, ...], ...] = ()
+    requests: tuple[tuple[DeviceRequest, ...], ...] = ()
     same: tuple[tuple[str, tuple[str, ...]], ...] = ()
     fault: str = ""
 
@@ -79,14 +79,14 @@ IsTaken: TypeAlias = Callable[[DeviceId], bool]
 
 def any_devices(count: int) -> DeviceRequests:
     """A request for this number of devices of any kind."""
-    return DeviceRequests(requests=((DeviceWish(count=count),),)) if count else DeviceRequests()
+    return DeviceRequests(requests=((DeviceRequest(count=count),),)) if count else DeviceRequests()
 
 
 def device_id(device: Device) -> DeviceId:
     return device.driver, device.pool, device.name
 
 
-def matching_devices(wish: DeviceWish, devices: Iterable[Device]) -> list[Device] | str:
+def matching_devices(wish: DeviceRequest, devices: Iterable[Device]) -> list[Device] | str:
     """The devices that match a request, taken or not. A text if a selector cannot be evaluated for one of them."""
     tests = [(expression, selector(expression)) for expression in wish.expressions]
     matching = []
@@ -102,7 +102,7 @@ def matching_devices(wish: DeviceWish, devices: Iterable[Device]) -> list[Device
     return matching
 
 
-def tolerates_taints(wish: DeviceWish, device: Device) -> bool:
+def tolerates_taints(wish: DeviceRequest, device: Device) -> bool:
     """True if the request tolerates all taints of the device."""
     return all(_tolerated(taint, wish.tolerations) for taint in device.taints)
 
@@ -136,12 +136,12 @@ def choose_devices(wanted: DeviceRequests, devices: Sequence[Device], taken: IsT
 class _Offer(NamedTuple):
     """What a node offers for a wish: ``number`` of these devices are to be chosen."""
 
-    wish: DeviceWish
+    wish: DeviceRequest
     number: int
     devices: list[Device]
 
 
-def _offers(combination: Iterable[DeviceWish], devices: Sequence[Device], taken: IsTaken) -> list[_Offer] | str:
+def _offers(combination: Iterable[DeviceRequest], devices: Sequence[Device], taken: IsTaken) -> list[_Offer] | str:
     offers = []
     for wish in combination:
         of_node = matching_devices(wish, devices)
@@ -159,7 +159,7 @@ def _offers(combination: Iterable[DeviceWish], devices: Sequence[Device], taken:
     return offers
 
 
-def lack_of(wish: DeviceWish, free: int, of: int) -> str | None:
+def lack_of(wish: DeviceRequest, free: int, of: int) -> str | None:
     """Why ``free`` of ``of`` matching devices are too few for a request; None if they are enough."""
     if of and free >= (wish.count or of):
         return None
@@ -169,7 +169,7 @@ def lack_of(wish: DeviceWish, free: int, of: int) -> str | None:
     return f"{_wish_text(wish)}: the node has none" + (f" (selector {selectors})" if selectors else "")
 
 
-def _wish_text(wish: DeviceWish) -> str:
+def _wish_text(wish: DeviceRequest) -> str:
     number = f"{wish.count}" if wish.count else "all devices"
     of = f" of class {wish.device_class}" if wish.device_class else ""
     return f"request {wish.name} wants {number}{of}"
@@ -244,7 +244,7 @@ def _value(device: Device, attribute: str) -> Any:
     return device.attributes.get(domain, {}).get(name)
 
 
-def plain(wanted: DeviceRequests) -> DeviceWish | None:
+def plain(wanted: DeviceRequests) -> DeviceRequest | None:
     """The single wish of a claim that counting free devices decides; None if the claim takes a search."""
     if wanted.same or wanted.fault or len(wanted.requests) != 1 or len(wanted.requests[0]) != 1:
         return None

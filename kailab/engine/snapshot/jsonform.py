@@ -31,7 +31,7 @@ def _decoded(type: type, value: Any) -> Any:
     raise NotImplementedError(f"{type.__name__} has no JSON form")
 
 
-class _Head(msgspec.Struct):
+class _FormatHeader(msgspec.Struct):
     """Read before the rest, because a later format may have other fields."""
 
     format: int
@@ -64,7 +64,7 @@ def decode(data: bytes | str, type: type[T], what: str = "", format: int | None 
     try:
         if format is not None:
             # First, because data of another format would fail at some field without naming the cause.
-            data_format = msgspec.json.decode(data, type=_Head).format
+            data_format = msgspec.json.decode(data, type=_FormatHeader).format
             if data_format != format:
                 raise InputError(f"{what} of format {data_format}; this kailab reads format {format}")
         return msgspec.json.decode(data, type=type, dec_hook=_decoded)

@@ -8,7 +8,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from kailab.engine.snapshot.devices import DeviceId, DeviceWish, device_id, lack_of, matching_devices, tolerates_taints
+from kailab.engine.snapshot.devices import (
+    DeviceId,
+    DeviceRequest,
+    device_id,
+    lack_of,
+    matching_devices,
+    tolerates_taints,
+)
 from kailab.model.device_selectors import Device
 
 
@@ -19,7 +26,7 @@ class DeviceSupply:
         self.devices = devices
         self.unknown = np.array([of_node is None for of_node in devices], dtype=bool)
         self.taken: list[dict[DeviceId, int]] = [{} for _ in devices]  # by number of claims; normally one
-        self._offers: dict[DeviceWish, _Offer] = {}
+        self._offers: dict[DeviceRequest, _Offer] = {}
 
     def take(self, i: int, ids: Iterable[DeviceId], sign: int) -> None:
         """Mark devices of a node as taken (1) or free again (-1)."""
@@ -36,19 +43,19 @@ class DeviceSupply:
                 for offer in self._offers.values():
                     offer.count(i, device, -sign)
 
-    def enough(self, wish: DeviceWish) -> np.ndarray:
+    def enough(self, wish: DeviceRequest) -> np.ndarray:
         """The nodes on which the request finds enough free devices."""
         offer = self._offer(wish)
         wanted = wish.count or offer.all
         # As in Kubernetes' allocator, "all devices" does not match a node without devices.
         return ((offer.free >= wanted) & (offer.all > 0)) | self.unknown
 
-    def lack(self, wish: DeviceWish, i: int) -> str | None:
+    def lack(self, wish: DeviceRequest, i: int) -> str | None:
         """Why the request does not find enough devices on a node, or None."""
         offer = self._offer(wish)
         return offer.undecided.get(i) or lack_of(wish, int(offer.free[i]), int(offer.all[i]))
 
-    def _offer(self, wish: DeviceWish) -> _Offer:
+    def _offer(self, wish: DeviceRequest) -> _Offer:
         offer = self._offers.get(wish)
         if offer is None:
             offer = self._offers[wish] = _Offer(wish, self.devices, self.taken)
@@ -61,7 +68,7 @@ class _Offer:
     """
 
     def __init__(
-        self, wish: DeviceWish, devices: Sequence[tuple[Device, ...] | None], taken: Sequence[dict[DeviceId, int]]
+        self, wish: DeviceRequest, devices: Sequence[tuple[Device, ...] | None], taken: Sequence[dict[DeviceId, int]]
     ) -> None:
         self._admin = wish.admin
         self._usable: list[frozenset[DeviceId]] = []

@@ -19,9 +19,9 @@ from kailab.engine.relaxing.rules import (
     AllTolerated,
     AntiAffinityGone,
     ClaimsGone,
-    CompanyNotNeeded,
     NodesOpened,
     OthersGone,
+    PodAffinityGone,
     PortsGone,
     Relaxation,
     Resource,
@@ -575,7 +575,7 @@ def find_lacking_room(group: WaitingPodGroup) -> Iterable[Refusal]:
         match relaxation:
             case AntiAffinityGone() | PortsGone():
                 yield _kept_apart(facts)
-            case CompanyNotNeeded():
+            case PodAffinityGone():
                 yield _missing_company(facts)
             case TopologyGone():
                 yield _no_domain(facts, facts.next_tasks, now=True)

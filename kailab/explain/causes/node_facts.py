@@ -17,10 +17,10 @@ from kailab.engine.relaxing.rules import (
     Actions,
     AntiAffinityGone,
     ClaimsGone,
-    CompanyNotNeeded,
     DelayGone,
     LimitsLifted,
     OthersGone,
+    PodAffinityGone,
     PortsGone,
     QuotasRaised,
     RefusalsForgotten,
@@ -118,7 +118,7 @@ class NodeFacts:
 
     def starts_alone(self, *relaxations: Relaxation) -> RelaxedCycleOutcome:
         """The result of a cycle without other work, queue rules and required pod affinity."""
-        return self._alone(CompanyNotNeeded(), *self.no_queue_rules, *relaxations)
+        return self._alone(PodAffinityGone(), *self.no_queue_rules, *relaxations)
 
     @cached_property
     def fits_nowhere(self) -> bool:
@@ -128,7 +128,7 @@ class NodeFacts:
 
     def needed_alone(self, relaxations: Sequence[Relaxation]) -> tuple[Relaxation, ...]:
         """The fewest of these relaxations that let the group start on empty nodes; empty if all together do not."""
-        return self._alone.fewest(relaxations, given=(CompanyNotNeeded(), *self.no_queue_rules))
+        return self._alone.fewest(relaxations, given=(PodAffinityGone(), *self.no_queue_rules))
 
     def usable_nodes(self, tasks: list[WTask]) -> np.ndarray:
         """The nodes (a mask) that all of these pods may use, apart from free room and other pods."""
@@ -194,7 +194,7 @@ class NodeFacts:
             (ZonesIgnored(), bool(self.table.numa)),
             (TopologyGone(), any(constraints(self.job.record.root))),
             (PortsGone(), any(shape.ports for shape in shapes)),
-            (CompanyNotNeeded(), any(not term.weight for shape in shapes for term in shape.affinity)),
+            (PodAffinityGone(), any(not term.weight for shape in shapes for term in shape.affinity)),
             (AntiAffinityGone(), self.working_set.has_anti_affinity),
         ]
         return [relaxation for relaxation, applies in candidates if applies]

@@ -23,7 +23,7 @@ from kailab.model.times import DAY
 from kailab.replay.accounts import ReplayedJob
 from kailab.replay.checkpoint import ReplayCheckpoint
 from kailab.replay.clusters.journeys import DispatchedReplay, JobJourney
-from kailab.replay.clusters.replica import ClusterReplica, JobOnWay
+from kailab.replay.clusters.replica import ClusterReplica, JobInTransfer
 from kailab.replay.clusters.sites import ClusterSites, TransferPlanner, dispatch_policy
 from kailab.replay.job import LONGEST, WHOLE
 from kailab.replay.run import Progress, open_replay_lab
@@ -113,7 +113,7 @@ def dispatch(
 
 
 @dataclass(order=True)
-class _Due:
+class _ScheduledAction:
     at: int
     number: int
     act: Callable[..., None] = field(compare=False)
@@ -137,7 +137,7 @@ class _Run:
         self._lasting = lasting
         self._journeys: list[JobJourney] = []
         self._held: list[JobJourney] = []
-        self._due: list[_Due] = []
+        self._due: list[_ScheduledAction] = []
         self._numbers = 0
         self._unsuccessful_rounds = 0
         self._quiet_from = 0
@@ -262,7 +262,7 @@ class _Run:
 
     def _at(self, when: int, act: Callable[..., None], *about: Any) -> None:
         self._numbers += 1
-        heapq.heappush(self._due, _Due(when, self._numbers, act, about))
+        heapq.heappush(self._due, _ScheduledAction(when, self._numbers, act, about))
 
     def _report_progress(self) -> None:
         inside = sum(len(replica.accounts.unfinished) + len(replica.coming) for replica in self._replicas.values())
@@ -394,7 +394,7 @@ class _Run:
         journey.latency = self._sites.between(journey.home, replica.name).latency
         journey.expected = view.wait if view is not None and view.asked else None
         if transfer.seconds:
-            replica.coming[journey.name] = JobOnWay(journey.job, self._now + transfer.seconds)
+            replica.coming[journey.name] = JobInTransfer(journey.job, self._now + transfer.seconds)
             replica.forget()
             self._at(self._now + transfer.seconds, self._land, journey, replica)
         else:
@@ -404,7 +404,7 @@ class _Run:
         reached = self._reached(replica)
         if reached > self._now:
             # Retry at the end of the outage, under the same name, so that the job is created once.
-            replica.coming[journey.name] = JobOnWay(journey.job, reached)
+            replica.coming[journey.name] = JobInTransfer(journey.job, reached)
             replica.forget()
             self._at(reached, self._land, journey, replica)
             return

@@ -78,7 +78,7 @@ class _GpuDemand(NamedTuple):
     before: list[PendingDemand]
 
 
-class JobOnWay(NamedTuple):
+class JobInTransfer(NamedTuple):
     """A job on its way to a cluster, where it and its data ``land`` at this moment."""
 
     job: TraceJob
@@ -124,7 +124,7 @@ class ClusterReplica:
         self.replay_lab = replay_lab
         self.session = replay_lab.session
         self.accounts = replay_lab.accounts
-        self.coming: dict[str, JobOnWay] = {}
+        self.coming: dict[str, JobInTransfer] = {}
         self.never_begins: set[str] = set()
         self._models = gpus_by_model(site.plan.fleet)
         self._prices: dict[tuple[str, ...], float | None] = {}

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.snapshot.devices import MOST_RESULTS, DeviceId, DeviceRequests, DeviceToleration, DeviceWish
+from kailab.engine.snapshot.devices import MOST_RESULTS, DeviceId, DeviceRequest, DeviceRequests, DeviceToleration
 from kailab.engine.snapshot.records import ResourceClaim
 from kailab.errors import InputError
 from kailab.model import labels as names
@@ -166,7 +166,7 @@ def _options(request: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
         yield f"{request['name']}/{option['name']}", option
 
 
-def _wish(name: str, wish: Mapping[str, Any], classes: Mapping[str, Object], faults: list[str]) -> DeviceWish:
+def _wish(name: str, wish: Mapping[str, Any], classes: Mapping[str, Object], faults: list[str]) -> DeviceRequest:
     class_name = wish.get("deviceClassName") or ""
     device_class = classes.get(class_name)
     if device_class is None:
@@ -180,7 +180,7 @@ def _wish(name: str, wish: Mapping[str, Any], classes: Mapping[str, Object], fau
         except InputError as error:
             faults.append(str(error))
     everything = (wish.get("allocationMode") or "ExactCount") == "All"
-    return DeviceWish(
+    return DeviceRequest(
         name=name,
         device_class=class_name,
         expressions=tuple(expressions),

@@ -39,7 +39,7 @@ class _Metadata(msgspec.Struct):
     namespace: str = ""
 
 
-class _Head(msgspec.Struct):
+class _FormatHeader(msgspec.Struct):
     """The part of an object that identifies it."""
 
     metadata: _Metadata
@@ -70,7 +70,9 @@ class PackedSection:
     def by_name(self) -> dict[tuple[str, str], msgspec.Raw]:
         """A list of objects, each still encoded, by (namespace, name). Raises StateError as ``unpack``."""
         with _damage_as_state_error():
-            heads = ((decoding.decode_msgpack(raw, _Head).metadata, raw) for raw in self._read(list[msgspec.Raw]))
+            heads = (
+                (decoding.decode_msgpack(raw, _FormatHeader).metadata, raw) for raw in self._read(list[msgspec.Raw])
+            )
             return {(head.namespace, head.name): raw for head, raw in heads}
 
     def _read(self, type: Any) -> Any:
