@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.kinds.kubernetes import spec_check, unread_of_claims
+from kailab.kinds.kubernetes import check_claim_templates, spec_check, unread_of_claims
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import AGE, NAME, Column, Kind
 from kailab.model.validation.fields import Faults
@@ -17,10 +17,7 @@ def _check_replicated(faults: Faults, spec: dict[str, Any]) -> None:
     faults.integer(spec, "replicas", "spec.replicas")
     faults.integer(spec, "minReadySeconds", "spec.minReadySeconds")
     faults.one_of(spec, "podManagementPolicy", "spec.podManagementPolicy", ("OrderedReady", "Parallel"))
-    for path, claim in faults.mappings(spec, "volumeClaimTemplates", "spec.volumeClaimTemplates"):
-        meta = faults.mapping(claim, "metadata", f"{path}.metadata", required=True)
-        if meta is not None:
-            faults.text(meta, "name", f"{path}.metadata.name", required=True)
+    check_claim_templates(faults, spec, "spec")
     _check_selected_template(faults, spec)
 
 

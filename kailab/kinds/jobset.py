@@ -77,10 +77,6 @@ def _fixed_entry(entry: Object) -> Object:
     return {**entry, "template": {**job, "spec": {**job["spec"], "template": template}}}
 
 
-_EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-_ALONE = "each Job has a domain of that topology to itself"
-
-
 def unread_of_job_sets(*above: str) -> tuple[Unread, ...]:
     """The unread fields of a JobSet's spec. ``above``: the path to the spec."""
     return (
@@ -89,7 +85,6 @@ def unread_of_job_sets(*above: str) -> tuple[Unread, ...]:
             "only the Job that failed starts over; here the JobSet does",
             _ACTIONS,
         ),
-        Unread((*above, "replicatedJobs", "*", "template", "metadata", "annotations", _EXCLUSIVE), _ALONE),
         Unread(
             (*above, "failurePolicy", "restartStrategy"),
             "Jobs are made again when all old ones are gone, or their containers start again in place",
@@ -118,7 +113,6 @@ KINDS = (
         in_all=True,
         unread=(
             *unread_of_job_sets("spec"),
-            Unread(("metadata", "annotations", _EXCLUSIVE), _ALONE),
             Unread(
                 ("spec", "managedBy"),
                 "the controller that it names makes the pods",

@@ -57,6 +57,14 @@ def unread_of_claims(*above: str) -> tuple[Unread, ...]:
     return (Unread((*above, "accessModes", "*"), effect, only=("ReadWriteOncePod",)),)
 
 
+def check_claim_templates(faults: Faults, holder: Object, path: str) -> None:
+    """Check that each of a workload's claim templates has the name by which containers mount it. ``path``: that of ``holder``."""
+    for at, claim in faults.mappings(holder, "volumeClaimTemplates", f"{path}.volumeClaimTemplates"):
+        meta = faults.mapping(claim, "metadata", f"{at}.metadata", required=True)
+        if meta is not None:
+            faults.text(meta, "name", f"{at}.metadata.name", required=True)
+
+
 def spec_check(check: SpecCheck) -> Callable[[Faults, Object], None]:
     """The check of a kind that has a spec, from a check of its spec."""
 

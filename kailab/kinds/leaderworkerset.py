@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.kinds.kubernetes import spec_check
+from kailab.kinds.kubernetes import check_claim_templates, spec_check, unread_of_claims
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import shape
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_template
-from kailab.model.validation.shapes import COUNT, MAPPING, PODS, TEXT, Check, record, with_spec
+from kailab.model.validation.shapes import COUNT, MAPPING, PODS, TEXT, Check, items, record, with_spec
 
 
 @spec_check
@@ -21,6 +21,7 @@ def _check(faults: Faults, spec: dict[str, Any]) -> None:
     if template is None:
         return
     faults.integer(template, "size", f"{path}.size", least=1)
+    check_claim_templates(faults, template, path)
     for key in ("leaderTemplate", "workerTemplate"):
         pod = faults.mapping(template, key, f"{path}.{key}", required=key == "workerTemplate")
         if pod is not None:
@@ -38,6 +39,8 @@ def _shape() -> Check:
             "workerTemplate": shape("V1PodTemplateSpec"),
             "restartPolicy": TEXT,
             "subGroupPolicy": record({"subGroupSize": COUNT, "subGroupPolicyType": TEXT}),
+            "volumeClaimTemplates": items(shape("V1PersistentVolumeClaim")),
+            "persistentVolumeClaimRetentionPolicy": record({"whenDeleted": TEXT, "whenScaled": TEXT}),
         },
         ("workerTemplate",),
     )
@@ -45,7 +48,6 @@ def _shape() -> Check:
     return with_spec(record(spec, ("leaderWorkerTemplate",)))
 
 
-_LWS = "leaderworkerset.sigs.k8s.io"
 _ROLLING = ("spec", "rolloutStrategy", "rollingUpdateConfiguration")
 
 KINDS = (
@@ -65,21 +67,10 @@ KINDS = (
         scalable=True,
         unread=(
             Unread(
-                ("metadata", "annotations", f"{_LWS}/exclusive-topology"),
-                "each group has a domain of that topology to itself",
-            ),
-            Unread(
-                ("metadata", "annotations", f"{_LWS}/subgroup-exclusive-topology"),
-                "each subgroup has a domain of that topology to itself",
-            ),
-            Unread(
                 (*_ROLLING, "maxUnavailable"), "so many groups are replaced at once; here one after the other", (1, "1")
             ),
             Unread((*_ROLLING, "maxSurge"), "more groups are made while others are replaced"),
-            Unread(
-                ("spec", "leaderWorkerTemplate", "volumeClaimTemplates"),
-                "pods get volumes of their own, and wait for them",
-            ),
+            *unread_of_claims("spec", "leaderWorkerTemplate", "volumeClaimTemplates", "*", "spec"),
         ),
     ),
 )

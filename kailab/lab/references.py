@@ -96,9 +96,12 @@ def _references(manifest: Manifest, space: str) -> Iterator[_Reference]:
         yield from _of_pod(obj, space)
     elif manifest.kind == "PersistentVolumeClaim":
         yield from _storage(obj.get("spec"), "spec")
-    elif manifest.kind == "StatefulSet":
-        for index, claim in enumerate(spec_of(obj).get("volumeClaimTemplates") or ()):
-            yield from _storage(claim.get("spec"), f"spec.volumeClaimTemplates[{index}].spec")
+    elif manifest.kind in ("StatefulSet", "LeaderWorkerSet"):
+        path, holder = "spec", spec_of(obj)
+        if manifest.kind == "LeaderWorkerSet":
+            path, holder = f"{path}.leaderWorkerTemplate", holder.get("leaderWorkerTemplate") or {}
+        for index, claim in enumerate(holder.get("volumeClaimTemplates") or ()):
+            yield from _storage(claim.get("spec"), f"{path}.volumeClaimTemplates[{index}].spec")
     for _, path, pod, itself in described_pods(obj):
         if name := pod["spec"].get("nodeName"):
             text = f"there is no node {shown(name)}: the pod holds what it asks for in its queue, runs nowhere, and is deleted after 40 s"

@@ -41,6 +41,7 @@ from kailab.model.objects import (
 )
 from kailab.model.quantities import parse_count
 from kailab.workloads.controller import Controller, Reference, Workbench, with_metadata
+from kailab.workloads.leader_worker_pods import admit_pod
 
 TAKEN_OVER = "kailab.dev/revision-of"  # "<hash of the template here>=<the other controller's name>"
 REVISION_LABEL = "controller-revision-hash"
@@ -446,7 +447,13 @@ class StatefulSetController(Controller):
                 bench.refused(owner, "PersistentVolumeClaim", error)
                 return
         bench.create_pod(
-            owner, spec["template"], name=name, labels=labels, spec=changes, reference=as_owner_reference(owner)
+            owner,
+            spec["template"],
+            name=name,
+            labels=labels,
+            spec=changes,
+            reference=as_owner_reference(owner),
+            webhook=admit_pod,
         )
 
     def _volumes(self, owner: Object, claims: list[Object], pod: str) -> list[Object]:

@@ -179,10 +179,12 @@ class Workbench:
         finalizers: list[str] | None = None,
         spec: Mapping[str, Any] | None = None,
         reference: dict[str, Any] | None = None,
+        webhook: Callable[[Object], Object] | None = None,
     ) -> Object | None:
         """Make a pod from a template: named, or with a name generated from the owner's; None if refused.
 
-        ``labels`` and ``annotations`` are added to the template's; ``spec`` replaces fields of its pod spec.
+        ``labels`` and ``annotations`` are added to the template's; ``spec`` replaces fields of its pod spec. ``webhook``: gives the
+        admitted pod as an operator's webhook changes it, or raises an ApiError.
         """
         meta: dict[str, Any] = {"namespace": namespace_of(owner)}
         if name:
@@ -201,14 +203,16 @@ class Workbench:
             meta["finalizers"] = finalizers
         try:
             admitted = self._admitted(template.get("spec") or {}, owner, spec)
-            pod = self.cluster.create_admitted(
-                "Pod",
-                {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": admitted, "status": {"phase": "Pending"}},
-            )
+            full = {
+                "apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": admitted, "status": {"phase": "Pending"},
+            }  # fmt: skip
+            if webhook is not None:
+                full = webhook(full)
+            pod = self.cluster.create_admitted("Pod", full)
         except ApiError as error:
             self.refused(owner, "Pod", error)
             return None
-        self.made.add(meta["uid"])
+        self.made.add(uid_of(pod))
         self.wrote = True
         return pod
 

@@ -42,6 +42,7 @@ from kailab.model.quantities import parse_count
 from kailab.model.times import format_time, parse_time
 from kailab.workloads.apps import surplus_pods
 from kailab.workloads.controller import Controller, Workbench, ended_at
+from kailab.workloads.exclusive_placement import admit_pod, is_placed_exclusively, misplaced_pods
 
 _LONGEST = 100_000  # the most indexes that a Job may have
 
@@ -450,6 +451,9 @@ class JobController(Controller):
     def _adjust(self, job: Object, pods: list[Object], active: list[Object]) -> list[Object]:
         """Create or delete pods until the number of active ones is right. Returns the active ones."""
         bench, spec = self._bench, job["spec"]
+        if is_placed_exclusively(spec["template"]) and (astray := misplaced_pods(bench.cluster, active)):
+            bench.delete("Pod", *astray)
+            return [pod for pod in active if pod not in astray]
         status = job.get("status") or {}
         succeeded = status.get("succeeded", 0)
         completions, parallelism = spec.get("completions"), spec.get("parallelism", 1)
@@ -511,6 +515,7 @@ class JobController(Controller):
                         "hostname": f"{name}-{index}",
                         "containers": _with_index(template["spec"]["containers"], index),
                     },
+                    webhook=lambda pod: admit_pod(bench.cluster, pod, [*pods, *created]),
                 )
                 if pod is None:
                     break

@@ -22,6 +22,7 @@ from kailab.model.objects import (
 )
 from kailab.model.quantities import parse_count
 from kailab.workloads.controller import Controller, ended_at, with_metadata
+from kailab.workloads.exclusive_placement import placement_annotations, reserved_nodes
 
 PREFIX = "jobset.sigs.k8s.io/"
 
@@ -83,15 +84,17 @@ class JobSetController(Controller):
         job_spec = {"completionMode": "Indexed", **template["spec"]}
         if job_spec["completionMode"] == "Indexed" and job_spec.get("completions") is None:
             job_spec["completions"] = job_spec.get("parallelism", 1)
-        pod_template = with_metadata(job_spec["template"], labels, labels)
-        job_spec["template"] = {**pod_template, "spec": {"restartPolicy": "OnFailure", **pod_template["spec"]}}
+        placement = placement_annotations(owner, template)
+        pod_template = with_metadata(job_spec["template"], labels, {**labels, **placement})
+        pod_spec = reserved_nodes(placement, namespace_of(owner), job_name, pod_template["spec"])
+        job_spec["template"] = {**pod_template, "spec": {"restartPolicy": "OnFailure", **pod_spec}}
         if owner["spec"].get("suspend"):
             job_spec["suspend"] = True
         return self._bench.create(owner, "Job", {
             "metadata": {
                 "name": job_name,
                 "labels": {**labels_of(template), **labels},
-                "annotations": {**annotations_of(template), **labels},
+                "annotations": {**annotations_of(template), **labels, **placement},
             },
             "spec": job_spec,
         })  # fmt: skip

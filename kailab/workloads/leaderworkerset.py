@@ -9,22 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kailab.errors import Forbidden
 from kailab.model.objects import (
     Object,
-    full_name,
+    annotations_of,
     is_active,
     is_ready,
     is_terminating,
     labels_of,
     name_of,
     namespace_of,
+    node_of,
     spec_of,
     status_of,
 )
 from kailab.workloads.apps import annotate_revision, revision_of, template_hash
 from kailab.workloads.controller import Controller, with_metadata
+from kailab.workloads.exclusive_placement import domain_of
+from kailab.workloads.leader_worker_pods import EXCLUSIVE, GROUP_KEY, PREFIX, SUBGROUP_EXCLUSIVE
 
-PREFIX = "leaderworkerset.sigs.k8s.io/"
 _REVISION = PREFIX + "template-revision-hash"
 _RECREATING = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart")
 
@@ -68,19 +71,21 @@ class LeaderWorkerSetController(Controller):
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"rollingUpdate": {"partition": rolling.get("partition", 0)}},
             "selector": {"matchLabels": {PREFIX + "name": name, PREFIX + "worker-index": "0"}},
-            "template": with_metadata(pod, labels, {PREFIX + "size": str(size), **_segments(template, leader=True)}),
+            "template": with_metadata(
+                pod, labels, {PREFIX + "size": str(size), **_marks(owner, template, leader=True)}
+            ),
+            **_claims(template),
         }
         return self._stateful_set(owner, owner, name, labels, spec)
 
     def _group(self, owner: Object, template: Object, size: int, revision: str, leader: Object) -> bool:
-        """Label a leader with its group, and create its workers. Returns whether the group is ready."""
+        """Create the workers of a leader. Returns whether the group is ready."""
         bench, name, leader_name = self._bench, name_of(owner), name_of(leader)
-        # A StatefulSet gives all pods the same labels; only the name tells the group of a leader.
         index = leader_name[len(name) + 1 :]
         labels = {
             PREFIX + "name": name,
             PREFIX + "group-index": index,
-            PREFIX + "group-key": template_hash({"leader": full_name(leader)}),
+            GROUP_KEY: labels_of(leader)[GROUP_KEY],
             _REVISION: revision,
         }
         # Until its turn in a rolling update comes, a group is that of the older template.
@@ -88,14 +93,22 @@ class LeaderWorkerSetController(Controller):
             workers = bench.find("StatefulSet", (namespace_of(owner), leader_name))
             there = size <= 1 or (workers is not None and status_of(workers).get("readyReplicas", 0) >= size - 1)
             return is_ready(leader) and there
-        if labels_of(leader).get(PREFIX + "group-index") != index:
-            segment = _segment(template, size, leader, 0)
-            leader = bench.patch("Pod", leader, {"metadata": {"labels": {**labels, **segment}}})
         if size <= 1:
             return is_ready(leader)
         if owner["spec"].get("startupPolicy") == "LeaderReady" and not is_ready(leader):
             return False
-        notes = {PREFIX + "size": str(size), PREFIX + "leader-name": leader_name, **_segments(template)}
+        worker = template["workerTemplate"]
+        if topology := annotations_of(owner).get(EXCLUSIVE):
+            if not node_of(leader):
+                return False
+            domain = domain_of(bench.cluster, leader, topology)
+            if domain is None:
+                error = Forbidden(f"the node of its leader {leader_name} has no label {topology}")
+                bench.refused(owner, "StatefulSet", error)
+                return False
+            selected = {**(worker["spec"].get("nodeSelector") or {}), topology: domain}
+            worker = {**worker, "spec": {**worker["spec"], "nodeSelector": selected}}
+        notes = {PREFIX + "size": str(size), PREFIX + "leader-name": leader_name, **_marks(owner, template)}
         spec = {
             "replicas": size - 1,
             "serviceName": name,
@@ -105,7 +118,8 @@ class LeaderWorkerSetController(Controller):
             "selector": {
                 "matchLabels": {PREFIX + key: labels[PREFIX + key] for key in ("name", "group-index", "group-key")}
             },
-            "template": with_metadata(template["workerTemplate"], labels, notes),
+            "template": with_metadata(worker, labels, notes),
+            **_claims(template),
         }
         # The leader's pod owns them: when it goes, the garbage collector deletes its workers.
         workers = self._stateful_set(owner, leader, leader_name, labels, spec)
@@ -115,11 +129,6 @@ class LeaderWorkerSetController(Controller):
         if _is_broken(template, [leader, *pods]):
             bench.delete("Pod", leader)
             return False
-        for pod in pods:
-            number = name_of(pod).rpartition("-")[2]
-            if labels_of(pod).get(PREFIX + "worker-index") != number:
-                own = {PREFIX + "worker-index": number, **_segment(template, size, leader, int(number))}
-                bench.patch("Pod", pod, {"metadata": {"labels": own}})
         return is_ready(leader) and status_of(workers).get("readyReplicas", 0) >= size - 1
 
     def _stateful_set(
@@ -162,23 +171,24 @@ def _restarted(pod: Object) -> bool:
     return any(status.get("restartCount") for status in status_of(pod).get("containerStatuses") or ())
 
 
-def _segments(template: Object, *, leader: bool = False) -> dict[str, str]:
-    """Annotations with the division of a group into subgroups."""
-    policy = template.get("subGroupPolicy") or {}
+def _claims(template: Object) -> dict[str, Any]:
+    """The fields of both StatefulSets with the volumes of their pods."""
+    return {
+        field: template[field]
+        for field in ("volumeClaimTemplates", "persistentVolumeClaimRetentionPolicy")
+        if template.get(field)
+    }
+
+
+def _marks(owner: Object, template: Object, *, leader: bool = False) -> dict[str, str]:
+    """Annotations with the division of a group into subgroups, and with the topologies of exclusive placement."""
+    given, policy = annotations_of(owner), template.get("subGroupPolicy") or {}
+    marks = {EXCLUSIVE: given[EXCLUSIVE]} if given.get(EXCLUSIVE) else {}
     if not policy.get("subGroupSize"):
-        return {}
-    size = {PREFIX + "subgroup-size": str(policy["subGroupSize"])}
-    kind = policy.get("subGroupPolicyType") or "LeaderWorker"
-    return {**size, PREFIX + "subgroup-policy-type": kind} if leader else size
-
-
-def _segment(template: Object, size: int, leader: Object, index: int) -> dict[str, str]:
-    """Labels with the subgroup of a pod. ``index``: the worker's, 0 for the leader."""
-    policy = template.get("subGroupPolicy") or {}
-    segment = policy.get("subGroupSize")
-    if not segment or (index == 0 and policy.get("subGroupPolicyType") == "LeaderExcluded"):
-        return {}
-    # If the workers divide evenly, the leader is an extra pod of the first subgroup.
-    number = max(index - 1, 0) // segment if (size - 1) % segment == 0 else index // segment
-    key = template_hash({"leader": name_of(leader), "subgroup": number})
-    return {PREFIX + "subgroup-index": str(number), PREFIX + "subgroup-key": key}
+        return marks
+    marks[PREFIX + "subgroup-size"] = str(policy["subGroupSize"])
+    if given.get(SUBGROUP_EXCLUSIVE):
+        marks[SUBGROUP_EXCLUSIVE] = given[SUBGROUP_EXCLUSIVE]
+    if leader:
+        marks[PREFIX + "subgroup-policy-type"] = policy.get("subGroupPolicyType") or "LeaderWorker"
+    return marks

@@ -27,6 +27,21 @@ def stateful_set() -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": spec}
 
 
+def leader_worker_set() -> dict[str, Any]:
+    pods = {
+        "size": 1,
+        "workerTemplate": template(),
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": CLAIM}],
+    }
+    spec = {"replicas": 0, "leaderWorkerTemplate": pods}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "l"},
+        "spec": spec,
+    }
+
+
 def with_ephemeral_volume() -> dict[str, Any]:
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}}]
     job = {"suspend": True, "template": template(restartPolicy="Never", volumes=volumes)}
@@ -43,6 +58,7 @@ def warnings(*objects: dict[str, Any]) -> list[str]:
     [
         (claim(), "spec.storageClassName"),
         (stateful_set(), "spec.volumeClaimTemplates[0].spec.storageClassName"),
+        (leader_worker_set(), "spec.leaderWorkerTemplate.volumeClaimTemplates[0].spec.storageClassName"),
         (
             with_ephemeral_volume(),
             "spec.template.spec.volumes[0].ephemeral.volumeClaimTemplate.spec.storageClassName",

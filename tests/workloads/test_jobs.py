@@ -257,7 +257,7 @@ def test_job_set_makes_jobs_and_labels(world):
 
 
 def test_job_set_marks_jobs_and_pods_by_group_and_coordinator(world):
-    """As JobSet v0.12.0 marks them: labels, and the same as annotations."""
+    """As JobSet v0.12.0 marks them: labels, and the same as annotations; its webhook adds the priority as a label."""
     entry, make = _job_set(world, coordinator={"replicatedJob": "driver", "podIndex": 1}, network={"subdomain": "sub"})
     make(
         entry("driver", 1, 2),
@@ -281,6 +281,7 @@ def test_job_set_marks_jobs_and_pods_by_group_and_coordinator(world):
         labels, notes = pod["metadata"]["labels"], pod["metadata"]["annotations"]
         marks = {key: value for key, value in labels.items() if key.startswith(prefix)}
         assert marks[prefix + "coordinator"] == "a-driver-0-1.sub"
+        assert marks.pop(prefix + "priority") == "0"
         assert marks.items() <= notes.items()
 
 
@@ -314,3 +315,59 @@ def test_job_set_starts_over_then_fails(world):
 @pytest.mark.parametrize("ids", [[], [0], [0, 1], [0, 1, 2, 5], [3, 7, 8, 9]])
 def test_indexes_round_trip(ids):
     assert indexes.parse_indexes(indexes.format_indexes(ids)) == ids
+
+
+RACK = "example.com/rack"
+EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
+
+
+def test_pods_of_an_exclusive_job_follow_their_leader_into_its_domain(world):
+    """As JobSet's webhook does it: affinities for the leader, a node selector for the others, which wait until the leader is on a node."""
+    world.cluster.patch("Node", "n0", None, {"metadata": {"labels": {RACK: "r0"}}})
+    entry, _ = _job_set(world)
+    spec = {"replicatedJobs": [entry("w", 1, 3)]}
+    world.add("jobset.x-k8s.io/v1alpha2", "JobSet", spec, annotations={EXCLUSIVE: RACK})
+    world.settle(bind=False)
+    (leader,) = world.pods()
+    affinity = leader["spec"]["affinity"]
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    key = leader["metadata"]["labels"]["jobset.sigs.k8s.io/job-key"]
+    (own,), (others,) = affinity["podAffinity"][required], affinity["podAntiAffinity"][required]
+    assert own["topologyKey"] == others["topologyKey"] == RACK
+    assert own["labelSelector"]["matchExpressions"][0]["values"] == [key]
+    assert [each["operator"] for each in others["labelSelector"]["matchExpressions"]] == ["Exists", "NotIn", "In"]
+    events = [event for event in world.cluster.list("Event") if event["reason"] == "FailedCreate"]
+    assert RACK in events[0]["message"]
+    world.settle()
+    followers = [pod for pod in world.pods() if pod["metadata"]["uid"] != leader["metadata"]["uid"]]
+    assert [pod["spec"]["nodeSelector"] for pod in followers] == [{RACK: "r0"}] * 2
+
+
+def test_pods_of_an_exclusive_job_move_when_their_leader_starts_elsewhere(world):
+    for name, rack in (("n0", "r0"), ("n1", "r1")):
+        world.cluster.patch("Node", name, None, {"metadata": {"labels": {RACK: rack}}})
+    entry, make = _job_set(world)
+    job = entry("w", 1, 2)
+    job["template"]["metadata"] = {"annotations": {EXCLUSIVE: RACK}}
+    job["template"]["spec"]["backoffLimit"] = 6
+    make(job)
+    world.settle()
+    world.cluster.delete("Pod", "a-w-0-0-" + world.names()[0].rpartition("-")[2], "default")
+    world.settle(bind=False)
+    (leader,) = (pod for pod in world.pods() if not pod["spec"].get("nodeName") and "affinity" in pod["spec"])
+    world.cluster.bind("default", leader["metadata"]["name"], "n1")
+    world.pass_time(60)
+    running = [pod for pod in world.pods() if pod["status"]["phase"] == "Running"]
+    assert [pod["spec"].get("nodeSelector") for pod in running if "affinity" not in pod["spec"]] == [{RACK: "r1"}]
+
+
+def test_a_job_with_nodes_labelled_for_it_selects_and_tolerates_them(world):
+    entry, _ = _job_set(world)
+    notes = {EXCLUSIVE: RACK, "alpha.jobset.sigs.k8s.io/node-selector": "true"}
+    world.add("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [entry("w", 1, 2)]}, annotations=notes)
+    world.settle(bind=False)
+    assert len(world.pods()) == 2
+    for pod in world.pods():
+        assert pod["spec"]["nodeSelector"] == {"alpha.jobset.sigs.k8s.io/namespaced-job": "default_a-w-0"}
+        assert "alpha.jobset.sigs.k8s.io/no-schedule" in {each.get("key") for each in pod["spec"]["tolerations"]}
+        assert "affinity" not in pod["spec"]

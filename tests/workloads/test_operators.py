@@ -226,6 +226,57 @@ def test_pods_of_a_group_know_their_subgroup(world, size, kind, segments):
     assert len(keys) == len(set(segments.values()))
 
 
+RACK = "example.com/rack"
+LWS = "leaderworkerset.sigs.k8s.io/"
+
+
+def _kept_out(pod):
+    """The topology and the labels by which a pod keeps others out of its domain."""
+    terms = pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    return [(term["topologyKey"], term["labelSelector"]["matchExpressions"][0]["key"]) for term in terms]
+
+
+def test_workers_of_an_exclusive_group_follow_their_leader_into_its_domain(world):
+    world.cluster.patch("Node", "n0", None, {"metadata": {"labels": {RACK: "r0"}}})
+    spec = {"replicas": 1, "leaderWorkerTemplate": {"workerTemplate": world.template("w"), "size": 3}}
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations={LWS + "exclusive-topology": RACK})
+    world.settle(bind=False)
+    (leader,) = world.pods()
+    assert _kept_out(leader) == [(RACK, LWS + "group-key")]
+    world.settle()
+    workers = [pod for pod in world.pods() if pod["metadata"]["name"] != "a-0"]
+    assert [pod["spec"]["nodeSelector"] for pod in workers] == [{RACK: "r0"}] * 2
+
+
+def test_a_leader_outside_of_every_domain_gets_no_workers_and_an_event_says_why(world):
+    spec = {"replicas": 1, "leaderWorkerTemplate": {"workerTemplate": world.template("w"), "size": 2}}
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations={LWS + "exclusive-topology": RACK})
+    world.settle()
+    assert world.names() == ["a-0"]
+    assert any(f"no label {RACK}" in event["message"] for event in world.cluster.list("Event"))
+
+
+def test_each_subgroup_has_a_domain_to_itself(world):
+    pods = {"workerTemplate": world.template("w"), "size": 4, "subGroupPolicy": {"subGroupSize": 2}}
+    notes = {LWS + "subgroup-exclusive-topology": RACK}
+    spec = {"replicas": 1, "leaderWorkerTemplate": pods}
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations=notes)
+    world.settle()
+    assert [_kept_out(pod) for pod in world.pods()] == [[(RACK, LWS + "subgroup-key")]] * 4
+
+
+def test_leaders_and_workers_have_claims_of_their_own(world):
+    claims = [{"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}]
+    pods = {"workerTemplate": world.template("w"), "size": 2, "volumeClaimTemplates": claims}
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": 1, "leaderWorkerTemplate": pods})
+    world.settle()
+    used = {
+        pod["metadata"]["name"]: pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] for pod in world.pods()
+    }
+    assert used == {"a-0": "data-a-0", "a-0-1": "data-a-0-1"}
+    assert [claim["metadata"]["name"] for claim in world.cluster.list("PersistentVolumeClaim")] == list(used.values())
+
+
 def test_leader_ready_policy_holds_workers_back(world):
     pods = {"workerTemplate": world.template("w"), "size": 2}
     spec = {"replicas": 1, "leaderWorkerTemplate": pods, "startupPolicy": "LeaderReady"}
