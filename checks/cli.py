@@ -370,7 +370,7 @@ def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output:
 @app.command()
 @click.option("--cases", type=click.IntRange(min=1), default=500, help="Number of manifests.")
 @_seed
-@click.option("--minutes", type=click.FloatRange(min=0), help="Run for this long instead of a number of cases.")
+@click.option("--minutes", type=options.FiniteFloatRange(min=0), help="Run for this long instead of a number of cases.")
 @click.option(
     "--drawn", is_flag=True, help="Add fields of the kinds' definitions to sound manifests, instead of damaging them."
 )
@@ -397,11 +397,14 @@ def odd(
 @_seed
 @click.option("--case", type=click.IntRange(min=0), help="Only the situation of this seed.")
 @click.option(
-    "--budget", type=click.FloatRange(min=0), metavar="SECONDS", help="Start no further situation after this time."
+    "--budget",
+    type=options.FiniteFloatRange(min=0),
+    metavar="SECONDS",
+    help="Start no further situation after this time.",
 )
 @click.option(
     "--at-least",
-    type=click.FloatRange(0, 100),
+    type=options.FiniteFloatRange(0, 100),
     default=99.5,
     help="The percentage of right answers below which the check fails.",
 )

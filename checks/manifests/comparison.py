@@ -12,6 +12,7 @@ from checks.manifests.observation import Answer, Observation, known_kind, withou
 from kailab.model.kinds import KINDS
 
 _PODS = "pods here: "
+_TIE = "KAI orders PodGroups of one second and priority by uid, which a server draws at random"
 _FOLLOWING = (_PODS, "status here: ", "objects here: ")
 
 
@@ -43,16 +44,35 @@ def compare(embedded: Observation, real: Observation) -> list[Difference]:
     found += [pair for pair in outcome if pair[0] not in refused_by_one]
     warnings = [warning for answer in embedded.answers for warning in answer.warnings]
     names = {answer.object: answer.names for answer in embedded.answers}
+    exchanged = _exchanged(embedded, real)
     differences = [
         Difference(
             about,
             text,
             _told(about, warnings) or _told_of_used(names.get(about, ()), warnings),
-            reason_for(about, text),
+            reason_for(about, text) or (_TIE if about in exchanged else ""),
         )
         for about, text in found
     ]
     return sorted(_with_consequences(differences), key=lambda difference: difference.explained)
+
+
+def _exchanged(embedded: Observation, real: Observation) -> set[str]:
+    """Owners of pods that only took each other's places: on each side their PodGroups were created in one second, with the same priority,
+    and together they have the same pods. KAI orders such PodGroups by their uids, which an API server draws at random."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for root in embedded.created.keys() & real.created.keys():
+        if embedded.pods.get(root) != real.pods.get(root):
+            priority = str((embedded.specs.get(root) or real.specs.get(root) or {}).get("priority"))
+            alike.setdefault((embedded.created[root], real.created[root], priority), []).append(root)
+    result: set[str] = set()
+    for roots in alike.values():
+        mine, theirs = (
+            sum((side.pods.get(root, Counter()) for root in roots), Counter[str]()) for side in (embedded, real)
+        )
+        if mine == theirs:
+            result.update(roots)
+    return result
 
 
 def _with_consequences(differences: list[Difference]) -> list[Difference]:

@@ -56,6 +56,8 @@ class Observation:
     """Owner of pods -> how many have each phase, with the node if the pod chooses one."""
     specs: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     """Owner of pods -> field -> what admission wrote there in their specs: each value once, in an order of its own."""
+    created: dict[str, str] = field(default_factory=dict)
+    """Owner of pods -> when its first PodGroup was created, to the second."""
     quotas: dict[str, dict[str, str]] = field(default_factory=dict)
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
     stopped: str = ""
@@ -116,6 +118,9 @@ def _look(lab: Lab, seen: Observation) -> None:
     for kind in COUNTED:
         for obj in lab.get(kind, namespace=None):
             seen.made[f"{kind} in {namespace_of(obj)}"] += 1
+    for group in lab.get("PodGroup", namespace=None):
+        root, moment = _root(lab, group), metadata_of(group)["creationTimestamp"]
+        seen.created[root] = min(moment, seen.created.get(root, moment))
     for pod in lab.get("Pod", namespace=None):
         if namespace_of(pod) in ("kube-system", "kai-resource-reservation"):
             continue

@@ -182,7 +182,7 @@ def _group_pods(view: TableContext, group: Object) -> Sequence[PodRow]:
 
 def _minimum(group: Object) -> int:
     """The minimum number of pods, in all subgroups together."""
-    return max(1, subgroup_tree(group["spec"], {}).least)
+    return max(1, subgroup_tree(spec_of(group), {}).least)
 
 
 def _group_phase(view: TableContext, group: Object) -> str:
@@ -285,14 +285,14 @@ QUEUE = (
 POD_GROUP = (
     NAME,
     Column("PHASE", _group_phase),
-    Column("QUEUE", lambda _, group: group["spec"].get("queue") or NONE),
+    Column("QUEUE", lambda _, group: spec_of(group).get("queue") or NONE),
     Column("MIN", lambda _, group: str(_minimum(group))),
     Column("RUNNING", _group_running),
     Column("REASON", _group_reason),
     Column("PLACE", _group_place),
     AGE,
-    Column("PRIORITY", lambda _, group: group["spec"].get("priorityClassName") or NONE, wide=True),
-    Column("PREEMPTIBILITY", lambda _, group: group["spec"].get("preemptibility") or "", wide=True),
+    Column("PRIORITY", lambda _, group: spec_of(group).get("priorityClassName") or NONE, wide=True),
+    Column("PREEMPTIBILITY", lambda _, group: spec_of(group).get("preemptibility") or "", wide=True),
 )
 JOB = (
     NAME,

@@ -69,12 +69,18 @@ _LEASE_OPTIONS = (
     help="The name of the Lease.",
 )
 @click.option(
-    "--lease-duration", type=float, default=15.0, help="Seconds that others wait for a holder that no longer renews."
+    "--lease-duration",
+    type=options.FiniteFloatRange(min=0),
+    default=15.0,
+    help="Seconds that others wait for a holder that no longer renews.",
 )
 @click.option(
-    "--renew-deadline", type=float, default=10.0, help="Seconds after which a holder that can't renew stops writing."
+    "--renew-deadline",
+    type=options.FiniteFloatRange(min=0),
+    default=10.0,
+    help="Seconds after which a holder that can't renew stops writing.",
 )
-@click.option("--retry-period", type=float, default=2.0, help="Seconds between renewals.")
+@click.option("--retry-period", type=options.FiniteFloatRange(min=0), default=2.0, help="Seconds between renewals.")
 @click.option(
     "--identity",
     default="",

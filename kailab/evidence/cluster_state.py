@@ -13,7 +13,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import ClusterState, NodeRow, PodGroupRow, PodRow, QueueRow
 from kailab.model import labels
-from kailab.model.objects import condition_of, controller_name, metadata_of, name_of, parent_of, shown_phase
+from kailab.model.objects import condition_of, controller_name, metadata_of, name_of, parent_of, shown_phase, spec_of
 from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.nodes import unavailable
 
@@ -28,7 +28,7 @@ def pod_queue(pod: Object, podgroups: Mapping[tuple[str, str], Object]) -> str:
     name = (metadata.get("annotations") or {}).get(labels.POD_GROUP)
     group = podgroups.get((metadata.get("namespace", ""), name)) if name else None
     if group is not None:
-        return group["spec"].get("queue") or ""
+        return spec_of(group).get("queue") or ""
     own = metadata.get("labels") or {}
     return own.get(labels.QUEUE) or own.get(labels.QUEUE_RUNAI) or ""
 
@@ -180,7 +180,7 @@ def state_of_rows(
 
 
 def _podgroup_row(group: Object) -> PodGroupRow:
-    metadata, spec = metadata_of(group), group["spec"]
+    metadata, spec = metadata_of(group), spec_of(group)
     return PodGroupRow(
         name=f"{metadata.get('namespace', '')}/{metadata['name']}",
         queue=spec.get("queue", ""),

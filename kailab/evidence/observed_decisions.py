@@ -23,6 +23,7 @@ from kailab.model.objects import (
     labels_of,
     name_of,
     namespace_of,
+    spec_of,
     uid_of,
 )
 from kailab.undertest.contract import EvictionCondition, EvictionFinder, EvictionReason
@@ -136,7 +137,7 @@ class DecisionObserver:
             return _Cause(ACTION, "", "")
         namespace, _, name = condition.beneficiary.partition("/")
         group = self._groups.get((namespace, name))
-        queue = group["spec"].get("queue", "") if group is not None else condition.queue
+        queue = spec_of(group).get("queue", "") if group is not None else condition.queue
         return _Cause(condition.action, condition.beneficiary, queue)
 
     def _pod(self, pod: Object) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Literal
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueShare, QueueState, beyond_quota
 from kailab.evidence.entries import PodRow
-from kailab.model.objects import name_of, parent_of, share_of
+from kailab.model.objects import name_of, parent_of, share_of, spec_of
 from kailab.model.quantities import queue_gpu
 
 UNLIMITED = -1
@@ -112,7 +112,7 @@ class QueueTreeShares:
             standings[name] = QueueAmounts(
                 name=name,
                 parent=parents[name],
-                priority=queue["spec"].get("priority", 100),
+                priority=spec_of(queue).get("priority", 100),
                 quota=queue_gpu(gpu.get("quota", 0)),
                 limit=queue_gpu(gpu.get("limit", 0)),
                 allocated=held[name],

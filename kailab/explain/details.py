@@ -16,7 +16,7 @@ from kailab.explain.serving_order import order_data, order_lines
 from kailab.explain.subject import PodsAtMoment, choice_of_subgroups, min_member
 from kailab.lab.picture import group_of
 from kailab.model import labels
-from kailab.model.objects import condition_of
+from kailab.model.objects import condition_of, spec_of
 
 MOST_GROUPS = 3
 """PodGroups for which the scheduler's own words are shown."""
@@ -30,7 +30,7 @@ def headline(state: PodsAtMoment) -> str:
     numbers = _numbers(state)
     if subject.kind == "PodGroup" and state.object is not None:
         least = min_member(state.object)
-        queue = state.object["spec"].get("queue") or "(none)"
+        queue = spec_of(state.object).get("queue") or "(none)"
         together = f"; {least} run together or none" if least > 1 else ""
         if choice := choice_of_subgroups(state.object):
             needed, names = choice
@@ -179,8 +179,8 @@ def _group_facts(state: PodsAtMoment, full: str) -> dict[str, Any]:
     if group is None:
         return {"evictions": as_plain_json(state.evictions)}
     return {
-        "queue": group["spec"].get("queue", ""),
-        "min_member": group["spec"].get("minMember", 1),
+        "queue": spec_of(group).get("queue", ""),
+        "min_member": spec_of(group).get("minMember", 1),
         "pods": as_plain_json(picture.by_group.get(full, [])),
         "pending": as_plain_json(picture.pending.get(full)),
         **order_data(picture, full),

@@ -20,6 +20,7 @@ from kailab.lab.answer import Cause, CauseCode, ObjectRef
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.model.labels import STALE_SINCE
+from kailab.model.objects import spec_of
 from kailab.model.times import format_time, parse_time
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def _queues(state: PodsAtMoment) -> list[str]:
     firm = {
         group["metadata"]["uid"] for _, group in _groups(state) if not state.is_preemptible(group["metadata"]["uid"])
     }
-    names = [group["spec"].get("queue", "") for _, group in _groups(state) if group["metadata"]["uid"] not in firm]
+    names = [spec_of(group).get("queue", "") for _, group in _groups(state) if group["metadata"]["uid"] not in firm]
     return list(dict.fromkeys(name for name in names if name in state.picture.shares))
 
 
@@ -251,8 +252,8 @@ def _non_preemptible_lines(state: PodsAtMoment) -> Iterator[str]:
     """Whether quotas cover running work that is non-preemptible, by queue."""
     picture = state.picture
     groups = [group for _, group in _groups(state)]
-    for name in dict.fromkeys(str(group["spec"].get("queue") or "") for group in groups):
-        own = [group for group in groups if group["spec"].get("queue") == name]
+    for name in dict.fromkeys(str(spec_of(group).get("queue") or "") for group in groups):
+        own = [group for group in groups if spec_of(group).get("queue") == name]
         firm = not any(state.is_preemptible(group["metadata"]["uid"]) for group in own)
         if name not in picture.shares:
             firmly = "It can't be taken away, as it is non-preemptible, but its" if firm else "Its"

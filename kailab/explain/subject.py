@@ -19,6 +19,7 @@ from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture, group_of
 from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import KINDS, is_namespaced, kind_key, part
+from kailab.model.objects import spec_of
 from kailab.scheduler.reading.queues import creation_time
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def wanted_pods(obj: Object) -> int | None:
 
 def min_member(podgroup: Object) -> int:
     """The number of pods of a PodGroup that must start together. If it needs only some of its subgroups, the smallest of them count."""
-    spec = podgroup["spec"]
+    spec = spec_of(podgroup)
     return max(int(spec.get("minMember") or 0), _least_below("", spec, spec.get("subGroups") or ()), 1)
 
 
@@ -57,7 +58,7 @@ def _least_below(name: str, holder: Mapping[str, Any], subgroups: Sequence[Mappi
 
 def choice_of_subgroups(podgroup: Object) -> tuple[int, tuple[str, ...]] | None:
     """How many of its subgroups a PodGroup needs, and their names; None if it needs all of them or has none."""
-    spec = podgroup["spec"]
+    spec = spec_of(podgroup)
     names = tuple(str(subgroup.get("name")) for subgroup in spec.get("subGroups") or () if not subgroup.get("parent"))
     needed = spec.get("minSubGroup")
     return None if needed is None or int(needed) >= len(names) else (int(needed), names)

@@ -18,7 +18,7 @@ from kailab.evidence.model_use import ModelUse, use_by_model
 from kailab.evidence.shares import QueueTreeShares, queue_ancestry
 from kailab.lab.model_shortages import ModelShortage, model_shortages
 from kailab.model.labels import RESERVATION_NAMESPACE
-from kailab.model.objects import full_name, name_of, namespace_of, uid_of
+from kailab.model.objects import full_name, name_of, namespace_of, spec_of, uid_of
 from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.podgroups import last_condition
 from kailab.scheduler.saved_state import SavedSchedulingState
@@ -230,7 +230,7 @@ class Picture:
     @cached_property
     def queue_of_group(self) -> dict[str, str]:
         """UID of a PodGroup -> its queue."""
-        return {uid_of(group): str(group["spec"].get("queue") or "") for group in self.podgroups.values()}
+        return {uid_of(group): str(spec_of(group).get("queue") or "") for group in self.podgroups.values()}
 
     def code_of(self, row: PodRow) -> str:
         """Why a pod is pending: the code of its PodGroup's reason, else the reason of its own condition."""
@@ -287,7 +287,7 @@ def _from_status(name: str, group: Object) -> PendingReason | None:
     return PendingReason(
         podgroup=name,
         pods=(),
-        queue=group["spec"].get("queue", ""),
+        queue=spec_of(group).get("queue", ""),
         reason=(reasons[-1].get("reason") or "") if reasons else "Unschedulable",
         message=reasons[-1].get("message", "") if reasons else last.get("message", ""),
         queue_context=queue.get("name", ""),

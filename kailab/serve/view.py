@@ -206,7 +206,7 @@ def _without_pods(lab: Lab, listed: set[Workload]) -> list[dict[str, Any]]:
 
 
 def _queue(queue: dict[str, Any]) -> dict[str, Any]:
-    spec = queue["spec"]
+    spec = spec_of(queue)
     return {
         "name": name_of(queue),
         "parent": parent_of(queue),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from checks.fuzzing.drawn_objects import BASES, draw
 from checks.manifests.comparison import compare
 from checks.manifests.manifest_case import read_cases
@@ -81,3 +83,20 @@ def test_a_warning_about_a_claim_explains_the_pods_that_use_it() -> None:
         return [each.explained for each in compare(here, there)]
 
     assert (differences("data", "x"), differences("other")) == ([True], [False])
+
+
+@pytest.mark.parametrize(("second", "explained"), [("2026-01-01T00:00:00Z", True), ("2026-01-01T00:00:01Z", False)])
+def test_work_of_one_second_may_take_each_others_places(second: str, explained: bool) -> None:
+    """A server draws uids at random, and KAI orders work of equal age and priority by them."""
+    first, other = Counter({"Running": 1}), Counter({"Pending": 1})
+    created = {"Pod/default/a": "2026-01-01T00:00:00Z", "Pod/default/b": second}
+    here = Observation(pods={"Pod/default/a": first, "Pod/default/b": other}, created=created)
+    there = Observation(pods={"Pod/default/a": other, "Pod/default/b": first}, created=created)
+    assert [difference.explained for difference in compare(here, there)] == [explained] * 2
+
+
+def test_work_of_one_second_that_runs_on_one_side_only_is_a_difference() -> None:
+    created = dict.fromkeys(("Pod/default/a", "Pod/default/b"), "2026-01-01T00:00:00Z")
+    here = Observation(pods={key: Counter({"Running": 1}) for key in created}, created=created)
+    there = Observation(pods={key: Counter({"Pending": 1}) for key in created}, created=created)
+    assert not any(difference.explained for difference in compare(here, there))

@@ -97,6 +97,15 @@ def test_a_number_that_is_none_is_refused(kailab, home: Path, number: str) -> No
     assert "internal error" not in done.err
 
 
+@pytest.mark.parametrize("option", ["--lease-duration", "--renew-deadline", "--retry-period", "--schedule-period"])
+@pytest.mark.parametrize("number", ["nan", "inf", "-1"])
+def test_times_of_the_scheduler_are_finite(kailab, home: Path, option: str, number: str) -> None:
+    done = kailab("scheduler", "run", option, number)
+    assert done.code == 2
+    assert option in done.err
+    assert "internal error" not in done.err
+
+
 def test_a_deleted_current_folder_is_told(kailab, home: Path, monkeypatch) -> None:
     gone = home / "gone"
     gone.mkdir()

@@ -25,7 +25,7 @@ from kailab.lab.owners import owned_by, owners_of
 from kailab.model import labels
 from kailab.model.kinds import KINDS
 from kailab.model.labels import PRIORITY_CLASS, QUEUE
-from kailab.model.objects import parent_of
+from kailab.model.objects import parent_of, spec_of
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import REFUSED, UNCONFIRMED
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM, is_preemptible
@@ -87,7 +87,7 @@ def _named_by_label(group: WaitingPodGroup, known: Container[str]) -> str:
         ((obj["metadata"].get("labels") or {}).get(PRIORITY_CLASS)) for obj in (pod, *owners_of(group.lab.cluster, pod))
     ]
     if group.podgroup is not None:
-        named.append(group.podgroup["spec"].get("priorityClassName"))
+        named.append(spec_of(group.podgroup).get("priorityClassName"))
     return next((str(name) for name in named if name and name not in known), "")
 
 
@@ -102,7 +102,7 @@ def _priorities(group: WaitingPodGroup) -> Iterator[PriorityGiven]:
     """The highest priorities that a class could give it. The value of the class also decides whether it is preemptible, unless the PodGroup
     says so itself."""
     highest = max((podgroup.priority for podgroup in group.moment.snapshot.podgroups), default=0) + 1
-    spec = {} if group.podgroup is None else group.podgroup["spec"]
+    spec = {} if group.podgroup is None else spec_of(group.podgroup)
     for value in (min(highest, NON_PREEMPTIBLE_FROM - 1), max(highest, NON_PREEMPTIBLE_FROM)):
         yield PriorityGiven(value, is_preemptible(spec, value))
 

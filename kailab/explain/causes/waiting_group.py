@@ -16,6 +16,7 @@ from kailab.grouping.pod_grouping import preview_grouping
 from kailab.grouping.records import Grouping, GroupingError
 from kailab.lab.picture import Picture, group_of
 from kailab.model import labels
+from kailab.model.objects import spec_of
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -95,7 +96,7 @@ class WaitingPodGroup:
     def queue(self) -> str:
         """The queue of its PodGroup, or the queue that the grouping will give it; empty if it names none."""
         if self.podgroup is not None:
-            return str(self.podgroup["spec"].get("queue") or "")
+            return str(spec_of(self.podgroup).get("queue") or "")
         if self.grouping is not None:
             return self.grouping.queue
         return self.pods[0].queue if self.pods else ""

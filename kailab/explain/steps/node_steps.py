@@ -28,6 +28,7 @@ from kailab.explain.steps.question_context import QuestionContext
 from kailab.lab.node_changes import nodes_to_add
 from kailab.model import labels
 from kailab.model.kind import field_of
+from kailab.model.objects import spec_of
 from kailab.model.quantities import parse_count
 from kailab.model.suggestions import meant_name
 from kailab.scheduler.reading.nodes import gpu_memory, unavailable
@@ -392,7 +393,7 @@ def _changed(context: QuestionContext, do: str, change: Mapping[str, str | None]
     edit = all_edits(*(set_annotation(key, value) for key, value in change.items()))
 
     def group(podgroup: Object) -> dict[str, Any]:
-        if not podgroup["spec"].get("topologyConstraint"):
+        if not spec_of(podgroup).get("topologyConstraint"):
             return {}
         if change.get(labels.TOPOLOGY, "") is None:
             return {"spec": {"topologyConstraint": None}}
@@ -409,7 +410,7 @@ def _asked(context: QuestionContext) -> dict[str, str]:
         if asked := {key: str(notes[key]) for key in _FIELDS if notes.get(key)}:
             return asked
     for group in context.groups:
-        block = group["spec"].get("topologyConstraint") or {}
+        block = spec_of(group).get("topologyConstraint") or {}
         if asked := {key: str(block[field]) for key, field in _FIELDS.items() if block.get(field)}:
             return asked
     return {}

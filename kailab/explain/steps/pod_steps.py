@@ -31,6 +31,7 @@ from kailab.explain.subject import min_member, wanted_pods
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.kinds import kind_key
+from kailab.model.objects import spec_of
 from kailab.model.quantities import cpu_millis, format_cpu, mem_bytes, parse_count
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.nodes import gpu_memory
@@ -279,7 +280,7 @@ def add_missing_pods(context: QuestionContext) -> Iterator[ProposalFamily]:
         ]
         lacking = min_member(group) - len(members)
         # With subgroups it is not known which one lacks the pod.
-        if lacking > 0 and members and not group["spec"].get("subGroups"):
+        if lacking > 0 and members and not spec_of(group).get("subGroups"):
             sibling = as_manifest(context.pods[members[-1].name])
             made += _like(sibling, [row.name.partition("/")[2] for row in members], lacking)
     if made:
@@ -330,7 +331,7 @@ def lower_minimum(context: QuestionContext) -> Iterator[ProposalFamily]:
         space, name = group["metadata"].get("namespace", ""), group["metadata"]["name"]
         rows = context.picture.by_group.get(f"{space}/{name}", [])
         existing = sum(row.phase in ("Pending", "Running") for row in rows)
-        if not 0 < existing < min_member(group) or group["spec"].get("subGroups"):
+        if not 0 < existing < min_member(group) or spec_of(group).get("subGroups"):
             continue
 
         def edit(obj: Object, existing: int = existing) -> None:

@@ -15,7 +15,7 @@ from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.lab.answer import Cause, Forecast
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
-from kailab.model.objects import parent_of
+from kailab.model.objects import parent_of, spec_of
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.podgroups import PriorityClasses
 
@@ -119,12 +119,12 @@ class QuestionContext:
             return next((row.queue for row in self.waiting), self.subject.name)
         waiting = {row.podgroup for row in self.waiting}
         groups = sorted(self.podgroups, key=lambda group: group["metadata"]["name"] not in waiting)
-        named = (str(group["spec"].get("queue") or "") for group in groups)
+        named = (str(spec_of(group).get("queue") or "") for group in groups)
         return next(filter(None, named), next((row.queue for row in self.waiting if row.queue), ""))
 
     def priority(self, group: Object) -> int:
         """The priority of a PodGroup."""
-        return self._priorities.of(group["spec"].get("priorityClassName") or "")
+        return self._priorities.of(spec_of(group).get("priorityClassName") or "")
 
     @cached_property
     def _priorities(self) -> PriorityClasses:

@@ -17,7 +17,7 @@ from kailab.grouping.fields import integer, objects, string, title, whole_number
 from kailab.grouping.records import GroupingError, Plan, PlannedSubGroup, annotated_topology
 from kailab.model.kinds import api_version_of
 from kailab.model.labels import BATCH_MIN_MEMBER
-from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, uid_of
+from kailab.model.objects import annotations_of, labels_of, name_of, namespace_of, spec_of, uid_of
 
 _REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
 _JOB_INDEX = "jobset.sigs.k8s.io/job-index"
@@ -97,7 +97,7 @@ def _has_legacy_pod_group(top: Object, context: Context) -> bool:
     name = pod_group_name(top)
     for pod_group in context.reads.list(api_version_of("PodGroup"), "PodGroup", namespace_of(top)):
         existing = name_of(pod_group)
-        if (existing == name or existing.startswith(f"{name}-")) and not pod_group["spec"].get("subGroups"):
+        if (existing == name or existing.startswith(f"{name}-")) and not spec_of(pod_group).get("subGroups"):
             return True
     return False
 
