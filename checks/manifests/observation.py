@@ -20,6 +20,7 @@ from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab
 from kailab.lab.venues import Venue
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
+from kailab.model.labels import POD_GROUP
 from kailab.model.objects import (
     Object,
     annotations_of,
@@ -118,13 +119,17 @@ def _look(lab: Lab, seen: Observation) -> None:
     for kind in COUNTED:
         for obj in lab.get(kind, namespace=None):
             seen.made[f"{kind} in {namespace_of(obj)}"] += 1
-    for group in lab.get("PodGroup", namespace=None):
-        root, moment = _root(lab, group), metadata_of(group)["creationTimestamp"]
-        seen.created[root] = min(moment, seen.created.get(root, moment))
+    begun = {
+        (namespace_of(group), name_of(group)): str(metadata_of(group)["creationTimestamp"])
+        for group in lab.get("PodGroup", namespace=None)
+    }
     for pod in lab.get("Pod", namespace=None):
         if namespace_of(pod) in ("kube-system", "kai-resource-reservation"):
             continue
         root = _root(lab, pod)
+        moment = begun.get((namespace_of(pod), annotations_of(pod).get(POD_GROUP, "")))
+        if moment is not None:
+            seen.created[root] = min(moment, seen.created.get(root, moment))
         node = spec_of(pod).get("nodeName", "")
         phase = status_of(pod).get("phase", "Pending")
         if metadata_of(pod).get("deletionTimestamp"):
