@@ -2,8 +2,9 @@
 
 The first pod of a Job, its leader, gets an affinity to the pods of its own Job and an anti-affinity to those of other Jobs with the same
 priority. The other pods are refused until the leader is on a node, and then get the leader's domain as their node selector. With the
-annotation ``node-selector`` a Job instead selects the nodes that an administrator has labelled and tainted for it. Source: JobSet v0.12,
-pkg/webhooks/pod_webhook.go, pkg/controllers/pod_controller.go.
+annotation ``node-selector`` a Job instead selects the nodes that an administrator has labelled and tainted for it. Source: JobSet v0.12.0,
+pkg/webhooks/pod_webhook.go, pkg/controllers/pod_controller.go. A pod in another domain than its leader is deleted and made again, as its
+documentation says and the code after v0.12.0 does; v0.12.0 itself only reports it.
 """
 
 from __future__ import annotations
