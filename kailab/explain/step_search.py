@@ -330,16 +330,17 @@ class StepTrials:
         own = {id(entry) for entry in after.evictions}
         # Changes follow one another: what got a place after the first and lost it after the second had none before.
         placed = {row.name for row in context.picture.rows if row.node}
-        evicted = [
-            entry for entry in picture.log.evictions[self._evictions :] if id(entry) not in own and entry.pod in placed
-        ]
+        others = [entry for entry in picture.log.evictions[self._evictions :] if id(entry) not in own]
+        evicted = [entry for entry in others if entry.pod in placed]
         gone, moved = (
             tuple(dict.fromkeys(entry.pod for entry in evicted if entry.is_move is moves)) for moves in (False, True)
         )
         moved = tuple(name for name in moved if name not in gone)
         lost, again = _restarted(context, copy, picture, {*gone, *moved})
         gone, moved = (*gone, *lost), (*moved, *again)
-        return StepOutcome(len(after.running), gone, moved, tuple(_failed(context, copy, (*gone, *moved))))
+        # A Job may fail by the eviction of pods that had no place before.
+        displaced = dict.fromkeys((*gone, *moved, *(entry.pod for entry in others)))
+        return StepOutcome(len(after.running), gone, moved, tuple(_failed(context, copy, tuple(displaced))))
 
 
 def _restarted(

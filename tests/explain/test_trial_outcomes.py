@@ -200,6 +200,27 @@ def test_pods_that_a_controller_starts_again_with_a_moved_one_are_told() -> None
     assert set(step.outcome.moved) | set(step.outcome.evicted) == pods, step.describe()
 
 
+def test_a_job_that_first_gets_a_place_and_then_fails_is_told() -> None:
+    """The first of two changes lets other waiting work run, and the second takes its place: it had none to lose before."""
+    with Lab.open(
+        read_fleet(
+            "apiVersion: kailab.dev/v1\nkind: Fleet\nname: one\npools: [{name: n, count: 1, gpus: 8, cpu: 64, memory: 256Gi, taints: []}]"
+        )
+    ) as lab:
+        shut = queue("a")
+        shut["spec"]["resources"]["gpu"] |= {"quota": 0, "limit": 0}
+        lab.apply(shut)
+        first = job("first", "a", 1, gpus=4)
+        first["spec"]["backoffLimit"] = 0
+        for each in (first, job("gang", "a", 1, gpus=8)):
+            lab.apply(each)
+            lab.settle()
+        step = ask(lab, "Job", "gang").steps[0]
+    assert step.outcome is not None
+    assert (step.outcome.evicted, step.outcome.moved) == ((), ())
+    assert step.outcome.failed == ("Job first (BackoffLimitExceeded)",), step.describe()
+
+
 def test_what_ran_whole_again_since_an_eviction_is_not_gone() -> None:
     """Its pods came back and ended; those that wait now wait for something else."""
     with Lab.open() as lab:
