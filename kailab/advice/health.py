@@ -15,7 +15,7 @@ from kailab.advice.unserved_work import in_other_pools, served_pool, ungrouped_p
 from kailab.engine.decisions import Decisions
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.wording import count, some
-from kailab.explain.evictions import latest_event
+from kailab.explain.subject import latest_event
 from kailab.lab.picture import group_of
 from kailab.model.objects import metadata_of, uid_of
 from kailab.scheduler.binding.bind_backoff import REFUSED

@@ -15,6 +15,7 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from kailab.evidence.wording import capitalized
+from kailab.explain import evictions
 from kailab.explain.causes import node_capacity, node_restrictions, objects, queue_limits, queue_order, queue_shares
 from kailab.explain.causes.refusal import Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
@@ -256,7 +257,9 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         ),
         CauseKind(CauseCode.BIND_REFUSED, duration=Duration.PERMANENT),
         CauseKind(CauseCode.BIND_RETRIED, duration=Duration.RETRIED, steps=(work_steps.wait,)),
-        CauseKind(CauseCode.STALE_GANG, steps=(pod_steps.add_missing_pods, pod_steps.grow_to_minimum)),
+        CauseKind(
+            CauseCode.STALE_GANG, (evictions.StaleGang,), steps=(pod_steps.add_missing_pods, pod_steps.grow_to_minimum)
+        ),
         CauseKind(
             CauseCode.BEHIND_OTHERS,
             (queue_order.EarlierTurn, queue_order.WorkInFront),
@@ -280,6 +283,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         ),
         CauseKind(
             CauseCode.EVICTED,
+            (evictions.Evicted,),
             steps=(
                 *_RIGHTS,
                 queue_steps.raise_limits,
@@ -290,7 +294,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
                 work_steps.withdraw_work_ahead,
             ),
         ),
-        CauseKind(CauseCode.BORROWING),
+        CauseKind(CauseCode.BORROWING, (evictions.Borrowing,)),
     )
 }
 

@@ -1,10 +1,11 @@
-"""Sentences about work that was evicted, has failed, or runs and may be evicted."""
+"""Work that was evicted, has failed, or runs and may be evicted: the causes, as records, and further lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
 
@@ -13,6 +14,7 @@ from kailab.engine.decisions import EvictionGround, beyond_quota
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.shares import QueueAmounts, queue_ancestry
 from kailab.evidence.wording import amount_text, count, gpus, some
+from kailab.explain.causes.refusal import INTERNAL, Refusal, Statement
 from kailab.explain.kai_faults import decided_by
 from kailab.explain.queues import RESOURCES, borrowing_lines, shares_in, unused_words
 from kailab.explain.subject import PodsAtMoment, min_member
@@ -24,10 +26,37 @@ from kailab.model.objects import spec_of
 from kailab.model.times import format_time, parse_time
 
 if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
+    pass
 
 
 STALE = "stalegangeviction"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evicted(Refusal):
+    """Pods that were evicted together. ``workload``: whom they were evicted for, in words."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("time", "action", "beneficiary", "beneficiary_queue", "pods")
+    code: CauseCode = CauseCode.EVICTED
+    entries: tuple[PodEvicted, ...] = field(metadata=INTERNAL)
+    workload: str = field(metadata=INTERNAL)
+    time: str = field(metadata=INTERNAL)
+    action: str = field(metadata=INTERNAL)
+    beneficiary: str = field(metadata=INTERNAL)
+    beneficiary_queue: str = field(metadata=INTERNAL)
+    pods: tuple[str, ...] = field(metadata=INTERNAL)
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.pods)
+
+    @property
+    def sentence(self) -> str:
+        last, names = self.entries[-1], [pod.partition("/")[2] for pod in self.pods]
+        what = f"Pod {names[0]} was" if len(names) == 1 else f"{len(names)} pods of it ({some(names)}) were"
+        verb = "moved" if last.is_move else "evicted"
+        why = " ".join((*ground_sentences(_joined(self.entries)), *decided_by(last.imitated)))
+        return f"{what} {verb} at {self.time} by {_by(last)}{self.workload}. {why}".rstrip()
 
 
 def eviction_cause(state: PodsAtMoment) -> Cause:
@@ -39,22 +68,18 @@ def eviction_cause_of(entries: Sequence[PodEvicted], whose: Callable[[str], str]
     """Why these pods were evicted last. ``whose``: the workload of a PodGroup, in words."""
     last = entries[-1]
     same = [entry for entry in entries if entry.t == last.t and whose(entry.beneficiary) == whose(last.beneficiary)]
-    names = [entry.pod.partition("/")[2] for entry in same]
-    what = f"Pod {names[0]} was" if len(same) == 1 else f"{len(same)} pods of it ({some(names)}) were"
-    verb = "moved" if last.is_move else "evicted"
-    return Cause(
-        CauseCode.EVICTED,
-        f"{what} {verb} at {last.time} by {_by(last)}{_for(last, whose)}. "
-        f"{' '.join((*ground_sentences(_joined(same)), *decided_by(last.imitated)))}".rstrip(),
-        tuple(ObjectRef("Pod", *entry.pod.split("/", 1)) for entry in same),
-        {
-            "time": last.time,
-            "action": last.action,
-            "beneficiary": last.beneficiary,
-            "beneficiaryQueue": last.beneficiary_queue,
-            "pods": [entry.pod for entry in same],
-        },
-    )
+    cause = Evicted(
+        entries=tuple(same),
+        workload=_for(last, whose),
+        time=last.time,
+        action=last.action,
+        beneficiary=last.beneficiary,
+        beneficiary_queue=last.beneficiary_queue,
+        pods=tuple(entry.pod for entry in same),
+        objects=tuple(ObjectRef("Pod", *entry.pod.split("/", 1)) for entry in same),
+    ).cause()
+    assert cause is not None  # the last eviction is one of them
+    return cause
 
 
 def _joined(entries: Sequence[PodEvicted]) -> EvictionGround | None:
@@ -139,19 +164,21 @@ def eviction_summary(entries: Sequence[PodEvicted], whose: Callable[[str], str])
 
 def running_causes(state: PodsAtMoment) -> tuple[Cause, ...]:
     """What threatens running work: the end of its gang's grace, or queues that could reclaim what it borrows."""
-    return (*_stale(state), *_borrowing(state))
+    return tuple(cause for refusal in (*_stale(state), *_borrowing(state)) if (cause := refusal.cause()) is not None)
 
 
 def failure_cause(state: PodsAtMoment) -> Cause:
     """Why it has failed, by its own status."""
     subject = state.subject
     kind = subject.kind if state.object is None else state.object["kind"]
-    return Cause(
+    cause = Statement.of(
         CauseCode.FAILED,
         f"{kind} {subject.name} has failed: {state.failure.rstrip('.')}.",
         (ObjectRef(kind, subject.namespace, subject.name),),
         {"failure": state.failure},
-    )
+    ).cause()
+    assert cause is not None
+    return cause
 
 
 def _groups(state: PodsAtMoment) -> Iterator[tuple[str, Object]]:
@@ -162,7 +189,39 @@ def _groups(state: PodsAtMoment) -> Iterator[tuple[str, Object]]:
             yield "/".join(name), group
 
 
-def _stale(state: PodsAtMoment) -> Iterable[Cause]:
+@dataclass(frozen=True, kw_only=True)
+class StaleGang(Refusal):
+    """A gang that lacks pods. ``since``: when it began to. ``grace``: seconds after which all of it is evicted; negative: never.
+    ``seconds``: that are left of them, until ``ends``."""
+
+    FACTS: ClassVar[tuple[str, ...]] = ("min_member", "running", "since", "grace", "seconds")
+    code: CauseCode = CauseCode.STALE_GANG
+    podgroup: str = field(metadata=INTERNAL)
+    subgroups: bool = field(metadata=INTERNAL)
+    ends: float = field(metadata=INTERNAL)
+    min_member: int
+    running: int
+    since: str
+    grace: float
+    seconds: float
+
+    @property
+    def holds(self) -> bool:
+        return self.running < self.min_member or self.subgroups
+
+    @property
+    def sentence(self) -> str:
+        then = "its grace does not end"
+        if self.grace >= 0:
+            then = (
+                f"unless it is whole again, all of it is evicted in {self.seconds:.4g} s, at {format_time(self.ends)}"
+            )
+        if self.running >= self.min_member:
+            return f"A subgroup of PodGroup {self.podgroup} lacks pods since {self.since}: {then}."
+        return f"{self.min_member} pods of PodGroup {self.podgroup} must run together, and {self.running} run since {self.since}: {then}."
+
+
+def _stale(state: PodsAtMoment) -> Iterable[Refusal]:
     for full, group in _groups(state):
         since = (group["metadata"].get("annotations") or {}).get(STALE_SINCE)
         if not since:
@@ -174,22 +233,54 @@ def _stale(state: PodsAtMoment) -> Iterable[Cause]:
         own = None if record is None else record.staleness_grace
         grace = state.lab.config.staleness_grace if own is None else own
         ends = parse_time(since) + grace
-        seconds = max(0.0, ends - state.picture.now)
-        then = (
-            "its grace does not end"
-            if grace < 0
-            else f"unless it is whole again, all of it is evicted in {seconds:.4g} s, at {format_time(ends)}"
-        )
-        yield Cause(
-            CauseCode.STALE_GANG,
-            f"{least} pods of PodGroup {full} must run together, and {running} run since {since}: {then}.",
-            (ObjectRef("PodGroup", *full.split("/", 1)),),
-            {"minMember": least, "running": running, "since": since, "grace": grace, "seconds": seconds},
+        yield StaleGang(
+            podgroup=full,
+            subgroups=bool(spec_of(group).get("subGroups")),
+            ends=ends,
+            min_member=least,
+            running=running,
+            since=since,
+            grace=grace,
+            seconds=max(0.0, ends - state.picture.now),
+            objects=(ObjectRef("PodGroup", *full.split("/", 1)),),
         )
         return
 
 
-def _borrowing(state: PodsAtMoment) -> Iterable[Cause]:
+@dataclass(frozen=True, kw_only=True)
+class Borrowing(Refusal):
+    """A queue that holds more than its quota. Amounts in milli-GPU. ``title``: the queue in words. ``unused_in_words``: which quota beside it
+    is unused."""
+
+    code: CauseCode = CauseCode.BORROWING
+    title: str = field(metadata=INTERNAL)
+    unused_in_words: str = field(metadata=INTERNAL)
+    queue: str
+    allocated: float
+    quota: float
+    borrowed: float
+    lenders: tuple[tuple[str, float], ...]
+    unused: tuple[tuple[str, float], ...]
+
+    @property
+    def holds(self) -> bool:
+        return self.borrowed > 0 and self.allocated > self.quota
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self.title} holds {gpus(self.allocated)}, {gpus(self.borrowed)} beyond its quota of {gpus(self.quota)}, "
+            f"{self.unused_in_words}; a queue that is owed more may take that back."
+        )
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return {
+            "queue": self.queue, "borrowed": self.borrowed, "from": dict(self.lenders), "unused": dict(self.unused),
+        }  # fmt: skip
+
+
+def _borrowing(state: PodsAtMoment) -> Iterable[Refusal]:
     """The lowest of its queues that holds more than its quota."""
     picture = state.picture
     if not picture.scheduler.knows_queues:
@@ -215,15 +306,20 @@ def _queues(state: PodsAtMoment) -> list[str]:
     return list(dict.fromkeys(name for name in names if name in state.picture.shares))
 
 
-def _borrowed(state: PodsAtMoment, queue: QueueAmounts) -> Cause:
-    lenders = state.picture.shares.lenders(queue.name)
-    unused = state.picture.shares.unused_beside(queue.name)
-    return Cause(
-        CauseCode.BORROWING,
-        f"{'It' if state.subject.kind == 'Queue' else f'Its queue {queue.name}'} holds {gpus(queue.allocated)}, {gpus(queue.borrowed)} beyond its quota of "
-        f"{gpus(queue.quota)}, {unused_words(state.picture.shares, queue.name)}; a queue that is owed more may take that back.",
-        tuple(ObjectRef("Queue", "", name) for name in (queue.name, *(name for name, _ in unused))),
-        {"queue": queue.name, "borrowed": queue.borrowed, "from": dict(lenders), "unused": dict(unused)},
+def _borrowed(state: PodsAtMoment, queue: QueueAmounts) -> Borrowing:
+    shares = state.picture.shares
+    unused = tuple(shares.unused_beside(queue.name))
+    assert queue.borrowed is not None
+    return Borrowing(
+        title="It" if state.subject.kind == "Queue" else f"Its queue {queue.name}",
+        unused_in_words=unused_words(shares, queue.name),
+        queue=queue.name,
+        allocated=queue.allocated,
+        quota=queue.quota,
+        borrowed=queue.borrowed,
+        lenders=tuple(shares.lenders(queue.name)),
+        unused=unused,
+        objects=tuple(ObjectRef("Queue", "", name) for name in (queue.name, *(name for name, _ in unused))),
     )
 
 
@@ -287,13 +383,3 @@ def _beyond(picture: Picture, name: str) -> list[str]:
         for resource in RESOURCES
         if (queue := shares_in(picture, resource)[level]).borrowed
     ]
-
-
-def latest_event(lab: Lab, uids: Container[str], reason: str = "") -> Object | None:
-    """The latest event of these objects. ``reason``: only events with it. An event outlives its cause: ask the objects what holds now."""
-    events = [
-        event
-        for event in lab.cluster.list("Event")
-        if (event.get("involvedObject") or {}).get("uid") in uids and reason in ("", event.get("reason"))
-    ]
-    return max(events, key=lambda event: str(event.get("lastTimestamp") or ""), default=None)

@@ -5,7 +5,7 @@ A subject runs when as many pods run as it wants and none of its pods waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -326,3 +326,13 @@ def _workload_pods(state: PodsAtMoment) -> list[PodRow]:
     if top is pod:
         return []
     return subjects.workload(state.lab, kind_key(top), top["metadata"]["name"], namespace).pods(state.picture)
+
+
+def latest_event(lab: Lab, uids: Container[str], reason: str = "") -> Object | None:
+    """The latest event of these objects. ``reason``: only events with it. An event outlives its cause: ask the objects what holds now."""
+    events = [
+        event
+        for event in lab.cluster.list("Event")
+        if (event.get("involvedObject") or {}).get("uid") in uids and reason in ("", event.get("reason"))
+    ]
+    return max(events, key=lambda event: str(event.get("lastTimestamp") or ""), default=None)

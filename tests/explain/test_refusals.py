@@ -18,6 +18,7 @@ from kailab.explain.causes.queue_limits import LimitExceeded, PodsTogether, Queu
 from kailab.explain.causes.queue_order import WorkInFront
 from kailab.explain.causes.refusal import ContradictionError, Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup, waiting_podgroups
+from kailab.explain.evictions import Borrowing, StaleGang
 from kailab.explain.subject import SubjectRef
 from kailab.lab.answer import CauseCode
 
@@ -78,6 +79,45 @@ def test_a_refusal_that_its_numbers_contradict_becomes_no_cause(
     with caplog.at_level(logging.ERROR):
         assert refusal.cause() is None
     assert type(refusal).__name__ in caplog.text
+
+
+def test_what_threatens_running_work_has_its_numbers_and_is_not_reported_against_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(STRICT, raising=False)
+    stale = StaleGang(
+        podgroup="default/g",
+        subgroups=False,
+        ends=60.0,
+        min_member=3,
+        running=2,
+        since="1970-01-01T00:00:00Z",
+        grace=60.0,
+        seconds=10.0,
+    )
+    cause = stale.cause()
+    assert cause is not None
+    assert cause.sentence.startswith("3 pods of PodGroup default/g must run together, and 2 run since")
+    assert cause.numbers == {
+        "minMember": 3,
+        "running": 2,
+        "since": "1970-01-01T00:00:00Z",
+        "grace": 60.0,
+        "seconds": 10.0,
+    }
+    assert replace(stale, running=3).cause() is None
+    subgroup = replace(stale, running=3, subgroups=True).cause()
+    assert subgroup is not None
+    assert subgroup.sentence.startswith("A subgroup of PodGroup default/g lacks pods since")
+    loan = Borrowing(
+        title="Its queue a", unused_in_words="nobody uses it", queue="a", allocated=6000, quota=4000, borrowed=2000,
+        lenders=(("b", 2000),), unused=(("b", 2000),),
+    )  # fmt: skip
+    cause = loan.cause()
+    assert cause is not None
+    assert "holds 6 GPUs, 2 GPUs beyond its quota of 4 GPUs" in cause.sentence
+    assert cause.facts == {"queue": "a", "borrowed": 2000, "from": {"b": 2000}, "unused": {"b": 2000}}
+    assert replace(loan, allocated=4000, borrowed=0).cause() is None
 
 
 def test_each_kind_of_refusal_has_its_place_in_the_table() -> None:

@@ -17,8 +17,7 @@ from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import count, some
 from kailab.explain.causes.refusal import INTERNAL, Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup
-from kailab.explain.evictions import latest_event
-from kailab.explain.subject import min_member
+from kailab.explain.subject import latest_event, min_member
 from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.lab.inert_kinds import makes_no_pods, why_no_pods
 from kailab.lab.owners import owned_by, owners_of
