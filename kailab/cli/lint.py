@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", nargs=-1, metavar="FILE...")
+@click.argument("bare", nargs=-1, metavar="FILE...")
+@options.files
 @options.text_option(
     "--fleet", shell_complete=completion.fleets, help="Check against this cluster: a fleet or its file."
 )
 @click.option("--ignore", "ignored", multiple=True, metavar="RULE", help="Ignore a rule. May be repeated.")
 @click.option("--rules", is_flag=True, help="List the rules.")
 @options.output
-def lint(files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bool, output: TextOrJson) -> None:
+def lint(
+    bare: tuple[str, ...], files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bool, output: TextOrJson
+) -> None:
     """Check manifests against best practices: queues with quota and limit, quotas that add up, gangs that can run, labels that
     agree, work that survives eviction. Give all manifests that are applied together: queues and work. Nothing is applied.
 
@@ -41,6 +44,7 @@ def lint(files: tuple[str, ...], fleet: str, ignored: tuple[str, ...], rules: bo
     if rules:
         _print_rules(output)
         return
+    files = (*bare, *files)
     if not files:
         raise InputError("there is nothing to check; expected FILE, FOLDER or -")
     options.check_stdin(files.count("-"), "-")

@@ -18,7 +18,8 @@ OUTPUTS = ("text", "yaml", "config", "json")
 
 
 @click.command()
-@click.argument("files", nargs=-1, metavar="FILE...")
+@click.argument("bare", nargs=-1, metavar="FILE...")
+@options.files
 @click.option("--gpus", type=int, default=None, help="GPUs of the cluster, for weights that are a share of it.")
 @click.option(
     "--output",
@@ -27,7 +28,7 @@ OUTPUTS = ("text", "yaml", "config", "json")
     default="text",
     help="text: each field; yaml: equivalent objects of KAI; config: the scheduler's configuration, with kailab's own policies.",
 )
-def translate(files: tuple[str, ...], gpus: int | None, output: str) -> None:
+def translate(bare: tuple[str, ...], files: tuple[str, ...], gpus: int | None, output: str) -> None:
     """Translate policies of documents about KAI, field by field, into settings that KAI has: ResourceQuota, Quota, QueuePolicy,
     SchedulingPolicy, PreemptionPolicy, QueueMonitor, QueueDrainingPolicy and KAISchedulerConfig of kai.nvidia.com. KAI has none of these kinds.
 
@@ -38,6 +39,7 @@ def translate(files: tuple[str, ...], gpus: int | None, output: str) -> None:
     from kailab.model.manifests import load
     from kailab.model.yamltext import write_documents
 
+    files = (*bare, *files)
     if not files:
         raise InputError("there is nothing to translate; expected FILE, FOLDER or -")
     options.check_stdin(files.count("-"), "-")

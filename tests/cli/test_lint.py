@@ -46,6 +46,10 @@ def test_clean_is_0_and_a_rule_may_be_left_out(kailab, files: Path) -> None:
     assert kailab("lint", "queue.yaml", "--ignore", "queue-no-limit").code == 0
 
 
+def test_files_are_named_as_for_apply_too(kailab, files: Path) -> None:
+    assert kailab("lint", "-f", "queue.yaml").out == kailab("lint", "queue.yaml").out
+
+
 def test_the_rules_are_listed(kailab) -> None:
     listed = kailab("lint", "--rules").out
     assert all(name in listed for name in json.loads(kailab("lint", "--rules", "-o", "json").out))

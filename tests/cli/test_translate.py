@@ -38,6 +38,7 @@ def policies(home: Path) -> Path:
 def test_each_field_is_told(kailab, policies: Path) -> None:
     done = kailab("translate", "policies.yaml")
     assert done.code == 0
+    assert kailab("translate", "-f", "policies.yaml").out == done.out
     assert "Quota/llm\n" in done.out
     assert "  spec.guaranteedQuota.gpus: 8\n      acts as: Queue/llm spec.resources.gpu.quota: 8\n" in done.out
     assert "      KAI has none: no queue counts pods or days" in done.out
