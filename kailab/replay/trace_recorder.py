@@ -6,7 +6,7 @@ pods waits or runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Object, WatchEvent
@@ -39,15 +39,15 @@ Row = tuple[Any, ...]
 
 
 class _RecordedPod:
-    """``bound``: it has a node. ``kept``: it succeeded."""
+    """``bound``: it has a node. ``kept``: it succeeded. ``found_ended``: it had ended when it was first seen."""
 
-    __slots__ = ("begun", "bound", "created", "ended", "kept", "name", "shape", "uid")
+    __slots__ = ("begun", "bound", "created", "ended", "found_ended", "kept", "name", "shape", "uid")
 
     def __init__(self, uid: str, name: str, created: int, shape: Shape) -> None:
         self.uid, self.name, self.created, self.shape = uid, name, created, shape
         self.begun: int | None = None
         self.ended: int | None = None
-        self.bound = self.kept = False
+        self.bound = self.kept = self.found_ended = False
 
     @property
     def ran(self) -> bool:
@@ -55,7 +55,7 @@ class _RecordedPod:
 
 
 class _RecordedJob:
-    """Pods that belong together. ``most``: the largest set of pods that held nodes at the same time."""
+    """Pods that belong together. ``most``: the largest set of pods that were seen to hold nodes at the same time."""
 
     def __init__(self, name: str, team: str, priority: str, user: str) -> None:
         self.name, self.team, self.priority, self.user = name, team, priority, user
@@ -67,9 +67,24 @@ class _RecordedJob:
         if len(held) > len(self.most):
             self.most = held
 
+    def held_at_once(self) -> Sequence[_RecordedPod]:
+        """The largest set of pods that held nodes at the same time. Of pods that had ended before the first look, their own times tell."""
+        if not any(life.found_ended for life in self.lives.values()):
+            return self.most
+        ran = [life for life in self.lives.values() if life.begun is not None and life.ended is not None]
+        sets = [[life for life in ran if _runs_at(life, start.begun)] for start in ran]
+        return max((self.most, *sets), key=len)
+
     @property
     def over(self) -> bool:
         return all(life.ended is not None for life in self.lives.values())
+
+
+def _runs_at(life: _RecordedPod, moment: int | None) -> bool:
+    """Whether a pod held its node in the second from ``moment`` on. Times are whole seconds, so a pod that ends in its first one counts."""
+    if life.begun is None or life.ended is None or moment is None:
+        return False
+    return life.begun <= moment < max(life.ended, life.begun + 1)
 
 
 class RecordedTrace(NamedTuple):
@@ -129,6 +144,7 @@ class TraceRecorder:
             job = self._job_of(pod)
             created = int(parse_time(objects.metadata_of(pod)["creationTimestamp"]))
             life = _RecordedPod(objects.uid_of(pod), objects.name_of(pod), created, self._shapes.of(pod))
+            life.found_ended = status.get("phase") in _OVER
             job.lives[life.uid] = life
             self._of_pod[life.uid] = job, life
         else:
@@ -137,7 +153,8 @@ class TraceRecorder:
             return
         if objects.node_of(pod) and not life.bound:
             life.bound = True
-            job.count()
+            if not life.found_ended:
+                job.count()
         if life.begun is None:
             life.begun = _begun(status)
         if status.get("phase") in _OVER:
@@ -188,7 +205,7 @@ def _rows(job: _RecordedJob) -> Iterator[Row]:
             name = job.name if len(counted) == 1 else f"{job.name}/{life.name}"
             yield _row(job, name, arrived, [life], [life])
     else:
-        yield _row(job, job.name, arrived, counted, list(job.most) or counted)
+        yield _row(job, job.name, arrived, counted, list(job.held_at_once()) or counted)
 
 
 def _row(job: _RecordedJob, name: str, arrived: int, lives: list[_RecordedPod], held: list[_RecordedPod]) -> Row:

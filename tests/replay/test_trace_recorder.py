@@ -93,6 +93,24 @@ def test_what_was_cut_short_and_done_again_counts_once(lab, tmp_path) -> None:
     assert (read.seconds, read.gpus, read.pods) == (300, 2, 1)
 
 
+@pytest.mark.parametrize("seconds", [60, 0.2])
+def test_a_gang_that_ended_before_the_first_look_has_all_of_its_gpus(lab, tmp_path, seconds) -> None:
+    gang = job_object("gang", TraceJob(name="gang", arrival=0, seconds=60, gpus=6), "blue", 3, endless=False)
+    gang["spec"]["template"]["metadata"]["annotations"]["kailab.dev/run-seconds"] = str(seconds)
+    # One pod after the other holds no more than one pod does.
+    row = job_object("row", TraceJob(name="row", arrival=0, seconds=60, gpus=6), "blue", 3, endless=False)
+    row["spec"]["parallelism"] = 1
+    row["metadata"].get("annotations", {}).pop("kai.scheduler/batch-min-member", None)
+    lab.apply([gang, row])
+    lab.settle()
+    lab.advance(400)
+    recorder = TraceRecorder()
+    recorder.look(lab.cluster.list("Pod"), lab.now)
+    found = written(recorder, tmp_path / "trace.csv")
+    assert (found["default/gang"].gpus, found["default/gang"].pods) == (6, 3)
+    assert (found["default/row"].gpus, found["default/row"].pods) == (2, 1)
+
+
 def test_what_the_form_has_no_column_for_is_left_out_and_told(lab) -> None:
     recorder = TraceRecorder()
     job = job_object("memory", TraceJob(name="memory", arrival=0, seconds=60, gpus=0), "blue", 1, endless=False)
