@@ -253,8 +253,8 @@ class Redaction:
         return kept
 
     def keeps_label(self, key: str) -> bool:
-        """True if a label is kept by its key or because a selector of the lab names it."""
-        return key in self.selected or keeps_label(key)
+        """True if a label is kept by its key, because a selector of the lab names it, or because pages group nodes by it."""
+        return key in self.selected or keeps_label(key) or key.endswith(labels.RACK_SUFFIX)
 
     # --- any structure ------------------------------------------------------------------------------------------------
 

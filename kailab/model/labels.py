@@ -51,6 +51,7 @@ AMD_GPU_RESOURCE = "amd.com/gpu"
 GPU_RESOURCES = (GPU_RESOURCE, AMD_GPU_RESOURCE)
 """KAI treats these as one resource: it adds them up on nodes and in requests."""
 GPU_COUNT = "nvidia.com/gpu.count"
+RACK_SUFFIX = "/rack"  # of the key of a label that says in which rack a node is
 GPU_PRODUCT = "nvidia.com/gpu.product"
 AMD_GPU_PRODUCT = "amd.com/gpu.product-name"
 GPU_PRESENT = "nvidia.com/gpu.present"  # GPU feature discovery: the node has GPUs of NVIDIA

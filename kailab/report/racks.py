@@ -9,11 +9,9 @@ from typing import NamedTuple, TypeAlias
 from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
 from kailab.fleet.reading import read_fleet
-from kailab.model.labels import GPU_PRODUCT, HOSTNAME, gpu_model
+from kailab.model.labels import GPU_PRODUCT, HOSTNAME, RACK_SUFFIX, gpu_model
 from kailab.model.objects import labels_of, name_of
 
-RACK = "/rack"
-"""Suffix of the key of a rack label."""
 REST = "other nodes"
 ObjectsByKind: TypeAlias = Mapping[str, Sequence[Object]]
 """Objects of each kind."""
@@ -80,7 +78,7 @@ class RackMap:
             if narrow:
                 return str(narrow[-1])
         keys: Mapping[str, None] = {
-            key: None for labels in self._labels.values() for key in labels if key.endswith(RACK)
+            key: None for labels in self._labels.values() for key in labels if key.endswith(RACK_SUFFIX)
         }
         return min(keys, default="")
 

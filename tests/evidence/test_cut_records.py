@@ -68,7 +68,7 @@ def test_labels_and_refusals_that_tell_too_much(tmp_path, monkeypatch):
     recorder = Recorder()
     with Lab.open(observers=[recorder]) as lab:
         for node in lab.get("Node"):
-            labels = {"pool": "a", "example.com/owner": f"owner-{OTHER}"}
+            labels = {"pool": "a", "example.com/owner": f"owner-{OTHER}", "example.com/rack": "r7"}
             lab.cluster.patch("Node", node["metadata"]["name"], None, {"metadata": {"labels": labels}})
         real = lab.cluster.bind
 
@@ -93,6 +93,8 @@ def test_labels_and_refusals_that_tell_too_much(tmp_path, monkeypatch):
     assert found.decisions > 3
     nodes = cycles.read_cycles_file(run / "e/t/lab")[1][0].changes.set.nodes
     assert {dict(node.labels)["pool"] for node in nodes} == {"a"}, "the label that a pod selects by is kept"
+    racks = {dict(node.labels)["example.com/rack"] for node in nodes}
+    assert racks == {"r7"}, "pages group nodes by racks, as `top` does, whatever selects them"
 
 
 def test_gpus_that_pods_share_keep_their_ids(tmp_path):
