@@ -83,7 +83,7 @@ class View(NamedTuple):
     subject: RowSubject | None = None
 
     def after(self, key: str) -> View:
-        """The view after a key was pressed; ``fitted`` to what there is makes it whole."""
+        """The view after a key was pressed. ``fitted`` then checks it against the objects that exist."""
         if key and key in _SECTIONS:
             return View(int(key) - 1 if key != "0" else None)
         lines = {_UP: -1, "k": -1, _DOWN: 1, "j": 1, _PAGE_UP: -10, _PAGE_DOWN: 10}.get(key, 0)
@@ -92,7 +92,7 @@ class View(NamedTuple):
         return self._replace(selected=max(0, self.selected + lines), subject=None if lines else self.subject)
 
     def fitted(self, overview: LabOverview, width: int, height: int) -> View:
-        """The same view of what there is now: the selection stays with its object as long as that exists."""
+        """The view adjusted to an overview and the size of the terminal. The selection stays with its object as long as the object exists."""
         from kailab.cli.top_screen import last_top_line, lines_of_section
 
         if self.section is None:

@@ -1,8 +1,8 @@
-"""Cancellation of running cycles by whoever waits for them.
+"""Cancellation of running cycles.
 
-A cycle of a large cluster takes seconds, and a trial that nobody waits for any more need not go on. ``cancelled_by``
-names a function that is called before each attempt to place a job and before each reason; what it raises ends the cycle,
-which undoes its changes on the way out. The function sees no decision and cannot change one.
+A cycle of a large cluster takes seconds. Its caller may stop waiting, at a deadline or on Ctrl-C. ``cancelled_by`` names a
+function that the cycle calls before each attempt to place a job and before each reason. An exception of that function ends
+the cycle, which undoes its changes on the way out. The function sees no decision and cannot change one.
 """
 
 from __future__ import annotations

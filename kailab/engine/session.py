@@ -58,7 +58,7 @@ class Session:
         once: bool = False, reasons: bool = True,
     ):  # fmt: skip
         self.reasons = reasons  # whether the cycle says why jobs wait
-        self.check_cancelled = cancellation()  # raises if nobody waits for the cycle any more
+        self.check_cancelled = cancellation()  # raises if the caller has stopped waiting
         self.imitated = imitated_faults(config)
         if self.imitates(PROMISES_FORGOTTEN):
             config = structs.replace(config, promised=())

@@ -346,8 +346,8 @@ class StepTrials:
 def _restarted(
     context: QuestionContext, copy: Lab, picture: Picture, displaced: Collection[str]
 ) -> tuple[list[str], list[str]]:
-    """Pods that stop because others of their workload lose their place, as a controller starts the whole group anew: those that have no
-    place any more, and those that got one again. Pods of the workload that are new on the fork replace as many."""
+    """Pods that stop because a controller starts their whole workload anew after others of it lost their place: those without a place
+    afterwards, and those with one. A new pod of the workload on the fork counts as the replacement of one that is gone."""
     works = {object_key(context.top(context.pods[name])) for name in displaced if name in context.pods}
     if not works:
         return [], []
@@ -624,8 +624,8 @@ def _names_present(context: QuestionContext, first: Proposal, second: WorkingPro
 
 
 def _overwrites(first: Proposal, second: Proposal) -> bool:
-    """Whether the second change sets again what the first one has set: then the first is no part of what helps, and its words, which read the
-    amounts after both, would be wrong."""
+    """Whether the second change sets a field again that the first has set. The first then has no effect of its own, and its words, which read
+    amounts after both changes, would name the wrong amount."""
     return first.intent(combined(first, second, first).changes) != first.intent()
 
 

@@ -68,7 +68,8 @@ class _RecordedJob:
             self.most = held
 
     def held_at_once(self) -> Sequence[_RecordedPod]:
-        """The largest set of pods that held nodes at the same time. Of pods that had ended before the first look, their own times tell."""
+        """The largest set of pods that held nodes at the same time. For pods that ended before the first look, their own start and end
+        times decide."""
         if not any(life.found_ended for life in self.lives.values()):
             return self.most
         ran = [life for life in self.lives.values() if life.begun is not None and life.ended is not None]
