@@ -92,6 +92,17 @@ def test_it_shows_what_the_lab_says(lab: Lab) -> None:
     assert any(waiting.reason in line and "team-a" in line for line in lines)
 
 
+def test_racks_are_in_natural_order(lab: Lab) -> None:
+    overview = read_overview(lab)
+    [node, *_] = overview.nodes
+    nodes = [node._replace(name=f"n{number}", rack=f"r{number}") for number in (10, 2, 1, 9)]
+    screen = OverviewScreen(replace(overview, nodes=nodes))
+    console = Console(width=120, force_terminal=False, color_system=None)
+    with console.capture() as written:
+        console.print(screen)
+    assert re.findall(r"^r(\d+):", written.get(), re.MULTILINE) == ["1", "2", "9", "10"]
+
+
 def test_closed_nodes_and_shared_gpus_are_visible_without_colour(lab: Lab) -> None:
     lab.delete("job", "train")
     lab.patch("Node", "h100-0", {"spec": {"unschedulable": True}})
