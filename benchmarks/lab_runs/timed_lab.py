@@ -119,7 +119,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         self._log = DecisionLog(NameIndex(self.cluster), self.cluster.now(), keep_all=False)
         # No claims are submitted, so their part is not run.
         wanted = SchedulerComposition(
-            config=config or EngineConfig(), claims=False, reservations=reservations, sparing=False
+            config=config or EngineConfig(), claims=False, gpu_reservations=reservations, sparing=False
         )
         self._workloads = WorkloadControllers(self.cluster)
         self._composed = wanted.over(self.cluster, self)

@@ -16,7 +16,7 @@ from kailab.engine.search.reclaimable import (
     Demand,
     QueueBalances,
     ReclaimedAmounts,
-    above_share,
+    above_allocatable,
     can_reclaim,
     may_yield,
     owed_quota,
@@ -131,7 +131,7 @@ def _two(given: Raw) -> tuple[WQueue, WQueue]:
 def maintain_fair_share(case: Raw) -> list[str]:
     given = case["input"]
     _, theirs = _two(given)
-    return _difference(above_share(theirs, amounts(given["reclaimee_remaining_share"])), case["output"])
+    return _difference(above_allocatable(theirs, amounts(given["reclaimee_remaining_share"])), case["output"])
 
 
 def guarantee_deserved_quota(case: Raw) -> list[str]:

@@ -94,8 +94,8 @@ def _owner_lookup(picture: Picture) -> Callable[[str, str, str], str | None]:
                 known[kind] = {(namespace_of(obj), name_of(obj)): uid_of(obj) for obj in picture.cluster.list(kind)}
             except (InputError, NotFound):
                 known[kind] = None
-        there = known[kind]
-        return None if there is None else there.get((namespace, name), "")
+        uids = known[kind]
+        return None if uids is None else uids.get((namespace, name), "")
 
     return uid
 

@@ -357,11 +357,11 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
 
 
 def _without_made(manifests: Manifests) -> Manifests:
-    there = {uid for manifest in manifests if (uid := metadata_of(manifest.object).get("uid"))}
+    uids = {uid for manifest in manifests if (uid := metadata_of(manifest.object).get("uid"))}
     made = {
         manifest.name
         for manifest in manifests
-        if (controller := controller_of(manifest.object)) is not None and controller.get("uid") in there
+        if (controller := controller_of(manifest.object)) is not None and controller.get("uid") in uids
     }
     return Manifests(
         [manifest for manifest in manifests if manifest.name not in made],

@@ -18,7 +18,7 @@ from kailab.undertest.contract import SchedulerUnderTest
 
 
 def ungrouped_pods(picture: Picture, schedulers: Collection[str]) -> dict[str, list[str]]:
-    """Reason -> pods (``namespace/name``) that can't be grouped. ``schedulers``: names of the scheduler; pods with other names are left out.
+    """Reason -> pods (``namespace/name``) that can't be grouped. ``schedulers``: the names of the scheduler; pods that name another one are left out.
     Only the first pod of each owner is tried, and its result holds for all."""
     result: dict[str, list[str]] = {}
     of_owner: dict[tuple[str, str], str] = {}

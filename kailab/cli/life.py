@@ -199,8 +199,8 @@ def _check_same(
 
 
 def _check_default_queues(state: Path, existing: Lab) -> None:
-    there = {name_of(queue) for queue in existing.cluster.list("Queue")}
-    if missing := [name for name in map(name_of, base_objects.default_queues()) if name not in there]:
+    present = {name_of(queue) for queue in existing.cluster.list("Queue")}
+    if missing := [name for name in map(name_of, base_objects.default_queues()) if name not in present]:
         raise InputError(
             f"{state}: the lab that is up has no queue {' and no queue '.join(missing)}. Make a new lab with `kailab up --fresh --default-queues`"
         )

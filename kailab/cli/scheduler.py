@@ -153,7 +153,7 @@ def run(
         node_pool=node_pool,
         grouping=grouping,
         queue_status=queue_status,
-        reservations=reservations,
+        gpu_reservations=reservations,
         claims=claims,
         period=period,
         identity=identity or default_identity(),

@@ -34,7 +34,7 @@ SEPARATOR = "--or"
 class AlternativesCommand(click.Command):
     """A command whose arguments are separated into groups by ``--or``.
 
-    ``own``: names of the parameters that each group has for itself; the callback gets them by group, as ``alternatives``. All other parameters
+    ``own``: names of the parameters that belong to one group; the callback gets them by group, as ``alternatives``. All other parameters
     apply to all groups and may be given in any of them."""
 
     def __init__(self, *args: Any, own: Sequence[str] = (), **kwargs: Any) -> None:

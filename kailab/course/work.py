@@ -1,7 +1,7 @@
 """Check the workloads of a student's files by their pods, PodGroups and scheduling decisions.
 
 The text of manifests is not checked, because the same can be written in many ways (a limit stands for a request,
-containers have any order) and need not have an effect. Each word of ``SubjectPods`` raises ExpectationFailed, as those
+containers have any order), and a line may have no effect. Each method of ``SubjectPods`` raises ExpectationFailed, as those
 of ``expect`` do.
 """
 
@@ -47,7 +47,7 @@ class RunTimes(Observer):
             self._ran[entry.pod, entry.t] = now - self._bound.get(evict.task, now)
 
     def of(self, entry: PodEvicted) -> float:
-        """In seconds."""
+        """For how many seconds the evicted pod had run."""
         return self._ran[entry.pod, entry.t]
 
 

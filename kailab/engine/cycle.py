@@ -44,8 +44,8 @@ def run_cycle(
     callers can measure times: the engine has no clock. ``only``: the PodGroups (UIDs) that are tried and reported; all
     others still count, and may be evicted. ``until``: each action stops after the last of these PodGroups (UIDs), and
     only they are reported. ``once``: an action stops once one of ``only``, or of ``until``, has a place. ``reasons``
-    False: the same decisions without a word on jobs that wait (``Decisions.pending`` is empty), for a fraction of the
-    time if many wait.
+    False: the same decisions, but no reasons for jobs that wait (``Decisions.pending`` is empty). That is much faster if
+    many wait.
     """
     tell = on_phase or _nobody
     tell("fairshare")

@@ -240,14 +240,14 @@ class Session:
             table.enter(task)
 
     @staticmethod
-    def _bind(task: WTask, job: Job) -> None:
+    def _mark_binding(task: WTask, job: Job) -> None:
         """Mark an allocated task as binding. Neither nodes nor queues count it differently."""
         job.move(task, task.status, Status.BINDING)
         task.status, task.virtual = Status.BINDING, False
 
     @staticmethod
-    def _unbind(task: WTask, before: Situation) -> None:
-        """Undo ``_bind``."""
+    def _unmark_binding(task: WTask, before: Situation) -> None:
+        """Undo ``_mark_binding``."""
         job = task.job
         assert job is not None
         job.move(task, Status.BINDING, before[0])
@@ -291,7 +291,7 @@ class Session:
             self.journal[-1] = JournalEntry(task, first, again=True)
             self._charge_again(task, -1)
             self.table.renew(task, Status.RELEASING)
-            # As in KAI (deleteTaskIndex), the copy is subtracted if some task of the job still has its status.
+            # KAI (deleteTaskIndex) subtracts its outdated copy of the task if some task of the job has the copy's status.
             assert task.job is not None
             if any(other.status == first[0] for other in task.job):
                 self._miscounted[task.job.uid] -= 1
@@ -329,7 +329,7 @@ class Session:
         """
         mark = self.mark()
         self.unevict(task)
-        # KAI does not look whether there is still room for the promise, which is then kept to one of two.
+        # KAI does not look whether there is still room for the promise, so two tasks may hold it of which one gets it.
         if task.node == node or self.imitates(PROMISE_KEPT) or self.table.keeps(task):
             return True
         self.undo(mark)
@@ -368,7 +368,7 @@ class Session:
                 assert task.job is not None
                 self._miscounted[task.job.uid] += 1
             elif task.status == Status.BINDING and before[:4] == (Status.ALLOCATED, task.node, task.groups, task.left):
-                self._unbind(task, before)
+                self._unmark_binding(task, before)
             else:
                 self._move(task, *before)
 
@@ -409,7 +409,7 @@ class Session:
                 )
             if task.status == Status.ALLOCATED:
                 self._log(task)
-                self._bind(task, job)
+                self._mark_binding(task, job)
                 self.ledger.bind(task, job, action, self.held_amounts(task, task.node))
             elif task.status == Status.PIPELINED:
                 self.ledger.promise(task, job, action, self.held_amounts(task, task.node))

@@ -55,8 +55,8 @@ class CycleHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RecordedCycle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One cycle. ``number`` counts from 1, as in the decision log. A restarted scheduler continues the count; its first changes contain all records unless it
-    continues from the recorded state. ``config``: None if equal to the cycle before. ``decisions``: without pending entries and queues, which ``pending`` and
+    """One cycle. ``number`` counts from 1, as in the decision log. A restarted scheduler continues the count; its first cycle has all records as
+    changes, unless it continues from the recorded state. ``config``: None if equal to the cycle before. ``decisions``: without pending entries and queues, which ``pending`` and
     ``queues`` have."""
 
     number: int

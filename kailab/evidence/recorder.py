@@ -1,8 +1,8 @@
 """Records one lab, and writes its evidence into a folder.
 
 While a lab runs, the recorder only keeps references (objects from a cluster never change), so recording costs little. ``write`` does the rest. Nothing here
-reads a wall clock. Objects are cut to what decisions need, and free text that quotes the rest is cut too (``sanitizing``); there is no other way into
-the folder.
+reads a wall clock. Only the fields of objects that decisions need are kept, and text that quotes other fields is redacted (``sanitizing``); there is no
+other way into the folder.
 
     lab.json                fleet, backend, scheduler under test, versions, settings
     fleet.yaml              the fleet's definition
@@ -180,13 +180,13 @@ class Recorder(Observer):
         self.recording.order.append(EXPECTATION)
 
     def on_closing(self, waiting: Callable[[], Sequence[PendingReason]]) -> None:
-        """Record the last look."""
+        """Record the last state."""
         if self._cluster is not None:
             self.recording.events = self._cluster.list("Event")
-            self.look(waiting)
+            self.record_final_state(waiting)
 
-    def look(self, waiting: Callable[[], Sequence[PendingReason]]) -> None:
-        """Record the last look, without events."""
+    def record_final_state(self, waiting: Callable[[], Sequence[PendingReason]]) -> None:
+        """Record the last state, without events."""
         if self._cluster is not None:
             self.recording.after = _list_objects(self._cluster)
             self.recording.pending = waiting()
@@ -208,12 +208,12 @@ class Recorder(Observer):
     def write(self, folder: Path) -> None:
         """Write all evidence into a new folder."""
         make_folder(folder, new=True)
-        keeping = self.sanitizer()
-        recording, text = self.recording, keeping.text
+        sanitizer = self.sanitizer()
+        recording, text = self.recording, sanitizer.text
         timeline = text.entries(timeline_entries(self.recording.moments()))
         files = {
             "lab.json": canonical.pretty_json(recording.facts),
-            "steps.json": canonical.pretty_json(text.entries([keeping.step(step) for step in recording.steps])),
+            "steps.json": canonical.pretty_json(text.entries([sanitizer.step(step) for step in recording.steps])),
             "decisions.jsonl": canonical.json_lines(text.entries(recording.decisions)),
             "expectations.jsonl": canonical.json_lines(text.entries(recording.expectations)),
             "pending.json": canonical.pretty_json(text.entries(recording.pending)),
@@ -222,7 +222,7 @@ class Recorder(Observer):
             "timeline.txt": render_timeline(timeline).encode(),
         }
         if recording.cycles:
-            cutter = RecordCutter(keeping.keeps_label, text.text)
+            cutter = RecordCutter(sanitizer.keeps_label, text.text)
             # A list, because ``cutter.cut`` is complete only after all cycles.
             cut_cycles = list(cutter.cycles(recording.cycles))
             cycles.write_cycles_file(folder, recording.opened, len(cutter.cut), cut_cycles)
@@ -231,13 +231,13 @@ class Recorder(Observer):
 
         files[METRICS] = encode_series(recording)
         if recording.fleet is not None:
-            files["fleet.yaml"] = keeping.fleet(recording.fleet)
+            files["fleet.yaml"] = sanitizer.fleet(recording.fleet)
         for name, content in files.items():
             write_bytes(folder / name, content)
-        _write_all(folder / "manifests", keeping.manifests)
+        _write_all(folder / "manifests", sanitizer.manifests)
         states = {f"{name}.json": canonical.pretty_json(text.entry(state)) for name, state in recording.states}
         _write_all(folder / "states", states)
-        for name, objects in (("before", keeping.before), ("after", keeping.after)):
+        for name, objects in (("before", sanitizer.before), ("after", sanitizer.after)):
             by_file = {f"{kind}.json": canonical.pretty_json(listed) for kind, listed in objects.items()}
             _write_all(folder / name, by_file)
 

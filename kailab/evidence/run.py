@@ -1,8 +1,8 @@
 """The folder of one run: evidence/<run id>/<exercise>/<test>/. A test's folder appears complete or not at all.
 
 Several processes may write tests into one run (pytest-xdist); the process that started the run finishes it. ``run.json`` is the only file with wall times and
-versions, so it is the only one that differs between equal runs. It has its own digest and that of the run's SHA256SUMS, which covers the SHA256SUMS of
-every test. SHA256SUMS has the form of ``sha256sum -c``.
+versions, so it is the only one that differs between equal runs. It contains two digests: its own, and that of the run's SHA256SUMS. That file lists the
+SHA256SUMS of every test. SHA256SUMS has the form of ``sha256sum -c``.
 """
 
 from __future__ import annotations
@@ -94,10 +94,10 @@ def read_sums(path: Path) -> dict[str, str]:
     return sums
 
 
-def _unlike(path: Path, expected: str) -> str:
-    """Why a file does not match its checksum: an error, or a space if the content differs; empty if it matches."""
+def _mismatch(path: Path, expected: str) -> str | None:
+    """None if a file matches its checksum. Otherwise the error, or nothing where the content differs."""
     try:
-        return "" if digest(file_bytes(path)) == expected else " "
+        return None if digest(file_bytes(path)) == expected else ""
     except OSError as error:
         return error.strerror or str(error)
 
@@ -120,8 +120,8 @@ def check_sums(folder: Path, label: str = "") -> list[FileProblem]:
         # Evidence has no links: the target can change or be another file on the machine where it is checked.
         elif (folder / name).is_symlink():
             problems.append(FileProblem("changed", prefix + name, "is a link"))
-        elif fault := _unlike(folder / name, expected):
-            problems.append(FileProblem("changed", prefix + name, fault.strip()))
+        elif (mismatch := _mismatch(folder / name, expected)) is not None:
+            problems.append(FileProblem("changed", prefix + name, mismatch))
     problems += (FileProblem("extra", prefix + name) for name in sorted(present - set(sums)))
     problems += (FileProblem("extra", prefix + name, "an empty folder") for name in empty_folders(folder))
     return problems

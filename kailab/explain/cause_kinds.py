@@ -1,10 +1,11 @@
 """All causes: one ``CauseKind`` for each code, and the finders of causes in the order in which they are asked.
 
 A new cause takes a code (``answer.CauseCode``), its entry in ``CAUSE_KINDS``, and a finder: a function that takes a waiting group and yields
-refusals, in a module of ``causes``, with its place in ``FINDERS``. If the cause compares amounts, its refusal is a subclass of ``Refusal``
-beside the finder, which the entry names. If a change of objects takes the cause away, its entry also names step
-families: functions of the modules of ``steps`` that propose changes. A cause that depends on a fact which ``cause_groups.likeness`` does
-not contain needs that fact there. ``checks.explaining.removal`` needs to know how the cause is removed, and docs/explain.md lists it.
+refusals, in a module of ``causes``, with its place in ``FINDERS``. If the cause compares amounts, the finder's module has a subclass of
+``Refusal`` for it, which the entry names in ``refusals``; its ``lifted`` may need a new ``engine.relaxing.rules.Relaxation``. If a change of objects takes the cause away, its entry also names step
+families: functions of the modules of ``steps`` that propose changes. PodGroups with equal ``cause_groups.likeness``
+share their causes, so a fact that a cause depends on has to be part of it. The judge needs to know how the cause is removed
+(``checks.explaining.removal``) and which objects it names (``checks.explaining.naming``), and docs/explain.md lists the cause.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from kailab.explain.steps.question_context import QuestionContext
 from kailab.lab.answer import Cause, CauseCode
 
 Finder: TypeAlias = Callable[[WaitingPodGroup], Iterable[Refusal]]
-StepFamily: TypeAlias = Callable[[QuestionContext], Iterable[ProposalFamily]]
+StepFunction: TypeAlias = Callable[[QuestionContext], Iterable[ProposalFamily]]
 
 
-class Duration(Enum):
+class Ending(Enum):
     """Whether a cause ends without a change of objects."""
 
     ENGINE = auto()
-    """The engine decides it: it schedules the work on a cluster without other work, now and a day later."""
+    """Not known in advance: the engine schedules the work on a cluster without other work, now and a day later."""
     PASSES = auto()
     """It ends with other work or with time, so it is not the first cause of work that can never run."""
     OWN_PODS = auto()
@@ -50,25 +51,25 @@ class CauseKind:
     """What is true of every cause with one code.
 
     ``refusals``: the comparisons of amounts or of turns that it may stand for. Each has its numbers, its words, what its numbers have to
-    show, and the relaxation that lifts it. A cause without one is a ``Statement`` about objects. ``says_least``: it comes after every cause
-    that says more, so it is the first cause only if there is no other. ``steps``: the step families that may remove it, the least
+    show, and the relaxation that lifts it. A cause without one is a ``Statement`` about objects. ``says_least``: a general cause, which
+    comes after every more specific one. ``steps``: the step families that may remove it, the least
     disturbing first.
     """
 
     code: CauseCode
     refusals: tuple[type[Refusal], ...] = ()
-    duration: Duration = Duration.ENGINE
+    ending: Ending = Ending.ENGINE
     says_least: bool = False
-    steps: tuple[StepFamily, ...] = ()
+    steps: tuple[StepFunction, ...] = ()
 
 
-_ROOM: tuple[StepFamily, ...] = (work_steps.wait, node_steps.add_nodes, work_steps.make_room)
-_RIGHTS: tuple[StepFamily, ...] = (
+_ROOM: tuple[StepFunction, ...] = (work_steps.wait, node_steps.add_nodes, work_steps.make_room)
+_RIGHTS: tuple[StepFunction, ...] = (
     queue_steps.raise_quota_for_claim,
     queue_steps.raise_weight,
     queue_steps.raise_priority,
 )
-_TOPOLOGY: tuple[StepFamily, ...] = (
+_TOPOLOGY: tuple[StepFunction, ...] = (
     node_steps.widen_topology_level,
     node_steps.prefer_topology_level,
     node_steps.remove_topology,
@@ -77,7 +78,7 @@ _TOPOLOGY: tuple[StepFamily, ...] = (
 CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
     kind.code: kind
     for kind in (
-        CauseKind(CauseCode.OTHER_SCHEDULER, duration=Duration.UNKNOWN, steps=(queue_steps.name_scheduler,)),
+        CauseKind(CauseCode.OTHER_SCHEDULER, ending=Ending.UNKNOWN, steps=(queue_steps.name_scheduler,)),
         CauseKind(CauseCode.GROUPING_FAILED),
         CauseKind(CauseCode.POD_GROUP_MISSING),
         CauseKind(CauseCode.QUEUE_LABEL_MISSING, steps=(queue_steps.change_queue, queue_steps.make_queue)),
@@ -90,14 +91,14 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         CauseKind(
             CauseCode.OVER_LIMIT,
             (queue_limits.LimitExceeded,),
-            duration=Duration.OWN_PODS,
+            ending=Ending.OWN_PODS,
             says_least=True,
             steps=(queue_steps.raise_limits, work_steps.wait, work_steps.make_room),
         ),
         CauseKind(
             CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
             (queue_limits.QuotaExceeded,),
-            duration=Duration.OWN_PODS,
+            ending=Ending.OWN_PODS,
             steps=(queue_steps.make_preemptible, queue_steps.raise_quotas, work_steps.wait, work_steps.make_room),
         ),
         CauseKind(
@@ -112,9 +113,9 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
             ),
         ),
         CauseKind(CauseCode.SCHEDULING_GATED, steps=(work_steps.open_gates,)),
-        CauseKind(CauseCode.SUSPENDED, duration=Duration.PERMANENT, steps=(work_steps.resume_suspended,)),
+        CauseKind(CauseCode.SUSPENDED, ending=Ending.PERMANENT, steps=(work_steps.resume_suspended,)),
         CauseKind(CauseCode.FAILED),
-        CauseKind(CauseCode.NO_CONTROLLER, duration=Duration.UNKNOWN),
+        CauseKind(CauseCode.NO_CONTROLLER, ending=Ending.UNKNOWN),
         CauseKind(
             CauseCode.PODS_NOT_CREATED,
             says_least=True,
@@ -140,39 +141,39 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         CauseKind(
             CauseCode.NOT_ENOUGH_GPUS,
             (node_capacity.DevicesLacking,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             says_least=True,
             steps=(node_steps.change_node_selector, *_RIGHTS, node_steps.uncordon, *_ROOM, pod_steps.lower_gpus),
         ),
         CauseKind(
             CauseCode.NOT_ENOUGH_RESOURCES,
             (node_capacity.DevicesLacking,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             says_least=True,
             steps=(node_steps.change_node_selector, *_RIGHTS, node_steps.uncordon, *_ROOM),
         ),
         CauseKind(
             CauseCode.NOT_ENOUGH_CPU,
             (node_capacity.ResourceLacking,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(pod_steps.lower_cpu, node_steps.change_node_selector, *_RIGHTS, *_ROOM),
         ),
         CauseKind(
             CauseCode.NOT_ENOUGH_MEMORY,
             (node_capacity.ResourceLacking,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(pod_steps.lower_memory, node_steps.change_node_selector, *_RIGHTS, *_ROOM),
         ),
         CauseKind(
             CauseCode.NO_POD_SLOTS,
             (node_capacity.PodSlotsLacking,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(node_steps.change_node_selector, *_RIGHTS, *_ROOM),
         ),
         CauseKind(
             CauseCode.FRAGMENTED,
             (node_capacity.DevicesFragmented, node_capacity.FleetFragmented),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(
                 node_steps.change_node_selector,
                 *_TOPOLOGY,
@@ -216,54 +217,54 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         CauseKind(
             CauseCode.NO_DOMAIN_FREE,
             (node_capacity.DomainLacking,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(*_TOPOLOGY, *_RIGHTS, *_ROOM, pod_steps.shrink_gang),
         ),
         CauseKind(
             CauseCode.FAIR_SHARE_REACHED,
             (queue_shares.FairShareReached,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(*_RIGHTS, *_ROOM),
         ),
         CauseKind(
             CauseCode.NO_WEIGHT,
             (queue_shares.NoWeight,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(queue_steps.raise_weight, queue_steps.raise_quota_for_claim, *_ROOM),
         ),
         CauseKind(
             CauseCode.VICTIMS_PROTECTED,
             (queue_order.VictimsProtected,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(work_steps.wait, queue_steps.end_min_runtimes, node_steps.add_nodes, work_steps.make_room),
         ),
         CauseKind(
             CauseCode.VICTIMS_WITHIN_QUOTA,
             (queue_shares.VictimsWithinQuota,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(*_RIGHTS, queue_steps.lower_quotas_beside, *_ROOM),
         ),
         CauseKind(
             CauseCode.VICTIMS_NON_PREEMPTIBLE,
             (queue_order.VictimsNonPreemptible,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(*_RIGHTS, *_ROOM),
         ),
         CauseKind(
             CauseCode.PREEMPTION_DELAY,
             (queue_order.OwnDelay,),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(queue_steps.remove_preemption_delay, work_steps.wait, node_steps.add_nodes, work_steps.make_room),
         ),
-        CauseKind(CauseCode.BIND_REFUSED, duration=Duration.PERMANENT),
-        CauseKind(CauseCode.BIND_RETRIED, duration=Duration.RETRIED, steps=(work_steps.wait,)),
+        CauseKind(CauseCode.BIND_REFUSED, ending=Ending.PERMANENT),
+        CauseKind(CauseCode.BIND_RETRIED, ending=Ending.RETRIED, steps=(work_steps.wait,)),
         CauseKind(
             CauseCode.STALE_GANG, (evictions.StaleGang,), steps=(pod_steps.add_missing_pods, pod_steps.grow_to_minimum)
         ),
         CauseKind(
             CauseCode.BEHIND_OTHERS,
             (queue_order.EarlierTurn, queue_order.WorkInFront),
-            duration=Duration.PASSES,
+            ending=Ending.PASSES,
             steps=(
                 work_steps.withdraw_work_in_front,
                 queue_steps.raise_priority,
@@ -278,7 +279,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         CauseKind(CauseCode.PRIORITY_CLASS_MISSING, steps=(work_steps.make_priority_class,)),
         CauseKind(
             CauseCode.KEPT_APART,
-            duration=Duration.OWN_PODS,
+            ending=Ending.OWN_PODS,
             steps=(node_steps.relax_pod_affinity, node_steps.uncordon, *_ROOM),
         ),
         CauseKind(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kailab.explain.cause_groups import first_causes, waiting_groups
-from kailab.explain.cause_kinds import CAUSE_KINDS, Duration, least_last
+from kailab.explain.cause_kinds import CAUSE_KINDS, Ending, least_last
 from kailab.explain.evictions import eviction_cause, running_causes
 from kailab.explain.forecast import forecast
 from kailab.explain.kai_faults import fault_lines
@@ -132,10 +132,8 @@ def _ask_without_others(state: PodsAtMoment, verdict: Verdict | None, first: Cau
         return bool(state.lab.cluster.list("ResourceQuota", state.subject.namespace))
     if verdict is Verdict.LATER:
         return bool(state.waiting and state.missing)
-    duration = CAUSE_KINDS[first.code].duration
-    ends = duration is Duration.PASSES or (
-        duration is Duration.OWN_PODS and (bool(state.running) or _others_fill_bound(first))
-    )
+    ending = CAUSE_KINDS[first.code].ending
+    ends = ending is Ending.PASSES or (ending is Ending.OWN_PODS and (bool(state.running) or _others_fill_bound(first)))
     return verdict is Verdict.NEVER and ends
 
 

@@ -23,7 +23,7 @@ from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCy
 from kailab.engine.relaxing.rules import CycleInputDraft, Relaxation
 from kailab.errors import KailabError, NotFound
 from kailab.explain.cause_groups import causes_now
-from kailab.explain.cause_kinds import CAUSE_KINDS, StepFamily
+from kailab.explain.cause_kinds import CAUSE_KINDS, StepFunction
 from kailab.explain.step_budget import StepBudget, StepsStopped
 from kailab.explain.steps import work_steps
 from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, combined
@@ -420,17 +420,17 @@ def search_steps(
     Steps that raise a priority or change other work come last, then those that fail workloads, then those that evict; then disturbance
     decides. A step is held back until no proposal that is left could come before it. ``causes``: the first cause first. ``never``: the
     subject would not run without other work, so changes of other work need no trial. ``everything``: also in a large lab more than the
-    first step that works, and pairs of changes. ``budget``: where it ends the search, it says so, and what was found by then is still
-    given. ``known_forecast``: when it runs if nothing changes, where that is known. No step if no known change helps.
+    first step that works, and pairs of changes. ``budget``: it may end the search; the steps found until then are
+    still yielded. ``known_forecast``: when it runs if nothing changes, where that is known. No step if no known change helps.
     """
     context = QuestionContext(state, causes, never, budget, known_forecast)
     trials = StepTrials(context, everything)
     agenda = _Agenda()
-    number, enough = 0, _enough(trials, everything)
+    number, enough = 0, _wanted_steps(trials, everything)
     held: list[WorkingProposal] = []
     corrections: list[WorkingProposal] = []  # that do not let it run, so that a pair of changes may be needed
     try:
-        for candidate in _working(context, trials, agenda):
+        for candidate in _working_proposals(context, trials, agenda):
             if candidate is not None and candidate.outcome is None:
                 enough -= 1
                 if not trials.filtered:
@@ -445,7 +445,7 @@ def search_steps(
                 number += 1
             if number >= enough:
                 break
-            ready = _ready(held, agenda)
+            ready = _steps_to_yield(held, agenda)
             yield from (working.step for working in (*(corrections if ready else ()), *ready))
             if ready:
                 corrections.clear()
@@ -460,8 +460,8 @@ def search_steps(
 
 
 class _Agenda:
-    """The proposal families of the cause whose steps are looked for, in order. Those of one step function are made together, all before the
-    first is tried, so that the number of proposals and the least disturbance that is left are known."""
+    """The proposal families of the cause whose steps are looked for, in order. All proposals of a cause are made before the first is
+    tried, so that it is known how many are left and how little the least disturbing of them disturbs."""
 
     def __init__(self) -> None:
         self.left: list[tuple[int, ProposalFamily | None]] = []
@@ -475,7 +475,7 @@ class _Agenda:
             if propose is work_steps.wait:
                 self.left.append((place, None))
             else:
-                self.left += [(place, family) for family in _made(context, propose)]
+                self.left += [(place, family) for family in _families_of(context, propose)]
         context.budget.known += len(self.left)
         while self.left:
             place, family = self.left[0]
@@ -507,7 +507,7 @@ def _untried(family: ProposalFamily) -> WorkingProposal:
     return WorkingProposal(family.proposals[0], None, f"not tried: {family.corrects}")
 
 
-def _ready(held: list[WorkingProposal], agenda: _Agenda) -> list[WorkingProposal]:
+def _steps_to_yield(held: list[WorkingProposal], agenda: _Agenda) -> list[WorkingProposal]:
     """Take from ``held`` the steps that no later one comes before, in their order."""
     held.sort(key=_order)
     least = agenda.least_disturbance()
@@ -517,7 +517,7 @@ def _ready(held: list[WorkingProposal], agenda: _Agenda) -> list[WorkingProposal
     return ready
 
 
-def _enough(trials: StepTrials, everything: bool) -> int:
+def _wanted_steps(trials: StepTrials, everything: bool) -> int:
     if not trials.filtered:
         return MOST_STEPS
     return 1 if trials.slow and not everything else 2
@@ -532,7 +532,9 @@ def _order(tried: WorkingProposal) -> tuple[bool, bool, bool, Disturbance]:
     return disturbance.is_unsafe, outcome is not None and bool(outcome.failed), evicts, disturbance
 
 
-def _working(context: QuestionContext, trials: StepTrials, agenda: _Agenda) -> Iterator[WorkingProposal | None]:
+def _working_proposals(
+    context: QuestionContext, trials: StepTrials, agenda: _Agenda
+) -> Iterator[WorkingProposal | None]:
     """Proposals that work: those of the first cause, or, if there are none, those of the other causes. None after each other family."""
     has_step, budget = False, trials.budget
     for cause in context.causes:
@@ -566,10 +568,10 @@ def _working(context: QuestionContext, trials: StepTrials, agenda: _Agenda) -> I
 
 
 def _families(context: QuestionContext, cause: Cause) -> Iterable[ProposalFamily]:
-    return (family for propose in CAUSE_KINDS[cause.code].steps for family in _made(context, propose))
+    return (family for propose in CAUSE_KINDS[cause.code].steps for family in _families_of(context, propose))
 
 
-def _made(context: QuestionContext, propose: StepFamily) -> Iterator[ProposalFamily]:
+def _families_of(context: QuestionContext, propose: StepFunction) -> Iterator[ProposalFamily]:
     """The families of a step function that have proposals, only with safe ones if the budget allows no others."""
     for family in propose(context):
         allowed = family.safe() if context.budget.safe else family
@@ -596,7 +598,7 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
             if not causes or _is_same_cause(causes[0], first_cause):
                 continue
             after = QuestionContext(state, causes, budget=context.budget)
-            for second in _working(after, trials, _Agenda()):
+            for second in _working_proposals(after, trials, _Agenda()):
                 if (
                     second is not None
                     and second.outcome is not None

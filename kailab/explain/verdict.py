@@ -25,7 +25,7 @@ from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.errors import KailabError
 from kailab.explain.cause_groups import causes_now
-from kailab.explain.cause_kinds import CAUSE_KINDS, Duration
+from kailab.explain.cause_kinds import CAUSE_KINDS, Ending
 from kailab.explain.subject import PodsAtMoment, workload_podgroups
 from kailab.lab.answer import Cause, CauseCode, Verdict
 from kailab.lab.lab import Lab
@@ -80,12 +80,12 @@ def verdict_of(state: PodsAtMoment, first: Cause | None) -> Verdict | None:
     code = None if first is None else first.code
     if first is not None and code == CauseCode.OTHER_SCHEDULER and first.facts["nobody"]:
         return Verdict.NEVER
-    match Duration.ENGINE if code is None else CAUSE_KINDS[code].duration:
-        case Duration.PERMANENT:
+    match Ending.ENGINE if code is None else CAUSE_KINDS[code].ending:
+        case Ending.PERMANENT:
             return Verdict.NEVER
-        case Duration.RETRIED:
+        case Ending.RETRIED:
             return Verdict.LATER
-        case Duration.UNKNOWN:
+        case Ending.UNKNOWN:
             return None
     if not state.waiting or code == CauseCode.PODS_NOT_CREATED:
         # The controller goes on trying to make the pods, and each of them is refused.

@@ -68,8 +68,8 @@ class PodAssignment(NamedTuple):
 
 
 class SubmittedPodGroup(NamedTuple):
-    """A PodGroup that is being created. ``groupings``: its planned contents, oldest first. ``assignments`` wait for it; ``deferred``: pods to
-    group once it exists."""
+    """A PodGroup that is being created. ``groupings``: its planned contents, oldest first. ``assignments``: planned writes of pods, sent
+    once it exists. ``deferred``: pods to group once it exists."""
 
     groupings: list[Grouping]
     assignments: list[PodAssignment]
@@ -121,8 +121,8 @@ class PodGrouper:
         *,
         ahead: bool = False,
     ) -> None:
-        """``cycles`` returns the number of cycles that the scheduler of the same cluster has run. If it is given, the annotation of a pod is
-        written by its binding, because most pods are bound in the next cycle; pods that are not get a write of their own. ``ahead``: create new
+        """``cycles`` returns the number of cycles that the scheduler of the same cluster has run. If it is given, the binding of a pod writes
+        its annotation, because most pods are bound in the next cycle; a pod that is still unbound after it gets a write of its own. ``ahead``: create new
         PodGroups in the background, if the cluster can do that (a real one; embedded labs do not use it)."""
         self._cluster = cluster
         self._cycles = cycles if isinstance(cluster, AssumeCache) else None

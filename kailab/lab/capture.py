@@ -38,8 +38,8 @@ def make_recorder(lab: Lab, recording: Recording, *, events: bool = True) -> Rec
         _take_cycles(recording, Path(decided.cycles), lab)
     recorder = Recorder(so_far=recording)
     recorder.go_on(lab.cluster)
-    look = recorder.on_closing if events else recorder.look
-    look(lambda: lab.picture().waiting())
+    record = recorder.on_closing if events else recorder.record_final_state
+    record(lambda: lab.picture().waiting())
     return recorder
 
 

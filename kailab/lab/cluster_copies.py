@@ -4,13 +4,13 @@
         trial.patch("Queue", "team-a", {"spec": {"resources": {"gpu": {"quota": 8}}}})
         trial.settle()
 
-The objects of a copied cluster keep their uids, times and status, and are not admitted or defaulted again. Revision names of other
-controllers are translated for the controllers here, so that these do not replace pods that match their workload's template.
+The objects of a copied cluster keep their uids, times and status, and are not admitted or defaulted again. Revision names that
+real controllers gave are translated, so that the controllers here keep the pods that match their workload's template.
 
 A fork is an embedded lab with the same objects, clock, settings and scheduler configuration. It has new controllers and a new scheduler,
 with copies of the state that these keep beside objects: promises, refused binds, past use. So an unchanged fork decides exactly what the
-lab would decide. (If the controllers of the lab have not read the latest objects yet, it decides what the lab would decide after it is
-resumed from its file.) Nothing in a fork changes the lab. Lab and fork share objects, because no cluster changes an object that it holds.
+lab would decide. There is one exception: if the controllers of the lab have not read the latest objects yet, the fork acts as the
+lab does after it was saved and resumed. Nothing in a fork changes the lab. Lab and fork share objects, because no cluster changes an object that it holds.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Lab:
     ``base``: the folder that relative paths of manifests start from."""
 
     shares_pictures = False
-    """True: all callers share one picture until the cluster changes. The lab holds it as long."""
+    """True: all callers share one picture until the cluster changes. The lab keeps that picture until then."""
 
     def __init__(
         self,
@@ -333,8 +333,8 @@ class Lab:
         return operations.apply(self, self._activity, sources, namespace, strict, validate)
 
     def dry_run(self) -> None:
-        """From now on a real API server only answers what it would do. A lab in this process changes as usual, until it is saved nobody
-        else sees it."""
+        """From now on a real API server only answers what it would do. An embedded lab changes as usual, but nobody else sees the
+        changes until it is saved."""
         self.venue.dry_run()
 
     def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied:
@@ -384,7 +384,7 @@ class Lab:
         of pods that are the same there are taken from it."""
         return self._pictures.picture(like)
 
-    def standing(self) -> ClusterState:
+    def cluster_state(self) -> ClusterState:
         """The state of the whole cluster now, in rows."""
         return self._pictures.cluster_state()
 
@@ -451,8 +451,8 @@ class Lab:
 
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
         """As ``advance``, but yield at each time at which something may have changed. The clock stays where the iteration stops. Yields
-        True if controllers and scheduler have nothing left to do at that time. ``before``: with virtual time, yield the last time before
-        controllers and scheduler act. ``rested``: the lab already has nothing left to do at the start."""
+        True if controllers and scheduler have nothing left to do at that time. ``before``: with a virtual clock the timers of the last moment
+        fire, but controllers and scheduler do not act on them. ``rested``: the lab already has nothing left to do at the start."""
         start = self.now
         try:
             yield from collect_regularly(self._settling.moments(seconds, before=before, rested=rested))

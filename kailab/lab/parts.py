@@ -76,12 +76,12 @@ class ExternalScheduler:
     def __init__(self, reader: DecisionObserver, observer: Observer) -> None:
         self._reader = reader
         self._observer = observer
-        self._looks = 0
+        self._readings = 0
 
     def step(self) -> bool:
-        entries = self._reader.entries(self._looks + 1)
+        entries = self._reader.entries(self._readings + 1)
         if entries:
-            self._looks += 1
+            self._readings += 1
             self._observer.on_reading(entries)
         return False
 

@@ -2,7 +2,7 @@
 
 The schema is stated once, by ``QueueSpec`` and ``QueueResourceShare``: each field has a ``FieldForm``, which says how a value is
 checked, what ``whatif --set`` accepts, and what evidence and anonymised snapshots keep of it. A new field needs a line here, a field of
-``kailab.engine.snapshot.records.Queue``, its conversion in ``kailab.scheduler.reading.queues``, and its entry in KAI's CRD
+``Queue`` in ``kailab.engine.snapshot.records`` (of ``Share`` if it is part of ``spec.resources``, where it holds for gpu, cpu and memory alike), its conversion in ``kailab.scheduler.reading.queues``, and its entry in KAI's CRD
 (``kailab/cluster/install/crds/queues.yaml``). ``python -m tools.known_names`` then adds its name to those that anonymised snapshots keep.
 
 The rules are those of KAI's schema and webhooks, a little stricter on numbers: quota and limit are -1 (unlimited) or at least 0, the
@@ -40,8 +40,8 @@ class FieldForm:
     """How the values of a field look.
 
     ``check(faults, parent, key, path)`` reports a wrong value. ``expected`` describes the values, and ``parse`` reads one from text
-    (ValueError or InputError if it is wrong); ``parse`` is None for a field that ``whatif --set`` does not set. ``is_name``: an
-    anonymised snapshot replaces a text. ``in_evidence``: evidence keeps a text. Numbers are always kept.
+    (ValueError or InputError if it is wrong); ``parse`` is None for a field that ``whatif --set`` does not set. ``is_name``: a
+    text is replaced in anonymised snapshots. ``in_evidence``: a text is kept in evidence. Numbers are always kept.
     """
 
     check: Callable[[Faults, dict[str, Any], str, str], Any]
@@ -81,6 +81,7 @@ def _parse_duration(text: str) -> str:
 
 
 def _check_amount(faults: Faults, block: dict[str, Any], key: str, path: str) -> None:
+    # The unit is that of the resource in the path, so this form is for amounts, not for counts.
     value = block.get(key)
     if value is None:
         return
@@ -164,7 +165,7 @@ SHARE_FIELDS: dict[str, FieldForm] = _forms(QueueResourceShare)
 
 
 def share(quota: float = UNLIMITED, limit: float = UNLIMITED, weight: float = 1) -> dict[str, float]:
-    """A block of ``spec.resources``. Without arguments it bounds nothing."""
+    """A block of ``spec.resources``. By default there is no quota and no limit, and the weight is 1."""
     return {"quota": quota, "limit": limit, "overQuotaWeight": weight}
 
 

@@ -49,7 +49,7 @@ class SchedulerPart(Protocol):
 @dataclass(frozen=True, kw_only=True)
 class SchedulerComposition:
     """Which parts to make, and their settings. ``grouping``: make PodGroups; ``queue_status``: write the status of queues and PodGroups;
-    ``reservations``: reserve shared GPUs; ``claims``: allocate ResourceClaims. ``sparing``, ``ahead`` and ``reasons_every``: see
+    ``gpu_reservations``: reserve shared GPUs; ``claims``: allocate ResourceClaims. ``sparing``, ``ahead`` and ``reasons_every``: see
     ``Scheduler``."""
 
     config: EngineConfig = field(default_factory=EngineConfig)
@@ -58,7 +58,7 @@ class SchedulerComposition:
     node_pool: str = DEFAULT_NODE_POOL
     grouping: bool = True
     queue_status: bool = True
-    reservations: bool = True
+    gpu_reservations: bool = True
     claims: bool = True
     sparing: bool = True
     ahead: bool = False
@@ -76,7 +76,7 @@ class SchedulerComposition:
             preparations: dict[str, Preparation] = {}
             if self.claims:
                 preparations["claims"] = parts["claims"] = ClaimAllocator(cluster)
-            if self.reservations:
+            if self.gpu_reservations:
                 preparations["reservations"] = parts["reservations"] = ReservationPods(cluster)
             scheduler = Scheduler(
                 cluster,
@@ -112,7 +112,7 @@ class SchedulerComposition:
             for part in parts.values():
                 part.close()
             raise
-        # Grouping comes first: the scheduler then sees new PodGroups in the same turn.
+        # Grouping is stepped before the scheduler, which so sees new PodGroups in the same turn.
         return SchedulerAssembly({**controllers, **preparations}, scheduler)
 
 

@@ -45,7 +45,7 @@ class Scheduler:
     steps them. ``sparing``: leave out writes that nobody reads: events that repeat another one, and start times while no min-runtime and no
     policy needs them. ``ahead``: decide the next cycle while the binds of the last one are under way, if the cluster can do that
     (``AsyncWrites``); pods being bound count as bound. ``reasons_every``: while more than ``MANY_WAIT`` PodGroups wait and cycle follows
-    cycle, say only once in so many seconds why they wait, and once nothing changes any more; 0: say it in each cycle.
+    cycle, give reasons at most once in that many seconds, and again when nothing changes any more; 0: in each cycle.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Scheduler:
         self.unread = False  # nobody reads what is written for people
         self._reasons_every = reasons_every
         self._told_at = float("-inf")
-        self._untold = False  # the latest cycle repeats the reasons of an earlier one
+        self._reasons_outdated = False  # the latest cycle repeats the reasons of an earlier one
         self._looked_at = float("-inf")  # when a cycle was run, or known to decide nothing
 
     # --- results ------------------------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Scheduler:
         if not (woken or self._retry or outdated):
             if self._seen_version == self.mirror.working.version:
                 # Now there is time to say why work waits.
-                return self._run(now) or answered if self._untold else answered
+                return self._run(now) or answered if self._reasons_outdated else answered
             if self._nothing_follows():
                 self._seen_version, self._looked_at = self.mirror.working.version, now
                 return answered
@@ -154,7 +154,7 @@ class Scheduler:
         return wrote or answered
 
     def _nothing_follows(self) -> bool:
-        """Whether a cycle would surely decide and report nothing, after one that only bound. Only while nobody asks for reasons."""
+        """True if a further cycle certainly decides nothing, because the latest one made only binds. Only while nobody asks for reasons."""
         latest, mirror = self.history.latest, self.mirror
         if self._says_why or self._follower is not None or self._usage is not None or latest is None:
             return False
@@ -163,13 +163,13 @@ class Scheduler:
         return nothing_follows(mirror.working, latest.config)
 
     def _order_outdated(self, now: float) -> bool:
-        """Whether the serving order of the latest cycle is older than the policy allows. ``wake_at`` does not include this time: an
-        outdated order alone is no reason to wake."""
+        """Whether the serving order of the latest cycle is older than the policy allows. ``wake_at`` does not include this time:
+        the order is renewed at the next step, and the scheduler does not wake only for that."""
         max_age, latest = self._order_holds, self.history.latest
         if max_age is None or latest is None:
             return False
-        told = self._says_why and not self._untold
-        if not (latest.decisions.pending if told else self.mirror.working.some_wait()):
+        reported = self._says_why and not self._reasons_outdated
+        if not (latest.decisions.pending if reported else self.mirror.working.some_wait()):
             return False
         return now - self._looked_at >= max_age
 
@@ -294,8 +294,8 @@ class Scheduler:
         except PolicyError as error:
             raise PolicyError(f"{error}; in cycle {self.cycles + 1}") from error
         self._promised = decisions.heirs
-        self._untold = self._says_why and not reasons
-        if self._untold:
+        self._reasons_outdated = self._says_why and not reasons
+        if self._reasons_outdated:
             decisions = msgspec.structs.replace(decisions, pending=self._known_reasons(decisions))
         elif reasons:
             self._told_at = now

@@ -1,8 +1,9 @@
 """The live page of a lab, served on the loopback address to the holder of the printed URL. The page shows the viewer of ``kailab.report`` for a
 running lab. Its actions go through the lab's file and lock, as commands do.
 
-The path of an action: ``app`` receives the request, ``actions`` decodes it, ``worker`` runs it in the lab's thread, ``session`` changes the lab
-and shows it through ``view``, and ``worker`` publishes the update to all open pages.
+The path of an action: ``app`` receives the request, ``actions`` decodes it, ``worker`` runs it in the lab's thread, ``session`` changes the lab,
+makes its ``view`` and hands it to a callback of ``worker``, which publishes the update to all open pages, and then saves the lab. On a real
+cluster ``worker`` reads the lab and publishes after the change.
 
     server          start and end: the socket, signals
     connections     limits on the number and idle time of connections

@@ -10,7 +10,9 @@ GET  /data/VERSION/desk         the objects that the page can change
 GET  /data/VERSION/raw/CHUNK    raw text
 GET  /examples                  the library of example manifests
 POST /explain                   why a PodGroup waits or runs, and what would help
-POST /preview, /apply, /do      try an action on a copy; carry it out; pause, step, advance, undo
+POST /preview                   try an action on a copy
+POST /apply                     carry out what was previewed
+POST /do                        pause, step, advance, undo
 """
 
 from __future__ import annotations

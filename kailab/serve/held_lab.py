@@ -163,7 +163,7 @@ class HeldLab:
             self._lab = Lab.resume(self._path, [] if self._recorder is None else [self._recorder])
         self._lab.shares_pictures = True
         if self._recorder is not None:
-            self._recorder.use_states_of(self._lab.standing)
+            self._recorder.use_states_of(self._lab.cluster_state)
         # The lab stays in memory, so the garbage collector need not scan it.
         gc.freeze()
         return self._lab

@@ -88,7 +88,7 @@ class LabSession:
                 self._stamp = stamp
                 self.revision += 1
                 self.close()
-            with self._seen() as lab:
+            with self._open_for_reading() as lab:
                 self._virtual = isinstance(lab.cluster, VirtualTime)
                 view = None if self._virtual else self._view(lab)
             if view is None:
@@ -144,7 +144,7 @@ class LabSession:
 
     def explain(self, namespace: str, name: str) -> list[str]:
         """The answer about a PodGroup, line by line, as ``kailab explain`` prints it. Raises NotFound."""
-        with self._seen(to_try=True) as lab:
+        with self._open_for_reading(to_try=True) as lab:
             return lab.explain("PodGroup", name, namespace, timeout=EXPLAIN_SECONDS).lines()
 
     # --- changing ------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class LabSession:
     def preview(self, action: Action) -> dict[str, Any]:
         """Try an action on a copy, and compare with a copy without it. Raises InputError, NotSettled."""
         stamp = self.stamp()
-        with self._seen(to_try=True) as lab:
+        with self._open_for_reading(to_try=True) as lab:
             planned = plan_action(lab, action)
             tried = what_if(lab, [Alternative(planned.title, planned.changes)])
         number = secrets.token_hex(8)
@@ -258,8 +258,9 @@ class LabSession:
     # --- internals------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _seen(self, *, to_try: bool = False) -> Iterator[Lab]:
-        """The lab of the file, to read. ``to_try``: keep it in memory, because a change may follow."""
+    def _open_for_reading(self, *, to_try: bool = False) -> Iterator[Lab]:
+        """The lab of the file, for reading and forking. ``to_try``: load it into memory, so that a change that follows need not read it
+        again."""
         held = self._held_lab.lab() if to_try and self._virtual and not self.stale else self._held_lab.held
         if held is not None:
             with collector_off():

@@ -136,7 +136,7 @@ def _packed(value: Any) -> bytes:
 
 def read_present_state(lab: Lab) -> PresentState:
     queues = lab.picture().present.queues if lab.under_test.reports_shares else ()
-    return PresentState(lab.now - lab.opened, lab.standing(), queues)
+    return PresentState(lab.now - lab.opened, lab.cluster_state(), queues)
 
 
 def _facts(lab: Lab, state: ClusterState) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The thread of the lab, and the broadcast of its state to all open pages.
 
-Everything that reads or changes the lab runs in one thread (``LabWorker``). After each change the worker publishes a ``PageUpdate`` with a version
-number that grows with each view. A page that is too slow skips updates and gets the latest one (``Broadcaster``).
+Everything that reads or changes the lab runs in one thread (``LabWorker``). After each change the worker publishes a ``PageUpdate``, whose
+``version`` grows with each view. A page that is too slow skips updates and gets the latest one (``Broadcaster``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HEARTBEAT_SECONDS = 15.0
 @dataclass(frozen=True)
 class PageUpdate:
     """``view``: None if the lab is down or can't be shown (``trouble`` says why). ``said``: the last operation, in words. ``revision``: the session's
-    revision when the lab was read; requests of the page name it."""
+    when the lab was read; a page sends it with each request."""
 
     version: int
     view: PageView | None = None

@@ -1,4 +1,4 @@
-"""Upgrade trials: fill a lab under one scheduler, replace it by the next while work runs, check it, roll back and check again.
+"""Upgrade trials: fill a lab under one scheduler; while work runs, replace it with the next; check; roll back; check again.
 
 ``SchedulingProbe`` measures how long nothing is scheduled, ``UpgradeClusterState`` what is lost. ``ActingPlane`` runs processes as a service
 account, as pods do: each with its own token, which is invalid once the account is recreated. A kubelet gives a new token to a container that
@@ -65,8 +65,8 @@ class SchedulerChange(msgspec.Struct, frozen=True, kw_only=True):
 
     ``stopped``: seconds until the last old process had ended; ``worked``: until all new ones reported ready;
     ``scheduled``: until a pod that waited from the beginning had a node, None if that took too long. ``lost``: pods and
-    objects of KAI, by uid, that are gone; ``altered``: changed spec fields. ``deaf``: the stage at which scheduling
-    stopped although all processes ran. ``ended``: processes that ended by themselves, with reasons. ``passed_over``:
+    objects of KAI, by uid, that are gone; ``altered``: changed spec fields. ``deaf``: empty, or the stage at which
+    scheduling stopped although all processes ran. ``ended``: processes that ended by themselves, with reasons. ``passed_over``:
     fields of the load that the new scheduler ignores.
     """
 

@@ -4,7 +4,7 @@ A queue is a Volcano queue in the same tree: quota is ``deserved``, limit is ``c
 Volcano's controller creates one for other work. Non-preemptible work is marked as not preemptable; Volcano can't restrict it to its
 quota.
 
-Users bring the programs (its scheduler, and the controllers that open queues), because other modules can't build Volcano's: its API is a
+Users bring the programs (its scheduler, and the controllers that open queues), because Volcano can't be built as a Go dependency: its API is a
 folder of its own repository. Volcano's webhooks validate objects and set defaults; labs write whole objects and don't run them. Volcano
 is idle after whole scheduling cycles since the last change.
 
@@ -218,7 +218,7 @@ _CYCLES = 5
 
 
 class VolcanoIdleDetector:
-    """``plane``: that runs Volcano."""
+    """``plane``: the control plane beside which Volcano runs."""
 
     def __init__(self, plane: contract.Plane) -> None:
         self._plane = plane

@@ -2,7 +2,7 @@
 
 The fields are those of ``FIELDS``, and ``replicas`` of every kind that can be scaled. For other changes users apply manifests.
 
-Further changes delete work.
+This module also makes the changes that delete work.
 """
 
 from __future__ import annotations

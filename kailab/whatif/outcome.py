@@ -86,7 +86,7 @@ class Eviction:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``now``: seconds since the epoch. ``evictions``: in order, since some moment."""
+    """``now``: seconds since the epoch. ``evictions``: in order, those after the first ``since`` of ``of``."""
 
     now: float
     workloads: Mapping[Workload, WorkloadState]
@@ -95,7 +95,7 @@ class Outcome:
 
     @classmethod
     def of(cls, lab: Lab, since: int = 0) -> Outcome:
-        """The present outcome of a lab. ``since``: how many of its first evictions to leave out."""
+        """The present outcome of a lab. ``since``: the number of evictions to skip, those before the trial."""
         picture = lab.picture()
         owners = WorkloadOwners(lab)
         counts: dict[Workload, _PodCounts] = {}
@@ -301,10 +301,9 @@ class Comparison:
     def all_workloads(self) -> tuple[WorkloadChange, ...]:
         """By queue, then by name."""
         evicted: dict[Workload, list[Eviction]] = {}
-        anyhow = set(self.before.evictions)
+        without_change = set(self.before.evictions)
         for eviction in self.after.evictions:
-            # Only evictions that do not happen without the change count.
-            if eviction not in anyhow:
+            if eviction not in without_change:
                 evicted.setdefault(eviction.workload, []).append(eviction)
         there = {**self.before.workloads, **self.after.workloads} | dict.fromkeys(evicted)
         changes = (

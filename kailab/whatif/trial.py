@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -99,8 +99,8 @@ class WhatIf:
 def what_if(
     lab: Lab, alternatives: Sequence[Alternative], seconds: float = 0.0, until: tuple[str, str, str] | None = None
 ) -> WhatIf:
-    """Try each alternative on a fork of the lab that settles after its changes. Then all forks, and one that is left alone, advance to the
-    same moment: ``seconds`` from now, or when the last of them settled.
+    """Try each alternative on a fork of the lab that settles after its changes. Then all forks, and one without
+    a change, advance to the same time: ``seconds`` from now, or later if one of them settled later.
 
     ``until``: kind, name and namespace of a subject. All forks then advance until it runs in each of them, at most ``seconds``. Raises
     InputError for a change that the lab refuses, NotFound if no fork has the subject, and NotSettled."""
@@ -157,19 +157,3 @@ def compare_with_waiting(lab: Lab, seconds: float, until: tuple[str, str, str] |
         waiting = Alternative("time passes", (Advance(end - lab.now),))
         comparison = Comparison(before, Outcome.of(alone, since))
         return WhatIf(lab.now, end, alone.scheduler, before, (waiting,), (comparison,), until=ran)
-
-
-def differences(predicted: Outcome, seen: Outcome) -> Mapping[str, tuple[Any, Any]]:
-    """The differences between a predicted outcome and the real one, by workload and queue; empty if they are equal."""
-    result: dict[str, tuple[Any, Any]] = {}
-    for workload in sorted({*predicted.workloads, *seen.workloads}):
-        pair = (predicted.workloads.get(workload), seen.workloads.get(workload))
-        if pair[0] != pair[1]:
-            result[str(workload)] = pair
-    for name in sorted({*predicted.queues, *seen.queues}):
-        queue_pair = (predicted.queues.get(name), seen.queues.get(name))
-        if queue_pair[0] != queue_pair[1]:
-            result[f"Queue/{name}"] = queue_pair
-    if predicted.evictions != seen.evictions:
-        result["evictions"] = (predicted.evictions, seen.evictions)
-    return result

@@ -147,7 +147,7 @@ def _surplus_order(pod: Object) -> tuple[Any, ...]:
 
 
 class ReplicaSetController(Controller):
-    one_look = True
+    ignores_own_writes = True
 
     def sync(self, owner: Object) -> None:
         if is_terminating(owner):

@@ -255,7 +255,7 @@ class Controller:
     """The controller of one kind, made when its first object is seen. ``kind``: its kind key. It keeps soft state only, so it can be made
     over a resumed cluster."""
 
-    one_look: ClassVar[bool] = False
+    ignores_own_writes: ClassVar[bool] = False
     """True if one sync is enough: its own writes to the owner cause no further one."""
 
     def __init__(self, bench: Workbench, kind: str) -> None:

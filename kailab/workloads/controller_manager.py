@@ -43,7 +43,7 @@ class WorkloadControllers:
         self._unreadable = UnreadableObjects(cluster.event, "workload-controller")
         self._made: dict[str, Controller] = {}
         self._seen: dict[str, _Seen] = {}
-        self._covered: dict[str, int] = {}  # uid -> resource version of the owner after its last sync
+        self._synced_version: dict[str, int] = {}  # uid -> resource version of the owner after its last sync
         self._watched: set[str] = set()
         self._watches: list[Watch] = []
         self._watch_new_kinds()
@@ -87,15 +87,15 @@ class WorkloadControllers:
         return bench.wrote
 
     def _sync(self, reference: Reference, owner: Object) -> None:
-        # No controller here handles this kind, so its owner is synced instead.
+        # No controller here handles this kind, so the owner of this object is synced.
         if reference[0] not in self._controlled:
             self._mark_controller(owner)
             return
         controller = self._controller(reference[0])
         controller.sync(owner)
         # The version after the sync, including the sync's own writes. Events up to this version bring nothing new.
-        if controller.one_look and (current := self._bench.find(*reference)) is not None:
-            self._covered[uid_of(current)] = int(metadata_of(current)["resourceVersion"])
+        if controller.ignores_own_writes and (current := self._bench.find(*reference)) is not None:
+            self._synced_version[uid_of(current)] = int(metadata_of(current)["resourceVersion"])
 
     def close(self) -> None:
         """Stop watching."""
@@ -119,8 +119,8 @@ class WorkloadControllers:
         if event.kind in self._controlled:
             meta = obj["metadata"]
             if event.type == "DELETED":
-                self._covered.pop(meta["uid"], None)
-            elif int(meta["resourceVersion"]) > self._covered.get(meta["uid"], 0):
+                self._synced_version.pop(meta["uid"], None)
+            elif int(meta["resourceVersion"]) > self._synced_version.get(meta["uid"], 0):
                 self._dirty[event.kind, object_key(obj)] = None
             self._mark_controller(obj)
         elif event.kind in _ADDED_TO_SPECS:

@@ -291,7 +291,7 @@ _FINALIZERS = [FINALIZER]
 
 
 class JobController(Controller):
-    one_look = True
+    ignores_own_writes = True
 
     def __init__(self, bench: Workbench, kind: str) -> None:
         super().__init__(bench, kind)

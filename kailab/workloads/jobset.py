@@ -78,7 +78,7 @@ class JobSetController(Controller):
                 return
 
     def _create_job(self, owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> Object | None:
-        labels = _marks(owner, entry, index, job_name, restarts)
+        labels = _job_labels(owner, entry, index, job_name, restarts)
         template = entry["template"]
         # The defaults of JobSet's webhook, as is restartPolicy OnFailure below.
         job_spec = {"completionMode": "Indexed", **template["spec"]}
@@ -187,7 +187,7 @@ def _resumed(spec: Object, entry: Object) -> Object:
     return {"template": changed} if changed else {}
 
 
-def _marks(owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> dict[str, str]:
+def _job_labels(owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> dict[str, str]:
     """Labels of a Job and of its pods; the pods have them as annotations too."""
     name, spec = name_of(owner), owner["spec"]
     group = _group(entry)

@@ -25,7 +25,7 @@ def pod(version: int, node: str = "", uid: str = "u1") -> Object:
 
 
 def looked_up(obj: Object, number: int) -> InformerUpdate:
-    return InformerUpdate("Pod", "LOOKED_UP", obj, [], doubt=WriteInquiry(KEY, "u1", number))
+    return InformerUpdate("Pod", "LOOKED_UP", obj, [], inquiry=WriteInquiry(KEY, "u1", number))
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def node(cache: ObjectCache) -> str:
 
 def doubt(cache: ObjectCache, number: int, where: str = "n1") -> None:
     cache.bound(*KEY, "u1", where)
-    cache.doubt(WriteInquiry(KEY, "u1", number))
+    cache.record_inquiry(WriteInquiry(KEY, "u1", number))
 
 
 def test_a_pod_in_doubt_counts_as_bound(cache: ObjectCache) -> None:
@@ -80,7 +80,7 @@ def test_the_watch_knew_before(cache: ObjectCache) -> None:
 
 
 def test_the_answer_to_an_earlier_question_settles_nothing(cache: ObjectCache) -> None:
-    cache.doubt(WriteInquiry(KEY, "u1", 1))
+    cache.record_inquiry(WriteInquiry(KEY, "u1", 1))
     doubt(cache, 2)
     cache.take(looked_up(pod(1), 1))
     assert node(cache) == "n1"
@@ -89,7 +89,7 @@ def test_the_answer_to_an_earlier_question_settles_nothing(cache: ObjectCache) -
 
 
 def test_a_question_from_before_a_binding_settles_nothing_about_it(cache: ObjectCache) -> None:
-    cache.doubt(WriteInquiry(KEY, "u1", 1))
+    cache.record_inquiry(WriteInquiry(KEY, "u1", 1))
     cache.bound(*KEY, "u1", "n1")
     cache.take(looked_up(pod(1), 1))
     assert node(cache) == "n1"
@@ -154,7 +154,7 @@ Q = ("default", "q")
 @pytest.fixture
 def supposed(cache: ObjectCache) -> str:
     uid = cache.suppose(unsent(), "2026-01-01T00:00:01Z")
-    cache.doubt(WriteInquiry(Q, uid, 1))
+    cache.record_inquiry(WriteInquiry(Q, uid, 1))
     return uid
 
 
@@ -163,7 +163,7 @@ def told_of_q(cache: ObjectCache) -> Object | None:
 
 
 def answer(obj: Object, uid: str, number: int = 1) -> InformerUpdate:
-    return InformerUpdate("Pod", "LOOKED_UP", obj, [], doubt=WriteInquiry(Q, uid, number))
+    return InformerUpdate("Pod", "LOOKED_UP", obj, [], inquiry=WriteInquiry(Q, uid, number))
 
 
 def test_one_that_may_have_been_created_counts_until_the_server_has_said(cache: ObjectCache, supposed: str) -> None:
@@ -221,12 +221,12 @@ def test_once_told_of_it_is_as_any_other(cache: ObjectCache) -> None:
 def test_what_became_of_a_write_is_told_even_if_nothing_did(cache: ObjectCache) -> None:
     watch = cache.open(("Pod",))
     watch.poll()
-    cache.doubt(WriteInquiry(KEY, "u1", 1))
-    cache.doubt(WriteInquiry(KEY, "u1", 2))
+    cache.record_inquiry(WriteInquiry(KEY, "u1", 1))
+    cache.record_inquiry(WriteInquiry(KEY, "u1", 2))
     cache.take(looked_up(pod(1), 1))
     assert watch.poll() == []  # as it was before the second write
     cache.take(looked_up(pod(1), 2))
     assert [event.type for event in watch.poll()] == ["MODIFIED"]
-    cache.doubt(WriteInquiry(KEY, "u1", 3))
+    cache.record_inquiry(WriteInquiry(KEY, "u1", 3))
     cache.take(looked_up(pod(4, "n3"), 3))
     assert [event.object["spec"]["nodeName"] for event in watch.poll()] == ["n3"]

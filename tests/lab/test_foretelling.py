@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,29 @@ from kailab.model import labels
 from kailab.whatif.fields import deletion_of, deletions_by_label, patch_of
 from kailab.whatif.outcome import Outcome
 from kailab.whatif.simulation import When, simulate
-from kailab.whatif.trial import Alternative, differences, what_if
+from kailab.whatif.trial import Alternative, what_if
 
 HOUR = 3600.0
 
 SEEDS = int(os.environ.get("KAILAB_FORETOLD_SEEDS", "60"))
 """How many random labs each command is tried on. 500 take a quarter of an hour of processor time."""
 BLOCK = 18
+
+
+def differences(predicted: Outcome, seen: Outcome) -> Mapping[str, tuple[Any, Any]]:
+    """What a predicted outcome and the real one have different, by workload and queue; empty if they are equal."""
+    result: dict[str, tuple[Any, Any]] = {}
+    for workload in sorted({*predicted.workloads, *seen.workloads}):
+        pair = (predicted.workloads.get(workload), seen.workloads.get(workload))
+        if pair[0] != pair[1]:
+            result[str(workload)] = pair
+    for name in sorted({*predicted.queues, *seen.queues}):
+        queue_pair = (predicted.queues.get(name), seen.queues.get(name))
+        if queue_pair[0] != queue_pair[1]:
+            result[f"Queue/{name}"] = queue_pair
+    if predicted.evictions != seen.evictions:
+        result["evictions"] = (predicted.evictions, seen.evictions)
+    return result
 
 
 def work(name: str, chance: random.Random) -> dict[str, Any]:

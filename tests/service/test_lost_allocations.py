@@ -90,7 +90,7 @@ def test_nobody_is_evicted_for_devices_in_doubt(seed: int) -> None:
     cluster.create(queue("team"))
     lossy = Lossy(cluster, seed, most=60)
     claims = ResourceClaimController(cluster)
-    composed = SchedulerComposition(reservations=False).over(lossy)  # type: ignore[arg-type]
+    composed = SchedulerComposition(gpu_reservations=False).over(lossy)  # type: ignore[arg-type]
     for number in range(PODS):
         cluster.create(claim(f"c{number}"))
         wanted = [{"name": "gpu", "resourceClaimName": f"c{number}"}]

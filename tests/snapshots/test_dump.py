@@ -317,7 +317,7 @@ def test_podgroups_and_queues_without_a_spec_have_an_empty_one(busy: Lab, tmp_pa
         assert lab.cluster.get("PodGroup", "bare", "default")["spec"] == {}
         assert lab.cluster.get("Queue", "bare")["spec"] == {}
         lab.settle()
-        lab.standing()
+        lab.cluster_state()
 
 
 def test_an_object_whose_metadata_is_null_is_told(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ class ControlPlane(SupervisedCluster):
 
     def missing(self, name: str) -> str | None:
         """Check a program once: None if it works, else what it lacks."""
-        return self._programs.look(name)
+        return self._programs.lack(name)
 
     def start_kube_scheduler(self) -> None:
         """Start kube-scheduler, and return when it works."""
@@ -203,10 +203,10 @@ class ControlPlane(SupervisedCluster):
             lacking.clear()
             # A process that has ended is reported at once, with its last log lines, instead of after the whole wait.
             for record in self._supervision.records():
-                if record.name in (*names, *alive) and not (process := self._supervision.look(record)).running:
+                if record.name in (*names, *alive) and not (process := self._supervision.status(record)).running:
                     raise self._failure(process)
             for name in names:
-                if lack := self._programs.look(name):
+                if lack := self._programs.lack(name):
                     lacking[name] = lack
                     return False
             return True

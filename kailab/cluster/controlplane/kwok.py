@@ -74,10 +74,10 @@ def await_healthy(supervision: Supervision, record: ProcessRecord) -> ProcessSta
     url = f"http://{LOOPBACK}:{record.port}/healthz"
 
     def done() -> bool:
-        return not supervision.look(record).running or ask_local(url)[1] is None
+        return not supervision.status(record).running or ask_local(url)[1] is None
 
     healthy = wait_until(done, HEALTHY_SECONDS)
-    status = supervision.look(record)
+    status = supervision.status(record)
     if not status.running:
         raise ConnectError(f"KWOK does not run: {status.why}")
     if not healthy:

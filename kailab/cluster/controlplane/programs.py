@@ -100,7 +100,7 @@ class Programs:
         }[name]()
         return new_process_record(name, [self.binaries[name], *arguments], port=self.ports[name])
 
-    def look(self, name: str) -> str | None:
+    def lack(self, name: str) -> str | None:
         """Check a program once: None if it works, else what is missing."""
         base = f"https://{LOOPBACK}:{self.ports[name]}"
         if name == ETCD:

@@ -214,7 +214,7 @@ class Supervision:
             raise StateError(f"{self.folder}: {record.name} can't be started: the system made no process for it")
         _log.debug("started %s as process %d; its log: %s", record.name, self._pid(record.name), self.log(record.name))
 
-    def look(self, record: ProcessRecord) -> ProcessStatus:
+    def status(self, record: ProcessRecord) -> ProcessStatus:
         running, code = self._alive(record.name), None
         if not running:
             code = self._exit(record.name)
@@ -374,14 +374,14 @@ class SupervisedCluster(ABC):
 
     def processes(self) -> list[ProcessStatus]:
         """All processes as they are now: the cluster's own, then spawned ones."""
-        return [self._supervision.look(record) for record in self._supervision.records()]
+        return [self._supervision.status(record) for record in self._supervision.records()]
 
     def check(self, names: Sequence[str] | None = None) -> None:
         """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose) has ended."""
         for record in self._supervision.records():
             # Named processes count even if they were stopped on purpose: the caller needs them.
             if record.name in names if names is not None else not record.stopped:
-                process = self._supervision.look(record)
+                process = self._supervision.status(record)
                 if not process.running:
                     raise ControlPlaneFailed(f"{self.folder}: {record.name} does not run: {process.why}")
 
@@ -400,7 +400,7 @@ class SupervisedCluster(ABC):
             raise StateError(f"{name!r} can't be the name of a spawned process")
         made = new_process_record(name, argv, env, port, spawned=True)
         self._supervision.start(made)
-        return self._supervision.look(made)
+        return self._supervision.status(made)
 
     def kill(self, name: str, signal: int = 9) -> None:
         """Send a signal (default SIGKILL) to a process. Raises StateError if it does not run."""

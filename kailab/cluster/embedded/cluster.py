@@ -167,7 +167,7 @@ class EmbeddedCluster:
         """
         meta = obj["metadata"]
         namespace = meta["namespace"]
-        # The owner is in this namespace, so the namespace exists; it refuses only if it is terminating.
+        # The owner is in this namespace, so the namespace exists; it refuses new objects only while it is being deleted.
         if self._deletion.is_leaving(namespace):
             self._admission.namespace(kind, namespace, True)
         name = meta.get("name")

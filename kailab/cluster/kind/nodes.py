@@ -58,13 +58,13 @@ def real_nodes(cluster: Cluster) -> list[dict[str, Any]]:
 def _await(reason: Callable[[], str | None]) -> None:
     """Wait until ``reason`` is None."""
 
-    def look() -> str | None:
+    def reason_or_error() -> str | None:
         try:
             return reason()
         except ApiError as error:
             return f"the API server did not answer: {error}"
 
-    if why := poll_until(look, lambda current: current is None, READY_SECONDS, pause=_PAUSE_SECONDS):
+    if why := poll_until(reason_or_error, lambda current: current is None, READY_SECONDS, pause=_PAUSE_SECONDS):
         raise ConnectError(f"the kind cluster was not ready after {READY_SECONDS:.0f} s: {why}")
 
 

@@ -170,7 +170,7 @@ class ObjectCache:
             self._show({**pod, "metadata": {**pod["metadata"], "annotations": remaining}})
 
     def bound(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """The server has bound a pod, may have done so, or is asked to."""
+        """From now on count a pod as bound: the server has bound it, may have, or is asked to."""
         pod = self._pod((namespace, name), uid)
         if pod is None or node_of(pod):
             return
@@ -202,21 +202,21 @@ class ObjectCache:
         self.hub.publish("MODIFIED", "Pod", pod)
         return pod
 
-    def doubt(self, doubt: WriteInquiry) -> None:
+    def record_inquiry(self, inquiry: WriteInquiry) -> None:
         """Record an inquiry: only its answer, and none of an earlier one, tells the result of the write."""
-        self._unanswered[doubt.uid] = doubt.number
+        self._unanswered[inquiry.uid] = inquiry.number
 
     def _looked_up(self, news: InformerUpdate) -> None:
         """Process the answer to an inquiry: the object itself, another one of its name, or none. Watchers get an event
         even if nothing changed."""
-        if news.doubt is None:
+        if news.inquiry is None:
             return
-        key, uid, number = news.doubt
+        key, uid, number = news.inquiry
         # The answer to an earlier inquiry may come after a later write, and then decides nothing.
         latest = self._unanswered.get(uid) == number
         if latest:
             del self._unanswered[uid]
-        known = self.kinds.get(news.kind, {})
+        known, notified = self.kinds.get(news.kind, {}), False
         before = known.get(key)
         # The supposed pod goes in any case, because a pod that was created has a UID of its own.
         if uid in self._supposed and before is not None:
@@ -226,9 +226,14 @@ class ObjectCache:
         if latest and uid in self._bound and not (exists and news.object["spec"].get("nodeName")):
             del self._bound[uid]
             if self._give_back(key, uid):
-                before = known.get(key)
-                latest = False  # the watchers have been notified
-        if news.object and self.put(news.kind, news.object) is before and before is not None and latest:
+                before, notified = known.get(key), True
+        if (
+            news.object
+            and self.put(news.kind, news.object) is before
+            and before is not None
+            and latest
+            and not notified
+        ):
             self.hub.publish("MODIFIED", news.kind, before)
 
     def deleted(self, kind: str, namespace: str, name: str) -> None:

@@ -41,14 +41,14 @@ class WriteInquiry(NamedTuple):
 
 class InformerUpdate(NamedTuple):
     """``listed``: all objects of the kind as of ``version``. Otherwise one event of the watch; ``refused``: why there
-    is no list. LOOKED_UP answers the inquiry ``doubt``; without an object, there is none of that name."""
+    is no list. LOOKED_UP answers the inquiry ``inquiry``; without an object, there is none of that name."""
 
     kind: str
     type: Literal["LISTED", "ADDED", "MODIFIED", "DELETED", "REFUSED", "LOOKED_UP"]
     object: Object
     listed: list[Object]
     refused: ApiError | None = None
-    doubt: WriteInquiry | None = None
+    inquiry: WriteInquiry | None = None
     version: int = 0
 
 

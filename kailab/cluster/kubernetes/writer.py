@@ -1,6 +1,6 @@
 """Writes on their way to the server: turned into requests, sent side by side, their answers counted at once.
 
-The path of a write whose answer is lost: ``Writer._doubt`` decides whether the cluster's real state matters,
+The path of a write whose answer is lost: ``Writer._inquire`` starts an inquiry for writes that affect scheduling,
 ``UnansweredWrites`` asks the server in the background until it answers, and the ``InformerUpdate`` with its answer
 resolves the ``WriteInquiry`` in the cache. Until then a bind counts as carried out. For any other write, the resources of both possible states count as taken, so that the
 scheduler does not give away a GPU that may be in use.
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 _PATIENCE_SECONDS = 5.0
 _LONGEST_PAUSE = 10.0
 _UNDER_WAY_SECONDS = 1.0
-"""The wait before the first inquiry. A server that stops working for a disconnected client does so within this time."""
+"""The wait before the first inquiry. After a disconnect the server may still finish the request; this is how long it is given."""
 
 
 class UnansweredWrites:
@@ -64,14 +64,14 @@ class UnansweredWrites:
         """Inquire an object's real state. ``under_way``: the server may still be working on the request whose answer was lost.
         The update that answers has the returned inquiry."""
         self._asked += 1
-        doubt = WriteInquiry((namespace, name), uid, self._asked)
+        inquiry = WriteInquiry((namespace, name), uid, self._asked)
         _log.debug(
-            "inquiry %d: asking for the state of %s %s/%s after a write", doubt.number, resource.key, namespace, name
+            "inquiry %d: asking for the state of %s %s/%s after a write", inquiry.number, resource.key, namespace, name
         )
-        self._transport.start(self._find_out(resource, doubt, under_way))
-        return doubt
+        self._transport.start(self._find_out(resource, inquiry, under_way))
+        return inquiry
 
-    async def _find_out(self, resource: ApiResource, doubt: WriteInquiry, under_way: bool) -> None:
+    async def _find_out(self, resource: ApiResource, inquiry: WriteInquiry, under_way: bool) -> None:
         if under_way:
             await asyncio.sleep(_UNDER_WAY_SECONDS)
         # Without end: until there is an answer, the pod or the device counts on the safe side.
@@ -80,9 +80,9 @@ class UnansweredWrites:
             wait=tenacity.wait_exponential(0.2, _LONGEST_PAUSE) + tenacity.wait_random(0, 0.2),
             before_sleep=tenacity.before_sleep_log(_log, logging.DEBUG),
         )
-        state: Object = await retrying(self._get, resource, *doubt.key)
-        _log.debug("inquiry %d: the object %s", doubt.number, "exists" if state else "does not exist")
-        self._tell(InformerUpdate(resource.key, "LOOKED_UP", state, [], doubt=doubt))
+        state: Object = await retrying(self._get, resource, *inquiry.key)
+        _log.debug("inquiry %d: the object %s", inquiry.number, "exists" if state else "does not exist")
+        self._tell(InformerUpdate(resource.key, "LOOKED_UP", state, [], inquiry=inquiry))
 
     async def _get(self, resource: ApiResource, namespace: str, name: str) -> Object:
         path = resource.path(namespace or None, name)
@@ -241,7 +241,7 @@ class Writer:
             position = end
         # The first write without its answers was refused; later ones were not sent.
         if refused is not None and len(objects) < len(plan):
-            self._doubt(plan[len(objects)], refused)
+            self._inquire(plan[len(objects)], refused)
         return WriteOutcome(objects, refused or failed)
 
     # --- asynchronous writes ------------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ class Writer:
                 self._cache.mark_unbound(planned.write.namespace, planned.write.pod, planned.uid)
         answered.handed.done.append((answered.number, outcome))
 
-    def _doubt(self, planned: _Planned, error: ApiError) -> None:
+    def _inquire(self, planned: _Planned, error: ApiError) -> None:
         """After a lost answer or a Conflict, ask the server for the object's real state: for binds and evictions, for
         pods created with a nodeName, and for patches with a resourceVersion precondition."""
         if not (error.doubtful or isinstance(error, Conflict)):
@@ -313,7 +313,7 @@ class Writer:
 
     def _ask(self, planned: _Planned, namespace: str, name: str, uid: str, error: ApiError) -> None:
         under_way = isinstance(error, NoAnswer)
-        self._cache.doubt(self._unanswered.ask(planned.resource, namespace, name, uid, under_way))
+        self._cache.record_inquiry(self._unanswered.ask(planned.resource, namespace, name, uid, under_way))
 
     async def _urgently(self, work: Sequence[Callable[[], Awaitable[Sent]]]) -> list[Sent]:
         with self._transport.urgently():

@@ -22,7 +22,7 @@ def execute(session: Session, allocator: Allocator) -> None:
     _serve_promised(session, allocator)
     order = _order(session, allocator)
     reservations = allocator.reservations
-    left_out = reservations is None
+    refuses_classes = reservations is None
     while not order.over:
         job = order.pop()
         if reservations is not None:
@@ -35,12 +35,12 @@ def execute(session: Session, allocator: Allocator) -> None:
             session.undo(mark)
             if reservations is not None:
                 reservations.consider(job)
-                # Until then nodes might be kept for any job without room.
-                if reservations.full and not left_out:
-                    left_out = True
+                # Before they are full, nodes may be kept for any job that found no room.
+                if reservations.full and not refuses_classes:
+                    refuses_classes = True
                     order.refuse_classes(allocator.surely_refused)
             # This action takes room and frees none, so no job of its class will be placed.
-            if left_out:
+            if refuses_classes:
                 order.refuse()
             continue
         if reservations is not None and not reservations.admit(job, mark):
@@ -84,8 +84,8 @@ def promised_jobs(session: Session, promised: Iterable[str] | None = None) -> li
 
 
 def _serve_promised(session: Session, allocator: Allocator) -> None:
-    """Start the jobs for which others were evicted or would have been. In their ordinary turn they might lose the room
-    again, in every cycle.
+    """Start the jobs that have a promise: others were evicted for them, or had to be until room came by itself. In
+    their ordinary turn they might lose the room again, in every cycle.
     """
     for job in promised_jobs(session):
         # A job that cannot start in full waits for its ordinary turn instead of getting another promise.

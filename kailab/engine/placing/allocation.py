@@ -60,7 +60,7 @@ class Allocator:
         """Place the job's next tasks, or ``tasks``. On failure nothing is undone: the caller holds the mark."""
         session = self.session
         session.check_cancelled()
-        # Any pod set below the same group would find the previous job's scores (KAI: PreJobAllocation).
+        # Without this, a pod set would use the topology scores of the previous job (KAI: PreJobAllocation).
         self.topology.forget_scores()
         if tasks is None:
             tasks = tasks_to_allocate(job)

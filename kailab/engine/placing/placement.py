@@ -194,8 +194,8 @@ class Placer:
         """False if these nodes certainly lack room for all tasks even once leaving tasks are gone. Counted for each
         shape alone.
         """
-        # Sums of amounts do not show what shared and claimed devices leave free, nor that a task with a promise that was
-        # made earlier in the cycle may get this back, without taking room where it seems to be placed.
+        # Sums of amounts do not show what shared and claimed devices leave free. Nor do they show that a task may get back
+        # a promise from earlier in the cycle, which takes no new room.
         if not all(task.info.plain and not task.left for task in tasks):
             return True
         pool = self.table.free
@@ -296,8 +296,8 @@ class Placer:
 
     def _opens_device(self, task: WTask, i: int) -> bool:
         chosen = self._choose_groups(task, i, False)
-        # As in KAI (isNewGpuGroup), a new device is recognised by a name that is no number. In a cluster no name is a
-        # number, so a share of a device in use needs the second slot too.
+        # KAI (isNewGpuGroup) takes a device whose name is not a number for a new one. In a cluster no name is a number, so
+        # a share of a device in use needs the second slot too.
         return chosen is None or not all(_NUMBER.fullmatch(name) for name in chosen[0])
 
     def _take_place(self, task: WTask, info: ShapeInfo, i: int, fits_now: bool, pipeline_only: bool) -> bool:
@@ -332,8 +332,8 @@ class Placer:
         shared = table.sharing(i)
         memory = gpu.share_memory(shared.memory)
         fits_now = bool(self._shared_now_at(info, i))
-        # Each new device that is bound has to be idle: a device in use with room makes ``fits_now`` true, and the one
-        # that is opened may still be held by leaving tasks. KAI (findGpuForSharingOnNode) asks only ``fits_now``.
+        # A whole device may be taken now only if it is idle. ``fits_now`` does not tell, because a shared device with room
+        # makes it true as well. KAI (findGpuForSharingOnNode) asks only ``fits_now``.
         unopened = gpu.devices if self.session.imitates(HELD_GPU) else max(int(table.idle[GPUS, i]), 0) // GPU
         chosen: list[str] = []
         waits = False

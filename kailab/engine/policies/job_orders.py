@@ -192,7 +192,7 @@ def call_policy(choice: PolicyChoice, method: str, about: str, ask: Callable[[],
     # SystemExit and other BaseExceptions too: a user's policy must not end the scheduler's process.
     except BaseException as error:
         raise PolicyError(
-            f"policy {choice.told}: {method} of {about} failed: {describe_error(error)}{_place(error)}"
+            f"policy {choice.title}: {method} of {about} failed: {describe_error(error)}{_place(error)}"
         ) from error
 
 
@@ -213,4 +213,4 @@ def _place(error: BaseException) -> str:
 
 def wrong_answer(choice: PolicyChoice, method: str, about: str, answer: str, expected: str) -> PolicyError:
     """The error for an answer that breaks the policy's contract."""
-    return PolicyError(f"policy {choice.told}: {method} of {about} is {answer}; expected {expected}")
+    return PolicyError(f"policy {choice.title}: {method} of {about} is {answer}; expected {expected}")

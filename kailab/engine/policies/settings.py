@@ -48,7 +48,7 @@ class PolicyChoice(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.distribution} {self.version}".strip()
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """The policy's name and origin for messages."""
         return f"{self.name!r} of {self.brought_by}" if self.distribution else repr(self.name)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kailab.engine.queueing.victims import Victim
-from kailab.engine.search.reclaimable import above_share, owed_quota
+from kailab.engine.search.reclaimable import above_allocatable, owed_quota
 from kailab.engine.working.queues import RESOURCES, Amounts, WQueue
 from kailab.engine.working.state import Job
 
@@ -57,7 +57,7 @@ class LowestNewest:
             return True
         given = self._taken.get(theirs.name, (0, 0, 0))
         left = [theirs.allocated[r] - given[r] for r in RESOURCES]
-        return above_share(theirs, left) or owed_quota(mine.allocated, self._wanted, mine, theirs, left)
+        return above_allocatable(theirs, left) or owed_quota(mine.allocated, self._wanted, mine, theirs, left)
 
 
 def _key(victim: Job | Victim) -> tuple[object, ...]:

@@ -1,9 +1,10 @@
 """The rules of reclaim: which queue may take how much from which other queue.
 
-A queue may reclaim only up to its fair share. It may take from a queue that holds more than its allocatable share or,
-while it stays within its own quota, from one that holds more than its quota; both are compared at the level of the tree
-where their paths part. After the reclaim, a queue on the reclaimer's path that exceeds its fair share must have a lower
-ratio of allocation to fair share than every sibling that it took from. Source: KAI's proportion plugin, package
+The reclaimer's own queue must stay within its fair share. It may take from a queue that holds more than its allocatable
+share (the larger of fair share and quota) or, while it stays within its own quota, from one that holds more than its
+quota; both are compared at the level of the tree where their paths part. The queues above the reclaimer's may go beyond
+their fair share: their ratio of allocation to fair share, times the saturation multiplier, must then stay below that of
+every sibling that loses something, unless that sibling has no fair share at all. Source: KAI's proportion plugin, package
 reclaimable.
 """
 
@@ -83,9 +84,9 @@ def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
     return not below
 
 
-def above_share(theirs: WQueue, left: Sequence[int]) -> bool:
-    """True if in some resource the victim's queue, before the next victim is taken, still holds more than its allocatable share: the
-    larger of its fair share and its quota.
+def above_allocatable(theirs: WQueue, left: Sequence[int]) -> bool:
+    """True if ``left``, what the victim's queue holds before the next victim is taken, exceeds its allocatable share (the larger of
+    its fair share and its quota) in some resource.
     """
     return _beyond(left, theirs.allocatable) is not None
 
@@ -147,7 +148,7 @@ def _reclaimer_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside:
     if due < 1:
         return None
     wanted = _demand_of(mine, r, due, beside)
-    if can_reclaim(wanted) and may_yield(tree, wanted, theirs) and above_share(theirs, theirs.allocated):
+    if can_reclaim(wanted) and may_yield(tree, wanted, theirs) and above_allocatable(theirs, theirs.allocated):
         return Reclaimer(queue=mine.name, beside=theirs.name, rule="fair share", amount=due, resource=NAMES[r])
     return None
 
@@ -176,7 +177,7 @@ class QueueBalances:
             left = remaining.setdefault(theirs, list(self.allocated[theirs]))
             # Each unit is compared with what the units before it have left.
             for unit in given:
-                if not (above_share(theirs, left) or self._owed(wanted, mine, theirs, left)):
+                if not (above_allocatable(theirs, left) or self._owed(wanted, mine, theirs, left)):
                     return False
                 # The amounts are gone from all ancestors too, so later victims are compared with what is left there.
                 for level in queue.path:
@@ -188,13 +189,13 @@ class QueueBalances:
 
     def refuses_loss(self, wanted: Demand, theirs: WQueue, lost: Sequence[int], unit: Sequence[int]) -> bool:
         """True if ``allows`` refuses every set of victims that takes at least ``lost`` from the diverging ancestor ``theirs``, in units of at most
-        ``unit``: even the last unit would find too little left above the bounds.
+        ``unit``: when all but the last unit are gone, the queue is within its bounds, so the last one may not be taken.
         """
         if not any(lost):
             return False
         mine, _ = self.tree.diverging_ancestors(wanted.queue, theirs)
         left = [self.allocated[theirs][r] - lost[r] + unit[r] for r in RESOURCES]
-        return not (above_share(theirs, left) or self._owed(wanted, mine, theirs, left))
+        return not (above_allocatable(theirs, left) or self._owed(wanted, mine, theirs, left))
 
     def ground(self, reclaimer: WQueue, victims: WQueue) -> EvictionGround:
         """The rule by which ``allows`` accepted the first victim of the queue ``victims``. In the result, ``before`` is what that queue
@@ -228,8 +229,8 @@ class QueueBalances:
                 for r in resources.get(sibling, frozenset()) | wanted.involved:
                     ratio = _saturation(held[r], level.fair[r])
                     theirs = _saturation(left[r], sibling.fair[r])
-                    # A queue may always take up to its fair share. Beyond it, it must stay the less saturated of the
-                    # two, or the next cycle would take the same back (KAI: reclaimable.go).
+                    # Only a queue above the reclaimer's own can be beyond its fair share here. It must stay the less
+                    # saturated of the two, or the next cycle would take the same back (KAI: reclaimable.go).
                     if ratio > 1 and sibling.fair[r] > 0 and ratio * multiplier >= theirs:
                         return False
             if not wanted.preemptible:

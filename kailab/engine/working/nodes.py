@@ -47,7 +47,7 @@ class NodeTable:
     multiples_fit = False
     """True if a whole multiple of a device's memory passes for a share of one device, as in KAI."""
     lacking_gpus_refuse = False
-    """True if a node with fewer than no GPUs left refuses also tasks that ask for none, as in KAI (LessEqual)."""
+    """True if a node whose free GPUs count less than zero also refuses tasks that ask for none, as in KAI (LessEqual)."""
     devices_by_age = False
     """True if the first of equally full shared devices is the one that was used first, instead of the first by name."""
 
@@ -285,12 +285,12 @@ class NodeTable:
                 self._settle_resident(self._residents, task.info, i, 1 if stays else -1)
 
     def renew(self, task: WTask, status: Status) -> None:
-        """Count a task that is evicted a second time, or for which that is undone, once more where it is. Its effect is
-        the same however often it is counted.
+        """Called when a task is evicted a second time, and when that is undone. Nothing to do here, because a task
+        counts once; ``StepwiseNodeTable`` counts it again.
         """
 
     def _place_claims(self, info: ShapeInfo, i: int, status: Status, sign: int) -> None:
-        """Count the GPUs of claims once a node, and take back what ``place`` counts for them."""
+        """Count the GPUs of claims once a node, and subtract what ``place`` has counted for the same GPUs."""
         # ``place`` counts the shape's whole request, claims included; claims are counted by ``change`` instead.
         twice = info.rows[GPUS] - self.claims.own_gpus(info.shape, info.rows[GPUS])
         idle, releasing = self.claims.change(i, status, info.shape, sign)

@@ -2,12 +2,12 @@
 
 A *group* is one shared physical device. Its effect on the node's whole-device pools depends only on its tasks:
 
-================================  ======  =========== tasks of the group                 idle    releasing
-================================  ======  =========== some stay                           -1        0 all are leaving
--1       +1 all are leaving, some wait          -1        0 only tasks that wait (pipelined)     0       -1
-================================  ======  ===========
+* some tasks stay: idle -1, releasing 0;
+* all tasks are leaving: idle -1, releasing +1;
+* all tasks are leaving and others wait for their room (pipelined): idle -1, releasing 0;
+* there are only tasks that wait: idle 0, releasing -1.
 
-Memory is in MiB. A share of a device counts as that share of the node's GPU memory, rounded down, as in KAI.
+Memory is in MiB. Half a device is half of the memory of one of the node's GPUs, rounded down, as in KAI.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class SharedGpus:
         return self.memory - group.allocated
 
     def room(self, group: GpuGroup) -> int:
-        """MiB of a shared device that a share could take once leaving tasks are gone; -1 if none. A device that all
-        tasks leave counts as a free device instead.
+        """The largest share, in MiB, that fits on a shared device once leaving tasks are gone. -1 if none fits, and if
+        all tasks leave, because such a device counts as a whole free one.
         """
         # Promises are not available to others; KAI subtracts them from the releasing memory of the device.
         leaving = group.leaving_memory - group.promised

@@ -56,7 +56,8 @@ class EventTally:
     """What has happened since the lab opened. A count that nobody kept is None.
 
     ``evictions``: pods by (action, queue, whose work took the place, priority class of the victim); ``evicted``: pods of each
-    PodGroup that is still there, by action. ``waits``: each time that a PodGroup started of which nothing ran, by priority class, how long it had waited, in seconds. ``gangs_started``: by priority
+    PodGroup that is still there, by action. ``waits``: by priority class, the seconds that each
+    PodGroup waited before a start at which none of its pods ran. ``gangs_started``: by priority
     class. ``completions``: of each gang whose pods have all ended, by queue, seconds from its creation."""
 
     binds: int | None = None

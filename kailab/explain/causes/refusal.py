@@ -1,6 +1,6 @@
 """A refusal: what one rule compared when it kept work from running, with both values as data.
 
-Each kind of refusal is a subclass of ``Refusal``, which makes its sentence from its own fields, and checks first that they support it.
+Each kind of refusal is a subclass of ``Refusal``, which first checks that its numbers show a refusal, and then makes its sentence of them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Refusal:
         }
 
     def lifted(self) -> tuple[Relaxation, ...]:
-        """The relaxations that remove the rule from a cycle; empty if the engine does not decide by it."""
+        """The relaxations that switch this rule off in a cycle; empty if it is not a rule of the engine."""
         return ()
 
     def cause(self) -> Cause | None:
@@ -87,7 +87,7 @@ class Statement(Refusal):
     def of(
         cls, code: CauseCode, text: str, objects: tuple[ObjectRef, ...] = (), names: Mapping[str, Any] | None = None
     ) -> Statement:
-        """With positional arguments, in the order in which an answer has them."""
+        """Make a statement from positional arguments."""
         return cls(code=code, text=text, objects=objects, names=names or {})
 
     @property

@@ -30,7 +30,7 @@ def _jobset(top: Object, pod: Object, chain: Sequence[Object], context: Context)
     if not replicated_jobs:
         raise GroupingError(f"{title(top)}: spec.replicatedJobs is empty")
     in_order = string(top, "spec", "startupPolicy", "startupPolicyOrder") == "InOrder"
-    # Otherwise running pods would change their PodGroup. Source: KAI detectLegacyPodGroup.
+    # The PodGroup of an older KAI is kept, so that running pods do not get another one. Source: KAI detectLegacyPodGroup.
     if _has_legacy_pod_group(top, context):
         return _legacy(top, pod, in_order, context)
     grouping = default_grouping(top, pod, (), context)

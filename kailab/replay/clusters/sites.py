@@ -59,7 +59,7 @@ class DispatchSettings:
     """``policy``: the dispatch policy. ``retry``: see ``RETRY``.
 
     ``again``: seconds of waiting in a cluster after which the policy is asked again and the job may be withdrawn; None:
-    never. ``most``: maximum number of such questions per stay.
+    never. ``most``: how often the policy is asked about one job in one cluster, at most.
     """
 
     policy: PolicyChoice
@@ -73,7 +73,7 @@ class ClusterSite:
     """One cluster.
 
     ``plan``: its lab's plan. ``limit``: maximum GPUs that the dispatcher's jobs there may request at once; None:
-    unlimited. ``pay``: ``all`` of its GPUs all the time, or those ``held`` while they are held.
+    unlimited. ``pay``: ``all``: for all of its GPUs all the time; ``held``: only for GPUs in use.
     """
 
     name: str

@@ -16,9 +16,7 @@ from kailab.cluster.pod_lifecycle import can_save
 from kailab.cluster.protocol import AsyncWrites, Cluster
 from kailab.cluster.retries import Retries
 from kailab.cluster.submitted_writes import SubmittedItems
-from kailab.cluster.writes import BindWrite as BindPod
-from kailab.cluster.writes import Chain, PatchWrite, Write
-from kailab.cluster.writes import EvictWrite as EvictPod
+from kailab.cluster.writes import BindWrite, Chain, EvictWrite, PatchWrite, Write
 from kailab.engine.decisions import Bind, Decisions, Evict
 from kailab.engine.policies.settings import Checkpoint
 from kailab.engine.snapshot.records import ACTIVE, Shape
@@ -246,7 +244,7 @@ class DecisionExecutor:
         annotations = {names.RECEIVED_RESOURCE_TYPE: received_resource_type(task.shape)}
         if bind.numa_zones:
             annotations[PREDICTED] = zones_annotation(bind.numa_zones)
-        chain: list[Write] = [BindPod(task.namespace, task.name, bind.node, annotations)]
+        chain: list[Write] = [BindWrite(task.namespace, task.name, bind.node, annotations)]
         if bind.gpu_groups:
             # An earlier failed try may have left labels.
             earlier_groups = (task.gpu_groups, self._labelled.get(bind.task, ()))
@@ -302,7 +300,7 @@ class DecisionExecutor:
             if podgroup is not None:
                 self._cluster.event(podgroup, "Normal", "Evict", write.message)
 
-    def _eviction(self, evict: Evict) -> EvictPod | None:
+    def _eviction(self, evict: Evict) -> EvictWrite | None:
         """The write that evicts a pod; None if the pod is gone, or if its eviction failed and is not due again."""
         task = self._mirror.tasks.get(evict.task)
         if task is None or self._evictions.held(evict.task, self._cluster.now()):
@@ -316,7 +314,7 @@ class DecisionExecutor:
                 text = f"Failed to evict pod {task.namespace}/{task.name}. {error}"
                 self._failed("evict", evict.task, text, error)
                 return None
-        return EvictPod(task.namespace, task.name, EVICTION_REASON, message, grace)
+        return EvictWrite(task.namespace, task.name, EVICTION_REASON, message, grace)
 
     def _eviction_message(self, evict: Evict, pod: str) -> str:
         """KAI's message for an eviction by this action."""

@@ -69,8 +69,8 @@ _Values = dict[tuple[str, ...], float]
 
 
 class QueueMetrics:
-    """Metrics of queues. In metrics of KAI's scheduler ``queue_name`` is the display name, if there is one; in those of its queue controller
-    it is the name."""
+    """Metrics of queues. In fair share and usage, KAI's scheduler's metrics, ``queue_name`` is the display name if there is one. In quota and
+    allocated amounts, its queue controller's metrics, it is the name."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def series(name: str, help: str) -> ReplaceableGauge:
@@ -251,7 +251,7 @@ class SchedulerMetrics(Observer):
             registry=registry,
         )
         self._idle = Counter(
-            IDLE_TURNS, "Turns of the leader in which it looked at all and had nothing to do", registry=registry
+            IDLE_TURNS, "Turns of the leader in which it checked every part and found nothing to do", registry=registry
         )
         self._scheduler: DecidingScheduler | None = None
 
@@ -262,7 +262,7 @@ class SchedulerMetrics(Observer):
 
     # --- set by the service --------------------------------------------------------------------------------------
 
-    def watches(self, cluster: GuardedCluster) -> None:
+    def add_cluster(self, cluster: GuardedCluster) -> None:
         """Add metrics of this cluster's connection."""
         self._watching.cluster = cluster
 

@@ -136,7 +136,7 @@ class SchedulerService:
         self._timer = CycleTimer(clock)
         self._observers = self._observed_by()
         self._reported = ""
-        self.metrics.watches(self.cluster)
+        self.metrics.add_cluster(self.cluster)
 
     @property
     def scheduler(self) -> Scheduler | None:

@@ -502,9 +502,9 @@ def _left_out(plugins: Mapping[str, Any]) -> list[str]:
     if not missing:
         return []
     effects = [effect for names, effect in _EFFECTS.items() if not plugins.keys() & set(names)]
-    told = f": {'; '.join(effects)}" if effects else ""
+    lost = f": {'; '.join(effects)}" if effects else ""
     are = "plugin {} is" if len(missing) == 1 else "plugins {} are"
-    return [f"tiers replaces KAI's list of plugins, so {are.format(', '.join(missing))} off{told}"]
+    return [f"tiers replaces KAI's list of plugins, so {are.format(', '.join(missing))} off{lost}"]
 
 
 def _depths(block: ConfigReader) -> dict[str, int]:

@@ -1,4 +1,4 @@
-// The server: a source of data as the viewer asks it (entries), news of the lab, and what can be asked to be done.
+// The connection to the server: it reads data for the viewer, follows updates of the lab, and sends actions.
 
 const SEPARATOR = "\u001e";
 const HEADER = "X-Kailab-Token";
@@ -22,8 +22,8 @@ export class Server {
     this.token = token();
   }
 
-  // told(news), lost(), ended(), refused(why): of the connection and what it brings. A browser opens six connections to a host at most, so all tabs
-  // share one stream of news; where a browser can't share it, each tab asks from time to time.
+  // Callbacks: told for each update; lost, ended and refused for the connection. A browser opens six connections to a host at most, so all tabs
+  // share one stream of updates; where a browser can't share it, each tab asks from time to time.
   follow({ told, lost, ended, refused }) {
     const heard = ({ news, what, why }) => {
       if (what === "news") told(news);
@@ -71,8 +71,7 @@ export class Server {
     return answer;
   }
 
-  // What is to be taken in to have the lab as it is by now: its whole form, where what is here can't go on, and what is new since.
-  // Null where the news are no longer the latest.
+  // Fetch the increments since the view that is shown, or the whole lab if they do not continue it. Null if a later update has come meanwhile.
   async view({ version, view }) {
     const goesOn = this.shown?.showing === view.showing && this.shown.number >= view.first;
     const from = goesOn ? this.shown.number : view.first;

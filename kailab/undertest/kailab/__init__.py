@@ -35,7 +35,7 @@ class Kailab(SchedulerUnderTest):
             usage=wiring.usage,
             scheduler_names=self.scheduler_names(wiring.adopt_default_scheduler),
             node_pool=wiring.node_pool,
-            reservations=wiring.live,
+            gpu_reservations=wiring.live,
             sparing=wiring.live,
         )
         composed = wanted.over(wiring.cluster, wiring.observer)

@@ -1,6 +1,6 @@
 """A fake kubelet for all nodes: the life of a bound pod, in virtual time.
 
-Each stage is one write:
+Each stage is one write. Settling a lab waits for *prompt* timers, and lets no time pass for others:
 
 * bound, on an existing and Ready node -> Running and Ready after ``kailab.dev/ready-seconds`` (1; a prompt timer).
 * Running -> ended after ``kailab.dev/run-seconds`` (default: runs for ever). With restartPolicy Always the container is restarted; otherwise the
@@ -54,7 +54,7 @@ from kailab.model.objects import annotations_of, is_ready, is_terminating, uid_o
 from kailab.model.times import parse_time
 
 Slot: TypeAlias = tuple[float, bool]
-"""The time of some stages, and whether that is a prompt timer."""
+"""When a timer fires, and whether it is prompt."""
 
 
 def node_ready(node: Object | None) -> bool:
@@ -70,7 +70,7 @@ class Kubelet:
     """Runs the pods of all nodes of a store. It has soft state only, which ``restore`` rebuilds from the objects."""
 
     def __init__(self, store: ObjectStore, clock: VirtualClock, deletion: Deletion, event: Callable[..., None]) -> None:
-        """``event``: the cluster's."""
+        """``event``: the method of the cluster that records Events."""
         self._store = store
         self._event = event
         self._unreadable = UnreadableObjects(event, "kubelet")

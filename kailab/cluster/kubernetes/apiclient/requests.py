@@ -160,7 +160,7 @@ async def send(transport: Transport, request: ApiRequest, patience: float, brief
             if present.code == 200 and _is_ours(present, request):
                 return present if not request.resolve_node else HttpAnswer(201, b"{}", answer.tries)
     error = refusal(answer.code, answer.body, request.title)
-    # These codes describe the present state, which settles it: the object is gone, or is not as was asked.
+    # 404 and 409 tell the present state, so the result is no longer doubtful: the object is gone, or is not as was asked.
     error.doubtful = answer.doubtful and answer.code not in (404, 409)
     raise error
 

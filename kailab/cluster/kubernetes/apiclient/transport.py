@@ -200,23 +200,23 @@ _SKEW_SECONDS = 2.0
 
 
 class ServerClock:
-    """The clock of this machine, until a server's date differs by more than two seconds. Only one thread may ``look``."""
+    """The clock of this machine, until a server's date differs by more than two seconds. Only one thread may call ``set_by``."""
 
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()
-        self._looked_at = 0.0
+        self._set_at = 0.0
 
     def now(self) -> float:
         """Seconds since the epoch."""
         return time.monotonic() + self._offset
 
-    def look(self, date: str | None) -> None:
+    def set_by(self, date: str | None) -> None:
         """Process the Date header of an answer."""
         moment = time.monotonic()
         # Dates have whole seconds: processing more of them adds nothing.
-        if date is None or moment - self._looked_at < 1.0:
+        if date is None or moment - self._set_at < 1.0:
             return
-        self._looked_at = moment
+        self._set_at = moment
         try:
             server_time = parsedate_to_datetime(date).timestamp() + 0.5  # dates are rounded down to whole seconds
         except (TypeError, ValueError):
@@ -269,7 +269,7 @@ class _HttpRequest(NamedTuple):
 
 
 class NoAnswer(Unavailable):
-    """``own``: other requests may have got answers."""
+    """``own``: True if only this request failed; False if the server as a whole may be unreachable."""
 
     own = False
 
@@ -488,7 +488,7 @@ class Transport:
         moment = time.monotonic()
         code = response.status
         self.answers.count(method, code)
-        self._clock.look(response.headers.get("Date"))
+        self._clock.set_by(response.headers.get("Date"))
         if code in _TOO_MUCH:
             self.pressure.record_overload(moment)
         else:
