@@ -246,8 +246,8 @@ def replay_over_clusters(
     # Clusters may share a file.
     for line in dict.fromkeys(line for site in sites.sites for line in site.queues.warnings):
         terminal.warn(line)
-    for stranger in sites.strangers:
-        terminal.warn(stranger)
+    for warning in sites.warnings:
+        terminal.warn(warning)
     configurations.print_notices(
         site.plan.config for site in sites.sites if isinstance(site.plan.config, SchedulerSettings)
     )
@@ -612,6 +612,8 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
     )
     if summary.failed_nodes:
         yield f"Nodes failed {count(summary.failed_nodes, 'time')} and ended {count(summary.failed_pods, 'pod')} of these"
+    if summary.attempts:
+        yield f"{count(summary.attempts, 'pod')} ended with an attempt that failed in the trace; the job then waited anew"
     yield from never_began_lines(summary.unbegun)
     asked = f"{gpu_hours(sums.done):.3f} done, of work without an end"
     if not sums.endless:

@@ -77,7 +77,8 @@ class ReplayAccounts:
     ``progress``: how pods save their work, and what a restart costs.
     ``endless``: jobs do not end. ``held``: milli-GPU bound now; ``held_time``: its integral over time.
 
-    ``failed_nodes``: failures of nodes; ``failed_pods``: pods that they ended, which count as evicted too.
+    ``failed_nodes``: failures of nodes; ``failed_pods``: pods that they ended, which count as evicted too. ``attempts``: pods that
+    ended with an attempt of their job that was not its last; the work of these attempts counts, because the trace has it.
 
     ``useful``, ``lost``, ``slower`` and ``overhead`` cover pods that have ended: work that counts, work that must be
     repeated, the time of running beyond the work done in it (below 0 on GPUs faster than the trace's), and time bound
@@ -99,6 +100,7 @@ class ReplayAccounts:
         self.evictions = 0
         self.failed_nodes = 0
         self.failed_pods = 0
+        self.attempts = 0
         self.unfinished: dict[str, ReplayedJob] = {}
         self.cut_short: list[tuple[int, int, int]] = []
         self.timeline: list[tuple[int, int, int, int]] = []
@@ -150,13 +152,7 @@ class ReplayAccounts:
         life = work.lives[uid]
         elapsed = 0 if life.begun is None else finished - life.begun
         before = work.saved.get(life.index, 0)
-        restarted, speed, left = life.restarted, life.speed, work.job.seconds - before
-        ran = self.progress.work(elapsed, before, restarted=restarted, speed=speed)
-        # Capping the time at the remaining work in any case would hide a pod that ran too long.
-        if elapsed <= self.progress.duration(left, before, restarted=restarted, speed=speed):
-            ran = min(ran, left)
-        running = self.progress.running(elapsed, before, restarted=restarted, speed=speed)
-        self._end(work, uid, ran, now, running)
+        self._end(work, uid, *self._worked(work, life, elapsed, work.job.seconds - before), now)
         work.done += 1
         # The work saved by its predecessors is part of the completed work.
         work.saved.pop(life.index, None)
@@ -164,11 +160,32 @@ class ReplayAccounts:
             work.ended = finished
             del self.unfinished[work.name]
 
+    def fail_attempt(self, work: ReplayedJob, uid: str, finished: int, now: int) -> None:
+        """Record that a pod ended with an attempt after which its job waits anew. The arguments are those of ``complete``."""
+        life = work.lives[uid]
+        elapsed = 0 if life.begun is None else finished - life.begun
+        before = work.saved.get(life.index, 0)
+        end = work.job.attempt_end(before)
+        self._end(work, uid, *self._worked(work, life, elapsed, end - before), now)
+        work.ran[life.index] = work.ran.get(life.index, 0) + elapsed
+        work.saved[life.index] = end
+        self.attempts += 1
+
+    def _worked(self, work: ReplayedJob, life: PodLifetime, elapsed: int, left: int) -> tuple[int, int]:
+        """Seconds of work, and seconds of running for it, of a pod that ended ``elapsed`` seconds after its start with ``left``
+        seconds of work done."""
+        before, restarted, speed = work.saved.get(life.index, 0), life.restarted, life.speed
+        ran = self.progress.work(elapsed, before, restarted=restarted, speed=speed)
+        # Capping the time at the remaining work in any case would hide a pod that ran too long.
+        if elapsed <= self.progress.duration(left, before, restarted=restarted, speed=speed):
+            ran = min(ran, left)
+        return ran, self.progress.running(elapsed, before, restarted=restarted, speed=speed)
+
     def evict(self, work: ReplayedJob, uid: str, now: int) -> None:
         """Record that a pod ended before its work was done."""
         life = work.lives[uid]
         ran = self.ran(work, life, now)
-        self._end(work, uid, ran, now, self.running(work, life, now))
+        self._end(work, uid, ran, self.running(work, life, now), now)
         before = work.saved.get(life.index, 0)
         saved = before
         if life.begun is not None:
@@ -208,7 +225,7 @@ class ReplayAccounts:
             if at == since:
                 return
 
-    def _end(self, work: ReplayedJob, uid: str, ran: int, now: int, running: int) -> None:
+    def _end(self, work: ReplayedJob, uid: str, ran: int, running: int, now: int) -> None:
         life = work.lives.pop(uid)
         self.held -= work.milli
         self._use(self._used, work, life, now)
@@ -234,7 +251,7 @@ class ReplayAccounts:
             return 0
         before = work.saved.get(life.index, 0)
         since = self.progress.work(now - life.begun, before, restarted=life.restarted, speed=life.speed)
-        return since if self.endless else min(since, work.job.seconds - before)
+        return since if self.endless else min(since, work.job.attempt_end(before) - before)
 
     def running(self, work: ReplayedJob, life: PodLifetime, now: int) -> int:
         """Seconds for which a bound pod has worked since it began; never more than its remaining work takes."""
@@ -242,7 +259,7 @@ class ReplayAccounts:
             return 0
         before = work.saved.get(life.index, 0)
         since = self.progress.running(now - life.begun, before, restarted=life.restarted, speed=life.speed)
-        return since if self.endless else min(since, -(-(work.job.seconds - before) * WHOLE // life.speed))
+        return since if self.endless else min(since, -(-(work.job.attempt_end(before) - before) * WHOLE // life.speed))
 
     def left(self, work: ReplayedJob, now: int) -> int:
         """Remaining work of a job in milli-GPU-seconds."""

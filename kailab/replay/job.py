@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import msgspec
 
 WHOLE = 1000
@@ -24,7 +26,8 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     requests of each pod. ``models``: GPU models that it may run on; empty: any. ``team``: its team in the trace.
     ``priority``: name of a PriorityClass, or empty. ``dataset``: name of the dataset that it reads, or empty. ``line``:
     its line in the file. ``expected``: the run time that its user announced; 0: the real one.
-    ``kind``: what it computes, for its speed.
+    ``kind``: what it computes, for its speed. ``attempts``: seconds of each of its attempts, which make up ``seconds``; after each
+    but the last it fails, and waits for GPUs anew. Empty: it runs once.
     """
 
     name: str
@@ -43,6 +46,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     line: int = 0
     expected: int = 0
     kind: str = ""
+    attempts: tuple[int, ...] = ()
 
     @property
     def estimate(self) -> int:
@@ -53,6 +57,15 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def milli(self) -> int:
         """Thousandths of a GPU of the whole job."""
         return self.gpus * self.share
+
+    def attempt_end(self, before: int) -> int:
+        """Seconds of the job's work at which the attempt ends that a pod makes after ``before`` seconds of it.
+
+        >>> job = TraceJob(name="a", arrival=0, seconds=100, gpus=1, attempts=(30, 20, 50))
+        >>> job.attempt_end(0), job.attempt_end(29), job.attempt_end(30), job.attempt_end(60)
+        (30, 30, 50, 100)
+        """
+        return next((end for end in accumulate(self.attempts) if end > before), self.seconds)
 
     @property
     def demand(self) -> int:

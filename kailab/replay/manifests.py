@@ -13,6 +13,8 @@ NAMESPACE = "default"
 _PLAIN = JobProgress()
 PATIENT = 1_000_000
 """A backoffLimit that evictions never use up: each evicted pod counts as a failure of its Job."""
+ATTEMPT_FAILED = "AttemptFailed"
+"""Why the containers of an attempt end that is not the job's last."""
 
 
 def pods_of(job: TraceJob, largest: int) -> int:
@@ -35,12 +37,14 @@ def job_object(
     name: str, job: TraceJob, queue: str, pods: int, *, endless: bool, progress: JobProgress = _PLAIN
 ) -> Object:
     """The Job object. ``pods``: see ``pods_of``. ``endless``: the pods do not end by themselves. ``progress``: with a
-    cost of restarts, the Job replaces an evicted pod at once, without Kubernetes' back-off.
+    cost of restarts, the Job replaces an evicted or failed pod at once, without Kubernetes' back-off.
     """
     # Pods start when they are bound: run times in traces begin at placement.
     notes = {labels.READY_SECONDS: "0"}
     if not endless:
         notes[labels.RUN_SECONDS] = str(progress.duration(job.seconds, 0, restarted=False))
+        if job.attempts:
+            notes[labels.FAIL] = failure_note(progress.duration(job.attempts[0], 0, restarted=False))
         notes[labels.EXPECTED_SECONDS] = str(progress.duration(job.estimate, 0, restarted=False))
     if job.share != WHOLE and not job.mig:
         notes[labels.GPU_FRACTION] = f"{job.share / WHOLE:g}"
@@ -55,9 +59,17 @@ def job_object(
         # The completion index links an evicted pod with its successor.
         spec["completionMode"] = "Indexed"
     if progress.restart is not None:
-        spec["podFailurePolicy"] = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+        rules: list[Object] = [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]
+        if job.attempts:
+            rules.append({"action": "Ignore", "onExitCodes": {"operator": "NotIn", "values": [0]}})
+        spec["podFailurePolicy"] = {"rules": rules}
     spec["template"] = {"metadata": {"labels": template_labels, "annotations": notes}, "spec": _pod_spec(job, pods)}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def failure_note(seconds: int) -> str:
+    """The annotation of a pod whose attempt fails so many seconds after its start."""
+    return f"{seconds}:{ATTEMPT_FAILED}"
 
 
 def _pod_spec(job: TraceJob, pods: int) -> Object:

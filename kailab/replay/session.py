@@ -17,7 +17,7 @@ from kailab.model.times import DAY, parse_time
 from kailab.replay.accounts import PodLifetime, ReplayAccounts, ReplayedJob
 from kailab.replay.failures import NodeFailure
 from kailab.replay.job import WHOLE, TraceJob
-from kailab.replay.manifests import NAMESPACE, job_object, pods_of
+from kailab.replay.manifests import ATTEMPT_FAILED, NAMESPACE, failure_note, job_object, pods_of
 from kailab.replay.queues import TeamQueues
 from kailab.replay.services import STEP, FollowedServices, InferenceService, ServedReplicas
 from kailab.replay.speeds import SpeedTable
@@ -230,6 +230,8 @@ class PodFollower:
         if phase == "Succeeded":
             # A successor without remaining work ends when it starts; its event also arrives later.
             self._accounts.complete(work, uid, _finished(pod, now), now)
+        elif phase == "Failed" and _failed_attempt(pod):
+            self._accounts.fail_attempt(work, uid, _finished(pod, now), now)
         elif phase == "Failed":
             self._accounts.evict(work, uid, now)
         return False
@@ -254,13 +256,28 @@ class PodFollower:
             labels.RUN_SECONDS: str(duration(job.seconds - saved, saved, restarted=restarted, speed=speed)),
             labels.EXPECTED_SECONDS: str(expected),
         }
-        changed = {key: value for key, value in wanted.items() if key in notes and notes[key] != value}
+        changed: dict[str, str | None] = {
+            key: value for key, value in wanted.items() if key in notes and notes[key] != value
+        }
+        if labels.FAIL in notes:
+            end = job.attempt_end(saved)
+            fails = None
+            if end < job.seconds:
+                fails = failure_note(duration(end - saved, saved, restarted=restarted, speed=speed))
+            if fails != notes[labels.FAIL]:
+                changed[labels.FAIL] = fails
         ran = str(work.ran.get(int(notes.get(_INDEX, 0)), 0))
         if notes.get(labels.RAN_SECONDS, "0") != ran:
             changed[labels.RAN_SECONDS] = ran
         if changed:
             self._cluster.patch("Pod", name_of(pod), NAMESPACE, {"metadata": {"annotations": changed}})
         return bool(changed)
+
+
+def _failed_attempt(pod: Object) -> bool:
+    """True if a pod failed because an attempt of its job ends in the trace."""
+    states = (container["state"] for container in pod["status"].get("containerStatuses") or ())
+    return any(state.get("terminated", {}).get("reason") == ATTEMPT_FAILED for state in states)
 
 
 def _finished(pod: Object, now: int) -> int:

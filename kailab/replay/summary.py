@@ -75,7 +75,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     before a cut-off. ``left_out``: trace lines without a job, by reason. ``goodput``: part of the GPU time held that is
     work that counts. ``lost_with_checkpoints``: GPU-hours that evictions would have lost with that checkpoint interval,
     all else being equal. ``costs``: None without a price file. ``failed_nodes``: failures of nodes, which
-    ended ``failed_pods`` of the evicted pods. ``services``: that ran beside the jobs. ``faults``: why the figures are invalid.
+    ended ``failed_pods`` of the evicted pods. ``attempts``: pods that ended with an attempt that was not their job's last. ``services``: that ran beside the jobs. ``faults``: why the figures are invalid.
     """
 
     trace: str
@@ -102,6 +102,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     services: list[ServedReplicas] = []
     failed_nodes: int = 0
     failed_pods: int = 0
+    attempts: int = 0
     faults: list[str] = []
 
     @property
@@ -144,6 +145,7 @@ def summarise(replayed: CompletedReplay) -> Summary:
         unbegun=list(replayed.unbegun),
         failed_nodes=replayed.accounts.failed_nodes,
         failed_pods=replayed.accounts.failed_pods,
+        attempts=replayed.accounts.attempts,
         faults=replayed.faults,
     )
 

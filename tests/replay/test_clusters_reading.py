@@ -77,7 +77,7 @@ def test_faults_are_told_by_their_field(read, clusters, fields, told) -> None:
 def test_teams_that_the_trace_does_not_have_are_told(read) -> None:
     east = {**EAST, "teams": ["red", "bleu"]}
     datasets = [{"name": "x", "size": 1, "at": ["west"], "teams": ["gren"]}]
-    first, second = read(WEST, east, datasets=datasets).strangers
+    first, second = read(WEST, east, datasets=datasets).warnings
     assert first.endswith("clusters[1].teams: the trace has no job of the team 'bleu'; there are: blue, red")
     assert "datasets[0].teams: the trace has no job of the team 'gren'; there are: " in second
     assert not read(WEST, EAST).strangers

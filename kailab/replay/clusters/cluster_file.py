@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import ExtensionError, InputError, InputErrors, PolicyError, Where
@@ -89,6 +91,13 @@ def read_sites(path: Path, trace: Trace, otherwise: SiteDefaults = SiteDefaults(
         )
     datasets = {entry["name"]: _dataset(entry) for entry in value.get("datasets", ())}
     trace = without(trace, partial(_strange, path, contexts, datasets), skip_broken=otherwise.skip_broken)
+    warnings = list(_strangers(value, trace, path))
+    if attempts := sum(1 for job in trace.jobs if job.attempts):
+        # A dispatcher knows one end of a job.
+        trace = replace(trace, jobs=[structs.replace(job, attempts=()) for job in trace.jobs])
+        warnings.append(
+            f"{trace.file}: jobs with several attempts, {attempts} in all, run once, for as long as all of them"
+        )
     sites = [_site(entry, trace, base, otherwise, path) for entry in contexts]
     currencies = {entry.prices.currency for entry in sites if entry.prices is not None}
     if len(currencies) > 1:
@@ -104,7 +113,7 @@ def read_sites(path: Path, trace: Trace, otherwise: SiteDefaults = SiteDefaults(
         outages=[_outage(entry) for entry in value.get("outages", ())],
         datasets=datasets,
         drawing=any(uses_random_numbers(entry.policies) for entry in contexts),
-        strangers=list(_strangers(value, trace, path)),
+        warnings=warnings,
     )
 
 

@@ -109,7 +109,7 @@ class ClusterSites:
     outages: Sequence[ClusterOutage] = ()
     drawing: bool = False
     """True if a policy of one of the clusters takes a seed."""
-    strangers: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     """Warnings about teams of the file that have no job in the trace."""
 
     def between(self, first: str, second: str) -> NetworkLink:

@@ -4,7 +4,7 @@ CSV: ``timestamp`` (submission), ``duration`` and ``gpu_time`` in seconds, ``num
 cluster whose quota the job counted against.
 
 JSON (``cluster_job_log``): a list of jobs, each with its attempts and the GPUs that these held. A job's run time is the
-sum of its attempts, its size that of the largest one.
+sum of its attempts, which it makes one after the other, and its size is that of the largest one.
 
     [{"vc": "6214e9", "jobid": "application_1", "user": "ce2f4c", "submitted_time": "2017-10-09 07:01:55",
       "attempts": [{"start_time": "2017-10-09 07:02:29", "end_time": "2017-10-09 07:02:57",
@@ -127,12 +127,15 @@ def read_logged_job(entry: Any, line: int) -> TraceJob | SkippedLine:
     attempts = entry.get("attempts")
     if not isinstance(attempts, list):
         raise BrokenLine(f"attempts is {attempts!r:.80}; expected a list")
-    seconds = gpus = 0
+    gpus, lengths = 0, list[int]()
     for index, attempt in enumerate(attempts):
         lasted, held = _attempt(attempt, f"attempts[{index}]")
         if held and lasted is None:
             return SkippedLine(line, "its end is not recorded", broken=False)
-        seconds, gpus = seconds + (lasted or 0), max(gpus, held)
+        gpus = max(gpus, held)
+        if lasted:
+            lengths.append(lasted)
+    seconds = sum(lengths)
     if not seconds or not gpus:
         return SkippedLine(line, "it held no GPU", broken=False)
     return TraceJob(
@@ -141,6 +144,7 @@ def read_logged_job(entry: Any, line: int) -> TraceJob | SkippedLine:
         seconds=seconds,
         gpus=gpus,
         team=fields.text("vc"),
+        attempts=tuple(lengths) if len(lengths) > 1 else (),
         line=line,
     )
 

@@ -1,7 +1,7 @@
 """The plain form: a CSV file with declared columns.
 
 ``submit``, ``seconds`` and ``gpus`` are required; ``name``, ``team``, ``pods``, ``share``, ``cpu``, ``memory_mib``,
-``models``, ``priority``, ``dataset``, ``estimate``, ``mig`` and ``kind`` are optional. Columns with other names need a declaration of which is which.
+``models``, ``priority``, ``dataset``, ``estimate``, ``mig``, ``kind`` and ``attempts`` are optional. Columns with other names need a declaration of which is which.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ KNOWN = (
     "estimate",
     "mig",
     "kind",
+    "attempts",
 )
 
 
@@ -83,8 +84,25 @@ def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         dataset=fields.text("dataset"),
         expected=fields.seconds("estimate") if fields.text("estimate") else 0,
         kind=fields.text("kind"),
+        attempts=_attempts(fields, seconds),
         line=line,
     )
+
+
+def _attempts(fields: LineFields, seconds: int) -> tuple[int, ...]:
+    """The run times of a job's attempts. Raises BrokenLine if they do not make up its own."""
+    text = fields.text("attempts")
+    parts = [part.strip() for part in text.split("|")] if text else []
+    if not all(part.isascii() and part.isdecimal() and len(part) < 12 and int(part) for part in parts):
+        raise BrokenLine(
+            f"{fields.label('attempts')} is {text!r:.80}; expected the seconds of each attempt, separated by bars, as 60|300"
+        )
+    attempts = tuple(map(int, parts))
+    if attempts and sum(attempts) != seconds:
+        raise BrokenLine(
+            f"{fields.label('attempts')} is {text!r:.80}, {sum(attempts)} s in all; expected {seconds} s, as in {fields.label('seconds')}"
+        )
+    return attempts if len(attempts) > 1 else ()
 
 
 def models(text: str) -> tuple[str, ...]:
