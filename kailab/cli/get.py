@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from kailab.cli import completion, labfile, options, terminal
 from kailab.cli.options import Format
-from kailab.cli.table import render_table
+from kailab.cli.table import natural_order, render_table
 from kailab.errors import InputError, NotFound
 from kailab.model.objects import Object, name_of
 
@@ -178,9 +178,7 @@ def sort_objects(objects: Sequence[Object], path: JsonPath) -> list[Object]:
 def _sort_key(value: Any) -> tuple[int, list[tuple[int, float, str]]]:
     if isinstance(value, bool | int | float):
         return (0, [(0, value, "")])
-    # Natural order: node-9 comes before node-10.
-    parts = re.split(r"(\d{1,15})", value) if isinstance(value, str) else [str(value)]
-    return (1, [(0, float(part), "") if part.isdecimal() else (1, 0.0, part) for part in parts if part])
+    return (1, natural_order(value) if isinstance(value, str) else [(1, 0.0, str(value))])
 
 
 ObjectsOfKinds: TypeAlias = list[tuple[str, list[Object]]]

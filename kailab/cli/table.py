@@ -234,6 +234,16 @@ def _line(row: Sequence[str], widths: Sequence[int], gap: str, coloured: bool) -
     return gap.join(cells).rstrip()
 
 
+def natural_order(text: str) -> list[tuple[int, float, str]]:
+    """A sort key for names with numbers.
+
+    >>> sorted(["node-10", "node-9", "9"], key=natural_order)
+    ['9', 'node-9', 'node-10']
+    """
+    parts = re.split(r"([0-9]{1,15})", text)
+    return [(0, float(part), "") if place % 2 else (1, 0.0, part) for place, part in enumerate(parts) if part]
+
+
 def format_age(seconds: float) -> str:
     """Format a time span as kubectl does, with at most two units.
 

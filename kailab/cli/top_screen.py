@@ -3,7 +3,6 @@ terminal. Workloads, queues and nodes have a section each in which a row can be 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from kailab.cli.object_tables import QUEUE_TREE_HEADERS, TableContext, queue_tree
+from kailab.cli.table import natural_order
 from kailab.cli.top_actions import RowSubject, actions_of
 from kailab.cluster.protocol import Object, VirtualTime
 from kailab.engine.snapshot.records import GPU
@@ -85,7 +85,7 @@ class LabOverview:
 def read_overview(lab: Lab) -> LabOverview:
     view, facts = TableContext(lab), lab.facts()
     picture, queues = view.picture, lab.get("queues")
-    nodes = sorted(lab.get("nodes"), key=lambda node: _natural_order(name_of(node)))
+    nodes = sorted(lab.get("nodes"), key=lambda node: natural_order(name_of(node)))
     racks = RackMap.of_nodes(nodes, lab.get("topologies"))
     parents = {parent_of(queue) for queue in queues}
     used = gpu_amount(sum(picture.used.values()))
@@ -314,7 +314,7 @@ def _fleet(overview: LabOverview, width: int) -> Iterator[Text]:
             legend.append("  ").append(letters[queue], styles[queue]).append(f" {queue} {used[queue]}")
     legend.append(f"  {FREE} free {used[FREE]}")
     yield legend
-    nodes = sorted(overview.nodes, key=lambda node: _natural_order(node.rack))
+    nodes = sorted(overview.nodes, key=lambda node: natural_order(node.rack))
     for rack, nodes_of_rack in groupby(nodes, key=lambda node: node.rack):
         line = Text().append(f"{rack}:", "dim")
         for node in nodes_of_rack:
@@ -324,11 +324,6 @@ def _fleet(overview: LabOverview, width: int) -> Iterator[Text]:
                 line = Text(" " * (cell_len(rack) + 1))
             line = line.append("  ").append_text(drawn)
         yield line
-
-
-def _natural_order(name: str) -> list[tuple[str, int]]:
-    """Sort key: ``rack-9`` before ``rack-10``, as on the page."""
-    return [(text, int(number or 0)) for text, number in re.findall(r"(\D*)([0-9]*)", name)]
 
 
 def _draw_node(node: NodeOverview, letters: dict[str, str], styles: dict[str, str]) -> Text:
