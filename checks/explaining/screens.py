@@ -105,7 +105,8 @@ class Screens:
         for group in answer.groups:
             causes |= {cause.code: cause for cause in group.causes if cause.code not in causes}
         expected = _BY_REASON.get(entry.reason, ())
-        if expected and not any(code in causes for code in expected):
+        named = any(code in causes for code in expected)
+        if expected and not named:
             yield f"tables say {entry.reason} ({entry.message}), explain only {', '.join(causes) or 'nothing'}"
         first = answer.cause
         if (
@@ -113,6 +114,8 @@ class Screens:
             and first.code in _RULES
             and entry.reason != _RULES[first.code]
             and answer.verdict is not Verdict.NEVER
+            # Of two rules that refuse it tables give the one that the scheduler meets first, explain the one to change first.
+            and not named
         ):
             yield f"explain says {first.code}, tables {entry.reason} ({entry.message})"
         for code, reason in _RULES.items():

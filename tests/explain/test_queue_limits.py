@@ -127,6 +127,20 @@ def test_a_limit_and_a_quota_are_named_in_the_order_of_the_tables() -> None:
         assert step.do.startswith("Raise the gpu quota of queue team to 2 and the gpu limit of queue team to 2")
 
 
+def test_a_quota_is_named_before_a_limit_below_which_its_own_queue_would_make_room() -> None:
+    """Were it within the quota, it would evict work of lower priority of its queue, which stays at its limit."""
+    with lab() as found:
+        settled(found, queue("team", 1, 4), pod("held", "team", priority="build"), *pods(3, "low", "team"))
+        settled(found, pod("mine", "team", priority="build"))
+        first, second = causes(found, "Pod", "mine")
+        [table] = found.picture().waiting()
+        assert (first.code, second.code) == (CauseCode.NON_PREEMPTIBLE_OVER_QUOTA, CauseCode.OVER_LIMIT)
+        assert table.reason == CauseCode.OVER_LIMIT
+        found.patch("Queue", "team", {"spec": {"resources": {"gpu": {"quota": 2}}}})
+        found.settle()
+        assert found.cluster.get("Pod", "mine", "default")["spec"]["nodeName"]
+
+
 LARGE = node_building.pool("large", 1, 1, gpuModel="A100", gpuMemory="80Gi")
 SMALL = node_building.pool("small", 1, 4, gpuModel="L40S", gpuMemory="48Gi")
 

@@ -246,6 +246,21 @@ def test_of_a_department_that_holds_too_much() -> None:
     assert (cause.code, cause.facts["queues"]) == (CauseCode.VICTIMS_NON_PREEMPTIBLE, ["south"])
 
 
+def test_non_preemptible_work_that_would_only_be_moved() -> None:
+    """A GPU is taken on each of two nodes, beyond the quota of its queue: were they preemptible, one would move to the other node."""
+    with lab(2) as found:
+        settled(found, queue("mine", 16), queue("theirs", 9))
+        for name, gpus in (("held-0", 1), ("rest", 7), ("held-1", 1)):
+            settled(found, pod(name, "theirs", gpus, priority="inference"))
+        found.cluster.delete("Pod", "rest", "default")
+        found.patch("Queue", "theirs", {"spec": {"resources": {"gpu": {"quota": 0}}}})
+        settled(found, pod("wants", "mine", 8))
+        first, *rest = causes(found, "Pod", "wants")
+    assert (first.code, [one.code for one in rest]) == (CauseCode.VICTIMS_NON_PREEMPTIBLE, [CauseCode.FRAGMENTED])
+    assert first.sentence.startswith("There would be room for it if Pod held-")
+    assert first.sentence.endswith("moved to other nodes, but that is non-preemptible: nobody may move it.")
+
+
 @pytest.mark.parametrize(("delay", "passed"), [("90s", 0), ("10m", 120), ("2m", 30)])
 def test_a_preemption_delay(delay, passed) -> None:
     with lab() as found:

@@ -170,8 +170,16 @@ def find_missing_queue_resources(group: WaitingPodGroup) -> Iterable[Refusal]:
 
 def find_exceeded_bounds(group: WaitingPodGroup) -> Iterable[Refusal]:
     """The queue, or one above it, would hold more than its limit, or more non-preemptible work than its quota, in the order in which the
-    scheduler reports them."""
-    for rule in _rules(group):
+    scheduler reports them. If larger quotas alone let it run, because it would evict work of its own queue, the quotas come first."""
+    rules = _rules(group)
+    quotas = [rule for rule in rules if rule.reason == Reason.NON_PREEMPTIBLE_OVER_QUOTA]
+    if (
+        0 < len(quotas) < len(rules)
+        and group.trials is not None
+        and group.trials(*(rule.lifted() for rule in quotas)).further
+    ):
+        rules.sort(key=lambda rule: rule not in quotas)
+    for rule in rules:
         if rule.reason == Reason.NON_PREEMPTIBLE_OVER_QUOTA:
             yield QuotaExceeded(**_shared(group, rule), quota=rule.bound)
         elif not _is_missing(group, rule):

@@ -209,7 +209,8 @@ class QueueClaim(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockedVictims(Refusal):
-    """The work has ``claims`` on what ``queues`` hold, and ``victims`` would be evicted for it if nothing protected them."""
+    """The work has ``claims`` on what ``queues`` hold, and ``victims`` would be evicted for it if nothing protected them. Without claims they
+    would only be moved."""
 
     FACTS: ClassVar[tuple[str, ...]] = ("queues",)
     queues: tuple[str, ...]
@@ -218,9 +219,11 @@ class BlockedVictims(Refusal):
 
     @property
     def holds(self) -> bool:
-        return bool(self.claims and self.victims)
+        return bool(self.victims)
 
     def _text(self, why: str) -> str:
+        if not self.claims:
+            return f"There would be room for it if {some(self.victims)} moved to other nodes, but that is {why}."
         claims = " and ".join(claim.text() for claim in self.claims)
         return f"It has a claim on what {claims}, but what would be evicted for it ({some(self.victims)}) is {why}."
 
@@ -256,7 +259,7 @@ class VictimsNonPreemptible(BlockedVictims):
 
     @property
     def sentence(self) -> str:
-        return self._text("non-preemptible: nobody may take it")
+        return self._text(f"non-preemptible: nobody may {'take' if self.claims else 'move'} it")
 
     def lifted(self) -> tuple[Relaxation, ...]:
         return (OthersPreemptible(),)
@@ -387,7 +390,8 @@ def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Refusal]:
         return
     for changes in ((QueuesUnprotected(),), (OthersPreemptible(),), both):
         outcome = trials(*before, *changes)
-        if not outcome.evicted_podgroups:
+        # Also where they would only be moved: what holds the room keeps it waiting, whether or not it gets another place.
+        if not (outcome.further and outcome.evictions):
             continue
         # If other work would take what the victims leave, a closed node that would be its own keeps it waiting.
         if (
@@ -425,9 +429,11 @@ def _blocked(group: WaitingPodGroup, outcome: RelaxedCycleOutcome, holders: Sequ
     """The fields of a refusal by these holders."""
     names = sorted({holder.beside for holder in holders})
     podgroups = [holder.podgroup for holder in holders]
+    # Who is only moved loses nothing, so nobody needs a claim for it.
+    claimed = names if outcome.evicted_podgroups else []
     return {
         "queues": tuple(names),
-        "claims": tuple(_claim(group, outcome, name, holders) for name in names),
+        "claims": tuple(_claim(group, outcome, name, holders) for name in claimed),
         "victims": _titles(group, podgroups),
         "objects": (*map(queue_ref, names), *(podgroup_ref(group, uid) for uid in podgroups)),
     }
