@@ -111,8 +111,7 @@ class ObjectCounts:
         key = labels.GPU_RESOURCE if resource == GPU else resource
         amounts: list[float] = []
         for container in pod["spec"]["containers"]:
-            asked = container.get("resources") or {}
-            both = {**(asked.get("limits") or {}), **(asked.get("requests") or {})}
+            both = _asked(container)
             if resource == GPU and any(name.startswith(labels.MIG_PREFIX) for name in both):
                 return None
             amounts.append(quantity(both.get(key, 0)))
@@ -137,8 +136,7 @@ class ObjectCounts:
             if name == labels.GPU_RESOURCE and (labels.GPU_FRACTION in notes or labels.GPU_MEMORY in notes):
                 return None
             for container in pod["spec"]["containers"]:
-                asked = container.get("resources") or {}
-                both = {**(asked.get("limits") or {}), **(asked.get("requests") or {})}
+                both = _asked(container)
                 used += quantity(both.get(name, 0))
         return self.capacity(node, name) - used
 
@@ -423,6 +421,20 @@ def _existing(sentence: _Sentence) -> Iterator[str]:
         yield f"{match[2]} pods exist, and {match[1]} are enough"
 
 
+def _devices(sentence: _Sentence) -> Iterator[str]:
+    """A device that a sentence says it wants, by the name that nodes report, is one that a pod of it asks for."""
+    pods = sentence.work.pods(sentence.counts.lab)
+    asked = {name for pod in pods for container in pod["spec"]["containers"] for name in _asked(container)}
+    for name in re.findall(r"wants? [\d.]+ ([\w.-]+\.\w+/[\w.-]*\w)", sentence.text):
+        if pods and name not in asked:
+            yield f"no pod of it wants {name}"
+
+
+def _asked(container: Object) -> Object:
+    asked = container.get("resources") or {}
+    return {**(asked.get("limits") or {}), **(asked.get("requests") or {})}
+
+
 def _demand(sentence: _Sentence, told: str) -> Iterator[str]:
     """What the next pods want: the sum of as many waiting pods as the sentence says."""
     amount, resource = _read(told)
@@ -442,5 +454,5 @@ def _demand(sentence: _Sentence, told: str) -> Iterator[str]:
 
 
 _CHECKS: tuple[Callable[[_Sentence], Iterator[str]], ...] = (
-    _limits, _quotas, _claims, _others_hold, _nodes, _fragments, _capacities, _closed, _existing,
+    _limits, _quotas, _claims, _others_hold, _nodes, _fragments, _capacities, _closed, _existing, _devices,
 )  # fmt: skip

@@ -174,6 +174,7 @@ def test_a_step_that_does_less_than_it_tells_is_found(full: Lab) -> None:
         ("It wants 1 GPU; of the nodes that it may use a100-0 has the most free: 0 of 8.", "node a100-0 has 4 nvidia.com/gpu, not 8"),
         ("It wants 1 GPU on one node; 3 are free in sum on the 2 nodes with room that it may use, at most 2 on one (a100-1).",
          "it wants 1 GPU, and 2 are free on one"),
+        ("It wants 4 nvidia.com/mig-1g.10gb; the nodes that it may use have 0 in all.", "no pod of it wants nvidia.com/mig-1g.10gb"),
         ("Deployment late wants 4 pods, and none of them exist.", "it wants 4 pods and 4 exist"),
         ("The 2 nodes that it could use are cordoned: a100-0, a100-1.", "node a100-0 is not cordoned"),
     ],

@@ -262,3 +262,14 @@ def test_other_work_does_not_matter() -> None:
     with opened(TWO) as lab:
         put(lab, *(pod(f"held-{number}", 4) for number in range(4)), job("x", 17))
         assert told(lab, "Job", "x")[:2] == ("never", CauseCode.LARGER_THAN_THE_FLEET)
+
+
+def test_a_device_keeps_its_name_where_other_work_wants_further_devices() -> None:
+    """The other work's profile is a resource of the present cluster, and of none without that work."""
+    with opened(pool("n", 2, resources={"example.com/fpga": 1})) as lab:
+        gang = job("x", 3)
+        gang["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["example.com/fpga"] = 1
+        put(lab, pod("other", mig="1g.10gb"), gang)
+        verdict, code, sentence = told(lab, "Job", "x")
+    assert (verdict, code) == ("never", CauseCode.LARGER_THAN_THE_FLEET)
+    assert "want 3 example.com/fpga (1 example.com/fpga each); the nodes that they may use have 2 in all" in sentence

@@ -103,6 +103,9 @@ SITUATIONS = {
     "a MIG profile that no GPU is split into": ([MIG], {}, pod("x", mig="7g.80gb"), CauseCode.MIG_PROFILE_ABSENT, ["7g.80gb", "3g.40gb"]),
     "a MIG profile where no GPU is split": ([A100], {}, pod("x", mig="1g.10gb"), CauseCode.MIG_PROFILE_ABSENT, ["1g.10gb"]),
     "a MIG profile where there are no GPUs": ([CPU], {}, pod("x", mig="1g.10gb"), CauseCode.MIG_PROFILE_ABSENT, ["1g.10gb"]),
+    "a MIG profile, and nodes without GPUs that are too small too": (
+        [A100, pool("cpu", 1, 0, cpu=16)], {}, pod("x", mig="1g.10gb", cpu="60"), CauseCode.MIG_PROFILE_ABSENT, ["1g.10gb"],
+    ),
     "a claim that is not there": (
         [A100], {}, pod("x", **mounting(persistentVolumeClaim={"claimName": "scans"})), CauseCode.VOLUME_MISSING, ["scans"],
     ),

@@ -6,6 +6,7 @@ and the set that is easiest to change is the answer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -81,6 +82,8 @@ def barriers(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) 
     for stage in _with_lifecycle(table, info, refusals(table, info)):
         for barrier, mask in _split(table, info, stage):
             masks[barrier] = masks[barrier] | mask if barrier in masks else mask
+    if Barrier(NodeRule.GPU_KIND) in masks:
+        masks[Barrier(NodeRule.GPU_KIND)] &= ~_without_profile(table, info, masks)
     bits = list(masks)
     codes = np.zeros(count, dtype=np.int64)
     for place, barrier in enumerate(bits):
@@ -98,6 +101,13 @@ def barriers(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) 
     best = min(sets, key=lambda code: (weights[code], -int((codes == code).sum()), code))
     rules = sorted(sets[best], key=lambda barrier: (_ORDER.index(barrier.rule), barrier.row))
     return Barriers(tuple(rules), np.flatnonzero(codes == best))
+
+
+def _without_profile(table: NodeTable, info: ShapeInfo, masks: Mapping[Barrier, np.ndarray]) -> np.ndarray:
+    """Nodes that have nothing of a MIG profile that the task requests. That their GPUs are of another kind is the same obstacle."""
+    rows = (table.layout.rows[name] for name, _ in info.shape.gpu.profiles)
+    absent = (masks[barrier] for row in rows if (barrier := Barrier(NodeRule.CAPACITY, row, True)) in masks)
+    return np.logical_or.reduce([~table.all, *absent])
 
 
 def _weight(barrier: Barrier) -> int:

@@ -723,10 +723,10 @@ def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
         yield Statement.of(CauseCode.LARGER_THAN_THE_FLEET, "There are no nodes.")
         return
     codes: set[CauseCode] = set()
-    for info in {id(task.info): task.info for task in facts.waiting_alone()}.values():
-        causes = closed_node_causes(table, info)
+    for task in {id(task.info): task for task in facts.waiting_alone()}.values():
+        causes = closed_node_causes(table, task.info)
         if causes and group.state.running and group.subject.kind != "Queue":
-            causes = closed_node_causes(table, info, _full(group, info))
+            causes = closed_node_causes(table, task.info, _full(group, task))
         for cause in causes:
             if cause.code not in codes:
                 codes.add(cause.code)
@@ -735,11 +735,13 @@ def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
         yield from _gang_causes(group, facts)
 
 
-def _full(group: WaitingPodGroup, info: ShapeInfo) -> np.ndarray:
+def _full(group: WaitingPodGroup, task: WTask) -> np.ndarray:
     """The nodes (a mask) on which the running pods of its workload leave too little room for one more."""
-    table = group.state.trials.about(*sorted(workload_podgroups(group.state))).after(OthersGone()).working.table
+    working = group.state.trials.about(*sorted(workload_podgroups(group.state))).after(OthersGone()).working
+    table = working.table
     full: np.ndarray = ~table.all
-    for row, wanted in info.needs:
+    # Each working set has rows of its own for the resources that its pods request.
+    for row, wanted in working.tasks[task.uid].info.needs:
         full |= (table.allocatable[row] >= wanted) & (table.idle[row] < wanted)
     return full
 

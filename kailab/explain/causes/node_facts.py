@@ -79,10 +79,12 @@ class NodeFacts:
         """The pods that are placed next, all at once. Not cached, because trials replace them by equal ones."""
         return tasks_to_allocate(self.job)
 
-    @cached_property
+    @property
     def starting_tasks(self) -> list[WTask]:
-        """The pods that must be placed together for the group to start."""
-        return tasks_to_allocate(self.empty_working_set.jobs[self.uid])
+        """The pods that must be placed together for the group to start, as tasks of the present cluster: the rows of their requests are
+        those of its table. Not cached, like ``next_tasks``."""
+        starting = tasks_to_allocate(self.empty_working_set.jobs[self.uid])
+        return [self.working_set.tasks[task.uid] for task in starting]
 
     @cached_property
     def no_queue_rules(self) -> tuple[Relaxation, ...]:

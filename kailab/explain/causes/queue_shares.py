@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 from kailab.engine.decisions import QueueShare
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.relaxing.rules import (
+    FIELDS,
     HoldingsGone,
     OthersPreemptible,
     QueueField,
@@ -240,17 +241,35 @@ class _Shares(NamedTuple):
         beside = {holder.beside for holder in keeping}
         if not beside or (self.lacking != "gpu" and all(self._share(name).quota == UNLIMITED for name in beside)):
             return None
-        own = self.trials.queue_path
-        taken = QuotasTaken(tuple(queue.name for queue in self.trials.snapshot.queues if queue.name not in own))
-        if not any(
-            self.trials(*self.before, taken, *more).further
-            for more in ((), (OthersPreemptible(),), (OthersPreemptible(), QueuesUnprotected()))
-        ):
+        if not self._runs_without_quotas():
             return None
         shared = self._shared(keeping[0].level, self.lacking, beside)
         free = getattr(self.reach.free, self.lacking) + getattr(self.reach.leaving, self.lacking)
         return VictimsWithinQuota(
             **{**shared, "objects": (*shared["objects"], *map(queue_ref, sorted(beside)))}, free=free
+        )
+
+    def _runs_without_quotas(self) -> bool:
+        """Whether it would run if the others had no quotas."""
+        if not self._would_be_enough():
+            return False
+        if self._is_within_quotas():
+            return True  # it could then take all that they hold
+        own = self.trials.queue_path
+        taken = QuotasTaken(tuple(queue.name for queue in self.trials.snapshot.queues if queue.name not in own))
+        return any(
+            self.trials(*self.before, taken, *more).further
+            for more in ((), (OthersPreemptible(),), (OthersPreemptible(), QueuesUnprotected()))
+        )
+
+    def _is_within_quotas(self) -> bool:
+        """Whether no queue of its own, at any level, would hold more than its quota of a resource that it wants."""
+        return all(
+            share.quota == UNLIMITED or share.allocated + wanted <= share.quota
+            for queue in self.trials.queue_path
+            for resource in FIELDS
+            if (wanted := getattr(self.reach.wanted, resource))
+            for share in (self._share(queue, resource),)
         )
 
     def _fair_share(self, queue: str, resource: QueueField) -> FairShareReached:
@@ -259,8 +278,10 @@ class _Shares(NamedTuple):
 
     def _would_be_enough(self) -> bool:
         """Whether it would get something if all that the others hold were free, and its quota let it take that. This says as much as a
-        search for victims without any protection, which takes a second for a gang of 256 GPUs."""
-        holders = tuple(sorted({holder.podgroup for holder in self.others}))
+        search for victims without any protection, which takes a minute for a gang in one rack."""
+        holders = tuple(
+            sorted({holder.podgroup for holder in self.reach.holders if holder.queue not in ("", self.group.queue)})
+        )
         return self.trials(*self.before, QuotasRaised(self.trials.queue_path), HoldingsGone(holders)).further
 
     def _lacks_weight(self, refusal: NoWeight) -> bool:
