@@ -24,7 +24,7 @@ from kailab.evidence.wording import count, some
 from kailab.lab.intake import NamedText
 from kailab.model import labels, yamltext
 from kailab.model.cluster_files import newest_time, read_objects, was_in_cluster
-from kailab.model.file_trees import read_tree
+from kailab.model.file_trees import Skip, read_tree
 from kailab.model.files import decode_text
 from kailab.model.kinds import KINDS, is_namespaced, key_of
 from kailab.model.manifests import MOST_ERRORS, object_name
@@ -69,12 +69,34 @@ CAN_NOT_BE_OPENED = (
 def read(paths: Sequence[Path], at: float | None = None, *, partial: bool = False) -> Dump:
     """``at``: the time of the files, in seconds since the epoch; None: the newest time in their objects. ``partial``: files and objects that
     can't be read are left out and named. Raises InputError, or InputErrors with every problem."""
-    reading = _Reading()
+    reading = _Reading(partial)
     for path in paths:
         reading.read(path)
     if reading.errors and not partial:
         raise InputErrors.of(reading.errors)
     return reading.result(paths, at)
+
+
+_SKIPPED = {
+    Skip.NOWHERE: ("link that leads", "links that lead", "nowhere, so there was nothing to read"),
+    Skip.OUT: (
+        "link that leads",
+        "links that lead",
+        "out of the folder not followed; name the target beside the folder if it belongs to the cluster",
+    ),
+    Skip.TO_FOLDER: (
+        "link to a folder",
+        "links to folders",
+        "not followed; files below the opened folder count where they are",
+    ),
+    Skip.IN_ARCHIVE: (
+        "link",
+        "links",
+        "in an archive not followed; if its target is not in the archive, its objects are missing",
+    ),
+    Skip.NO_FILE: ("pipe, socket or device", "pipes, sockets or devices", "not read; only files are"),
+}
+"""For each reason: words for one and for several, and the rest of the sentence."""
 
 
 class _Found(NamedTuple):
@@ -83,25 +105,32 @@ class _Found(NamedTuple):
 
 
 class _Reading:
-    def __init__(self) -> None:
+    def __init__(self, partial: bool) -> None:
+        self.partial = partial
         self.errors: list[InputError] = []
         self.found: dict[tuple[str, str, str], _Found] = {}
         self.newest: float | None = None
         self.manifests: list[NamedText] = []
         self.empty: list[str] = []
-        self.dangling: list[str] = []
+        self.skipped: dict[Skip, list[str]] = {}
         self.files = self.older = self.left_out = 0
         self.configs: dict[tuple[str, str], Object] = {}
 
     def fail(self, message: str, where: Where) -> None:
-        if len(self.errors) == MOST_ERRORS:
+        self.add_error(InputError(message, where))
+
+    def add_error(self, error: InputError) -> None:
+        if len(self.errors) == MOST_ERRORS and not self.partial:
             raise InputErrors.of([*self.errors, InputError(f"{MOST_ERRORS} errors; the rest was not read")])
-        self.errors.append(InputError(message, where))
+        self.errors.append(error)
 
     # --- files
 
     def read(self, path: Path) -> None:
-        for file in read_tree(path, self.dangling.append):
+        def skip(file: str, why: Skip) -> None:
+            self.skipped.setdefault(why, []).append(file)
+
+        for file in read_tree(path, skip, self.add_error):
             self.files += 1
             try:
                 objects = read_objects(file)
@@ -170,8 +199,10 @@ class _Reading:
         if not self.found and not self.manifests:
             if self.errors:
                 raise InputErrors.of(self.errors)
+            about = "".join(f"; {sentence}" for sentence in self.about_skipped())
             raise InputError(
-                f"{CAN_NOT_BE_OPENED}. It holds no Kubernetes objects ({count(self.files, 'YAML or JSON file')})", place
+                f"{CAN_NOT_BE_OPENED}. It holds no Kubernetes objects ({count(self.files, 'YAML or JSON file')}{about})",
+                place,
             )
         looks = self.looks()
         assumed = _assume_configmaps(looks)
@@ -236,12 +267,17 @@ class _Reading:
         except KeyError:
             raise NotFound(f"{kind} {namespace}/{name} is not in the files") from None
 
+    def about_skipped(self) -> Iterator[str]:
+        for why, files in self.skipped.items():
+            one, several, sentence = _SKIPPED[why]
+            yield f"{len(files)} {one if len(files) == 1 else several} {sentence}: {some(files)}"
+
     def about_files(self) -> Iterator[str]:
-        for error in self.errors:
+        for error in self.errors[:MOST_ERRORS]:
             yield f"left out: {error}"
-        if self.dangling:
-            verb = "leads" if len(self.dangling) == 1 else "lead"
-            yield f"{count(len(self.dangling), 'link')} {verb} nowhere, so there was nothing to read: {some(self.dangling)}"
+        if (others := len(self.errors) - MOST_ERRORS) > 0:
+            yield f"left out: {others} more files and objects that can't be read"
+        yield from self.about_skipped()
         if self.empty:
             verb = "holds" if len(self.empty) == 1 else "hold"
             yield f"{count(len(self.empty), 'file')} {verb} no Kubernetes objects: {some(self.empty)}"

@@ -20,7 +20,7 @@ from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, read_texts
 from kailab.model.objects import metadata_of, name_of, namespace_of
 from kailab.model.patches import merge_key
-from kailab.whatif.plan_files import ChangePlan, state_of
+from kailab.whatif.plan_files import ChangePlan, digests_of
 from kailab.whatif.trial import Alternative, WhatIf, what_if
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def diff(
     if any(obj.action != "unchanged" for obj in objects):
         change = Apply(tuple(manifests.objects), namespace, tuple(texts))
         consequence = what_if(lab, [Alternative("the manifests", (change,))], seconds)
-    plan = ChangePlan(state=state_of(lab), time=lab.now, namespace=namespace, strict=strict, texts=tuple(texts))
+    plan = ChangePlan(objects=digests_of(lab), time=lab.now, namespace=namespace, strict=strict, texts=tuple(texts))
     return Diff(objects, consequence, tuple(warnings), plan)
 
 

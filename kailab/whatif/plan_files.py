@@ -14,10 +14,11 @@ from msgspec import structs
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, StateError, Where
+from kailab.evidence.wording import elapsed, some
 from kailab.lab.intake import NamedText
 from kailab.model import private_files
 from kailab.model.files import open_file, read_bytes
-from kailab.model.objects import metadata_of
+from kailab.model.objects import metadata_of, name_of, namespace_of
 from kailab.model.times import format_time
 from kailab.version import __version__
 
@@ -25,20 +26,22 @@ if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 MAGIC = b'{"kind":"kailab-plan"'
-FORMAT = 1
+FORMAT = 2
 LARGEST = 2**30
+_DIGITS = 16
+_SAME_TIME = 1e-6  # seconds
 _ALWAYS_CHANGING = frozenset({"Event", "Event.events.k8s.io", "Lease"})
 """Kinds that change all the time in a cluster, and on which no decision depends."""
 
 
 class ChangePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """``texts``: name and text of the manifests, as they were read. ``state``: the identity of the lab's state. ``time``: of the lab.
-    ``digest``: of all other fields, set when the plan is written."""
+    """``texts``: name and text of the manifests, as they were read. ``objects``: a digest of each object of the lab, by its name. ``time``: of
+    the lab. ``digest``: of all other fields, set when the plan is written."""
 
     kind: Literal["kailab-plan"] = "kailab-plan"
     format: int = FORMAT
     version: str = __version__
-    state: str
+    objects: dict[str, str]
     time: float
     namespace: str
     strict: bool
@@ -47,12 +50,33 @@ class ChangePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self, lab: Lab, file: str) -> None:
         """Raises InputError if the lab has changed since the plan was made."""
-        if self.state != state_of(lab):
+        if changes := self.changes_since(lab):
             raise InputError(
-                f"the lab has changed since the plan was made (then {format_time(self.time)}, now {format_time(lab.now)}), so its effect may be "
-                "another one: make the plan again with `kailab diff`",
+                f"the lab has changed since the plan was made ({'; '.join(changes)}), so its effect may be another one: make the plan again "
+                "with `kailab diff`",
                 Where(file=file),
             )
+
+    def changes_since(self, lab: Lab) -> list[str]:
+        """What is different in the lab, as short sentences. If only the lab acts in its cluster, its time counts too."""
+        now = digests_of(lab)
+        changes = [
+            f"{verb}: {some(sorted(names, key=_follows))}"
+            for names, verb in (
+                ([name for name, digest in self.objects.items() if now.get(name, digest) != digest], "changed"),
+                ([name for name in now if name not in self.objects], "created"),
+                ([name for name in self.objects if name not in now], "deleted"),
+            )
+            if names
+        ]
+        passed = lab.now - self.time
+        if lab.venue.exclusive and abs(passed) >= _SAME_TIME:
+            changes.append(
+                f"{elapsed(passed)} of lab time has passed"
+                if passed > 0
+                else f"its time was {format_time(self.time)}, and is {format_time(lab.now)}"
+            )
+        return changes
 
     def write(self, path: Path, *, force: bool = False) -> None:
         """Readable by its owner only, because manifests may hold secrets. Raises InputError if the file exists, StateError."""
@@ -98,16 +122,25 @@ def read_plan(path: Path) -> ChangePlan:
     return plan
 
 
-def state_of(lab: Lab) -> str:
-    """A digest of a lab's state. It is the same while no object changes; node heartbeats do not count. If only the lab acts in its cluster,
-    its time counts too."""
-    digest = hashlib.sha256()
-    if lab.venue.exclusive:
-        digest.update(f"{lab.now:.6f}".encode())
-    for kind in sorted(set(lab.cluster.kinds()) - _ALWAYS_CHANGING):
-        for obj in lab.cluster.list(kind):
-            digest.update(msgspec.json.encode(_plan_content(kind, obj), order="deterministic"))
-    return digest.hexdigest()
+def digests_of(lab: Lab) -> dict[str, str]:
+    """A digest of each object, by its kind and name. It is the same while the object does not change; node heartbeats do not count."""
+    return {
+        _named(kind, obj): hashlib.sha256(
+            msgspec.json.encode(_plan_content(kind, obj), order="deterministic")
+        ).hexdigest()[:_DIGITS]
+        for kind in sorted(set(lab.cluster.kinds()) - _ALWAYS_CHANGING)
+        for obj in lab.cluster.list(kind)
+    }
+
+
+def _follows(name: str) -> bool:
+    """Whether the object is of a kind that controllers write. What users write says more about a change, and is named first."""
+    return name.partition(" ")[0] in ("Pod", "PodGroup", "BindRequest", "ReplicaSet")
+
+
+def _named(kind: str, obj: Object) -> str:
+    space = namespace_of(obj)
+    return f"{kind} {space}/{name_of(obj)}" if space else f"{kind} {name_of(obj)}"
 
 
 def _plan_content(kind: str, obj: Object) -> Any:

@@ -67,13 +67,27 @@ def test_a_plan_is_applied_to_the_state_that_it_was_made_for(busy, queues: Path,
     done = busy("apply", "-f", "plan")
     assert done.code == 2
     assert "plan: the lab has changed since the plan was made" in done.err
+    assert "Queue team-a" in done.err
 
 
-@pytest.mark.parametrize("command", [["run", "--for", "10s"], ["label", "node", "a100-0", "x=y"]])
-def test_any_change_makes_a_plan_stale(busy, queues: Path, command: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["run", "--for", "10s"], "(10s of lab time has passed)"),
+        (["label", "node", "a100-0", "x=y"], "(changed: Node a100-0)"),
+        (["apply", "-f", "space.yaml"], "(created: Namespace new)"),
+        (["delete", "job", "train"], "deleted: Job default/train, "),
+    ],
+)
+def test_a_stale_plan_is_refused_and_the_change_is_named(
+    busy, queues: Path, home: Path, command: list[str], told: str
+) -> None:
+    (home / "space.yaml").write_text("{apiVersion: v1, kind: Namespace, metadata: {name: new}}\n")
     assert busy("diff", "-f", "changed.yaml", "--out", "plan").code == 1
     assert busy(*command).code == 0
-    assert busy("apply", "plan").code == 2
+    done = busy("apply", "plan")
+    assert done.code == 2
+    assert told in done.err
 
 
 @pytest.mark.parametrize(
@@ -94,9 +108,9 @@ def test_bad_input_is_told(busy, queues: Path, home: Path, state: Path, argument
     assert busy("diff", "-f", "changed.yaml", "--out", "plan").code == 1
     plan = (home / "plan").read_text()
     (home / "damaged").write_text(plan[:200])
-    (home / "newer").write_text(plan.replace('"format":1', '"format":9'))
+    (home / "newer").write_text(plan.replace('"format":2', '"format":9'))
     (home / "edited").write_text(plan.replace("team-a", "team-b"))
-    (home / "longer").write_text(plan.replace('"format":1', '"format":1,"later":true'))
+    (home / "longer").write_text(plan.replace('"format":2', '"format":2,"later":true'))
     (home / "looser").write_text(plan.replace('"strict":true', '"strict":false'))
     before = state.read_bytes()
     done = busy(*arguments)

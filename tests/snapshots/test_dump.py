@@ -20,6 +20,7 @@ from checks.fuzzing.walk import Walk, steps_of
 from kailab.advice.audit import audit
 from kailab.errors import InputError
 from kailab.evidence.decision_file import SchedulerDecisions
+from kailab.fleet.reading import load_fleet
 from kailab.lab.lab import Lab
 from kailab.model import file_trees
 from kailab.model.kinds import KINDS
@@ -414,18 +415,32 @@ def test_what_cannot_be_read_is_left_out_on_request(tmp_path: Path) -> None:
     assert any("left out" in text and "b.json" in text for text in read.notices)
 
 
+def tar_member(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member
+
+
 def test_archives_are_only_read(tmp_path: Path) -> None:
-    """Odd paths lead nowhere, links are skipped, and a file that is cut short is named."""
+    """Odd paths lead nowhere, links and devices are skipped and named, and a file that is cut short is named."""
     path = tmp_path / "state.tar"
     with tarfile.open(path, "w") as archive:
         add(archive, "/etc/../../nodes.yaml", whole())
-        link = tarfile.TarInfo("link.yaml")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        archive.addfile(link)
-        device = tarfile.TarInfo("device.yaml")
-        device.type = tarfile.CHRTYPE
-        archive.addfile(device)
-    assert len(opening.read(path).snapshot.objects["Node"]) == 2
+        add(archive, "./.git/more.yaml", text_of([a_node("hidden")]).encode())
+        archive.addfile(tar_member("link.yaml", tarfile.SYMTYPE, "/etc/passwd"))
+        archive.addfile(tar_member("hard.yaml", tarfile.LNKTYPE, "/etc/../../nodes.yaml"))
+        archive.addfile(tar_member("device.yaml", tarfile.CHRTYPE))
+        archive.addfile(tar_member("current", tarfile.SYMTYPE, "../elsewhere"))
+        archive.addfile(tar_member("pod.log", tarfile.SYMTYPE, "/var/log/pod.log"))
+    read = opening.read(path)
+    assert len(read.snapshot.objects["Node"]) == 2
+    told = "\n".join(read.notices)
+    for part in (
+        "2 links in an archive not followed", "link.yaml", "hard.yaml", "1 pipe, socket or device not read", "device.yaml",
+        "1 link to a folder not followed", "current",
+    ):  # fmt: skip
+        assert part in told
+    assert "pod.log" not in told
     assert [file.name for file in tmp_path.iterdir()] == ["state.tar"]
     data = path.read_bytes()
     path.write_bytes(data[:900])
@@ -433,25 +448,86 @@ def test_archives_are_only_read(tmp_path: Path) -> None:
         opening.read(path)
 
 
-def test_a_folder_is_walked_without_following_links(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "nodes.yaml").write_bytes(whole())
-    (tmp_path / "in" / "again").symlink_to(tmp_path)
-    os.mkfifo(tmp_path / "in" / "pipe.log")
-    assert len(opening.read(tmp_path / "in").snapshot.objects["Node"]) == 2
+def test_a_link_in_a_zip_is_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "state.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("nodes.yaml", whole())
+        link = zipfile.ZipInfo("again.yaml")
+        link.create_system, link.external_attr = 3, 0o120777 << 16
+        archive.writestr(link, "nodes.yaml")
+    read = opening.read(path)
+    assert len(read.snapshot.objects["Node"]) == 2
+    assert any("1 link in an archive not followed" in notice and "again.yaml" in notice for notice in read.notices)
 
 
-def test_a_link_without_a_target_is_named_and_the_rest_is_read(tmp_path: Path) -> None:
+def test_links_that_stay_in_the_folder_are_followed_and_all_others_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    (folder / "..data").mkdir(parents=True)
+    (folder / "..data" / "nodes").write_bytes(whole())
+    (folder / "nodes.yaml").symlink_to("..data/nodes")
+    (folder / "loop").symlink_to(folder)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "node.yaml").write_text(text_of([a_node("outside")]))
+    (folder / "outside").symlink_to(tmp_path / "other")
+    (folder / "outside.yaml").symlink_to(tmp_path / "other" / "node.yaml")
+    (folder / "gone.yaml").symlink_to(tmp_path / "nowhere.yaml")
+    (folder / "round").symlink_to(folder / "round")
+    os.mkfifo(folder / "pipe.log")
+    os.mkfifo(folder / "pipe.yaml")
+    found = opening.read(folder)
+    assert [name_of(node) for node in found.snapshot.objects["Node"]] == ["a", "b"]
+    told = {notice.partition(":")[0]: notice.partition(":")[2] for notice in found.notices}
+    for begins, names in {
+        "1 link to a folder not followed": ["in/loop"],
+        "2 links that lead out of the folder not followed": ["in/outside", "in/outside.yaml"],
+        "2 links that lead nowhere": ["in/gone.yaml", "in/round"],
+        "1 pipe, socket or device not read": ["in/pipe.yaml"],
+    }.items():
+        [files] = [files for text, files in told.items() if text.startswith(begins)]
+        assert [name.strip() for name in files.split(",")] == [f"{tmp_path}/{name}" for name in names]
+    (folder / "self.yaml").symlink_to(folder / "self.yaml")
+    with pytest.raises(InputError, match="can't be read"):
+        opening.read(folder)
+    assert any("left out" in notice and "self.yaml" in notice for notice in opening.read(folder, partial=True).notices)
+    (folder / "nodes.yaml").unlink()
+    (folder / "self.yaml").unlink()
+    with pytest.raises(InputError, match=r"no Kubernetes objects .*2 links that lead out of the folder"):
+        opening.read(folder)
+
+
+def test_a_fleet_is_not_made_of_a_part_of_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "nodes.yaml").write_bytes(whole())
-    (folder / "gone.yaml").symlink_to(tmp_path / "nowhere.yaml")
-    found = opening.read(folder)
-    assert len(found.snapshot.objects["Node"]) == 2
-    assert any("1 link leads nowhere" in notice and "gone.yaml" in notice for notice in found.notices)
-    (folder / "loop.yaml").symlink_to(folder / "loop.yaml")
-    with pytest.raises(InputError, match="can't be read"):
-        opening.read(folder)
+    (folder / "loop").symlink_to(folder)
+    assert len(load_fleet(folder).nodes()) == 2
+    (tmp_path / "node.yaml").write_text(text_of([a_node("outside")]))
+    (folder / "outside.yaml").symlink_to(tmp_path / "node.yaml")
+    with pytest.raises(InputError, match=r"outside.yaml: .*leads out of the folder"):
+        load_fleet(folder)
+
+
+def test_what_cannot_be_read_of_an_archive_is_left_out_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "state.tar"
+    with tarfile.open(path, "w") as archive:
+        add(archive, "nodes.yaml", whole())
+        add(archive, "pods.yaml", b"#" * 5000)
+    path.write_bytes(path.read_bytes()[:4000])
+    with pytest.raises(InputError, match="incomplete"):
+        opening.read(path)
+    read = opening.read(path, partial=True)
+    assert len(read.snapshot.objects["Node"]) == 2
+    assert any("left out" in notice and "incomplete" in notice for notice in read.notices)
+
+
+def test_any_number_of_damaged_objects_is_left_out_on_request(tmp_path: Path) -> None:
+    damaged = [{**a_node(f"n{index}"), "status": {}} for index in range(150)]
+    (tmp_path / "nodes.yaml").write_text(text_of([a_node("a"), *damaged]))
+    with pytest.raises(InputError, match="100 errors; the rest was not read"):
+        opening.read(tmp_path)
+    read = opening.read(tmp_path, partial=True)
+    assert len(read.snapshot.objects["Node"]) == 1
+    assert any("50 more files and objects" in notice for notice in read.notices)
 
 
 def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
