@@ -17,7 +17,7 @@ from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
 from kailab.engine.queueing.order_records import ReclaimOption
 from kailab.engine.working.queues import QueueResource
 from kailab.evidence.shares import NOBODY, UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
-from kailab.evidence.wording import amount_text, count, gpus, some
+from kailab.evidence.wording import amount_text, count, gpus, is_or_are, some
 from kailab.explain.queues import entitled_returns, return_blockers, return_data, returns_from
 from kailab.lab.owners import work_title
 from kailab.lab.picture import Picture
@@ -333,7 +333,7 @@ def idle(picture: Picture) -> Iterable[AuditFinding]:
                 FindingCode.IDLE_QUOTA,
                 Severity.INFO,
                 f"{name} uses {gpus(queue.allocated)} of its quota of {gpus(queue.quota)} and asks for no more; "
-                f"{gpus(queue.unused)} are unused{lent_text}.",
+                f"{gpus(queue.unused)} {is_or_are(gpus(queue.unused))} unused{lent_text}.",
                 (f"queue/{name}",),
                 {"quota": queue.quota, "allocated": queue.allocated, "lent": lent, "idle": queue.unused - lent},
             )

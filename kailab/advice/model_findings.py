@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kailab.advice.findings import AuditFinding, FindingCode, Severity
 from kailab.evidence.model_use import total_use
-from kailab.evidence.wording import gpus, some
+from kailab.evidence.wording import gpus, listed, some
 from kailab.lab.model_shortages import describe_shortage
 from kailab.lab.picture import Picture
 
@@ -55,7 +55,7 @@ def quotas_beyond_models(picture: Picture) -> Iterable[AuditFinding]:
         yield AuditFinding(
             FindingCode.QUOTA_BEYOND_MODELS,
             Severity.WARNING,
-            f"{name} has a quota of {gpus(queue.quota)}, and all its work, running and waiting, takes only {' and '.join(models)}, of which "
+            f"{name} has a quota of {gpus(queue.quota)}, and all its work, running and waiting, takes only {listed(models)}, of which "
             f"there are {gpus(usable)}: {gpus(queue.quota - usable)} of the quota count GPUs of models that nobody in it can use "
             f"({some([f'{use.model} {gpus(use.gpus)}' for use in others])}).",
             (f"queue/{name}",),

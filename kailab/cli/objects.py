@@ -15,6 +15,7 @@ import click
 from kailab.cli import completion, labfile, options, selection, terminal
 from kailab.cli.selection import ObjectKey, fetch_objects, full_name, resource_name, select_objects, suggest_name
 from kailab.errors import InputError, InputErrors, KailabError, NotFound, Where
+from kailab.lab.change import queue_warnings
 from kailab.lab.lab_changes import LabChanges
 from kailab.model import labels
 from kailab.model.files import read_text
@@ -128,6 +129,11 @@ def apply(
     if plan is not None:
         files, bare, namespace, force = (plan[0],), (), plan[1].namespace, not plan[1].strict
     if bare:
+        for file in bare:
+            if not Path(file).exists():
+                raise InputError(
+                    "there is no such file; expected -f FILE, or a plan (`kailab diff --out PLAN`)", Where(file=file)
+                )
         raise InputError(f"files need -f: kailab apply {' '.join(f'-f {file}' for file in (*files, *bare))}")
     sources = list(plan[1].texts) if plan is not None else sources_of(files, recursive, kustomization)
     if not sources:
@@ -495,14 +501,19 @@ def patch(
         patched = [patched_by(key.kind, obj) for key, obj in zip(keys, objects, strict=True)]
         differences = [difference(obj, new) for obj, new in zip(objects, patched, strict=True)]
         outcomes = []
+        queues = [key.name for key in keys if key.kind == "Queue" and not subresource]
+        known = queue_warnings(lab, "Queue", queues)
         for key, obj, changes in zip(keys, objects, differences, strict=True):
             after = lab.patch(key.kind, key.name, changes, key.namespace or "default", subresource or "")
             same = metadata_of(after).get("resourceVersion") == metadata_of(obj).get("resourceVersion")
             outcomes.append((key, "patched (no change)" if same else "patched"))
+        warnings = [warning for warning in queue_warnings(lab, "Queue", queues) if warning not in known]
         report = settle_lab(lab, before, settle)
         embedded = lab.venue.exclusive
     for key, obj, new in zip(keys, objects, patched, strict=True):
         _warn_of_fields(key.kind, obj, new, embedded)
+    for warning in warnings:
+        terminal.warn(warning)
     print_outcomes(outcomes, report)
 
 

@@ -502,8 +502,8 @@ class Sanitizer:
         redaction.applied = False
         # Fields cut from here on must not appear in the header of the last manifest.
         redaction.fields = set()
-        cuts.look(redaction, BEFORE, before, _metadata_texts)
-        self.fresh = cuts.look(redaction, AFTER, after, _metadata_texts)
+        cuts.look(redaction, BEFORE, before, _defining_texts)
+        self.fresh = cuts.look(redaction, AFTER, after, _defining_texts)
         self._patches = [self._patch(kind, patch) for kind, patch in patches]
         for item in refused:
             self._refused(item)
@@ -606,9 +606,27 @@ def _all_texts(obj: Object) -> set[str]:
     return texts
 
 
-def _metadata_texts(obj: Object) -> set[str]:
-    """The texts of an object's metadata, which has its names and labels."""
-    return _all_texts(obj.get("metadata") or {})
+def _defining_texts(obj: Object) -> set[str]:
+    """The texts of a cut object that say what it is and what decisions compare: everything but its status, and the amounts in its status.
+
+    Other objects may quote them in a text that is left out, as the arguments of a controller quote a label or a taint that it looks for. If
+    the quoted text were cut here, selectors and amounts would change, and with them the decisions."""
+    texts: set[str] = set()
+    _texts({key: value for key, value in obj.items() if key != "status"}, texts)
+    _amounts(obj.get("status"), texts)
+    return texts
+
+
+_AMOUNTS = frozenset({"allocatable", "capacity", "hard", "requested", "allocated", "allocatedNonPreemptible"})
+
+
+def _amounts(status: Any, texts: set[str]) -> None:
+    if isinstance(status, dict):
+        for key, inside in status.items():
+            if key in _AMOUNTS:
+                _texts(inside, texts)
+            else:
+                _amounts(inside, texts)
 
 
 def _texts(value: Any, texts: set[str]) -> None:

@@ -21,6 +21,15 @@ def gpus(milli: float) -> str:
     return f"{amount} GPU" if amount == "1" else f"{amount} GPUs"
 
 
+def is_or_are(amount: str) -> str:
+    """The verb for an amount.
+
+    >>> is_or_are("1 GPU"), is_or_are("2.5 GPUs"), is_or_are("20Gi")
+    ('is', 'are', 'are')
+    """
+    return "is" if amount == "1 GPU" else "are"
+
+
 def gpu_amount(milli: float) -> str:
     """Milli-GPU as a number without the word.
 
@@ -58,6 +67,16 @@ def elapsed(seconds: float) -> str:
     """
     text = format_duration(round(seconds, 3))
     return text.replace("m0s", "m").replace("h0m", "h") if seconds >= 60 else text
+
+
+def listed(names: Sequence[str]) -> str:
+    """All names, of which there is at least one.
+
+    >>> listed(["A100"]), listed(["A100", "H100", "L40S"])
+    ('A100', 'A100, H100 and L40S')
+    """
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def some(names: Sequence[str], limit: int = 3) -> str:

@@ -22,7 +22,7 @@ from kailab.engine.snapshot.amounts import number
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
 from kailab.evidence.shares import UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
-from kailab.evidence.wording import amount_text, count, gpus, some
+from kailab.evidence.wording import amount_text, count, gpus, is_or_are, some
 from kailab.explain.model_shortages import shortage_data, shortage_lines, shortages_of_queue
 from kailab.lab.answer import Explanation
 from kailab.lab.owners import work_title
@@ -125,9 +125,12 @@ def return_blockers(picture: Picture, option: ReclaimOption) -> list[str]:
     blockers = []
     if option.young:
         until = _until(option.young_first, option.young_last)
-        blockers.append(f"{words(option.young)} of {option.taker.beside} are protected by a minimum runtime {until}")
+        young = words(option.young)
+        blockers.append(f"{young} of {option.taker.beside} {is_or_are(young)} protected by a minimum runtime {until}")
     if option.firm:
-        blockers.append(f"{words(option.firm)} of {option.taker.beside} are held by non-preemptible work")
+        blockers.append(
+            f"{words(option.firm)} of {option.taker.beside} {is_or_are(words(option.firm))} held by non-preemptible work"
+        )
     if option.delayed_until is not None:
         blockers.append(
             f"work of {option.taker.queue} for {words(option.delayed)} may not have others evicted before "
@@ -292,7 +295,7 @@ def _resource_line(picture: Picture, queue: QueueAmounts, resource: QueueResourc
 
     yield (
         f"{resource}: it holds {words(own.allocated)} of {words(own.requested)} asked for; quota {words(own.quota)}, limit "
-        f"{words(own.limit)}{f'; {words(own.borrowed)} are beyond its quota' if own.borrowed else ''}."
+        f"{words(own.limit)}{f'; {words(own.borrowed)} {is_or_are(words(own.borrowed))} beyond its quota' if own.borrowed else ''}."
     )
 
 
@@ -343,7 +346,8 @@ def _lending(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> 
         )
         free = owed and not any(return_blockers(picture, option) for option in owed)
         back = "; it gets them back by reclaim when it asks" if free else ""
-        yield f"Of its quota {gpus(queue.unused)} are unused, while {each} beyond its own{back}."
+        unused = gpus(queue.unused)
+        yield f"Of its quota {unused} {is_or_are(unused)} unused, while {each} beyond its own{back}."
         yield from () if free else claim_lines(picture, owed)
     elif owed and queue.waiting:
         yield from claim_lines(picture, owed)
@@ -397,7 +401,9 @@ def shares_in(picture: Picture, resource: QueueResource) -> QueueTreeShares:
 def unused_words(shares: QueueTreeShares, name: str) -> str:
     """``while 12 GPUs of the quota of b are unused``. GPUs belong to no queue, so a borrowed one has no single lender."""
     unused = [f"{gpus(amount)} of the quota of {queue}" for queue, amount in shares.unused_beside(name)]
-    return f"while {some(unused)} are unused" if unused else "which no unused quota beside it covers"
+    if not unused:
+        return "which no unused quota beside it covers"
+    return f"while {some(unused)} {'is' if len(unused) == 1 and unused[0].startswith('1 GPU ') else 'are'} unused"
 
 
 def _data(picture: Picture, shares: QueueTreeShares, queue: QueueAmounts) -> dict[str, Any]:

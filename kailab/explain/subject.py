@@ -14,12 +14,13 @@ from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import PodGroup, Task
 from kailab.errors import InputError, NotFound
 from kailab.evidence.entries import PodEvicted, PodRow
+from kailab.evidence.wording import some
 from kailab.lab import subjects
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture, group_of
 from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import KINDS, is_namespaced, kind_key, part
-from kailab.model.objects import spec_of
+from kailab.model.objects import name_of, namespace_of, spec_of
 from kailab.scheduler.reading.queues import creation_time
 
 if TYPE_CHECKING:
@@ -89,7 +90,10 @@ class SubjectRef:
         rule = subject.rule(lab)
         # A deleted pod can still be explained if it was evicted.
         if kind in ("Pod", "PodGroup") and subject.object(lab) is None and not rule.evictions(lab.picture()):
-            raise NotFound(f'{KINDS[kind].resource} "{name}" not found in namespace "{namespace}"')
+            hint = subject._hint(lab)
+            raise NotFound(
+                f'{KINDS[kind].resource} "{name}" not found in namespace "{namespace}"{hint and f"; {hint}"}'
+            )
         return subject
 
     @property
@@ -114,7 +118,12 @@ class SubjectRef:
             lab.cluster.get(self.kind, self.name, space)
         except NotFound as error:
             names = {obj["metadata"]["name"] for obj in lab.cluster.list(self.kind, space)}
-            raise NotFound(f"{error}; {describe_names(names, self.name)}") from None
+            raise NotFound(f"{error}; {self._hint(lab) or describe_names(names, self.name)}") from None
+
+    def _hint(self, lab: Lab) -> str:
+        """Where objects of this kind and name are, if they are in other namespaces; empty if there are none."""
+        spaces = sorted(str(namespace_of(obj)) for obj in lab.cluster.list(self.kind) if name_of(obj) == self.name)
+        return f"there is one in namespace {some(spaces)}: add -n {spaces[0]}" if self.namespace and spaces else ""
 
     def object(self, lab: Lab) -> Object | None:
         """None if it was deleted."""

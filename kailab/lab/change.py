@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
 from kailab.errors import InputError, Where
+from kailab.model.objects import name_of
 
 if TYPE_CHECKING:
     from kailab.lab.intake import NamedText
@@ -79,8 +80,10 @@ class Patch(Change):
         return {"patch": {**_reference(self.kind, self.name, self.namespace), **part, "patch": dict(self.patch)}}
 
     def do(self, lab: OpenLab) -> Sequence[str]:
+        before = [] if self.subresource else queue_warnings(lab, self.kind, [self.name])
         lab.patch(self.kind, self.name, dict(self.patch), self.namespace, self.subresource)
-        return ()
+        after = [] if self.subresource else queue_warnings(lab, self.kind, [self.name])
+        return [warning for warning in after if warning not in before]
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,16 @@ class Advance(Change):
         lab.settle_if_changed()
         lab.advance(self.seconds)
         return ()
+
+
+def queue_warnings(lab: OpenLab, kind: str, names: Sequence[str]) -> list[str]:
+    """What `apply` would warn about these queues as they are; nothing for other kinds."""
+    from kailab.lab import intake  # a change that is only read needs no manifests
+
+    if lab.kind(kind) != "Queue":
+        return []
+    queues = [queue for queue in lab.cluster.list("Queue") if name_of(queue) in names]
+    return intake.check(lab.cluster, intake.read([queues]).manifests)
 
 
 def read_changes(data: Any, where: Where | None = None) -> tuple[Change, ...]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from kailab.engine.decisions import LabelDemand
 from kailab.evidence.model_use import ModelUse, total_use
-from kailab.evidence.wording import count, gpu_amount, gpus, some
+from kailab.evidence.wording import count, gpu_amount, gpus, listed, some
 
 Models = tuple[str, ...]
 
@@ -37,13 +37,14 @@ class ModelShortage(msgspec.Struct, frozen=True, kw_only=True):
         """``1600 of 1600 H100 GPUs are in use; 223 free GPUs are A100 (192) and L40S (31), which it does not take.`` ``who``: the
         work, instead of "it"."""
         own = self.own
-        text = f"{gpu_amount(own.used)} of {gpu_amount(own.gpus)} {' and '.join(self.models)} {_noun(own.gpus)} in use"
+        text = f"{gpu_amount(own.used)} of {gpu_amount(own.gpus)} {listed(self.models)} {_noun(own.gpus)} in use"
         if own.free:
             text += f" and {gpu_amount(own.free)} {_are(own.free)} free, too few for the {gpus(self.next)} that {who} wants at once"
         if own.closed:
             text += f" ({gpu_amount(own.closed)} {_are(own.closed)} on nodes that take no new pods)"
         free = self.other_free
-        return f"{text}; {gpu_amount(free)} free {'GPU is' if free == 1000 else 'GPUs are'} {_listed(self.others)}, which {who} does not take."
+        others = listed([f"{use.model} ({gpu_amount(use.free)})" for use in self.others])
+        return f"{text}; {gpu_amount(free)} free {'GPU is' if free == 1000 else 'GPUs are'} {others}, which {who} does not take."
 
     def data(self) -> dict[str, Any]:
         """For programs, in GPUs."""
@@ -92,13 +93,8 @@ def describe_shortage(shortage: ModelShortage) -> str:
     """With the work that is short: ``9 pod groups of team-b and team-c (432 GPUs) take only H100: 1600 of 1600 ...``."""
     groups = shortage.podgroups
     who, takes = (groups[0], "takes") if len(groups) == 1 else (count(len(groups), "pod group"), "take")
-    what = f"{who} of {some(shortage.queues)} ({gpus(shortage.waiting)}) {takes} only {' and '.join(shortage.models)}"
+    what = f"{who} of {some(shortage.queues)} ({gpus(shortage.waiting)}) {takes} only {listed(shortage.models)}"
     return f"{what}: {shortage.sentence('this work')}"
-
-
-def _listed(uses: Sequence[ModelUse]) -> str:
-    each = [f"{use.model} ({gpu_amount(use.free)})" for use in uses]
-    return each[0] if len(each) == 1 else f"{', '.join(each[:-1])} and {each[-1]}"
 
 
 def _noun(milli: int) -> str:

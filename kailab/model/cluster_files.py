@@ -26,13 +26,26 @@ from kailab.model.times import time_or_none
 
 LARGEST_DOCUMENT = 10_000_000
 """Values in one YAML document. A list of 10,000 pods has some three millions."""
+_MESSAGE = re.compile(
+    r"\s*(?:Error from server\b|error: |Warning: |No resources found|Unable to connect to the server|[EWI]\d{4} \d\d:\d\d:).*"
+)
+"""The first line of what kubectl writes to stderr: errors, warnings and its log."""
 _BYTE = re.compile(r" \(byte (\d+)\)")
 
 
 def read_objects(file: TreeFile) -> list[Object]:
     """All Kubernetes objects in a file, without nulls. Raises InputError if the file can't be read or is incomplete."""
     text = decode_text(file.data, file.name)
-    return [strip_nulls(obj) for value in _values(text, file) for obj in _objects(value, file.name)]
+    try:
+        return [strip_nulls(obj) for value in _values(text, file) for obj in _objects(value, file.name)]
+    except InputError:
+        if message := _MESSAGE.match(text):
+            raise InputError(
+                f"begins with a message of kubectl ({message[0].strip():.120}), which belongs to no object; write only what it prints to stdout "
+                "to the file (`>`, not `&>`)",
+                Where(file=file.name, line=1),
+            ) from None
+        raise
 
 
 def was_in_cluster(obj: Object) -> bool:

@@ -102,7 +102,7 @@ class _Fault(Exception):
     """A fault at which an archive or a file can't be read any further."""
 
     def __init__(self, error: InputError) -> None:
-        super().__init__()
+        super().__init__(error)
         self.error = error
 
 

@@ -78,8 +78,10 @@ def read_documents(text: str, file: str = "", *, largest: int = LARGEST) -> Iter
         yield from _Reader(file, largest).read(yaml.parse(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 0
         problem = " ".join(part for part in (error.context, error.problem) if part)
-        raise InputError(f"not valid YAML: {problem}", Where(file=file, line=mark.line + 1 if mark else 0)) from None
+        end = "; the text ends here, so it may be incomplete" if line > 1 and line > text.rstrip().count("\n") else ""
+        raise InputError(f"not valid YAML: {problem}{end}", Where(file=file, line=line)) from None
     except yaml.reader.ReaderError as error:
         raise InputError(f"not valid YAML: {_reader_problem(error)}", Where(file=file)) from None
     except yaml.YAMLError as error:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import _pytest
+import pluggy
 import pytest
 
-from kailab.errors import EvidenceError
+import kailab
+from kailab.errors import EvidenceError, InputError
 from kailab.pytest_plugin.evidence import (
     FOLDER,
     REPORTS,
@@ -115,6 +119,8 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Runs innermost, so that other reporters (allure, JUnit) see the scrubbed text of a failure."""
+    if call.excinfo is not None and isinstance(call.excinfo.value, InputError):
+        _show_line_of_test(item, call.excinfo)
     report = yield
     item.stash.setdefault(REPORTS, {})[report.when] = report
     recorders = _recorders(item)
@@ -130,6 +136,30 @@ def pytest_runtest_makereport(
             if timeline := recorder.timeline():
                 report.sections.append((f"kailab: what happened in {recorder.lab}", render_timeline(timeline)))
     return report
+
+
+_PYTEST = tuple(Path(str(module.__file__)).parent for module in (_pytest, pluggy))
+
+
+def _show_line_of_test(item: pytest.Item, error: pytest.ExceptionInfo[BaseException]) -> None:
+    """End the traceback of bad input at the line of the test: the message says what is wrong, and kailab's own lines do not help. With
+    ``--full-trace`` they stay."""
+    if item.config.option.fulltrace:
+        return
+    lines = [error.tb]
+    while (following := lines[-1].tb_next) is not None:
+        lines.append(following)
+    files = [Path(line.tb_frame.f_code.co_filename) for line in lines]
+    start = max((index for index, file in enumerate(files) if file == item.path), default=-1)
+    own = Path(kailab.__file__).parent
+    first = next((index for index, file in enumerate(files) if index > start and file.is_relative_to(own)), 0)
+    if not first:
+        return
+    # A fixture of kailab's has no line of the test above it, only pytest's own, so its own line stays.
+    of_pytest = any(files[first - 1].is_relative_to(folder) for folder in _PYTEST)
+    lines[first if of_pytest else first - 1].tb_next = None
+    # Otherwise pytest shows the lines of the cause, which the message quotes.
+    error.value.__cause__, error.value.__suppress_context__ = None, True
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -37,6 +37,7 @@ from kailab.model.objects import (
     namespace_of,
     owner_references,
     spec_of,
+    status_of,
     uid_of,
 )
 from kailab.model.validation import validate
@@ -73,7 +74,9 @@ def read(paths: Sequence[Path], at: float | None = None, *, partial: bool = Fals
     for path in paths:
         reading.read(path)
     if reading.errors and not partial:
-        raise InputErrors.of(reading.errors)
+        raise InputErrors.of(
+            [*reading.errors, InputError("nothing was opened; --partial leaves out what can't be read")]
+        )
     return reading.result(paths, at)
 
 
@@ -158,6 +161,8 @@ class _Reading:
         if not isinstance(meta, dict) or not isinstance(meta.get("name"), str) or not meta["name"]:
             self.fail("has no name; the file may be incomplete", where)
             return
+        # As in a listed object of a cluster. They quote API versions and field names, which the filter would take for private texts.
+        meta.pop("managedFields", None)
         if wrong := yamltext.check_plain(obj):
             self.fail(wrong[1], Where(file=file, object=object_name(obj), field=wrong[0]))
             return
@@ -330,7 +335,24 @@ def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
             f"the PodGroups of {count(without, 'pod')} are not in the files, so they are grouped anew from their owners: add "
             "`kubectl get podgroups.scheduling.run.ai -A -o yaml`"
         )
+    yield from _about_absent_pods(looks)
     yield from _about_named(looks)
+
+
+def _about_absent_pods(looks: Mapping[str, list[Object]]) -> Iterator[str]:
+    """A sentence if Jobs, ReplicaSets and StatefulSets have pods by their status, and the files hold none of them."""
+    owned = {owner.get("uid") for pod in looks.get("Pod", ()) for owner in owner_references(pod)}
+    lacking = [
+        f"{kind} {namespace_of(obj)}/{name_of(obj)}"
+        for kind, field in (("Job", "active"), ("ReplicaSet", "replicas"), ("StatefulSet", "replicas"))
+        for obj in looks.get(kind, ())
+        if status_of(obj).get(field) and uid_of(obj) not in owned
+    ]
+    if lacking:
+        yield (
+            f"the pods of {count(len(lacking), 'workload')} are not in the files ({some(lacking)}): what they hold counts as free, and `kailab "
+            "run` makes their pods anew. Add them: kubectl get pods -A -o yaml"
+        )
 
 
 _EVERYWHERE = frozenset({"kube-root-ca.crt", "openshift-service-ca.crt"})

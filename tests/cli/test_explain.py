@@ -127,6 +127,21 @@ def test_what_can_not_be_explained(busy, arguments: tuple[str, ...], said: str) 
     assert said in done.err
 
 
+@pytest.mark.parametrize("kind", ["job", "pod"])
+def test_an_object_of_another_namespace_is_named_with_its_namespace(busy, tmp_path, kind: str) -> None:
+    space = "{apiVersion: v1, kind: Namespace, metadata: {name: research}}\n---\n"
+    pod = "{schedulerName: kai-scheduler, restartPolicy: Never, containers: [{name: main, image: x}]}"
+    work = {
+        "job": f"{{apiVersion: batch/v1, kind: Job, metadata: {{name: x, namespace: research}}, spec: {{template: {{spec: {pod}}}}}}}",
+        "pod": f"{{apiVersion: v1, kind: Pod, metadata: {{name: x, namespace: research}}, spec: {pod}}}",
+    }
+    (tmp_path / "x.yaml").write_text(space + work[kind])
+    assert busy("apply", "-f", str(tmp_path / "x.yaml")).code == 0
+    done = busy("explain", kind, "x")
+    assert done.code == 2
+    assert "there is one in namespace research: add -n research" in done.err
+
+
 def test_the_cause_alone(busy) -> None:
     """Nothing is tried, so there are no steps; all else is as with them."""
     with_steps, without = (busy("explain", "job", "train", *options, "-o", "json") for options in ((), ("--no-steps",)))

@@ -18,6 +18,12 @@ def test_a_queue_is_patched_and_the_lab_acts_on_it(busy) -> None:
     assert found(busy, "queue", "team-a")["spec"]["resources"]["gpu"]["quota"] == 8
 
 
+def test_a_patch_of_a_queue_warns_as_apply_does(busy) -> None:
+    too_much = '{"spec": {"resources": {"gpu": {"quota": 40}}}}'
+    assert "is more than the limit of 16" in busy("patch", "queue", "team-a", "-p", too_much).err
+    assert "is more than the limit" not in busy("patch", "queue", "team-a", "-p", '{"spec": {"priority": 5}}').err
+
+
 def test_a_status_is_patched_where_that_is_said(started) -> None:
     wished = '{"status": {"conditions": [{"type": "Ready", "status": "False"}]}}'
     assert started("patch", "node", "a100-0", "-p", wished).out.endswith("patched (no change)\n")

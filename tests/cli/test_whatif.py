@@ -82,6 +82,13 @@ def test_manifests_and_configurations_are_tried(busy, home, jobs) -> None:
     assert {one["name"]: one["what"] for one in alternative["workloads"]}["new-2"][0] == "new"
 
 
+def test_a_quota_above_the_limit_is_told(busy) -> None:
+    done = busy("whatif", "--set", "queue/team-a.gpu.quota=40")
+    assert done.code == 0
+    assert "Queue/team-a: spec.resources.gpu.quota: is more than the limit of 16" in done.err
+    assert "limit" not in busy("whatif", "--set", "queue/team-a.gpu.quota=10").err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -382,3 +382,31 @@ def test_a_failure_shows_no_secrets_in_allure_junit_and_evidence(pytester):
         content = path.read_bytes()
         for secret in (b"zQenv77777", b"zQargs7777", b"zQimage77", b"zQinit7777"):
             assert secret not in content, f"{secret!r} in {path}"
+
+
+def test_bad_input_is_shown_at_the_line_of_the_test(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+        from kailab.lab import expect
+
+        def test_file(lab):
+            lab.apply("nowhere.yaml")
+
+        def test_amount(lab):
+            expect(lab).running(gpus="32")
+
+        @pytest.mark.kailab_fleet("lessons")
+        def test_fleet(lab): pass
+        """
+    )
+    result = pytester.runpytest_inprocess("--kailab-evidence", "off")
+    result.assert_outcomes(failed=2, errors=1)
+    text = result.stdout.str()
+    assert '>       lab.apply("nowhere.yaml")\nE       kailab.errors.InputError: ' in text
+    assert ">       expect(lab).running(gpus=\"32\")\nE       kailab.errors.InputError: '32' is no amount" in text
+    assert "no fleet is called 'lessons'; did you mean lesson?" in text
+    for inside in ("operations.py", "files.py", "library.py", "_caller.py"):
+        assert inside not in text
+    full = pytester.runpytest_inprocess("--kailab-evidence", "off", "--full-trace").stdout.str()
+    assert "operations.py" in full

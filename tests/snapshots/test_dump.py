@@ -280,6 +280,56 @@ def test_what_work_names_and_the_files_lack_is_told(tmp_path: Path) -> None:
     assert [text.split(" that")[0] for text in told] == ["1 pod group names a PriorityClass"]
 
 
+def test_work_whose_pods_the_files_lack_is_told(tmp_path: Path) -> None:
+    def a_job(name: str) -> Object:
+        meta = {"name": name, "namespace": "team", "uid": f"u-{name}", "creationTimestamp": "2026-03-01T08:00:00Z"}
+        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
+        status = {"active": 1}
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": meta,
+            "spec": {"template": template},
+            "status": status,
+        }
+
+    objects = [a_node("a"), a_pod("p-0", "a", "train"), a_job("train"), a_job("lost")]
+    (tmp_path / "x.yaml").write_text(text_of([*objects, a_queue()]))
+    [told] = [text for text in opening.read(tmp_path).notices if "what they hold counts as free" in text]
+    assert "the pods of 1 workload are not in the files (Job team/lost)" in told
+
+
+def test_a_text_that_another_object_quotes_keeps_its_meaning(tmp_path: Path) -> None:
+    """A controller quotes labels, taints and amounts in its arguments, which are left out; selectors and amounts elsewhere are not cut."""
+    node, pod, quoting, queue = a_node("a"), a_pod("p-0", "a"), a_pod("agent", "a"), a_queue()
+    node["status"]["allocatable"] = node["status"]["capacity"] = {**node["status"]["capacity"], "memory": "263840300Ki"}
+    node["spec"]["taints"] = [{"key": "vendor.example/reserved", "value": "frontier-9", "effect": "NoSchedule"}]
+    term = {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"role": "ring-worker-7"}}}
+    pod["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    pod["spec"]["tolerations"] = [{"key": "vendor.example/reserved", "operator": "Exists"}]
+    topology = {
+        "apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "t", "uid": "u-t"},
+        "spec": {"levels": [{"nodeLabel": "topology.kubernetes.io/zone"}]},
+    }  # fmt: skip
+    container = quoting["spec"]["containers"][0]
+    container["args"] = [
+        "--key=topology.kubernetes.io/zone",
+        "--taint=vendor.example/reserved:frontier-9",
+        "--api=scheduling.run.ai/v2",
+    ]
+    container["env"] = [{"name": "MEMORY", "value": "263840300Ki"}, {"name": "ROLE", "value": "ring-worker-7"}]
+    queue["metadata"]["managedFields"] = [{"apiVersion": "scheduling.run.ai/v2", "fieldsV1": {"f:spec": {}}}]
+    (tmp_path / "x.yaml").write_text(text_of([node, pod, quoting, queue, topology]))
+    objects = opening.read(tmp_path).snapshot.objects
+    assert objects["Queue"][0]["apiVersion"] == "scheduling.run.ai/v2"
+    assert objects["Node"][0]["status"]["allocatable"]["memory"] == "263840300Ki"
+    assert objects["Node"][0]["spec"]["taints"] == node["spec"]["taints"]
+    assert objects["Topology"][0]["spec"] == topology["spec"]
+    [kept] = [each for each in objects["Pod"] if name_of(each) == "p-0"]
+    assert kept["spec"]["affinity"] == pod["spec"]["affinity"]
+    assert kept["spec"]["tolerations"] == pod["spec"]["tolerations"]
+
+
 def test_priority_classes_that_nobody_handed_out_have_the_values_of_pods_and_of_kai(tmp_path: Path) -> None:
     """Files without any PriorityClass: the cluster had those that its pods name, or it would not have admitted the pods."""
     groups = [
@@ -390,6 +440,15 @@ def whole() -> bytes:
         (b'{"a": ' * 100_000, "x.yaml"),
         (b"\x1f\x8b\x08\x00 damaged", "can't be unpacked"),
         (b"PK\x03\x04 damaged", "damaged"),
+        (whole()[: whole().index(b"capacity") + 4], "the text ends here, so it may be incomplete"),
+        (
+            b'Error from server (Forbidden): pods is forbidden: User "jo" cannot\n' + whole(),
+            r"x.yaml:1: begins with a message of kubectl \(Error",
+        ),
+        (
+            b"W0301 10:22:33.123456   12345 warnings.go:70] v1 is deprecated\n" + whole(),
+            "begins with a message of kubectl",
+        ),
     ],
 )
 def test_half_written_files_are_told(content: bytes, told: str, tmp_path: Path) -> None:
