@@ -3,5 +3,6 @@
 ``cli`` is the command line; ``report`` the common form of results. ``recorded`` compares kailab with recorded decisions
 of KAI, ``fuzzing`` runs random input against ``invariants``, ``explaining`` verifies explanations by trying them, and
 ``hunting`` looks for clusters that another scheduler decides differently. ``case_input`` and ``simulated_cluster`` are
-the cluster before and between cycles; ``recorded_files`` finds and reads recorded files.
+the cluster before and between cycles, which ``cluster_changes`` changes; ``recorded_files`` finds and reads recorded
+files.
 """

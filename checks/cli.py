@@ -329,8 +329,15 @@ def both_ways(cases: int, seed: int, areas: tuple[str, ...], changes: int, verbo
 @_seed
 @_areas
 @click.option("--cycles", type=click.IntRange(min=1), default=3, help="Cycles until the outcome of a case counts.")
+@click.option(
+    "--changes",
+    type=click.IntRange(min=0),
+    default=0,
+    help="How often each cluster is changed between cycles (a job ends or is deleted, a node goes or comes back, a queue gets another quota). "
+    "As many cycles (--cycles) follow each change.",
+)
 @click.option("--out", type=options.PATH, required=True, help="The folder for the case files, one for each area.")
-def draw(cases: int, seed: int, areas: tuple[str, ...], cycles: int, out: Path) -> None:
+def draw(cases: int, seed: int, areas: tuple[str, ...], cycles: int, changes: int, out: Path) -> None:
     """Write random clusters as case files, for a scheduler that decides them outside of kailab.
 
     The cases have no outcome. `checks cases` checks the invariants of those, and compares the outcome of each case
@@ -344,7 +351,7 @@ def draw(cases: int, seed: int, areas: tuple[str, ...], cycles: int, out: Path) 
         check_area(area)
     for area in areas or (SMALL,):
         file = out / f"{area}.json"
-        write_cases(file, [drawn_case(number, area, cycles) for number in range(seed, seed + cases)])
+        write_cases(file, [drawn_case(number, area, cycles, changes) for number in range(seed, seed + cases)])
         terminal.say(f"{file}: {cases} cases")
 
 

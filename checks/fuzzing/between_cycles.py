@@ -13,10 +13,11 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from checks.case_input import ACTIVE, NOW, CaseInput
+from checks.case_input import ACTIVE, CaseInput
+from checks.cluster_changes import ClusterChange, forget_deleted, set_nodes, waiting
 from checks.invariants import Decide, settle_violations
 from checks.simulated_cluster import SimulatedCluster
-from kailab.engine.snapshot.records import GPU, Node, PodGroup, Status, Task
+from kailab.engine.snapshot.records import GPU, Node, PodGroup, Queue, Status, Task
 
 MOST_ADDED = 3
 CORDONED = "cordoned"
@@ -41,7 +42,7 @@ class ChangingCluster:
 
     def change(self) -> str:
         """Make one change that is possible now. Returns it as text; empty if none is."""
-        self._forget_deleted()
+        forget_deleted(self.table)
         kinds: list[ChangeOf] = list(CHANGES)
         self.chance.shuffle(kinds)
         for kind in kinds:
@@ -72,7 +73,7 @@ class ChangingCluster:
         if not running:
             return ""
         group = self.chance.choice(running)
-        self._remove(group)
+        ClusterChange(ended=(group.uid,)).make(self.table)
         return f"{group.name} ends"
 
     def delete_job(self) -> str:
@@ -81,16 +82,9 @@ class ChangingCluster:
         if not jobs:
             return ""
         group = self.chance.choice(jobs)
-        held = [task for task in self._tasks(group) if task.status in ACTIVE]
-        if not held:
-            self._remove(group)
-            return f"{group.name} is deleted while it waits"
-        for task in self._tasks(group):
-            del self.table.tasks[task.uid]
-        for task in held:
-            self.table.tasks[task.uid] = structs.replace(task, status=Status.RELEASING)
-        self._set(deleted_for_good=self.case_input.deleted_for_good | {group.uid})
-        return f"{group.name} is deleted while it runs"
+        ClusterChange(deleted=(group.uid,)).make(self.table)
+        runs = group.uid in self.case_input.deleted_for_good
+        return f"{group.name} is deleted while it {'runs' if runs else 'waits'}"
 
     def scale_up(self) -> str:
         """A job gets more tasks, like one that it has."""
@@ -103,7 +97,7 @@ class ChangingCluster:
         for _ in range(count):
             self._added += 1
             uid = f"{group.uid}-added-{self._added}"
-            self.table.tasks[uid] = structs.replace(_waiting(like), uid=uid, name=uid)
+            self.table.tasks[uid] = structs.replace(waiting(like), uid=uid, name=uid)
         return f"{group.name} gets {count} more tasks"
 
     def scale_down(self) -> str:
@@ -131,11 +125,12 @@ class ChangingCluster:
             return ""
         node = self.chance.choice(self.case_input.nodes)
         unavailable = "" if node.unavailable else CORDONED
-        self._set_nodes(
+        set_nodes(
+            self.table,
             [
                 structs.replace(node, unavailable=unavailable) if other is node else other
                 for other in self.case_input.nodes
-            ]
+            ],
         )
         return f"{node.name} is {'cordoned' if unavailable else 'uncordoned'}"
 
@@ -144,15 +139,8 @@ class ChangingCluster:
         if len(self.case_input.nodes) < 2:
             return ""
         node = self.chance.choice(self.case_input.nodes)
-        for task in list(self.table.tasks.values()):
-            if task.node != node.name:
-                continue
-            if task.podgroup in self.case_input.deleted_for_good or task.status == Status.STUCK_RELEASING:
-                del self.table.tasks[task.uid]
-            else:
-                self.table.tasks[task.uid] = _waiting(task)
         self._gone.append(node)
-        self._set_nodes([other for other in self.case_input.nodes if other is not node])
+        ClusterChange(gone=(node.name,)).make(self.table)
         return f"{node.name} goes"
 
     def bring_node(self) -> str:
@@ -160,7 +148,7 @@ class ChangingCluster:
         if not self._gone:
             return ""
         node = self._gone.pop(self.chance.randrange(len(self._gone)))
-        self._set_nodes([*self.case_input.nodes, node])
+        ClusterChange(back=(node,)).make(self.table)
         return f"{node.name} comes back"
 
     # Queues
@@ -168,15 +156,9 @@ class ChangingCluster:
     def change_queue(self) -> str:
         """A queue gets another quota of GPUs, or another over-quota weight."""
         queue = self.chance.choice(self.case_input.queues)
-        gpu = structs.replace(
-            queue.gpu, quota=self.chance.choice((-1, 0, GPU, 4 * GPU)), weight=self.chance.choice((0.0, 1.0, 2.0))
-        )
-        self._set(
-            queues=tuple(
-                structs.replace(other, gpu=gpu) if other is queue else other for other in self.case_input.queues
-            )
-        )
-        return f"queue {queue.name} gets a quota of {gpu.quota / GPU:g} and weight {gpu.weight:g}"
+        changed = _with_other_amounts(queue, self.chance)
+        ClusterChange(queues=(changed,)).make(self.table)
+        return f"queue {queue.name} gets a quota of {changed.gpu.quota / GPU:g} and weight {changed.gpu.weight:g}"
 
     # The records
 
@@ -195,23 +177,6 @@ class ChangingCluster:
     def _tasks(self, group: PodGroup) -> list[Task]:
         return [task for task in self.table.tasks.values() if task.podgroup == group.uid]
 
-    def _remove(self, group: PodGroup) -> None:
-        for task in self._tasks(group):
-            del self.table.tasks[task.uid]
-        self._set(podgroups=tuple(other for other in self.case_input.podgroups if other is not group))
-
-    def _forget_deleted(self) -> None:
-        """Tasks of deleted jobs have left by the next change."""
-        for group in [group for group in self.case_input.podgroups if group.uid in self.case_input.deleted_for_good]:
-            self._remove(group)
-
-    def _set(self, **fields: object) -> None:
-        self.table.case_input = structs.replace(self.case_input, **fields)
-
-    def _set_nodes(self, nodes: list[Node]) -> None:
-        self._set(nodes=tuple(nodes))
-        self.table.nodes = {node.name: node for node in nodes}
-
 
 CHANGES: tuple[ChangeOf, ...] = (
     ChangingCluster.end_job,
@@ -225,12 +190,37 @@ CHANGES: tuple[ChangeOf, ...] = (
 )
 
 
-def _waiting(task: Task) -> Task:
-    return structs.replace(
-        task, status=Status.PENDING, node="", gpu_groups=(), accepted=None, numa_zones=(), created=NOW
-    )
-
-
 def violations_of_changes(case_input: CaseInput, seed: int, changes: int, decide: Decide, most: int) -> list[str]:
     """The violations of a cluster that settles and then is changed so many times (``ChangingCluster.run``)."""
     return ChangingCluster(case_input, random.Random(f"changes {seed}")).run(decide, changes, most)
+
+
+def _with_other_amounts(queue: Queue, chance: random.Random) -> Queue:
+    gpu = structs.replace(queue.gpu, quota=chance.choice((-1, 0, GPU, 4 * GPU)), weight=chance.choice((0.0, 1.0, 2.0)))
+    return structs.replace(queue, gpu=gpu)
+
+
+def drawn_changes(case_input: CaseInput, seed: int, changes: int, apart: int) -> list[tuple[int, ClusterChange]]:
+    """Changes that follow from the seed alone, not from what a scheduler has decided, so that two schedulers can be
+    compared: each comes ``apart`` cycles after the last one.
+    """
+    chance = random.Random(f"drawn changes {seed}")
+    jobs = [group.uid for group in case_input.podgroups]
+    here, away = list(case_input.nodes), list[Node]()
+    drawn: list[tuple[int, ClusterChange]] = []
+    for number in range(1, changes + 1):
+        possible = ["queue"] + ["ended", "deleted"] * bool(jobs) + ["gone"] * (len(here) > 1) + ["back"] * bool(away)
+        kind = chance.choice(possible)
+        if kind in ("ended", "deleted"):
+            job = (jobs.pop(chance.randrange(len(jobs))),)
+            change = ClusterChange(ended=job) if kind == "ended" else ClusterChange(deleted=job)
+        elif kind == "gone":
+            away.append(here.pop(chance.randrange(len(here))))
+            change = ClusterChange(gone=(away[-1].name,))
+        elif kind == "back":
+            here.append(away.pop(chance.randrange(len(away))))
+            change = ClusterChange(back=(here[-1],))
+        else:
+            change = ClusterChange(queues=(_with_other_amounts(chance.choice(case_input.queues), chance),))
+        drawn.append((number * apart, change))
+    return drawn

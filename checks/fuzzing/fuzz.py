@@ -20,7 +20,7 @@ from msgspec import structs
 
 from checks.case_input import CaseInput
 from checks.fuzzing.areas import SMALL, seeded
-from checks.fuzzing.between_cycles import violations_of_changes
+from checks.fuzzing.between_cycles import drawn_changes, violations_of_changes
 from checks.fuzzing.case_manifest import as_yaml
 from checks.fuzzing.shrinking import shrink
 from checks.invariants import Decide, run_rounds, undetermined
@@ -147,15 +147,22 @@ def case_id(seed: int, area: str = SMALL) -> str:
     return f"random/{seed}" if area == SMALL else f"random/{area}/{seed}"
 
 
-def drawn_case(seed: int, area: str = SMALL, cycles: int = ROUNDS) -> dict[str, Any]:
-    """The cluster of a seed as a case of so many cycles, tagged with its area. Raises InputError for an unknown area.
+def drawn_case(seed: int, area: str = SMALL, cycles: int = ROUNDS, changes: int = 0) -> dict[str, Any]:
+    """The cluster of a seed as a case of so many cycles, tagged with its area; with ``changes`` it is changed that
+    often, with as many cycles after each change. Raises InputError for an unknown area.
 
     Consolidation may move any number of victims: KAI picks those of a bound in the order of a Go map, so a case with a
     bound has no single outcome.
     """
     drawn = seeded(seed, area)
     config = structs.replace(drawn.config, max_consolidation_victims=-1)
-    return as_case(structs.replace(drawn, config=config), case_id(seed, area), cycles, [f"area-{area}"])
+    return as_case(
+        structs.replace(drawn, config=config),
+        case_id(seed, area),
+        cycles * (1 + changes),
+        [f"area-{area}"],
+        drawn_changes(drawn, seed, changes, cycles),
+    )
 
 
 def _fails_as(kind: str, decide: Decide, case_input: CaseInput) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from checks.case_input import NOW, PLACED, CaseInput
+from checks.cluster_changes import ClusterChange
 from checks.recorded_files import read_json
 from kailab.engine.config import EngineConfig
 from kailab.engine.snapshot.devices import any_devices
@@ -61,7 +62,9 @@ NAMES = {status: name for name, status in STATUSES.items()}
 
 
 class RecordedCase(CaseInput, frozen=True, kw_only=True):
-    """A cluster before the first action, its configuration, and (in ``raw``) the expected outcome."""
+    """A cluster before the first action, its configuration, what changes between cycles (``changes``), and (in ``raw``)
+    the expected outcome. Each change has the number of cycles before it.
+    """
 
     id: str
     suite: str
@@ -70,6 +73,7 @@ class RecordedCase(CaseInput, frozen=True, kw_only=True):
     integration: bool
     rounds_until_match: int
     rounds_after_match: int
+    changes: tuple[tuple[int, ClusterChange], ...] = ()
     raw: dict[str, Any]
     notes: tuple[str, ...] = ()
 
@@ -128,6 +132,7 @@ def build_case(raw: dict[str, Any]) -> RecordedCase:
         integration=raw["mode"] == "integration",
         rounds_until_match=raw["rounds_until_match"] or 0,
         rounds_after_match=raw["rounds_after_match"] or 0,
+        changes=tuple(_change(change, raw, nodes) for change in raw.get("changes") or ()),
         config=_config(raw, notes),
         nodes=tuple(nodes),
         queues=tuple(_queue(queue) for queue in raw["queues"]),
@@ -139,6 +144,28 @@ def build_case(raw: dict[str, Any]) -> RecordedCase:
         raw=raw,
         notes=tuple(notes),
     )
+
+
+def _change(raw: dict[str, Any], case: dict[str, Any], nodes: list[Node]) -> tuple[int, ClusterChange]:
+    by_name = {node.name: node for node in nodes}
+    change = ClusterChange(
+        ended=tuple(raw.get("ended") or ()),
+        deleted=tuple(raw.get("deleted") or ()),
+        gone=tuple(raw.get("gone") or ()),
+        back=tuple(by_name[name] for name in raw.get("back") or ()),
+        queues=tuple(_queue(queue) for queue in raw.get("queues") or ()),
+    )
+    unknown = (
+        {*change.ended, *change.deleted} - {job["name"] for job in case["jobs"]}
+        | set(change.gone) - by_name.keys()
+        | {queue.name for queue in change.queues} - {queue["name"] for queue in case["queues"]}
+    )
+    if unknown:
+        raise ValueError(f"a change names {', '.join(sorted(unknown))}, which the case does not have")
+    cycle, last = raw["before_cycle"], (case["rounds_until_match"] or 0) + (case["rounds_after_match"] or 0)
+    if not 0 <= cycle < last:
+        raise ValueError(f"before_cycle of a change is {cycle!r}, and must be a number from 0 to {last - 1}")
+    return cycle, change
 
 
 def _config(raw: dict[str, Any], notes: list[str]) -> EngineConfig:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from checks.case_input import NOW, PLACED, CaseInput
+from checks.cluster_changes import ClusterChange
 from checks.recorded.case_reading import NAMES, NODE_NAME_LABEL
 from checks.simulated_cluster import mig_gpus
 from kailab.engine.snapshot.gpu_requests import GpuRequest
@@ -30,9 +31,15 @@ PLUGINS = (
 """KAI's default list without GPU sharing order and node placement, which a configuration chooses."""
 
 
-def as_case(case_input: CaseInput, id: str, rounds: int, tags: Iterable[str] = ()) -> dict[str, Any]:
-    """One entry of a case file. ``rounds``: the most cycles of the check. Raises ``InputError`` for what the format
-    cannot express (NUMA zones, resource claims, taints and the like).
+def as_case(
+    case_input: CaseInput,
+    id: str,
+    rounds: int,
+    tags: Iterable[str] = (),
+    changes: Iterable[tuple[int, ClusterChange]] = (),
+) -> dict[str, Any]:
+    """One entry of a case file. ``rounds``: the most cycles of the check. ``changes``: what changes after so many
+    cycles. Raises ``InputError`` for what the format cannot express (NUMA zones, resource claims, taints and the like).
     """
     _check_expressible(case_input, id)
     memories = [node.gpu_memory_mib for node in case_input.nodes if node.gpu_memory_mib] or [100]
@@ -61,7 +68,19 @@ def as_case(case_input: CaseInput, id: str, rounds: int, tags: Iterable[str] = (
             "defined": True, "max_binds": NO_LIMIT, "max_evictions": NO_LIMIT, "max_pipelines": NO_LIMIT,
         },
         "expected": {"jobs": {}, "tasks": {}, "nodes": {}},
+        "changes": [_change(cycle, change, case_input.queues) for cycle, change in changes],
     }  # fmt: skip
+
+
+def _change(cycle: int, change: ClusterChange, queues: tuple[Queue, ...]) -> dict[str, Any]:
+    made = {
+        "ended": list(change.ended),
+        "deleted": list(change.deleted),
+        "gone": list(change.gone),
+        "back": [node.name for node in change.back],
+        "queues": [_queue(queue, queues) for queue in change.queues],
+    }
+    return {"before_cycle": cycle, **{name: value for name, value in made.items() if value}}
 
 
 def write_cases(path: Path, cases: Iterable[dict[str, Any]]) -> None:

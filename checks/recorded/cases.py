@@ -13,7 +13,8 @@ from typing import NamedTuple
 from msgspec import structs
 
 from checks.case_input import NOW
-from checks.invariants import run_rounds, undetermined
+from checks.cluster_changes import ClusterChange, forget_deleted
+from checks.invariants import settle_violations, undetermined
 from checks.recorded.case_reading import RecordedCase
 from checks.recorded.expectations import (
     Level,
@@ -73,7 +74,17 @@ def run_case(case: RecordedCase, level: Level = "nodes", decide: Decide = run_cy
 def _invariants(
     case: RecordedCase, table: SimulatedCluster, level: Level, reasons: dict[str, str], decide: Decide
 ) -> Outcome:
-    return Outcome(run_rounds(case, decide, case.rounds_until_match) + undetermined(case, decide))
+    found: list[str] = []
+    start = 0
+    for cycle, change in (*case.changes, (case.rounds_until_match, None)):
+        since = f"after {start} cycles, " if start else ""
+        if cycle > start:
+            found += [f"{since}{violation}" for violation in settle_violations(table, decide, cycle - start)]
+            forget_deleted(table)
+        if change is not None:
+            change.make(table)
+        start = cycle
+    return Outcome(found + undetermined(case, decide))
 
 
 def _session(
@@ -91,6 +102,9 @@ def _integration(
 ) -> Outcome:
     differences: list[str] = []
     same_status: bool | None = None
+    changes: dict[int, list[ClusterChange]] = {}
+    for number, change in case.changes:
+        changes.setdefault(number, []).append(change)
     cycles = case.rounds_until_match + case.rounds_after_match
     for number in range(cycles + 1):
         if number == case.rounds_until_match:
@@ -98,6 +112,9 @@ def _integration(
             same_status = _same_status(case, table, level)
         if number == cycles:
             break
+        for change in changes.get(number, ()):
+            forget_deleted(table)
+            change.make(table)
         decisions, faults = _cycle(case, table, reasons, decide)
         where = f"cycle {number + 1}: "
         differences += [where + fault for fault in faults]

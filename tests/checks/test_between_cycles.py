@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
 from functools import partial
 
 import pytest
+from click.testing import CliRunner
 from msgspec import structs
 
-from checks.case_input import ACTIVE
+from checks.case_input import ACTIVE, NOW
+from checks.cli import app
+from checks.cluster_changes import forget_deleted
 from checks.fuzzing.areas import seeded
-from checks.fuzzing.between_cycles import CHANGES, ChangingCluster, violations_of_changes
+from checks.fuzzing.between_cycles import CHANGES, ChangingCluster, drawn_changes, violations_of_changes
 from checks.fuzzing.fuzz import ROUNDS, run_seed
+from checks.recorded.case_reading import NAMES, read_cases
+from checks.recorded.cases import run_case
+from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.cycle import run_cycle
 from kailab.engine.snapshot.records import Status
 
@@ -101,3 +108,66 @@ def test_a_violation_after_a_change_names_it():
         found += violations_of_changes(case_input, seed, 8, careless, ROUNDS)
     assert found
     assert all(violation.startswith("after change ") for violation in found)
+
+
+def drawn_with_changes(tmp_path, *more):
+    options = ["--area", "large-mixed", "--cases", "3", "--seed", "3", "--cycles", "2", "--changes", "6", *more]
+    done = CliRunner().invoke(app, ["draw", *options, "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    return tmp_path / "large-mixed.json"
+
+
+def test_changes_between_cycles_are_written_into_a_case_and_read_again(tmp_path):
+    for seed, case in zip((3, 4, 5), read_cases([drawn_with_changes(tmp_path)]), strict=True):
+        assert case.changes == tuple(drawn_changes(seeded(seed, "large-mixed"), seed, 6, 2))
+        assert [cycle for cycle, _ in case.changes] == [2, 4, 6, 8, 10, 12]
+        assert case.rounds_until_match == 14
+
+
+def test_a_case_with_changes_is_compared_with_an_outcome_that_has_them(tmp_path):
+    """The outcome of the engine itself, with its changes, agrees; without its last change it does not."""
+
+    def decided(case, changes):
+        table = SimulatedCluster(case)
+        for cycle in range(case.rounds_until_match):
+            for before, change in changes:
+                if before == cycle:
+                    forget_deleted(table)
+                    change.make(table)
+            table.apply(run_cycle(table.working(), case.config, NOW))
+            table.settle_round()
+        return table.tasks
+
+    def passes(case, tasks):
+        states = {uid: {"status": NAMES[task.status], "node": task.node} for uid, task in tasks.items()}
+        raw = case.raw | {
+            "compare": "kai_actual",
+            "kai_rounds": [],
+            "kai_stability": {},
+            "kai_summary": {"running_tasks_by_job": {}, "gpus_allocated_by_queue": {}},
+            "kai_actual": {"jobs": {"all": {"tasks": states}}},
+        }
+        return run_case(structs.replace(case, raw=raw)).passed
+
+    case = next(
+        case
+        for case in read_cases([drawn_with_changes(tmp_path)])
+        if decided(case, case.changes) != decided(case, case.changes[:-1])
+    )
+    assert passes(case, decided(case, case.changes))
+    assert not passes(structs.replace(case, changes=case.changes[:-1]), decided(case, case.changes))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"before_cycle": 1, "gone": ["nowhere"]}, "a change names nowhere, which the case does not have"),
+        ({"before_cycle": 14}, "before_cycle of a change is 14, and must be a number from 0 to 13"),
+    ],
+)
+def test_a_change_that_could_not_be_made_is_refused(tmp_path, change, message):
+    file = drawn_with_changes(tmp_path)
+    case = json.loads(file.read_text())[0]
+    file.write_text(json.dumps([case | {"changes": [change]}]))
+    refused = CliRunner().invoke(app, ["cases", str(file)])
+    assert (refused.exit_code, message in refused.output) == (2, True)
