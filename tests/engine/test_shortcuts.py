@@ -294,6 +294,79 @@ def test_pods_that_only_change_places_on_one_model_are_not_tried_one_after_the_o
     )
 
 
+@pytest.mark.parametrize("reasons", [True, False])
+def test_pods_on_nodes_to_which_they_may_no_longer_go_need_no_other_place(world, reasons):
+    world.queue("one", quota=-1)
+    # Its label was another one when they came.
+    world.node("changed", gpus=12, labels={"model": "b"})
+    for number in range(12):
+        world.job(f"older-{number}", queue="one", gpus=1, on="changed", shape=_only("a"))
+    for name in ("first", "second"):
+        world.node(name, gpus=2, labels={"model": "a"})
+        world.job(f"on-{name}", queue="one", gpus=1, on=name, shape=_only("a"))
+    world.job("large", queue="one", gpus=2, shape=_only("a"))
+    decisions = run_cycle(world.working(), EngineConfig(), NOW, reasons=reasons)
+    assert [(evicted.podgroup, evicted.action) for evicted in decisions.evictions] == [("on-second", "consolidation")]
+
+
+def _shares_that_move(choice):
+    """Full nodes on which shares and whole GPUs that may move fill devices together; some have changed their model since."""
+    world = World()
+    world.queue("one", quota=-1)
+    device = 0
+    for number in range(choice([3, 4, 6])):
+        name, model, memory = f"node-{number}", choice(["a", "a", "b"]), choice([40_000, 80_000])
+        world.node(name, gpus=4, gpu_memory_mib=memory, labels={"model": model})
+        for place in range(4):
+            kind = choice(["whole", "whole", "shares", "shares", "free"])
+            if kind == "whole":
+                world.job(f"whole-{number}-{place}", queue="one", gpus=1, on=name, shape=_only(choice(["", "a"])))
+            elif kind == "shares":
+                device += 1
+                for half in range(choice([1, 2])):
+                    gpu = choice(
+                        [GpuFraction(devices=1, portion=choice([300, 500])), GpuMemory(devices=1, memory_mib=18_000)]
+                    )
+                    world.job(
+                        f"share-{device}-{half}", queue="one", on=name, groups=[(f"device-{device}",)], shape=_only(choice(["", "a"])) | {"gpu": gpu},
+                        preemptible=choice([True, True, False]),
+                    )  # fmt: skip
+    for number in range(choice([2, 4])):
+        world.job(
+            f"waits-{number}",
+            queue="one",
+            gpus=choice([1, 1, 2, 4]),
+            tasks=choice([1, 2]),
+            shape=_only(choice(["", "a"])),
+        )
+    return world
+
+
+def _places(decisions):
+    entries = (*decisions.binds, *decisions.evictions, *decisions.pipelines)
+    return [(type(entry).__name__, entry.task, entry.node, entry.action) for entry in entries]
+
+
+@pytest.mark.parametrize("begin", range(0, 120, 30))
+def test_bounds_beside_shares_that_move_change_no_decision(begin, monkeypatch):
+    verdicts = []
+    broken = SearchBounds.broken
+    for seed in range(begin, begin + 30):
+        world = _shares_that_move(random.Random(seed).choice)
+        config = EngineConfig(max_consolidation_victims=random.Random(-seed).choice([-1, 3, 16]))
+        with monkeypatch.context() as patch:
+            patch.setattr(solver, "PATIENCE", 1)
+            patch.setattr(SearchBounds, "broken", lambda *given: verdicts.append(broken(*given)) or verdicts[-1])
+            bounded = run_cycle(world.working(), config, NOW)
+            briefly = run_cycle(world.working(), config, NOW, reasons=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(SearchBounds, "broken", lambda *_: None)
+            unbounded = run_cycle(world.working(), config, NOW)
+        # Numbers in the names of newly shared devices go on after a try, so they are left out.
+        assert _places(bounded) == _places(briefly) == _places(unbounded), seed
+    assert any(verdict and "moved" in verdict for verdict in verdicts)
+
+
 def _sharing(choice):
     """Shares by fraction and by memory beside whole devices, on devices of two sizes; some are larger than any device."""
     world = World()

@@ -46,9 +46,18 @@ def shares_per_node(session: Session, info: ShapeInfo, pool: np.ndarray) -> np.n
     return counts
 
 
-def places_beside(session: Session, info: ShapeInfo, pool: np.ndarray, others: Iterable[ShapeInfo]) -> int:
+def least_portion(session: Session, info: ShapeInfo) -> float:
+    """The least part of devices that a pod of a shape that shares them holds, on any node to which it may go; 0 if there is none."""
+    table, gpu = session.table, info.shape.gpu
+    memory = table.gpu_memory[allowed_nodes(session, info) & (table.gpu_memory > 0)]
+    return gpu.devices * float((gpu.share_memory(memory) / memory).min()) if len(memory) else 0.0
+
+
+def places_beside(
+    session: Session, info: ShapeInfo, pool: np.ndarray, others: Iterable[ShapeInfo], shared: int = 0
+) -> int:
     """How many pods of the shape fit at most if the pods of ``others`` are placed too. ``pool``: in the form of
-    ``NodeTable.free``, 0 on nodes that do not count.
+    ``NodeTable.free``, 0 on nodes that do not count. ``shared``: devices of these nodes that the others take to share them.
 
     Two bounds: a node that takes one of the others loses at least as many places as the other one's amounts contain,
     and no resource is given out twice, neither in whole places nor in sum. A pod that shares devices finds no place
@@ -73,6 +82,8 @@ def places_beside(session: Session, info: ShapeInfo, pool: np.ndarray, others: I
     for row, amount in info.needs:
         left = np.maximum(pool[row], 0)[mine]
         taken = [(other.rows.get(row, 0), number) for other, number in staying]
+        if row == GPUS:
+            taken.append((GPU, shared))
         whole = int((left // amount).sum()) - sum(number * (each // amount) for each, number in taken)
         in_sum = (int(left.sum()) - sum(number * each for each, number in taken)) // amount
         places = min(places, whole, in_sum)

@@ -15,9 +15,10 @@ necessary conditions, they change only the run time, not a decision.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 
 import numpy as np
 
@@ -33,6 +34,8 @@ from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job, Member, ShapeInfo, WSubGroup, WTask
 
 JobFilter = Callable[[Job], bool]
+_ROUNDING = 1e-6
+"""What sums of portions of devices may be too large by."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class SearchBounds:
                 parts.setdefault(tree.diverging_ancestors(wanted.queue, queue)[1], []).append(victim)
         table = session.table
         free = int(np.maximum(table.idle[GPUS] + table.releasing[GPUS], 0).sum())
-        free += GPU * sum(len(shared.groups) for shared in table.shared.values())  # an upper bound
+        free += GPU * sum(self._freed_devices(victims).values())
         takeable: float = 0
         for part, jobs in parts.items():
             held = sum(session.accepted(task)[2] for job in jobs for task in job if ACTIVE[task.status])
@@ -128,15 +131,19 @@ class SearchBounds:
         table = self.session.table
         # Not below zero, an upper bound for a node that has shrunk and holds more than it has.
         pool = np.maximum(table.free, 0)
-        leaving: list[ShapeInfo] = []
+        leaving: list[tuple[int, ShapeInfo]] = []
         for victim in victims:
             for task in victim:
                 i = table.index.get(task.node)
                 if i is not None and ACTIVE[task.status]:
-                    leaving.append(task.info)
+                    leaving.append((i, task.info))
                     for row, amount in task.info.needs:
                         pool[row, i] += amount
-        # An upper bound: every shared device counts as a whole one again.
+        # A whole GPU needs a device that nobody shares any more. For shares it is an upper bound that each device is free.
+        whole = pool.copy()
+        freed = self._freed_devices(victims)
+        for home, devices in freed.items():
+            whole[GPUS, home] += GPU * devices
         for home, shared in table.shared.items():
             pool[GPUS, home] += GPU * len(shared.groups)
         by_shape: dict[int, list[WTask]] = {}
@@ -148,8 +155,9 @@ class SearchBounds:
             if info.shape.affinity or info.shape.claims:
                 continue
             # Of shares it is an upper bound, because those that stay count as gone.
+            room = pool if info.shape.gpu.shared else whole
             fitting = node_capacity.shares_per_node if info.shape.gpu.shared else node_capacity.pods_per_node
-            counts = fitting(self.session, info, pool)
+            counts = fitting(self.session, info, room)
             if info.shape.ports and self.session.config.predicates:
                 self._keep_free_ports(info, victims, counts)
             short = self._apart(info, same, counts) or self._inside(job, info, same, counts)
@@ -158,12 +166,54 @@ class SearchBounds:
             places = int(counts.sum())
             if places < len(same):
                 return f"even with every possible victim gone there is room for {places} of its {len(same)} pods"
-            # One more victim frees no more room than it takes again, so the bound for all victims holds for fewer.
+            # One more victim frees no more room than it takes again, so the bound for all victims holds for fewer. Of victims on
+            # nodes to which the job may not go, whose room does not count, some may stay where they are.
             if self.all_stay:
-                places = node_capacity.places_beside(self.session, info, pool, leaving)
+                mine = node_capacity.allowed_nodes(self.session, info)
+                beside = [other for i, other in leaving if mine[i]]
+                devices = 0 if info.shape.gpu.shared else self._devices_for_shares(info, beside, freed)
+                places = node_capacity.places_beside(self.session, info, room, beside, devices)
                 if places < len(same):
                     return f"with every possible victim moved there is room for {places} of its {len(same)} pods"
         return None
+
+    def _freed_devices(self, victims: list[Job]) -> dict[int, int]:
+        """How many shared devices of each node (by its place in the table) become whole if all victims go, of those that
+        do not count as free yet.
+        """
+        table = self.session.table
+        if not table.shared:
+            return {}
+        going: Counter[tuple[int, str]] = Counter()
+        for victim in victims:
+            for task in victim:
+                i = table.index.get(task.node)
+                if i is not None and ACTIVE[task.status]:
+                    going.update((i, name) for name in task.groups)
+        freed: dict[int, int] = {}
+        for home, shared in table.shared.items():
+            for name, group in shared.groups.items():
+                staying = group.holders - group.leaving + group.waiting - going[home, name]
+                if staying <= 0:
+                    freed[home] = freed.get(home, 0) - sum(group.pools())
+        return freed
+
+    def _devices_for_shares(self, info: ShapeInfo, victims: list[ShapeInfo], freed: Mapping[int, int]) -> int:
+        """How many devices of the nodes to which a shape may go are shared by victims on them, at least, whichever of these are placed
+        again, of the devices that would be whole without victims. ``freed``: see ``_freed_devices``.
+        """
+        session, table = self.session, self.session.table
+        mine = node_capacity.allowed_nodes(session, info)
+        portions = sum(
+            number * node_capacity.least_portion(session, other)
+            for other, number in Counter(victims).items()
+            if other.shape.gpu.shared and not (node_capacity.allowed_nodes(session, other) & ~mine).any()
+        )
+        # As if whatever stays on a device that does not become whole held nothing of it, so that a victim's share has room there.
+        for home, shared in table.shared.items():
+            if mine[home]:
+                portions -= len(shared.groups) - freed.get(home, 0)
+        return max(0, ceil(portions - _ROUNDING))
 
     def _keep_free_ports(self, info: ShapeInfo, victims: list[Job], counts: np.ndarray) -> None:
         """Lower the counts to one pod for each node, and to none where a pod that can't be a victim holds a host port."""
