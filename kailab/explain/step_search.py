@@ -28,7 +28,7 @@ from kailab.explain.step_budget import StepBudget, StepsStopped
 from kailab.explain.steps import work_steps
 from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, combined
 from kailab.explain.steps.question_context import QuestionContext, object_key
-from kailab.explain.subject import PodsAtMoment
+from kailab.explain.subject import PodsAtMoment, failed_condition
 from kailab.explain.verdict import could_run
 from kailab.lab.answer import Cause, Forecast, Step, StepOutcome
 from kailab.lab.change import carry_out, read_changes
@@ -389,14 +389,9 @@ def _owners(context: QuestionContext, pod: Object) -> Iterator[tuple[str, Object
 
 
 def _failure(obj: Object) -> str | None:
-    """The reason of its Failed condition, or of the one that announces it while pods still terminate; None if it has not failed."""
-    states = (obj.get("status") or {}).get("conditions") or ()
-    failures = [
-        condition
-        for condition in states
-        if condition.get("type") in ("Failed", "FailureTarget") and condition.get("status") == "True"
-    ]
-    return str(failures[0].get("reason") or "") if failures else None
+    """The reason why an object has failed; None if it has not."""
+    condition = failed_condition(obj)
+    return None if condition is None else str(condition.get("reason") or "")
 
 
 MOST_STEPS = 5

@@ -35,6 +35,15 @@ def wanted_pods(obj: Object) -> int | None:
     return None if count is None else max(0, count(obj))
 
 
+def failed_condition(obj: Object | None) -> Mapping[str, Any] | None:
+    """The condition by which an object has failed, or by which a Job announces it while pods of it still terminate, which may take for ever
+    on a node that is not ready; None if it has not failed."""
+    states = ((obj or {}).get("status") or {}).get("conditions") or ()
+    return next(
+        (one for one in states if one.get("type") in ("Failed", "FailureTarget") and one.get("status") == "True"), None
+    )
+
+
 def min_member(podgroup: Object) -> int:
     """The number of pods of a PodGroup that must start together. If it needs only some of its subgroups, the smallest of them count."""
     spec = spec_of(podgroup)
@@ -293,9 +302,9 @@ class PodsAtMoment:
             return ": ".join(filter(None, (states.get("reason"), states.get("message")))) or "its containers failed"
         if self.subject.kind in ("Pod", "PodGroup", "Queue"):
             return ""
-        for condition in states.get("conditions") or ():
-            if condition.get("type") == "Failed" and condition.get("status") == "True":
-                return ": ".join(filter(None, (condition.get("reason"), condition.get("message")))) or "it says no more"
+        condition = failed_condition(self.object)
+        if condition is not None:
+            return ": ".join(filter(None, (condition.get("reason"), condition.get("message")))) or "it says no more"
         if states.get("jobDeploymentStatus") == "Failed":  # a RayJob
             return ": ".join(filter(None, (states.get("reason"), states.get("message")))) or "its job failed"
         state = states.get("applicationState")

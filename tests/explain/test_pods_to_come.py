@@ -123,6 +123,19 @@ def test_a_job_that_has_failed_says_so_and_why(lab: Lab) -> None:
     assert str(ask(lab, "Pod", pods[0]["metadata"]["name"]).verdict) == "failed"
 
 
+def test_a_job_that_has_reached_its_backoff_limit_has_failed_although_pods_of_it_still_terminate(lab: Lab) -> None:
+    failing = job("failing", "team", 2)
+    failing["spec"]["backoffLimit"] = 0
+    failing["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 86400
+    lab.apply([queue("team", quota=-1), failing])
+    lab.settle()
+    lab.fail_node(lab.cluster.list("Pod")[0]["spec"]["nodeName"])
+    lab.advance(600)
+    answer = ask(lab, "Job", "failing")
+    assert lab.cluster.get("Job", "failing", "default")["status"]["terminating"] > 0
+    assert (str(answer.verdict), answer.cause.code) == ("failed", CauseCode.FAILED)
+
+
 def test_a_pod_that_leaves_exists(lab: Lab) -> None:
     web = deployment("web", 2)
     web["spec"]["strategy"] = {"type": "Recreate"}
