@@ -123,6 +123,21 @@ def test_a_job_that_has_failed_says_so_and_why(lab: Lab) -> None:
     assert str(ask(lab, "Pod", pods[0]["metadata"]["name"]).verdict) == "failed"
 
 
+def test_pods_that_are_replaced_only_once_they_have_terminated_are_named(lab: Lab) -> None:
+    labels = {"app": "web", "kai.scheduler/queue": "team"}
+    template = {"metadata": {"labels": labels}, "spec": {**pod_spec(), "terminationGracePeriodSeconds": 86400}}
+    spec = {"replicas": 2, "serviceName": "web", "selector": {"matchLabels": labels}, "template": template}
+    lab.apply([queue("team", quota=-1), owned("apps/v1", "StatefulSet", "web", spec)])
+    lab.settle()
+    lab.fail_node(lab.cluster.list("Pod")[0]["spec"]["nodeName"])
+    lab.advance(600)
+    answer = ask(lab, "StatefulSet", "web", tried=False)
+    assert answer.cause is not None
+    assert (
+        answer.cause.sentence == "StatefulSet web wants 2 pods, and none of them exist; 2 pods of it still terminate."
+    )
+
+
 def test_a_job_that_has_reached_its_backoff_limit_has_failed_although_pods_of_it_still_terminate(lab: Lab) -> None:
     failing = job("failing", "team", 2)
     failing["spec"]["backoffLimit"] = 0

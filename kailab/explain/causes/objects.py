@@ -227,7 +227,8 @@ def _binding_message(group: WaitingPodGroup, row: PodRow) -> str:
 def find_missing_pods(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Its pods do not exist."""
     obj = group.state.object
-    if group.pods or obj is None or not (group.state.absent or not group.state.wanted):
+    leaving = group.state.leaving if group.state.missing else 0
+    if group.pods or obj is None or not (group.state.absent or leaving or not group.state.wanted):
         return
     spec = obj.get("spec") or {}
     name = f"{obj['kind']} {obj['metadata']['name']}"
@@ -250,9 +251,12 @@ def find_missing_pods(group: WaitingPodGroup) -> Iterable[Refusal]:
     elif not group.state.wanted:
         text = f"{name} wants no pods."
     else:
-        existing = group.state.wanted - group.state.absent
+        existing = group.state.wanted - group.state.absent - leaving
         exist = "1 of them exists" if existing == 1 else f"{max(0, existing) or 'none'} of them exist"
-        text = f"{name} wants {count(group.state.wanted, 'pod')}, and {exist}{_why_not(group)}."
+        left = (
+            f"; {count(leaving, 'pod')} of it still {'terminates' if leaving == 1 else 'terminate'}" if leaving else ""
+        )
+        text = f"{name} wants {count(group.state.wanted, 'pod')}, and {exist}{left}{_why_not(group)}."
     yield Statement.of(CauseCode.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": group.state.wanted})
 
 
