@@ -87,17 +87,23 @@ class Cluster(Protocol):
     def patch(
         self, kind: str, name: str, namespace: str | None, patch: Mapping[str, Any], subresource: Subresource = ""
     ) -> Object:
-        """JSON merge patch (RFC 7386). A ``metadata.resourceVersion`` in it is a precondition."""
+        """JSON merge patch (RFC 7386). A ``metadata.resourceVersion`` in it is a precondition, and so is a ``metadata.uid``: NotFound is raised
+        if another object has the name."""
 
     def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
         """Graceful for pods; dependents are deleted with their owner. Raises NotFound."""
 
-    def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
-        """As a write to ``pods/binding``. Raises Conflict if the pod is bound already, NotFound if it does not exist."""
+    def bind(
+        self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None, uid: str = ""
+    ) -> None:
+        """As a write to ``pods/binding``. ``uid``: of the pod that was decided about; another pod of its name stays as
+        it is. Raises Conflict if the pod is bound already, NotFound if it does not exist."""
 
-    def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
+    def evict(
+        self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None, uid: str = ""
+    ) -> None:
         """Graceful delete with a DisruptionTarget condition (reason, message) set first. ``grace_seconds``: the time
-        the pod gets, None for its own terminationGracePeriodSeconds. Raises NotFound."""
+        the pod gets, None for its own terminationGracePeriodSeconds. ``uid``: see ``bind``. Raises NotFound."""
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
         """Many writes at once: each chain in order up to its first refused write, chains side by side where that is
@@ -144,7 +150,7 @@ class LiveUpdates(Protocol):
 class AssumeCache(Protocol):
     """A cluster whose writes are expensive."""
 
-    def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
+    def assume(self, namespace: str, pod: str, uid: str, annotations: Mapping[str, str]) -> Object | None:
         """Give a pod that is not bound yet annotations without writing them. All readers of this cluster see them; the
         server gets them with the binding. The caller must write them if the pod is not bound after all. None: no such
         pod.

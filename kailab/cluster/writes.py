@@ -55,6 +55,7 @@ class BindWrite(NamedTuple):
     pod: str
     node: str
     annotations: Mapping[str, str] | None = None
+    uid: str = ""
 
 
 class EvictWrite(NamedTuple):
@@ -65,6 +66,7 @@ class EvictWrite(NamedTuple):
     reason: str
     message: str
     grace_seconds: float | None = None
+    uid: str = ""
 
 
 Write: TypeAlias = CreateWrite | UpdateWrite | PatchWrite | DeleteWrite | BindWrite | EvictWrite
@@ -110,11 +112,15 @@ class SingleWrites(ABC):
     def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
         self._one(DeleteWrite(kind, name, namespace, grace_seconds))
 
-    def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
-        self._one(BindWrite(namespace, pod, node, annotations))
+    def bind(
+        self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None, uid: str = ""
+    ) -> None:
+        self._one(BindWrite(namespace, pod, node, annotations, uid))
 
-    def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
-        self._one(EvictWrite(namespace, pod, reason, message, grace_seconds))
+    def evict(
+        self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None, uid: str = ""
+    ) -> None:
+        self._one(EvictWrite(namespace, pod, reason, message, grace_seconds, uid))
 
     def _giving(self, write: CreateWrite | UpdateWrite | PatchWrite) -> Object:
         given = self._one(write)

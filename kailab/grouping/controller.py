@@ -67,6 +67,12 @@ class PodAssignment(NamedTuple):
     reads: tuple[ObjectLookup, ...]
 
 
+def _metadata_patch(assignment: PodAssignment) -> PatchWrite:
+    # By UID: another pod may have the name by now, which gets a PodGroup of its own.
+    patch = {"metadata": {**assignment.patch, "uid": uid_of(assignment.pod)}}
+    return PatchWrite("Pod", assignment.key[1], assignment.key[0], patch)
+
+
 class SubmittedPodGroup(NamedTuple):
     """A PodGroup that is being created. ``groupings``: its planned contents, oldest first. ``assignments``: planned writes of pods, sent
     once it exists. ``deferred``: pods to group once it exists."""
@@ -144,12 +150,14 @@ class PodGrouper:
         self._submitted: SubmittedPodGroups | None = None
         if ahead and isinstance(cluster, AsyncWrites):
             self._submitted = SubmittedPodGroups(cluster)
+        self._gone: set[str] = set()  # UIDs of PodGroups whose deletion the watch has reported in this step
         self._refused: dict[Key, ApiError] = {}
         self._assignments: list[PodAssignment] = []
         self._wrote = False
 
     def step(self) -> bool:
         """Group the pods that are due. Returns whether anything was written."""
+        self._gone.clear()
         for event in self._watch.poll():
             if event.kind == "Pod":
                 self._take_pod(event)
@@ -234,6 +242,7 @@ class PodGrouper:
         if event.type != "DELETED":
             self._pod_groups[key] = event.object
             return
+        self._gone.add(uid_of(event.object))
         self._pod_groups.pop(key, None)
         self._due.update(self._members.get(key, ()))
 
@@ -342,8 +351,10 @@ class PodGrouper:
         if error is not None:
             self._refused[key] = error
         elif written is not None:
-            self._pod_groups[key] = written
             self._wrote = True
+            # The answer to a create in the background may be handled after the deletion of what it created.
+            if uid_of(written) not in self._gone:
+                self._pod_groups[key] = written
 
     def _submit_new(self, submitted: SubmittedPodGroups) -> None:
         """Create new PodGroups in the background; the assignments of their pods wait."""
@@ -374,7 +385,12 @@ class PodGrouper:
             if others and key in self._pod_groups:
                 self._plan_pod_group(key, others[-1])
             # A pod that was created again meanwhile is due anyway.
-            self._assignments += filter(self._is_current, podgroup.assignments)
+            waiting = list(filter(self._is_current, podgroup.assignments))
+            if key in self._pod_groups or key in self._refused:
+                self._assignments += waiting
+            # Deleted meanwhile: a pod must not name a missing PodGroup.
+            else:
+                self._due.update(dict.fromkeys(assignment.key for assignment in waiting))
             self._due.update(podgroup.deferred)
 
     def _is_current(self, assignment: PodAssignment) -> bool:
@@ -401,7 +417,7 @@ class PodGrouper:
         self._assignments = []
         unbound = self._assumed_and_unbound()
         pending = unbound + [assignment for assignment in pending if not self._assume(assignment)]
-        chains = [[PatchWrite("Pod", each.key[1], each.key[0], {"metadata": each.patch})] for each in pending]
+        chains = [[_metadata_patch(each)] for each in pending]
         for assignment, outcome in zip(pending, self._cluster.write_all(chains), strict=True):
             if outcome.error is None and (pod := outcome.objects[0]) is not None:
                 self._take_written(assignment, pod)
@@ -417,7 +433,7 @@ class PodGrouper:
         if self._cycles is None or assignment.patch.keys() != {"annotations"} or node_of(assignment.pod):
             return False
         assert isinstance(self._cluster, AssumeCache)
-        pod = self._cluster.assume(*assignment.key, assignment.patch["annotations"])
+        pod = self._cluster.assume(*assignment.key, uid_of(assignment.pod), assignment.patch["annotations"])
         if pod is None:
             return False
         self._take_written(assignment, pod)

@@ -793,7 +793,7 @@ class Baseline:
 
     def _bind(self, pod: BaselinePod, node: str) -> bool:
         try:
-            self._cluster.bind(pod.namespace, pod.name, node)
+            self._cluster.bind(pod.namespace, pod.name, node, uid=pod.uid)
         except NotFound:
             self._drop(pod.uid)
             return False
@@ -820,7 +820,9 @@ class Baseline:
 
     def _patch_status(self, pod: BaselinePod, status: Object) -> None:
         try:
-            self._cluster.patch("Pod", pod.name, pod.namespace, {"status": status}, "status")
+            self._cluster.patch(
+                "Pod", pod.name, pod.namespace, {"metadata": {"uid": pod.uid}, "status": status}, "status"
+            )
         except ApiError:
             return  # the pod is gone, or the next try writes it
 
@@ -837,7 +839,7 @@ class Baseline:
         for victim in preemption.victims:
             text = f"{COMPONENT}: preempting to accommodate a higher priority pod"
             try:
-                self._cluster.evict(victim.namespace, victim.name, "PreemptionByScheduler", text)
+                self._cluster.evict(victim.namespace, victim.name, "PreemptionByScheduler", text, uid=victim.uid)
             except NotFound:
                 continue
             except ApiError:

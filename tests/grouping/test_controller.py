@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.submitted_writes import SubmittedBatch
 from kailab.errors import NotFound
 from kailab.grouping import GroupingConfig, PodGrouper
 
@@ -237,6 +238,42 @@ def test_a_podgroup_deleted_by_hand_comes_back_for_owned_pods(bench):
     bench.cluster.delete("PodGroup", name, "default")
     bench.settle()
     assert list(bench.groups()) == [name]
+
+
+class SlowCluster(EmbeddedCluster):
+    """Writes that nobody waits for are carried out at once, and answered by ``answer``."""
+
+    def __init__(self):
+        super().__init__()
+        self.submitted = []
+
+    @property
+    def under_way(self):
+        return len(self.submitted)
+
+    def hand_over(self, chains):
+        batch = SubmittedBatch()
+        self.submitted.append((batch, self.write_all(chains)))
+        return batch
+
+    def answer(self):
+        for batch, outcomes in self.submitted:
+            batch.done += enumerate(outcomes)
+        self.submitted = []
+
+
+def test_a_podgroup_deleted_before_its_creation_is_answered_comes_back(bench):
+    bench.cluster = cluster = SlowCluster()
+    bench.grouper = PodGrouper(cluster, ahead=True)
+    bench.pod("train-0", bench.job())
+    bench.grouper.step()
+    [name] = bench.groups()
+    cluster.delete("PodGroup", name, "default")
+    for _ in range(4):
+        cluster.answer()
+        bench.grouper.step()
+    assert list(bench.groups()) == [name]
+    assert bench.group_of("train-0") == name
 
 
 def test_a_queue_given_to_a_podgroup_by_hand_stays(bench):

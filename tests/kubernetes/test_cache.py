@@ -94,7 +94,7 @@ def test_a_list_that_says_the_same_is_no_news():
 def test_assumed_annotations_stay_until_the_server_has_them(updates):
     known = cache()
     known.take(event(state(1), "ADDED"))
-    known.assume("default", "p", {"a": "b"})
+    known.assume("default", "p", "u", {"a": "b"})
     for version in range(2, 2 + updates):
         known.take(event(state(version)))
         assert known.kinds["Pod"]["default", "p"]["metadata"]["annotations"] == {"a": "b"}

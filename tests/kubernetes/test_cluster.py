@@ -7,6 +7,7 @@ import pytest
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.writes import BindWrite, CreateWrite, DeleteWrite, EvictWrite, PatchWrite
 from kailab.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+from kailab.model.objects import uid_of
 from tests.kubernetes.made import config_map, pod, soon
 
 pytestmark = pytest.mark.slow
@@ -227,13 +228,31 @@ def test_an_eviction_of_a_pod_on_its_way_out_is_done_already(cluster):
     assert cluster.get("Pod", "a", "default")["metadata"]["resourceVersion"] == before
 
 
+def test_what_was_decided_about_a_pod_does_not_reach_the_next_one_of_its_name(cluster):
+    cluster.watch(["Pod"])
+    uid = uid_of(cluster.create(pod("a")))
+    cluster.delete("Pod", "a", "default", grace_seconds=0)
+    new = cluster.create(pod("a"))
+    labels = {"metadata": {"uid": uid, "labels": {"of": "the-old-one"}}}
+    status = {"metadata": {"uid": uid}, "status": {"reason": "TheOldOne"}}
+    writes = [
+        BindWrite("default", "a", "n1", None, uid),
+        EvictWrite("default", "a", "Reason", "message", 0, uid),
+        PatchWrite("Pod", "a", "default", labels),
+        PatchWrite("Pod", "a", "default", status, "status"),
+    ]
+    assert [type(outcome.error) for outcome in cluster.write_all([[write] for write in writes])] == [NotFound] * 4
+    assert cluster.assume("default", "a", uid, {"pod-group-name": "g"}) is None
+    assert cluster.get("Pod", "a", "default") == new
+
+
 # --- assumed annotations --------------------------------------------------------------------------------------------------
 
 
 def test_assumed_annotations_are_ours_until_the_binding_carries_them(cluster, other):
     watch = cluster.watch(["Pod"])
-    cluster.create(pod("a"))
-    cluster.assume("default", "a", {"pod-group-name": "g"})
+    uid = uid_of(cluster.create(pod("a")))
+    cluster.assume("default", "a", uid, {"pod-group-name": "g"})
     assert cluster.get("Pod", "a", "default")["metadata"]["annotations"]["pod-group-name"] == "g"
     assert "annotations" not in other.get("Pod", "a", "default")["metadata"]
     cluster.patch("Pod", "a", "default", {"metadata": {"labels": {"x": "y"}}})
@@ -248,8 +267,8 @@ def test_assumed_annotations_are_ours_until_the_binding_carries_them(cluster, ot
 
 def test_what_was_assumed_can_be_forgotten(cluster):
     cluster.watch(["Pod"])
-    cluster.create(pod("a"))
-    cluster.assume("default", "a", {"pod-group-name": "g"})
+    uid = uid_of(cluster.create(pod("a")))
+    cluster.assume("default", "a", uid, {"pod-group-name": "g"})
     cluster.forget_assumed()
     assert "pod-group-name" not in (cluster.get("Pod", "a", "default")["metadata"].get("annotations") or {})
 

@@ -21,11 +21,11 @@ def refuse(lab, monkeypatch) -> Callable[[str], TRIED]:
     def refusing(name: str) -> TRIED:
         real, tried = lab.cluster.bind, []
 
-        def bind(namespace: str, pod: str, node: str, annotations: Any = None) -> None:
+        def bind(namespace: str, pod: str, node: str, *rest: Any) -> None:
             if pod == name:
                 tried.append((pod, lab.cluster.now()))
                 raise ApiError("no")
-            real(namespace, pod, node, annotations)
+            real(namespace, pod, node, *rest)
 
         monkeypatch.setattr(lab.cluster, "bind", bind)
         return tried
@@ -135,10 +135,10 @@ def test_nobody_is_evicted_twice_for_one_whose_binding_is_refused(build, monkeyp
     lab = build.lab(nodes=1)
     real = lab.cluster.bind
 
-    def bind(namespace: str, pod: str, node: str, annotations: Any = None) -> None:
+    def bind(namespace: str, pod: str, node: str, *rest: Any) -> None:
         if pod == "urgent":
             raise ApiError("no")
-        real(namespace, pod, node, annotations)
+        real(namespace, pod, node, *rest)
 
     monkeypatch.setattr(lab.cluster, "bind", bind)
     lab.apply(*team(build), build.pod("low-0", 8, "team"))
@@ -170,12 +170,12 @@ def test_a_gang_of_which_one_was_refused_is_begun_with_that_one(lab, build, refu
 def test_a_gang_of_which_one_was_refused_starts_once_it_is_not(lab, build, monkeypatch) -> None:
     real, tries = lab.cluster.bind, []
 
-    def bind(namespace: str, pod: str, node: str, annotations: Any = None) -> None:
+    def bind(namespace: str, pod: str, node: str, *rest: Any) -> None:
         if pod == "m1":
             tries.append(pod)
             if len(tries) < 3:
                 raise ApiError("no")
-        real(namespace, pod, node, annotations)
+        real(namespace, pod, node, *rest)
 
     monkeypatch.setattr(lab.cluster, "bind", bind)
     lab.apply(*team(build), build.podgroup("gang", "team", 3), *(build.member(f"m{n}", "gang") for n in range(3)))

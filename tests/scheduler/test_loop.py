@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from kailab.engine.config import EngineConfig
 from kailab.errors import ApiError, Conflict
 from kailab.scheduler import Scheduler
@@ -47,11 +49,11 @@ def test_a_refused_bind_is_reported_and_retried_and_stops_no_other_bind(lab, bui
     lab.fill(3)
     real, refused = lab.cluster.bind, []
 
-    def bind(namespace: str, pod: str, node: str, annotations: Any = None) -> None:
+    def bind(namespace: str, pod: str, node: str, *rest: Any) -> None:
         if pod == "p01" and len(refused) < 3:
             refused.append(pod)
             raise Conflict("somebody was here before")
-        real(namespace, pod, node, annotations)
+        real(namespace, pod, node, *rest)
 
     monkeypatch.setattr(lab.cluster, "bind", bind)
     lab.grouper.step()
@@ -81,6 +83,31 @@ def test_labels_of_a_refused_share_are_taken_back(lab, build, monkeypatch) -> No
     lab.grouper.step()
     lab.scheduler.step()
     assert "runai-gpu-group" not in lab.cluster.get("Pod", "f", "default")["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["binding", "eviction"])
+def test_a_pod_that_takes_the_name_of_another_during_a_cycle_is_left_alone(build, monkeypatch, running) -> None:
+    lab = build.lab(nodes=1)
+    lab.apply(*build.team(build.share(16, -1, 1)), build.pod("p", 8, "team"))
+    if running:
+        lab.settle()
+        assert lab.node_of("p")
+        lab.apply(build.pod("urgent", 8, "team", labels={"priorityClassName": "build"}))
+    lab.grouper.step()
+    cluster, real = lab.cluster, lab.cluster.write_all
+
+    def replaced_before(chains: Any) -> Any:
+        monkeypatch.setattr(cluster, "write_all", real)
+        cluster.delete("Pod", "p", "default", grace_seconds=0)
+        cluster.create(build.pod("p", 1, "team"))
+        return real(chains)
+
+    monkeypatch.setattr(cluster, "write_all", replaced_before)
+    lab.scheduler.step()
+    new = cluster.get("Pod", "p", "default")
+    assert "nodeName" not in new["spec"]
+    assert "deletionTimestamp" not in new["metadata"]
+    assert not new["status"].get("conditions")
 
 
 # --- why work waits -----------------------------------------------------------------------------------------------------

@@ -237,9 +237,11 @@ class EmbeddedCluster:
 
     # --- pods -------------------------------------------------------------------------------------------------------
 
-    def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
+    def bind(
+        self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None, uid: str = ""
+    ) -> None:
         key = (namespace, pod)
-        old = self.store.get("Pod", key)
+        old = self.store.get("Pod", key, uid)
         # As in Kubernetes, the node need not exist: a pod can be bound to any name.
         if bound_node := old["spec"].get("nodeName"):
             raise Conflict(f"Pod {pod!r} in namespace {namespace} is bound to node {bound_node!r} already")
@@ -252,9 +254,11 @@ class EmbeddedCluster:
                 raise Forbidden(message)
         self.store.replace("Pod", key, old, pod_status.bound_pod(old, node, annotations, self.clock.stamp()))
 
-    def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
+    def evict(
+        self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None, uid: str = ""
+    ) -> None:
         key = (namespace, pod)
-        old = self.store.get("Pod", key)
+        old = self.store.get("Pod", key, uid)
         if is_terminating(old):
             return
         # The condition first: the deletion may end the pod at once, and its last state says why it went.

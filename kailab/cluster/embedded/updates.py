@@ -69,8 +69,11 @@ class Updates:
                 field == "metadata" or patch[field] is not None
             ):
                 raise invalid(kind, name, field, "expected a mapping")
-        if given := (patch.get("metadata") or {}).get("resourceVersion"):
-            self._expect_version(kind, key, given, old)
+        if metadata := patch.get("metadata"):
+            if given := metadata.get("uid"):
+                self._store.get(kind, key, given)
+            if given := metadata.get("resourceVersion"):
+                self._expect_version(kind, key, given, old)
         if subresource == "status":
             status = merge_patch(old.get("status"), patch.get("status") or {})
             # merge_patch returns the same object if it changes nothing: then there is nothing to write.

@@ -151,12 +151,11 @@ class ObjectCache:
             return pod
         return {**pod, "metadata": {**pod["metadata"], "annotations": {**present, **lacking}}}
 
-    def assume(self, namespace: str, name: str, annotations: dict[str, str]) -> Object | None:
+    def assume(self, namespace: str, name: str, uid: str, annotations: dict[str, str]) -> Object | None:
         """Show the pod with these annotations from now on; None if it is not known."""
-        pod = self.kinds.get("Pod", {}).get((namespace, name))
+        pod = self._pod((namespace, name), uid)
         if pod is None:
             return None
-        uid = uid_of(pod)
         self.assumed[uid] = {**self.assumed.get(uid, {}), **annotations}
         return self._show(self._as_assumed(uid, pod))
 

@@ -311,10 +311,10 @@ class KubernetesCluster(SingleWrites):
                 requests.send(self.transport, requests.delete_all_request(resource, space), self._patience)
             )
 
-    def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
+    def assume(self, namespace: str, pod: str, uid: str, annotations: Mapping[str, str]) -> Object | None:
         """See ``AssumeCache``."""
         self.take_news()
-        return self._cache.assume(namespace, pod, dict(annotations))
+        return self._cache.assume(namespace, pod, uid, dict(annotations))
 
     def forget_assumed(self) -> None:
         self._cache.forget_assumed()

@@ -293,7 +293,7 @@ class Writer:
         if not (error.doubtful or isinstance(error, Conflict)):
             return
         match planned.write:
-            case BindWrite(namespace, pod, node, _) if planned.uid:
+            case BindWrite(namespace, pod, node) if planned.uid:
                 if error.doubtful:
                     self._cache.bound(namespace, pod, planned.uid, node)
                 self._ask(planned, namespace, pod, planned.uid, error)
@@ -342,19 +342,19 @@ class Writer:
             case DeleteWrite(kind, name, namespace, grace):
                 resource = self._resources.of(kind)
                 request = requests.delete_request(resource, name, resource.space(namespace), grace)
-            case BindWrite(namespace, pod, node, annotations):
+            case BindWrite(namespace, pod, node, annotations, uid):
                 resource = self._resources.of("Pod")
-                uid = self._uid(namespace, pod)
+                uid = uid or self._uid(namespace, pod)
                 # The API server puts the annotations of a Binding on the pod, and so writes the assumed ones.
                 notes = {**self._cache.assumed.get(uid, {}), **(annotations or {})}
                 request = requests.bind_request(resource, namespace, pod, uid, node, notes)
                 return _Planned(write, resource, uid, [request])
-            case EvictWrite(namespace, pod, reason, message, grace):
+            case EvictWrite(namespace, pod, reason, message, grace, uid):
                 resource = self._resources.of("Pod")
                 known_pod = self._pod(namespace, pod)
-                if known_pod is not None and is_terminating(known_pod):
+                if known_pod is not None and is_terminating(known_pod) and uid in ("", uid_of(known_pod)):
                     return _Planned(write, resource, "", [])  # it is terminating already
-                uid = self._uid(namespace, pod)
+                uid = uid or self._uid(namespace, pod)
                 stamp = format_time(self._transport.now())
                 disruption = requests.disruption_request(resource, namespace, pod, uid, reason, message, stamp)
                 deletion = requests.delete_request(resource, pod, namespace, grace, uid)
@@ -388,7 +388,7 @@ class Writer:
                 return self._cache.created(resource.key, self._object(answers[0].body))
             case UpdateWrite() | PatchWrite():
                 return self._cache.put(resource.key, self._object(answers[0].body))
-            case BindWrite(namespace, pod, node, _):
+            case BindWrite(namespace, pod, node):
                 self._cache.bound(namespace, pod, planned.uid, node)
             case DeleteWrite(_, name, namespace, _):
                 self._gone(resource, resource.space(namespace) or "", name, answers[0])

@@ -19,7 +19,7 @@ from kailab.cluster.submitted_writes import SubmittedItems
 from kailab.cluster.writes import BindWrite, Chain, EvictWrite, PatchWrite, Write
 from kailab.engine.decisions import Bind, Decisions, Evict
 from kailab.engine.policies.settings import Checkpoint
-from kailab.engine.snapshot.records import ACTIVE, Shape
+from kailab.engine.snapshot.records import ACTIVE, Shape, Task
 from kailab.errors import ApiError, NotFound, Unavailable
 from kailab.model import labels as names
 from kailab.model.objects import conditions_of, metadata_of, name_of, namespace_of, phase_of
@@ -44,7 +44,8 @@ def request_checkpoint(cluster: Cluster, mirror: Mirror, evict: Evict, policy: C
         return policy.grace
     if can_save(pod) and phase_of(pod) == "Running":
         annotations = {names.CHECKPOINT_REQUESTED: format_time(cluster.now())}
-        patched = cluster.patch("Pod", name_of(pod), namespace_of(pod), {"metadata": {"annotations": annotations}})
+        patch = {"metadata": {"uid": evict.task, "annotations": annotations}}
+        patched = cluster.patch("Pod", name_of(pod), namespace_of(pod), patch)
         own = pod["spec"].get("terminationGracePeriodSeconds")
         grace = policy.grace if policy.grace is not None else DEFAULT_GRACE if own is None else own
         message = f"Asked to save its state for {mirror.podgroup_name(evict.beneficiary)}: it has {grace:g} s"
@@ -201,7 +202,7 @@ class DecisionExecutor:
                 if error.doubtful:
                     self._labelled[bind.task] = bind.gpu_groups
                 else:
-                    self._unlabel(task.namespace, task.name, bind.gpu_groups)
+                    self._unlabel(task, bind.gpu_groups)
             self._not_bound(bind, name, error)
 
     def _write_binds(self, binds: Sequence[tuple[Bind, Chain]]) -> dict[str, ApiError | None]:
@@ -244,7 +245,7 @@ class DecisionExecutor:
         annotations = {names.RECEIVED_RESOURCE_TYPE: received_resource_type(task.shape)}
         if bind.numa_zones:
             annotations[PREDICTED] = zones_annotation(bind.numa_zones)
-        chain: list[Write] = [BindWrite(task.namespace, task.name, bind.node, annotations)]
+        chain: list[Write] = [BindWrite(task.namespace, task.name, bind.node, annotations, bind.task)]
         if bind.gpu_groups:
             # An earlier failed try may have left labels.
             earlier_groups = (task.gpu_groups, self._labelled.get(bind.task, ()))
@@ -252,7 +253,8 @@ class DecisionExecutor:
                 label: None for groups in earlier_groups for label in gpu_group_labels(groups)
             } | gpu_group_labels(bind.gpu_groups)
             # Before the binding: a reader that sees the pod on its node must also see its shared GPU, or it counts none.
-            chain.insert(0, PatchWrite("Pod", task.name, task.namespace, {"metadata": {"labels": labels}}))
+            patch = {"metadata": {"uid": bind.task, "labels": labels}}
+            chain.insert(0, PatchWrite("Pod", task.name, task.namespace, patch))
         return chain
 
     def _was_bound(self, bind: Bind, name: str) -> None:
@@ -274,12 +276,11 @@ class DecisionExecutor:
     def _not_bound(self, bind: Bind, name: str, error: ApiError) -> None:
         self._failed("bind", bind.task, f"Failed to bind pod {name} to node {bind.node}. {error}", error)
 
-    def _unlabel(self, namespace: str, name: str, groups: tuple[str, ...]) -> None:
+    def _unlabel(self, task: Task, groups: tuple[str, ...]) -> None:
         """Remove the GPU labels of a pod whose binding failed."""
+        patch = {"metadata": {"uid": task.uid, "labels": dict.fromkeys(gpu_group_labels(groups))}}
         try:
-            self._cluster.patch(
-                "Pod", name, namespace, {"metadata": {"labels": dict.fromkeys(gpu_group_labels(groups))}}
-            )
+            self._cluster.patch("Pod", task.name, task.namespace, patch)
         except ApiError:
             return  # the pod is gone, or the server still does not answer: the next cycle sees the labels
 
@@ -314,7 +315,7 @@ class DecisionExecutor:
                 text = f"Failed to evict pod {task.namespace}/{task.name}. {error}"
                 self._failed("evict", evict.task, text, error)
                 return None
-        return EvictWrite(task.namespace, task.name, EVICTION_REASON, message, grace)
+        return EvictWrite(task.namespace, task.name, EVICTION_REASON, message, grace, evict.task)
 
     def _eviction_message(self, evict: Evict, pod: str) -> str:
         """KAI's message for an eviction by this action."""
@@ -351,7 +352,7 @@ class DecisionExecutor:
             reason = "BindingUnconfirmed" if error.doubtful or isinstance(error, Unavailable) else "BindingError"
             conditions = with_condition(conditions_of(pod), not_scheduled(message, reason), now)
             if conditions is not None:
-                patch = {"status": {"conditions": conditions}}
+                patch = {"metadata": {"uid": uid}, "status": {"conditions": conditions}}
                 try:
                     self._cluster.patch("Pod", name_of(pod), namespace_of(pod), patch, "status")
                 except ApiError:

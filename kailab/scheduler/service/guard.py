@@ -58,11 +58,11 @@ class GuardedCluster(SingleWrites):
             return self.inner.wait(seconds)
         return self._pause.wait(max(0.0, seconds))
 
-    def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
+    def assume(self, namespace: str, pod: str, uid: str, annotations: Mapping[str, str]) -> Object | None:
         """See ``AssumeCache``. A cluster without one is patched."""
         if isinstance(self.inner, AssumeCache):
-            return self.inner.assume(namespace, pod, annotations)
-        return self.patch("Pod", pod, namespace, {"metadata": {"annotations": dict(annotations)}})
+            return self.inner.assume(namespace, pod, uid, annotations)
+        return self.patch("Pod", pod, namespace, {"metadata": {"uid": uid, "annotations": dict(annotations)}})
 
     def forget_assumed(self) -> None:
         if isinstance(self.inner, AssumeCache):

@@ -308,7 +308,9 @@ class StatusReporter:
         self, podgroup: str, kind: str, metadata: Mapping[str, Any], patch: dict[str, Any], subresource: Subresource
     ) -> None:
         """Queue a patch that reports about a PodGroup; all are sent together at the end of the report."""
-        write = PatchWrite(kind, metadata["name"], metadata.get("namespace"), patch, subresource)
+        # By UID: an object that was created again under the name since this cycle began has nothing of this report.
+        meant = {**patch, "metadata": {**patch.get("metadata", {}), "uid": metadata["uid"]}}
+        write = PatchWrite(kind, metadata["name"], metadata.get("namespace"), meant, subresource)
         self._patches.append((podgroup, write))
 
     def _event(self, uid: str, reason: str, message: str) -> None:

@@ -20,6 +20,7 @@ from kailab.cluster.memorywatch import WatchHub
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Forbidden, NotFound, StateError
 from kailab.model.kinds import KINDS
+from kailab.model.objects import uid_of
 from kailab.model.times import format_time
 
 # Beyond this many, the oldest are dropped, as a real cluster drops events after an hour.
@@ -270,12 +271,13 @@ class ObjectStore:
         table = self.existing_table(kind)
         return None if table is None else table.objects.get(key)
 
-    def get(self, kind: str, key: Key) -> Object:
-        """Raises NotFound."""
+    def get(self, kind: str, key: Key, uid: str = "") -> Object:
+        """``uid``: the only object that is meant, whoever has its name now. Raises NotFound."""
         obj = self.find(kind, key)
-        if obj is None:
+        if obj is None or (uid and uid_of(obj) != uid):
             place = f" in namespace {key[0]}" if key[0] else ""
-            raise NotFound(f"{kind} {key[1]!r} not found{place}")
+            other = "" if obj is None else f": another one has its name, with the uid {uid_of(obj)} instead of {uid}"
+            raise NotFound(f"{kind} {key[1]!r} not found{place}{other}")
         return obj
 
     def _one(self, kind: str, key: Key) -> Object | None:

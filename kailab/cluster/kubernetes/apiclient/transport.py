@@ -78,10 +78,13 @@ def refusal(code: int, body: bytes, request: str) -> ApiError:
         status = {}
     message = str(status.get("message") or f"{request}: {body[:200].decode(errors='replace').strip() or 'no reason'}")
     reason = str(status.get("reason") or "")
+    fields = [str(cause.get("field") or "") for cause in (status.get("details") or {}).get("causes") or ()]
+    # The object that was meant, by its UID, is gone, and another one has its name. A server says so in two ways.
+    if "metadata.uid" in fields or "UID in precondition" in message:
+        return NotFound(message)
     # The first cause gives the field; the message lists all.
     if code == 422 or reason == "Invalid" or code == 400:
-        causes = (status.get("details") or {}).get("causes") or [{}]
-        return Invalid(message, str(causes[0].get("field") or ""))
+        return Invalid(message, fields[0] if fields else "")
     kind = _BY_REASON.get(reason) or _BY_CODE.get(code)
     if kind is not None:
         return kind(message)
