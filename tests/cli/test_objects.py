@@ -261,3 +261,51 @@ def test_a_folder_that_is_none(started, options, said) -> None:
     done = started("apply", *options)
     assert done.code == 2
     assert said in done.err
+
+
+POD_SPEC = "{schedulerName: kai-scheduler, restartPolicy: Never, %scontainers: [{name: main, image: x}]}"
+JOB = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: one}\nspec:\n  %stemplate: {spec: " + POD_SPEC % "" + "}\n"
+SPREAD = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}], "
+OUTCOMES = {
+    "unknown field": (
+        JOB % "paralelism: 2\n  ",
+        2,
+        "",
+        "error: <stdin>:5: Job/one: spec.paralelism: unknown field; did you mean parallelism?",
+    ),
+    "unknown kind": (
+        "apiVersion: example.com/v1\nkind: Robot\nmetadata: {name: one}\nspec: {arms: 2}\n",
+        0,
+        "robot.example.com/one created\n",
+        "warning: <stdin>:1: Robot/one: kind Robot of example.com/v1 is not known to kailab: kept, and nothing of kailab's acts on it",
+    ),
+    "kind without a controller": (
+        "apiVersion: argoproj.io/v1alpha1\nkind: CronWorkflow\nmetadata: {name: one}\nspec: {schedule: '0 0 * * *', workflowSpec: {}}\n",
+        0,
+        "cronworkflow.argoproj.io/one created\n",
+        "warning: <stdin>:2: CronWorkflow/one: kind: is kept, but kailab makes no pods for a CronWorkflow; in a cluster Argo makes",
+    ),
+    "field without effect": (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: " + POD_SPEC % SPREAD + "\n",
+        0,
+        "pod/one created\n",
+        "warning: <stdin>:4: Pod/one: spec.topologySpreadConstraints: has no effect: KAI does not spread pods by it",
+    ),
+    "version that is not served": (
+        (JOB % "").replace("batch/v1", "batch/v1beta1"),
+        0,
+        "job.batch/one created\n",
+        "warning: <stdin>:1: Job/one: apiVersion: batch/v1beta1 is not a version kailab knows: a cluster that serves no kind Job",
+    ),
+}
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_apply_says_what_does_not_act_as_in_a_cluster(started, outcome: str) -> None:
+    manifest, code, out, said = OUTCOMES[outcome]
+    done = started("apply", "-f", "-", input=manifest)
+    assert (done.code, done.out) == (code, out)
+    assert any(line.startswith(said) for line in done.err.splitlines()), done.err
+    strict = started("apply", "-f", "-", "--strict", "--dry-run", input=manifest)
+    assert strict.code == 2
+    assert said.partition(": ")[2] in strict.err

@@ -21,11 +21,13 @@ FLAKY = Backend(
 class FlakyCluster(EmbeddedCluster):
     bindings = 0
 
-    def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
+    def bind(
+        self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None, uid: str = ""
+    ) -> None:
         self.bindings += 1
         if self.bindings % 3 == 0:
             raise Conflict(f"Pod {pod!r} in namespace {namespace}: try again")
-        super().bind(namespace, pod, node, annotations)
+        super().bind(namespace, pod, node, annotations, uid)
 
 
 class FlakyVenue(EmbeddedVenue):
