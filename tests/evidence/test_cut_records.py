@@ -72,10 +72,10 @@ def test_labels_and_refusals_that_tell_too_much(tmp_path, monkeypatch):
             lab.cluster.patch("Node", node["metadata"]["name"], None, {"metadata": {"labels": labels}})
         real = lab.cluster.bind
 
-        def bind(namespace: str, name: str, node: str, annotations: Any = None) -> None:
+        def bind(namespace: str, name: str, node: str, *rest: Any) -> None:
             if name == "refused":
                 raise ApiError(f"admission webhook denied the request: TOKEN={SECRET}")
-            real(namespace, name, node, annotations)
+            real(namespace, name, node, *rest)
 
         monkeypatch.setattr(lab.cluster, "bind", bind)
         lab.apply(QUEUE, pod("free"), pod("chosen", nodeSelector={"pool": "a"}), pod("refused"))

@@ -241,12 +241,12 @@ class Refusing:
         self.real, self.prefix, self.times = lab.cluster.bind, prefix, times
         self.tries: dict[str, int] = {}
 
-    def __call__(self, namespace, pod, node, annotations=None):
+    def __call__(self, namespace, pod, node, *rest):
         if pod.startswith(self.prefix):
             self.tries[pod] = self.tries.get(pod, 0) + 1
             if self.tries[pod] <= self.times:
                 raise ApiError("no")
-        self.real(namespace, pod, node, annotations)
+        self.real(namespace, pod, node, *rest)
 
 
 def eight(lab, queue, job, monkeypatch, times):

@@ -165,7 +165,7 @@ def test_what_could_not_be_bound_is_freed_again(led, build, monkeypatch) -> None
     bind = led.cluster.bind
     refused = []
 
-    def refuse(namespace, pod, node, annotations=None):
+    def refuse(namespace, pod, node, *rest):
         refused.append(held(led, "c"))
         raise Conflict("the pod can't be bound just now")
 

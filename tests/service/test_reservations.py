@@ -156,10 +156,10 @@ def test_a_binding_that_fails_gives_its_gpu_back(led, build, monkeypatch) -> Non
     cluster = led.cluster
     bind = cluster.bind
 
-    def refuse(namespace, pod, node, annotations=None):
+    def refuse(namespace, pod, node, *rest):
         if pod == "a":
             raise Conflict("not this one")
-        bind(namespace, pod, node, annotations)
+        bind(namespace, pod, node, *rest)
 
     monkeypatch.setattr(cluster, "bind", refuse)
     cluster.create(half(build, "a"))
