@@ -60,13 +60,18 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
         "Predict first",
         ("Write a number down before anything runs.",),
         tuple(prediction.ask for prediction in lesson.predict),
+        blocks=(
+            f"kailab course lesson {lesson.name}\n"
+            f"kailab course predict {lesson.name} {' '.join('N' for _ in lesson.predict)}\n"
+            f"cd {lesson.name}",
+        ),
     )
     for step, commands in zip(lesson.steps, lesson.commands(), strict=True):
         yield Slide("See for yourself", (step["told"],) if "told" in step else (), blocks=("\n".join(commands),))
     seen = tuple(
         (prediction.ask, f"{number:g}") for prediction, number in zip(lesson.predict, walked.seen, strict=True)
     )
-    yield Slide("What happened", numbers=seen)
+    yield Slide("What happened", numbers=seen, blocks=(f"kailab course compare {lesson.name}",))
     for number, (step, drawing) in enumerate(zip(lesson.steps, walked.drawn, strict=False), 1):
         yield Slide(f"After step {number}", (step["told"],) if "told" in step else (), gpus=drawing.gpus)
     yield Slide("Why", (lesson.happened,))
@@ -78,7 +83,7 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
     yield Slide("What fake GPUs show, and what not", (lesson.fakes,))
     for question in lesson.quiz:
         yield Slide("Ask yourself", (question.ask,), question.choices)
-    yield Slide("To remember", points=lesson.points)
+    yield Slide("To remember", points=lesson.points, blocks=(f"kailab course quiz {lesson.name}",))
 
 
 def _plain(markdown: str) -> str:

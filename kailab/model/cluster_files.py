@@ -122,7 +122,17 @@ def _objects(value: Any, file: str) -> Iterator[Object]:
         )
     items = list_items(value)
     if items is not None:
-        for item in items:
+        for index, item in enumerate(items):
+            if not isinstance(item, dict) or not isinstance(item.get("kind"), str):
+                found = (
+                    f"has no kind (it has {', '.join(map(str, list(item)[:3])) or 'nothing'})"
+                    if isinstance(item, dict)
+                    else f"is {item!r:.40}"
+                )
+                raise InputError(
+                    f"{found}; expected a Kubernetes object",
+                    Where(file=file, object=str(value["kind"]), field=f"items[{index}]"),
+                )
             yield from _objects(item, file)
     elif isinstance(value.get("kind"), str) and isinstance(value.get("apiVersion"), str) and "metadata" in value:
         yield value

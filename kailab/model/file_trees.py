@@ -34,6 +34,8 @@ MOST_FILES = 500_000
 _TAR_MAGIC = slice(257, 262)
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _HEAD = 512
+_PACKED = (".gz", ".bz2", ".xz")
+_ARCHIVES = (".tar", ".tgz", ".zip", *(f".tar{packed}" for packed in _PACKED))
 # An InputError is none of these, and passes through.
 _DAMAGED = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, NotImplementedError, RuntimeError,
@@ -68,6 +70,7 @@ class Skip(Enum):
     TO_FOLDER = "to a folder"
     IN_ARCHIVE = "in an archive"
     NO_FILE = "pipe, socket or device"
+    ARCHIVE = "archive in it"
 
 
 _EXPECTED = {
@@ -75,6 +78,7 @@ _EXPECTED = {
     Skip.OUT: "is a link that leads out of the folder, and is not followed; put a copy of its target in its place",
     Skip.IN_ARCHIVE: "is a link in an archive, and is not followed; pack the file itself",
     Skip.NO_FILE: "is a pipe, a socket or a device; expected a file",
+    Skip.ARCHIVE: "is an archive within the folder or archive; unpack it",
 }
 """What to do about each of them that may stand for data. The files of a linked folder are read where they are."""
 
@@ -184,6 +188,8 @@ def _in_folder(folder: Path, reading: _Reading) -> Iterator[TreeFile]:
         for name in sorted(files):
             reading.see()
             file = Path(at, name)
+            if _is_archive(name):
+                reading.skip(str(file), Skip.ARCHIVE)
             if not _is_wanted(name):
                 # os.walk lists a link to nothing among the files, even one that led to a folder.
                 if _may_be_folder(name) and file.is_symlink() and not file.exists():
@@ -227,6 +233,14 @@ def _is_wanted(name: str) -> bool:
     return name.lower().endswith(SUFFIXES) and not name.rpartition("/")[2].startswith(".")
 
 
+def _is_archive(name: str) -> bool:
+    """Whether a file may hold packed YAML. Logs are packed in other forms."""
+    stem = name.lower()
+    return stem.endswith(_ARCHIVES) or stem.endswith(
+        tuple(f"{suffix}{packed}" for suffix in SUFFIXES for packed in _PACKED)
+    )
+
+
 def _is_hidden(member: str) -> bool:
     """Whether a file of an archive is in a hidden folder."""
     return any(part.startswith(".") and part not in (".", "..") for part in member.split("/")[:-1])
@@ -245,9 +259,11 @@ def _in_zip(path: Path, file: BinaryIO, reading: _Reading) -> Iterator[TreeFile]
             members = archive.infolist()
             for member in sorted(members, key=lambda member: member.filename):
                 reading.see()
-                if member.is_dir() or _is_skipped(f"{path}:", member.filename, _kind_in_zip(member), reading):
+                # Some programs of Windows write their own separator.
+                inner = member.filename.replace("\\", "/")
+                if inner.endswith("/") or _is_skipped(f"{path}:", inner, _kind_in_zip(member), reading):
                     continue
-                name = f"{path}:{_printable(member.filename)}"
+                name = f"{path}:{_printable(inner)}"
                 try:
                     with archive.open(member) as inside:
                         data = _bounded(inside, name)
@@ -276,6 +292,8 @@ def _is_skipped(archive: str, member: str, kind: int, reading: _Reading) -> bool
         return True
     wanted = _is_wanted(member)
     if kind == stat.S_IFREG:
+        if _is_archive(member):
+            reading.skip(archive + member, Skip.ARCHIVE)
         return not wanted
     if kind == stat.S_IFLNK and (wanted or _may_be_folder(member)):
         reading.skip(archive + member, Skip.IN_ARCHIVE if wanted else Skip.TO_FOLDER)

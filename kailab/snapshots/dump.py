@@ -40,6 +40,7 @@ from kailab.model.objects import (
     status_of,
     uid_of,
 )
+from kailab.model.queues import check_queue_tree
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.references import referenced_objects
@@ -97,6 +98,7 @@ _SKIPPED = {
         "links",
         "in an archive not followed; if its target is not in the archive, its objects are missing",
     ),
+    Skip.ARCHIVE: ("archive", "archives", "within what was opened not read; unpack it, or name it in the command"),
     Skip.NO_FILE: ("pipe, socket or device", "pipes, sockets or devices", "not read; only files are"),
 }
 """For each reason: words for one and for several, and the rest of the sentence."""
@@ -112,6 +114,7 @@ class _Reading:
         self.partial = partial
         self.errors: list[InputError] = []
         self.found: dict[tuple[str, str, str], _Found] = {}
+        self.uids: dict[tuple[str, str], str] = {}
         self.newest: float | None = None
         self.manifests: list[NamedText] = []
         self.empty: list[str] = []
@@ -181,16 +184,23 @@ class _Reading:
     def keep(self, identity: tuple[str, str, str], new: _Found, where: Where) -> None:
         known = self.found.get(identity)
         if known is None:
+            kind, _, name = identity
+            if (uid := uid_of(new.obj)) and (other := self.uids.setdefault((kind, str(uid)), name)) != name:
+                self.fail(
+                    f"has the uid of {kind} {other}, and a uid belongs to one object: one of the two was copied or edited",
+                    where,
+                )
+                return
             self.found[identity] = new
             return
         if known.obj == new.obj:
             return
         before, after = _version(known.obj), _version(new.obj)
         if before == after:
-            self.fail(
-                f"is different in {known.file}, and no resourceVersion says which one is newer; give one of the files",
-                where,
+            twice = (
+                "is there twice with different content" if known.file == new.file else f"is different in {known.file}"
             )
+            self.fail(f"{twice}, and no resourceVersion says which one is newer; keep one of them", where)
             return
         self.older += 1
         if after > before:
@@ -336,6 +346,9 @@ def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
             "`kubectl get podgroups.scheduling.run.ai -A -o yaml`"
         )
     yield from _about_absent_pods(looks)
+    yield from _about_absent_nodes(looks)
+    faults, notices = check_queue_tree(looks.get("Queue", ()))
+    yield from map(str, (*faults, *(notice for notice in notices if notice.rule == "parent-missing")))
     yield from _about_named(looks)
 
 
@@ -352,6 +365,22 @@ def _about_absent_pods(looks: Mapping[str, list[Object]]) -> Iterator[str]:
         yield (
             f"the pods of {count(len(lacking), 'workload')} are not in the files ({some(lacking)}): what they hold counts as free, and `kailab "
             "run` makes their pods anew. Add them: kubectl get pods -A -o yaml"
+        )
+
+
+def _about_absent_nodes(looks: Mapping[str, list[Object]]) -> Iterator[str]:
+    """A sentence if pods are on nodes that the files lack."""
+    there = set(map(name_of, looks.get("Node", ())))
+    pods = [
+        pod
+        for pod in looks.get("Pod", ())
+        if not is_ended(pod) and (spec_of(pod).get("nodeName") or "") not in {"", *there}
+    ]
+    if pods and there:
+        nodes = sorted({str(spec_of(pod)["nodeName"]) for pod in pods})
+        yield (
+            f"{count(len(pods), 'pod')} {'is' if len(pods) == 1 else 'are'} on nodes that are not in the files ({some(nodes)}), and `kailab run` "
+            "deletes them: add `kubectl get nodes -o yaml`"
         )
 
 

@@ -139,6 +139,8 @@ def read(path: Path, test: str = "", at: str = "", *, partial: bool = False) -> 
         if kai_archive.is_archive(path, head):
             archive = kai_archive.read(path, read_bytes(path, snapshot.LARGEST), _moment(at) if at else None)
             return OpenedSource(archive.snapshot, "KAI's snapshot", archive.notices)
+        if head and not any(head):
+            raise InputError("is an empty archive, or holds zeros only", Where(file=str(path)))
         if b"\0" in head and not is_packed(head) and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise InputError(f"{dump.CAN_NOT_BE_OPENED}. It is not UTF-8 text", Where(file=str(path)))
     return _of_files([path], at, partial)

@@ -626,3 +626,65 @@ def test_kais_configuration_is_read_from_the_files(tmp_path: Path) -> None:
     assert read.snapshot.facts.scheduler == "kai v0.16.8"
     assert "predicates" not in json.dumps(read.snapshot.objects)
     assert read.snapshot.facts.backend == dump.BACKEND
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (listed([a_node("a"), None]), r"List: items\[1\]: is None; expected a Kubernetes object"),
+        (listed([a_node("a"), {"metadata": {"name": "x"}}]), r"items\[1\]: has no kind \(it has metadata\)"),
+        (listed([a_node("a"), {**a_node("b"), "metadata": {**a_node("b")["metadata"], "uid": "u-a"}}]), "Node/b: has the uid of Node a"),
+        (listed([a_node("a"), a_node("a", model="H100")]), "is there twice with different content"),
+    ],
+)  # fmt: skip
+def test_objects_that_no_cluster_lists_so_are_told(content: Object, told: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=told):
+        opening.read(tmp_path)
+
+
+def test_an_archive_without_files_is_told(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "x.tar", "w"):
+        pass
+    with pytest.raises(InputError, match="is an empty archive"):
+        opening.read(tmp_path / "x.tar")
+
+
+def test_lists_in_lists_are_read(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(json.dumps(listed([a_node("a"), listed([a_node("b"), listed([a_node("c")])])])))
+    assert [name_of(node) for node in opening.read(tmp_path).snapshot.objects["Node"]] == ["a", "b", "c"]
+
+
+def test_pods_on_nodes_that_are_not_there_are_told(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_pod("p-0", "a"), a_pod("p-1", "gone"), a_queue()]))
+    [told] = [text for text in opening.read(tmp_path).notices if "nodes that are not in the files" in text]
+    assert "1 pod is on" in told
+    assert "(gone)" in told
+
+
+def test_faults_of_the_queue_tree_are_told(tmp_path: Path) -> None:
+    def below(name: str, parent: str) -> Object:
+        queue = a_queue()
+        return {
+            **queue,
+            "metadata": {"name": name, "uid": f"u-{name}"},
+            "spec": {**queue["spec"], "parentQueue": parent},
+        }
+
+    queues = [below("x", "y"), below("y", "x"), below("z", "lost")]
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a"), *queues]))
+    told = "\n".join(opening.read(tmp_path).notices)
+    assert "Queue/x: spec.parentQueue: the queues form a cycle: x -> y -> x" in told
+    assert "Queue/z: spec.parentQueue: there is no queue 'lost'" in told
+
+
+def test_a_zip_of_windows_and_archives_within_it(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "state.zip", "w") as archive:
+        archive.writestr(".\\state\\nodes.yaml", whole())
+        archive.writestr("more\\pods.yaml.gz", gzip.compress(b""))
+        archive.writestr("more\\node.log.gz", b"")
+    read = opening.read(tmp_path / "state.zip")
+    assert len(read.snapshot.objects["Node"]) == 2
+    [told] = [text for text in read.notices if "archive within" in text]
+    assert told.startswith("1 archive ")
+    assert told.endswith("state.zip:more/pods.yaml.gz")
