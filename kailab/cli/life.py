@@ -237,8 +237,18 @@ def run(duration: str, state: Path) -> None:
         for _ in lab.moments(max(0.0, seconds - (lab.now - begun))):
             tell("lab time, in seconds", int(lab.now - begun), int(seconds))
         lab.settle()
+        longer = lab.now - begun - seconds
         report = before.describe("ran for" if duration else "settled after")
     terminal.say(f"{report} (the lab is {elapsed(lab.now - lab.opened)} old)")
+    if duration and longer >= _LONGER_SECONDS:
+        terminal.notice(
+            f"{elapsed(longer)} longer than asked for: something was under way at the end, such as an eviction or the back-off of a Job, and "
+            "commands end once nothing is"
+        )
+
+
+_LONGER_SECONDS = 30.0
+"""By how much a run may exceed its duration before that is reported. Evictions take seconds."""
 
 
 @click.command()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kailab.cluster.embedded.storage.state_file import StateLock
+from kailab.course.lesson import LESSONS
 from kailab.lab import lab_files
 
 
@@ -107,6 +108,18 @@ def test_time_passes_on_demand_only(started) -> None:
     ran = started("run", "--for", "1h30m")
     assert ran.out == "ran for 1h30m of lab time: no pods (the lab is 1h30m old)\n"
     assert "01:30:00Z (1h30m old)" in started("status").out
+
+
+def test_a_run_that_takes_longer_than_asked_for_says_why(started) -> None:
+    """Pods of a node that fell silent are evicted after five minutes, and their Job makes others after its back-off."""
+    lesson = LESSONS / "nodefailure"
+    assert started("apply", "-f", str(lesson / "queues.yaml"), "-f", str(lesson / "train.yaml")).code == 0
+    assert started("fail", "a100-0").code == 0
+    ran = started("run", "--for", "4m")
+    assert "longer than asked for" not in ran.err
+    ran = started("run", "--for", "2m")
+    assert ran.out.startswith("ran for 11m")
+    assert "longer than asked for: something was under way at the end" in ran.err
 
 
 def test_run_times_end_while_time_passes(started) -> None:
