@@ -76,7 +76,7 @@ def _after(lesson: Lesson, walked: LessonWalk) -> Iterator[str]:
     yield from (f"| {asked.ask} | {seen:g} |" for asked, seen in zip(lesson.predict, walked.seen, strict=True))
     yield f"\n{lesson.happened}\n\n## Why, as the lab explains it\n"
     for why in walked.why:
-        yield f"    $ kailab explain {why.what}\n" + "\n".join(f"    {line}" for line in why.lines) + "\n"
+        yield f"    {why.command}\n" + "\n".join(f"    {line}" for line in why.lines) + "\n"
     yield "## The quiz\n"
     for question, right in zip(lesson.quiz, lesson.answers, strict=True):
         yield f"**{question.ask}**\n\n{right.answer}) {question.choices[LETTERS.index(right.answer)]}\n\n{right.why}\n"

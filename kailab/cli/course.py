@@ -214,7 +214,7 @@ def compare(name: str, file: Path | None, output: TextOrJson) -> None:
         terminal.say(f"  {mark}  predicted {predicted:g}, observed {observed:g}\n")
     terminal.say(wrap_paragraph(task.happened))
     for why in walked.why:
-        terminal.say(f"\n$ kailab explain {why.what}")
+        terminal.say(f"\n{why.command}")
         for line in why.lines:
             terminal.say(f"  {line}")
     terminal.say(f"\n{wrap_paragraph(f'What fake GPUs show, and what not: {task.fakes}')}")

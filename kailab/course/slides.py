@@ -78,7 +78,7 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
     for explanation in walked.why:
         yield Slide(
             "As the lab tells it",
-            blocks=(f"$ kailab explain {explanation.what}", "\n".join(explanation.lines[:_LINES])),
+            blocks=(explanation.command, "\n".join(explanation.lines[:_LINES])),
         )
     yield Slide("What fake GPUs show, and what not", (lesson.fakes,))
     for question in lesson.quiz:

@@ -17,10 +17,16 @@ from kailab.scenarios.running import do
 
 @dataclass(frozen=True)
 class LessonExplanation:
-    """``lines``: from the lab's explain."""
+    """``lines``: from the lab's explain. ``after``: the number of a step, 0 for the last one."""
 
     what: str
     lines: tuple[str, ...]
+    after: int = 0
+
+    @property
+    def command(self) -> str:
+        """As it is typed; if it was before the last step, with the step."""
+        return f"$ kailab explain {self.what}" + (f"    # after step {self.after}" if self.after else "")
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,9 @@ def walk(lesson: Lesson, *, drawn: bool = False) -> LessonWalk:
             for index, subject in enumerate(lesson.why):
                 if (subject.after or last) == number:
                     kind, _, name = subject.explain.partition(" ")
-                    explanations[index] = LessonExplanation(subject.explain, tuple(lab.explain(kind, name).lines()))
+                    explanations[index] = LessonExplanation(
+                        subject.explain, tuple(lab.explain(kind, name).lines()), subject.after if number < last else 0
+                    )
     return LessonWalk(
         tuple(seen[index] for index in sorted(seen)),
         tuple(explanations[index] for index in sorted(explanations)),

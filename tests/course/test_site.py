@@ -10,7 +10,7 @@ import yaml
 
 from kailab.course.lesson import lessons
 from kailab.course.slides import deck, html
-from kailab.course.teaching import LessonExplanation, LessonWalk
+from kailab.course.teaching import LessonExplanation, LessonWalk, walk
 from tools.course_site import MADE, ROOT, SOLUTIONS, TARGET, pages, solutions
 
 _LINK = re.compile(r"\]\(([^)#]+)")
@@ -84,6 +84,13 @@ def test_slides_draw_the_queues_and_what_they_hold(made: dict[str, str]) -> None
     assert text.count('<rect class="free"') == 32
     assert text.count('<rect class="queue-0"') - 1 == text.count('<rect class="queue-1"') - 1 == 8
     assert "Pending: team-a 4 pods, team-b 4 pods." in text
+
+
+def test_an_explanation_before_the_last_step_says_after_which_it_was() -> None:
+    """A lesson may explain one workload twice, with different answers."""
+    [lesson] = [one for one in lessons() if one.name == "nodefailure"]
+    commands = [why.command for why in walk(lesson).why]
+    assert commands == ["$ kailab explain job next    # after step 3", "$ kailab explain job train"]
 
 
 def test_slides_load_nothing_and_show_what_is_given_as_text() -> None:

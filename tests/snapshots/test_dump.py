@@ -8,7 +8,7 @@ import json
 import os
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def as_printed(lab: Lab) -> Objects:
     return found
 
 
-def listed(objects: list[Object]) -> Object:
+def listed(objects: Sequence[Object | None]) -> Object:
     return {"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {"resourceVersion": ""}}
 
 

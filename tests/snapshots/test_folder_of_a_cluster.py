@@ -150,6 +150,7 @@ def control_plane(components: object) -> Iterator[Collected]:
     try:
         with Lab.open(fleet="mixed", backend="controlplane", venue=venue) as lab:
             run(lab)
+            assert venue.place is not None
             kubeconfig = Path(venue.place.kubeconfig)
             yield as_the_server_lists(kubeconfig), taking.of_cluster(kubeconfig)
     finally:
