@@ -23,6 +23,7 @@ SURPLUS_LEFT = KaiFault(1, "evicts the core of an elastic job and leaves surplus
 COUNTED_TWICE = KaiFault(2, "evicts a victim twice in its search, so that a queue looks emptier than it is")
 PROMISES_FORGOTTEN = KaiFault(3, "forgets from cycle to cycle for which job it evicted others")
 GPU_LOST = KaiFault(4, "loses shared GPUs from its count of idle ones on nodes with promises")
+FLOAT_SUMS = KaiFault(9, "adds parts of GPUs as floats, so that what a search frees may seem too little by a hair")
 PROMISE_KEPT = KaiFault(10, "gives a victim back the promise of a place that another pod has been promised since")
 COPY_LEFT = KaiFault(11, "goes on counting the old place of a share whose move was undone")
 MULTIPLE_OF_MEMORY = KaiFault(12, "binds a request for a whole multiple of a GPU's memory to one GPU")
@@ -38,6 +39,7 @@ FAULTS: tuple[KaiFault, ...] = (
     COUNTED_TWICE,
     PROMISES_FORGOTTEN,
     GPU_LOST,
+    FLOAT_SUMS,
     PROMISE_KEPT,
     COPY_LEFT,
     MULTIPLE_OF_MEMORY,

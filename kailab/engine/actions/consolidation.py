@@ -13,12 +13,13 @@ from kailab.engine.actions.evicting import (
     search,
     someone_stays_without,
 )
-from kailab.engine.faults import COUNTED_TWICE
+from kailab.engine.faults import COUNTED_TWICE, FLOAT_SUMS
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.capacity import over_limit
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.float_sums import sum_in_turn
 from kailab.engine.working.jobindex import Entry
 from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job
@@ -101,6 +102,11 @@ def _enough_gpus(session: Session, job: Job) -> bool:
         memory += task.info.shape.gpu.memory_in_all
     # Leaving pods count as gone, because the job would only be promised its place anyway.
     free = table.free_gpu_vector()[table.available]
-    if int(free.sum()) < gpus:
+    if session.imitates(FLOAT_SUMS):
+        # Added one after the other as in KAI (getSumOfAvailableGPUs), where a sum may be too small by a hair.
+        enough = sum_in_turn(table.free_gpu_floats()[table.available].tolist()) >= gpus / GPU
+    else:
+        enough = int(free.sum()) >= gpus
+    if not enough:
         return False
     return memory == 0 or int((free * table.gpu_memory[table.available] // GPU).sum()) >= memory

@@ -6,16 +6,16 @@ They only exclude sets that cannot work. Source: KAI's accumulated scenario filt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 
 import numpy as np
 
-from kailab.engine.faults import COUNTED_TWICE
+from kailab.engine.faults import COUNTED_TWICE, FLOAT_SUMS
 from kailab.engine.placing.fit import affinity_mask
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import ACTIVE
+from kailab.engine.snapshot.records import ACTIVE, GPU
 from kailab.engine.working.state import WSubGroup, WTask
 
 
@@ -42,6 +42,9 @@ class Filters:
         if session.imitates(COUNTED_TWICE):
             uids = [task.uid for batch in recorded for task in batch.tasks]
             self._checks_gpus = len(set(uids)) == len(uids)
+        # With KAI's sums imitated: GPUs free on each node, to which each victim adds its own in turn.
+        self._floats_at_first = table.free_gpu_floats() if session.imitates(FLOAT_SUMS) else None
+        self._floats = None if self._floats_at_first is None else self._floats_at_first.copy()
         for batch in recorded:
             self.add(batch.tasks)
 
@@ -58,15 +61,21 @@ class Filters:
                 if self._unit:
                     self._takes += max(now // self._unit, 0) - max(before // self._unit, 0)
                 self.reachable[i] = True
+                if self._floats is not None:
+                    self._floats[i] += self.session.accepted(task)[2] / GPU
 
     def passes_with(self, victims: Iterable[tuple[str, int]]) -> bool:
         """``passes`` with these victims alone, whatever was added. ``victims``: the node of each, and its milli-GPU."""
         alone = copy(self)
         alone.free, alone.reachable = self._at_first.copy(), self._nodes.copy()
+        if self._floats_at_first is not None:
+            alone._floats = self._floats_at_first.copy()
         for node, gpus in victims:
             i = self.session.table.index.get(node)
             if i is not None:
                 alone.free[i] += gpus
+                if alone._floats is not None:
+                    alone._floats[i] += gpus / GPU
                 alone.reachable[i] = True
         alone._takes = alone._all_takes()
         return alone.passes()
@@ -85,12 +94,18 @@ class Filters:
         """Largest requests first, each onto the node with most GPU free; equal requests by counting."""
         if not self.wanted or not self._checks_gpus:
             return True
+        if self._floats is not None:
+            return _greedy([amount / GPU for amount in self.wanted], self._most_free(self._floats))
         if self._unit:
             return self._takes >= len(self.wanted)
-        # Only as many nodes as there are requests, those with most free, can be used (KAI: maxFreeGpuNodesSorted).
-        count = min(len(self.wanted), len(self.free))
-        holders_free = np.sort(np.partition(self.free, len(self.free) - count)[-count:])[::-1].copy()
-        return _greedy(self.wanted, holders_free)
+        return _greedy(self.wanted, self._most_free(self.free))
+
+    def _most_free(self, free: np.ndarray) -> np.ndarray:
+        """What is free on as many nodes as there are requests, those with most, which alone can be used (KAI:
+        maxFreeGpuNodesSorted).
+        """
+        count = min(len(self.wanted), len(free))
+        return np.sort(np.partition(free, len(free) - count)[-count:])[::-1]
 
     def _level_fits(self, column: np.ndarray, amounts: list[int]) -> bool:
         known = column >= 0
@@ -130,15 +145,16 @@ class Filters:
         return [(self.session.table.column(level)[0], amounts) for level, amounts in wanted.items()]
 
 
-def _greedy(wanted: list[int], capacity: np.ndarray) -> bool:
+def _greedy(wanted: Sequence[float], capacity: np.ndarray) -> bool:
     """First fit of descending requests onto descending capacities."""
-    left = capacity.copy()
+    taken = np.zeros_like(capacity)
     for amount in wanted:
         # Requests are in descending order, so all others are 0 too.
         if amount == 0:
             return True
-        room = np.flatnonzero(left >= amount)
+        # As KAI compares, which matters for floats: what is taken is summed up first.
+        room = np.flatnonzero(capacity - taken >= amount)
         if not len(room):
             return False
-        left[room[0]] -= amount
+        taken[room[0]] += amount
     return True

@@ -28,6 +28,7 @@ from kailab.engine.snapshot.records import (
     Status,
 )
 from kailab.engine.working.claims import Claims
+from kailab.engine.working.float_sums import sum_in_turn
 from kailab.engine.working.layout import GPUS, QUEUE_RESOURCES, Layout
 from kailab.engine.working.numa import NumaNodes
 from kailab.engine.working.shared_gpu_arrays import SharedGpuArrays
@@ -396,6 +397,18 @@ class NodeTable:
         if self.shared:
             free = free + self.shares.idle + self.shares.releasing
         return free
+
+    def free_gpu_floats(self) -> np.ndarray:
+        """``free_gpu_vector`` in GPUs, with the parts of shared devices added as floats one by one, as KAI adds them
+        (GetSumOfIdleGPUs, GetSumOfReleasingGPUs).
+        """
+        whole = self._with_mig(self.idle[GPUS], self.idle), self._with_mig(self.releasing[GPUS], self.releasing)
+        idle, releasing = (amount / GPU for amount in whole)
+        if self.shared:
+            for i, shares in self.shares.nodes.items():
+                idle[i] = sum_in_turn(1 - (GPU - part) / GPU for part in shares.idle_parts()) + idle[i]
+                releasing[i] = sum_in_turn(part / GPU for part in shares.releasing_parts()) + releasing[i]
+        return idle + releasing
 
     def some_gpu_free(self) -> np.ndarray:
         """The nodes where some GPU is idle, or some is releasing: a mask. Promises for what is idle make ``releasing``

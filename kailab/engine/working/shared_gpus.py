@@ -113,17 +113,26 @@ class SharedGpus:
         return sum(1 for group in self.groups.values() if self.fits(group, memory))
 
     def idle_shares(self) -> int:
-        """Milli-GPU free on shared devices in use, each rounded as in KAI (to 0.01 device)."""
-        return sum(GPU - self._portion(group.allocated) for group in self.groups.values() if group.allocated > 0)
+        """Milli-GPU free on shared devices in use."""
+        return sum(self.idle_parts())
 
     def releasing_shares(self) -> int:
-        total = 0
+        """Milli-GPU that become free on shared devices which stay in use."""
+        return sum(self.releasing_parts())
+
+    def idle_parts(self) -> list[int]:
+        """``idle_shares`` of each device, rounded as in KAI (to 0.01 device)."""
+        return [GPU - self._portion(group.allocated) for group in self.groups.values() if group.allocated > 0]
+
+    def releasing_parts(self) -> list[int]:
+        """``releasing_shares`` of each device, rounded alike."""
+        parts = []
         for group in self.groups.values():
             leaving = group.leaving_memory - group.promised
             # A device that all tasks leave counts as a whole one, in the node's own ``releasing``.
             if leaving > 0 and not (group.used and leaving == group.used):
-                total += self._portion(leaving)
-        return total
+                parts.append(self._portion(leaving))
+        return parts
 
     def available_shares(self) -> int:
         """Milli-GPU that shares could still take on devices in use."""

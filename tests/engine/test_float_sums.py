@@ -1,0 +1,37 @@
+"""KAI adds parts of GPUs as floats before it searches: a sum may be too small by a hair, and nothing is tried."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.engine.working.float_sums import sum_in_turn
+
+
+@pytest.mark.parametrize(("part", "evicts"), [(0.2, False), (0.25, True)])
+def test_victims_whose_parts_do_not_add_up_are_not_evicted(team, part, evicts):
+    team.node("node-1", gpus=2)
+    for number in range(3):
+        team.job(f"share{number}", gpus=part, on="node-1", groups=[("shared",)])
+    team.job("asked", gpus=2, priority=75)
+    everyone = {"share0-0", "share1-0", "share2-0"}
+    assert team.decide().evicted == everyone
+    assert team.decide(imitate_faults=(9,)).evicted == (everyone if evicts else set())
+
+
+@pytest.mark.parametrize(("one", "other", "moves"), [(0.1, 0.2, False), (0.25, 0.5, True)])
+def test_nothing_is_moved_if_the_free_parts_do_not_add_up(team, one, other, moves):
+    """Two shares on one GPU just fill two other GPUs, so that theirs becomes free."""
+    for name in ("node-1", "node-2", "node-3"):
+        team.node(name, gpus=1)
+    team.job("one", gpus=one, on="node-1", groups=[("a",)])
+    team.job("other", gpus=other, on="node-1", groups=[("a",)])
+    team.job("beside-one", gpus=1 - one, on="node-2", groups=[("b",)], priority=100)
+    team.job("beside-other", gpus=1 - other, on="node-3", groups=[("c",)], priority=100)
+    team.job("asked", gpus=1)
+    both = {"one-0": "node-2", "other-0": "node-3"}
+    assert team.decide().moved == both
+    assert team.decide(imitate_faults=(9,)).moved == (both if moves else {})
+
+
+def test_amounts_are_added_one_after_the_other():
+    assert sum_in_turn([1.4, 0.2, 0.2, 0.2]) == 1.9999999999999998
