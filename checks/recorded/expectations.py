@@ -108,8 +108,10 @@ def recorded_round_differences(
     differences: list[str] = []
     if level in ("rounds", "operations") and stability.get("rounds_status_identical"):
         for uid, wanted in rounds[number]["tasks"].items():
-            task = table.tasks[uid]
-            if task.status != _status(wanted["status"]):
+            task = table.tasks.get(uid)
+            if task is None:
+                differences.append(f"{where}{uid} is gone, KAI had {_wanted(wanted)}")
+            elif task.status != _status(wanted["status"]):
                 differences.append(f"{where}{uid} is {_task_state(task)}, KAI had {_wanted(wanted)}")
     if level == "operations" and stability.get("events_identical"):
         ours = _operations(decisions)
@@ -156,8 +158,10 @@ def _recorded_final(case: RecordedCase, table: SimulatedCluster, level: Level) -
     place = level != "status" and "gpu-sharing-varies" not in case.tags
     for job in case.raw["kai_actual"]["jobs"].values():
         for uid, wanted in job["tasks"].items():
-            task = table.tasks[uid]
-            if task.status != _status(wanted["status"]):
+            task = table.tasks.get(uid)
+            if task is None:
+                differences.append(f"{uid} is gone, KAI had {_wanted(wanted)}")
+            elif task.status != _status(wanted["status"]):
                 differences.append(f"{uid} is {_task_state(task)}, KAI had {_wanted(wanted)}")
             elif place and task.node != wanted.get("node", ""):
                 differences.append(f"{uid} is on {task.node or 'no node'}, KAI had it on {wanted['node']}")
@@ -187,10 +191,10 @@ def _sharing_differences(case: RecordedCase, table: SimulatedCluster) -> list[st
     ours: dict[str, tuple[str, tuple[str, ...]]] = {}
     for job in case.raw["kai_actual"]["jobs"].values():
         for uid, actual in job["tasks"].items():
-            task = table.tasks[uid]
+            task = table.tasks.get(uid)
             if not actual.get("gpu_groups") or _status(actual["status"]) not in PLACED:
                 continue
-            if task.status in PLACED and task.node == actual.get("node"):
+            if task is not None and task.status in PLACED and task.node == actual.get("node"):
                 theirs[uid] = (actual["node"], tuple(actual["gpu_groups"]))
                 ours[uid] = (task.node, task.gpu_groups)
     wanted, got = sharing(theirs), sharing(ours)

@@ -155,6 +155,10 @@ def test_a_case_with_changes_is_compared_with_an_outcome_that_has_them(tmp_path)
         if decided(case, case.changes) != decided(case, case.changes[:-1])
     )
     assert passes(case, decided(case, case.changes))
+    fewer = dict(list(decided(case, case.changes).items())[:-1])
+    more = fewer | {"more": next(iter(fewer.values()))}
+    assert passes(case, fewer)
+    assert not passes(case, more)
     assert not passes(structs.replace(case, changes=case.changes[:-1]), decided(case, case.changes))
 
 
