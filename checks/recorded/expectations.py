@@ -141,8 +141,8 @@ def _operation(operation: tuple[str, str, str, str]) -> str:
 def _recorded_final(case: RecordedCase, table: SimulatedCluster, level: Level) -> list[str]:
     summary = case.raw["kai_summary"]
     running = {job["name"]: 0 for job in case.raw["jobs"]}
-    for task in table.tasks.values():
-        running[task.podgroup] += task.status == Status.RUNNING
+    for left in table.tasks.values():
+        running[left.podgroup] += left.status == Status.RUNNING
     differences = [
         f"{job}: {running[job]} running, KAI had {wanted}"
         for job, wanted in summary["running_tasks_by_job"].items()
