@@ -40,6 +40,9 @@ def _arguments() -> Check:
     return record({"parameters": items(record({"name": TEXT}, ("name",)))})
 
 
+_RETRIES = record({"retryPolicy": TEXT, "expression": TEXT})
+
+
 def _template() -> Check:
     step = {
         "name": TEXT,
@@ -75,7 +78,7 @@ def _template() -> Check:
             "tolerations": shape("[V1Toleration]"),
             "affinity": shape("V1Affinity"),
             "volumes": shape("[V1Volume]"),
-            "retryStrategy": MAPPING,
+            "retryStrategy": _RETRIES,
         }
     )  # fmt: skip
 
@@ -86,6 +89,7 @@ def _spec() -> dict[str, Check]:
         "templates": items(_before_filling(_template())),
         "templateDefaults": _before_filling(_template()),
         "onExit": TEXT,
+        "retryStrategy": _RETRIES,
         "suspend": FLAG,
         "shutdown": TEXT,
         "parallelism": COUNT,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.errors import Invalid
+
 RUN = "kailab.dev/run-seconds"
 FAIL = "kailab.dev/fail"
 
@@ -164,6 +166,15 @@ def test_a_deleted_pod_is_lost(world, policy, pods):
     world.pass_time(60)
     assert len(world.pods()) == pods
     assert phase(world) == ("Running" if policy else "Error")
+
+
+@pytest.mark.parametrize("where", ["template", "workflow"])
+def test_a_retry_policy_that_is_no_text_is_refused(world, where):
+    retries = {"retryStrategy": {"retryPolicy": ["Always"]}}
+    with pytest.raises(Invalid, match="retryPolicy: a list is not valid; expected text"):
+        workflow(
+            world, work("main", **(retries if where == "template" else {})), **(retries if where == "workflow" else {})
+        )
 
 
 def test_a_workflow_past_its_deadline_frees_its_pods(world):
