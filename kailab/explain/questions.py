@@ -98,11 +98,11 @@ def _pending_answers(
     yield answer
     if not tried:
         return
-    ahead = pending_forecast(state, pending, budget) if foretold else None
-    if ahead is not None:
-        answer = replace(answer, forecast=ahead)
+    known_forecast = pending_forecast(state, pending, budget) if foretold else None
+    if known_forecast is not None:
+        answer = replace(answer, forecast=known_forecast)
         yield answer
-    for step in pending_steps(state, pending, everything=everything, budget=budget, known_forecast=ahead):
+    for step in pending_steps(state, pending, everything=everything, budget=budget, known_forecast=known_forecast):
         answer = replace(answer, steps=(*answer.steps, step))
         yield answer
     if budget.incomplete is not None:

@@ -315,7 +315,7 @@ class LabSession:
         self._undo_history.push(before)
         try:
             with collector_off():
-                self._show(lab)
+                self._publish_view(lab)
             self._held_lab.save()
         except BaseException:
             self._held_lab.release()
@@ -325,7 +325,7 @@ class LabSession:
             self.said, self.paused = said, paused
             raise
 
-    def _show(self, lab: Lab) -> None:
+    def _publish_view(self, lab: Lab) -> None:
         if self.show is None:
             return
         self.revision += 1
@@ -342,7 +342,7 @@ class LabSession:
         if self.paused:
             return "the scheduler is paused and has not acted on it yet"
         if self._is_large(lab):
-            self._show(lab)
+            self._publish_view(lab)
         self._settle(lab)
         return before.describe()
 
@@ -356,7 +356,7 @@ class LabSession:
             nonlocal published
             if not published:
                 published = True
-                self._show(lab)
+                self._publish_view(lab)
 
         lab.settle(between)
 

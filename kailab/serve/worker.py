@@ -105,7 +105,7 @@ class LabWorker:
         self._session, self._broadcaster, self._report = session, broadcaster, report
         self._shown = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        session.show = self._show
+        session.show = self._publish_view
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab")
         self._waiting = 0
 
@@ -151,7 +151,7 @@ class LabWorker:
             await self.look()
         return result
 
-    def _show(self, view: PageView) -> None:
+    def _publish_view(self, view: PageView) -> None:
         """Publish a change that is not saved yet. Called in the thread of the lab."""
         session, self._shown = self._session, True
         publishing = self._broadcaster.publish(view, session.said, "", session.controls(), session.revision)

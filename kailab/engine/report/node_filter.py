@@ -129,7 +129,7 @@ def share_text(table: NodeTable, info: ShapeInfo, i: int) -> str:
         return f"{whole} GPUs free of {devices}; {text} ({MULTIPLE})"
     shared = table.shared.get(i)
     # The most that is free on one device, because parts of several cannot be combined.
-    left = max((shared.left(group) for group in shared.groups.values()), default=0) if shared is not None else 0
+    left = max((shared.free_mib(group) for group in shared.groups.values()), default=0) if shared is not None else 0
     left = max(0, left)
     best = f"{left} MiB" if gpu.by_memory else number(left / int(table.gpu_memory[i]))
     whole = max(0, int(table.idle[GPUS, i])) // GPU

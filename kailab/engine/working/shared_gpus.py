@@ -82,7 +82,7 @@ class SharedGpus:
             del self.groups[group_id]
         return (new_idle - idle) * GPU, (new_releasing - releasing) * GPU
 
-    def left(self, group: GpuGroup) -> int:
+    def free_mib(self, group: GpuGroup) -> int:
         """MiB of a shared device that no task holds."""
         return self.memory - group.allocated
 
@@ -105,7 +105,7 @@ class SharedGpus:
         return self.room(group) >= memory
 
     def fits_now(self, group: GpuGroup, memory: int) -> bool:
-        return group.holders > 0 and self.left(group) >= memory
+        return group.holders > 0 and self.free_mib(group) >= memory
 
     def fitting(self, request: GpuRequest) -> int:
         """The number of groups that could take one device's share of the request."""
