@@ -2,10 +2,10 @@
 
 A new cause takes a code (``answer.CauseCode``), its entry in ``CAUSE_KINDS``, and a finder: a function that takes a waiting group and yields
 refusals, in a module of ``causes``, with its place in ``FINDERS``. If the cause compares amounts, the finder's module has a subclass of
-``Refusal`` for it, which the entry names in ``refusals``; its ``lifted`` may need a new ``engine.relaxing.rules.Relaxation``. If a change of objects takes the cause away, its entry also names step
-families: functions of the modules of ``steps`` that propose changes. PodGroups with equal ``cause_groups.likeness``
-share their causes, so a fact that a cause depends on has to be part of it. The judge needs to know how the cause is removed
-(``checks.explaining.removal``) and which objects it names (``checks.explaining.naming``), and docs/explain.md lists the cause.
+``Refusal`` for it, which the entry names in ``refusals``; its ``lifted`` may need a new ``engine.relaxing.rules.Relaxation``. If a change of
+objects takes the cause away, the entry also names step functions of the modules of ``steps``, which propose changes. PodGroups with equal
+``cause_groups.likeness`` share their causes, so a fact that a cause depends on has to be part of it. The judge needs to know how the cause
+is removed (``checks.explaining.removal``) and which objects it names (``checks.explaining.naming``), and docs/explain.md lists the cause.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class CauseKind:
 
     ``refusals``: the comparisons of amounts or of turns that it may stand for. Each has its numbers, its words, what its numbers have to
     show, and the relaxation that lifts it. A cause without one is a ``Statement`` about objects. ``says_least``: a general cause, which
-    comes after every more specific one. ``steps``: the step families that may remove it, the least
+    comes after every more specific one. ``steps``: the step functions that may remove it, the least
     disturbing first.
     """
 
