@@ -80,7 +80,7 @@ def test_teams_that_the_trace_does_not_have_are_told(read) -> None:
     first, second = read(WEST, east, datasets=datasets).warnings
     assert first.endswith("clusters[1].teams: the trace has no job of the team 'bleu'; there are: blue, red")
     assert "datasets[0].teams: the trace has no job of the team 'gren'; there are: " in second
-    assert not read(WEST, EAST).strangers
+    assert not read(WEST, EAST).warnings
 
 
 def test_a_dataset_that_is_not_declared_is_told_with_the_traces_line(read, trace_file) -> None:
