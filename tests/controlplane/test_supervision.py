@@ -46,12 +46,12 @@ def test_a_process_that_takes_up_its_program_has_not_ended(
     supervision.start(one)
     monkeypatch.setattr(psutil.Process, "environ", late_environ)
     monkeypatch.setattr(psutil.Process, "cmdline", late_cmdline)
-    assert supervision.look(one).running
+    assert supervision.status(one).running
     unreadable.clear()
-    assert supervision.look(one).pid in {process.pid for process in processes_of(supervision.folder)}
+    assert supervision.status(one).pid in {process.pid for process in processes_of(supervision.folder)}
     monkeypatch.undo()
     supervision.stop(["sleeper"])
-    assert not supervision.look(one).running
+    assert not supervision.status(one).running
 
 
 def test_a_process_whose_end_the_shell_above_has_not_seen_runs(
@@ -60,24 +60,24 @@ def test_a_process_whose_end_the_shell_above_has_not_seen_runs(
     """However long it shows nothing of itself."""
     one = new_process_record("sleeper", ["/bin/sleep", "60"])
     supervision.start(one)
-    pid, environ, cmdline = supervision.look(one).pid, psutil.Process.environ, psutil.Process.cmdline
+    pid, environ, cmdline = supervision.status(one).pid, psutil.Process.environ, psutil.Process.cmdline
     monkeypatch.setattr(psutil.Process, "environ", lambda asked: {} if asked.pid == pid else environ(asked))
     monkeypatch.setattr(psutil.Process, "cmdline", lambda asked: [] if asked.pid == pid else cmdline(asked))
     monkeypatch.setattr(processes, "EXEC_SECONDS", 0.05)
     monkeypatch.setattr(module, "LAST_WORD_SECONDS", 0.2)
-    assert supervision.look(one).running
+    assert supervision.status(one).running
     os.kill(pid, signal.SIGKILL)
-    seen = supervision.look(one)
+    seen = supervision.status(one)
     assert (seen.running, seen.exit) == (False, 128 + signal.SIGKILL)
 
 
 def test_a_process_that_was_killed_with_the_shell_above_it(supervision: Supervision) -> None:
     one = new_process_record("sleeper", ["/bin/sleep", "60"])
     supervision.start(one)
-    (shell,) = {process.pid for process in processes_of(supervision.folder)} - {supervision.look(one).pid}
+    (shell,) = {process.pid for process in processes_of(supervision.folder)} - {supervision.status(one).pid}
     os.killpg(shell, signal.SIGKILL)
-    assert wait_until(lambda: not supervision.look(one).running, 60)
-    seen = supervision.look(one)
+    assert wait_until(lambda: not supervision.status(one).running, 60)
+    seen = supervision.status(one)
     assert (seen.exit, seen.why) == (
         None,
         "it was killed together with its parent shell, so its exit code is unknown; its log is empty",
@@ -94,7 +94,7 @@ def test_a_process_may_end_at_any_question(
     supervision.start(one)
     mine = {process.pid for process in processes_of(supervision.folder)}
     if question == "cmdline":  # asked of the shell above, where it has not told yet how the process ended
-        sleeper = supervision.look(one).pid
+        sleeper = supervision.status(one).pid
         (shell,) = mine - {sleeper}
         os.kill(shell, signal.SIGSTOP)
         supervision.signal("sleeper", signal.SIGKILL)
@@ -111,9 +111,9 @@ def test_a_process_may_end_at_any_question(
 
     monkeypatch.setattr(psutil.Process, question, its_last)
     running()
-    supervision.look(one)
+    supervision.status(one)
     monkeypatch.undo()
-    seen = supervision.look(one)
+    seen = supervision.status(one)
     assert not seen.running
     assert processes_of(supervision.folder) == []
 
@@ -169,7 +169,7 @@ def test_a_start_whose_process_is_a_zombie_was_cut_short(tmp_path: Path) -> None
 def test_how_a_process_ended_is_known(supervision: Supervision) -> None:
     one = new_process_record("short", ["/bin/sh", "-c", "echo enough of this; exit 7"])
     supervision.start(one)
-    assert wait_until(lambda: not supervision.look(one).running, 120)
-    seen = supervision.look(one)
+    assert wait_until(lambda: not supervision.status(one).running, 120)
+    seen = supervision.status(one)
     assert seen.exit == 7
     assert seen.why == "it ended with exit code 7; the last lines of its log:\n  enough of this"
