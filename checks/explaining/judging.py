@@ -45,7 +45,7 @@ ENDING = frozenset({
     CauseCode.NO_POD_SLOTS, CauseCode.FRAGMENTED, CauseCode.NO_DOMAIN_FREE, CauseCode.FAIR_SHARE_REACHED,
     CauseCode.VICTIMS_PROTECTED, CauseCode.VICTIMS_WITHIN_QUOTA, CauseCode.VICTIMS_NON_PREEMPTIBLE, CauseCode.BEHIND_OTHERS,
 })  # fmt: skip
-"""Causes that end with other work, so that they explain no ``never`` in its presence."""
+"""Causes that end when other work ends. While other work runs, such a cause can't justify the verdict ``never``."""
 
 
 @dataclass(frozen=True)

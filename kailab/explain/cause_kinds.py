@@ -4,8 +4,9 @@ A new cause takes a code (``answer.CauseCode``), its entry in ``CAUSE_KINDS``, a
 refusals, in a module of ``causes``, with its place in ``FINDERS``. If the cause compares amounts, the finder's module has a subclass of
 ``Refusal`` for it, which the entry names in ``refusals``; its ``lifted`` may need a new ``engine.relaxing.rules.Relaxation``. If a change of
 objects takes the cause away, the entry also names step functions of the modules of ``steps``, which propose changes. PodGroups with equal
-``cause_groups.likeness`` share their causes, so a fact that a cause depends on has to be part of it. The judge needs to know how the cause
-is removed (``checks.explaining.removal``) and which objects it names (``checks.explaining.naming``), and docs/explain.md lists the cause.
+``cause_groups.likeness`` share their causes, so a fact that a cause depends on has to be part of it. ``checks.explaining``, which
+tests answers, needs to know how the cause is removed (``removal``), which objects it names (``naming``), and whether it ends with other
+work (``judging``). docs/explain.md lists the cause.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Ending(Enum):
     """Whether a cause ends without a change of objects."""
 
     ENGINE = auto()
-    """Not known in advance: the engine schedules the work on a cluster without other work, now and a day later."""
+    """The engine decides: it runs the work alone on the cluster, once now and once with the clock a day ahead."""
     PASSES = auto()
     """It ends with other work or with time, so it is not the first cause of work that can never run."""
     OWN_PODS = auto()
@@ -50,8 +51,8 @@ class Ending(Enum):
 class CauseKind:
     """What is true of every cause with one code.
 
-    ``refusals``: the comparisons of amounts or of turns that it may stand for. Each has its numbers, its words, what its numbers have to
-    show, and the relaxation that lifts it. A cause without one is a ``Statement`` about objects. ``says_least``: a general cause, which
+    ``refusals``: the classes that can yield this cause. Each has the compared numbers, checks that they show a refusal (``holds``), makes
+    the sentence, and names the relaxation that switches the rule off (``lifted``). A cause without one is a ``Statement`` about objects. ``says_least``: a general cause, which
     comes after every more specific one. ``steps``: the step functions that may remove it, the least
     disturbing first.
     """
@@ -339,8 +340,8 @@ def find_causes(group: WaitingPodGroup) -> tuple[Cause, ...]:
 
 
 def least_last(causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    """In the same order, but with the causes that say least at the end. A quota stays behind the limit that comes before it, as in the
-    reason of the scheduler."""
+    """In the same order, but with the causes that say least at the end. The cause of a quota that follows the
+    cause of a limit goes to the end with it, as in the reason of the scheduler."""
     first: list[Cause] = []
     last: list[Cause] = []
     for cause in causes:

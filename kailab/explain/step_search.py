@@ -249,8 +249,8 @@ SLOW_FROM = 2_000
 
 
 class WorkingProposal(NamedTuple):
-    """A proposal that let the subject run on a fork. ``outcome``: None for the correction of a mistyped name that was not tried, or with
-    which the subject still waits; ``unchecked`` then says so."""
+    """A proposal that let the subject run on a fork. ``outcome``: None for the correction of a mistyped name that was not tried, or was
+    tried and did not help; ``unchecked`` then says so."""
 
     proposal: Proposal
     outcome: StepOutcome | None
@@ -412,8 +412,8 @@ def search_steps(
 ) -> Iterator[Step]:
     """Steps that let the subject run, each tried on a fork, one by one.
 
-    Steps that raise a priority or change other work come last, then those that fail workloads, then those that evict; then disturbance
-    decides. A step is held back until no proposal that is left could come before it. ``causes``: the first cause first. ``never``: the
+    In order: safe steps before those that raise a priority or change other work; of these, steps that fail no workload first, then those
+    that evict nobody, then the least disturbing. A step is held back until no proposal that is left could come before it. ``causes``: the first cause first. ``never``: the
     subject would not run without other work, so changes of other work need no trial. ``everything``: also in a large lab more than the
     first step that works, and pairs of changes. ``budget``: it may end the search; the steps found until then are
     still yielded. ``known_forecast``: when it runs if nothing changes, where that is known. No step if no known change helps.
@@ -456,7 +456,7 @@ def search_steps(
 
 class _Agenda:
     """The proposal families of the cause whose steps are looked for, in order. All proposals of a cause are made before the first is
-    tried, so that it is known how many are left and how little the least disturbing of them disturbs."""
+    tried, so that their number and their smallest disturbance are known."""
 
     def __init__(self) -> None:
         self.left: list[tuple[int, ProposalFamily | None]] = []
@@ -530,7 +530,7 @@ def _order(tried: WorkingProposal) -> tuple[bool, bool, bool, Disturbance]:
 def _working_proposals(
     context: QuestionContext, trials: StepTrials, agenda: _Agenda
 ) -> Iterator[WorkingProposal | None]:
-    """Proposals that work: those of the first cause, or, if there are none, those of the other causes. None after each other family."""
+    """Proposals that work: those of the first cause, or, if there are none, those of the other causes. None after each family of which none works."""
     has_step, budget = False, trials.budget
     for cause in context.causes:
         if has_step:

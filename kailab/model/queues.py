@@ -2,8 +2,10 @@
 
 The schema is stated once, by ``QueueSpec`` and ``QueueResourceShare``: each field has a ``FieldForm``, which says how a value is
 checked, what ``whatif --set`` accepts, and what evidence and anonymised snapshots keep of it. A new field needs a line here, a field of
-``Queue`` in ``kailab.engine.snapshot.records`` (of ``Share`` if it is part of ``spec.resources``, where it holds for gpu, cpu and memory alike), its conversion in ``kailab.scheduler.reading.queues``, and its entry in KAI's CRD
-(``kailab/cluster/install/crds/queues.yaml``). ``python -m tools.known_names`` then adds its name to those that anonymised snapshots keep.
+``Queue`` in ``kailab.engine.snapshot.records`` (of ``Share`` if it is part of ``spec.resources``, where it holds for gpu, cpu and memory
+alike), its conversion in ``kailab.scheduler.reading.queues``, its entry in our copy of KAI's CRD
+(``kailab/cluster/install/crds/queues.yaml``), and a row in ``tools/field_coverage.py``. ``python -m tools.known_names`` then adds its name
+to those that anonymised snapshots keep.
 
 The rules are those of KAI's schema and webhooks, a little stricter on numbers: quota and limit are -1 (unlimited) or at least 0, the
 weight is at least 0.
@@ -41,7 +43,7 @@ class FieldForm:
 
     ``check(faults, parent, key, path)`` reports a wrong value. ``expected`` describes the values, and ``parse`` reads one from text
     (ValueError or InputError if it is wrong); ``parse`` is None for a field that ``whatif --set`` does not set. ``is_name``: a
-    text is replaced in anonymised snapshots. ``in_evidence``: a text is kept in evidence. Numbers are always kept.
+    text is a user's name, which anonymised snapshots replace. ``in_evidence``: evidence keeps the text. Numbers are always kept.
     """
 
     check: Callable[[Faults, dict[str, Any], str, str], Any]

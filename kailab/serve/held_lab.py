@@ -169,8 +169,8 @@ class HeldLab:
         return self._lab
 
     def catch_up(self) -> None:
-        """Prepare all parts of the lab in memory, so that the first change does not wait for that. If this changes the lab (it had not settled), drop it from
-        memory, because the file is authoritative. Raises StateError, EvidenceError."""
+        """Prepare all parts of the lab in memory, so that the first change does not wait for that. If this changes the lab (it had not settled), discard
+        it: the next use reads the file again. Raises StateError, EvidenceError."""
         lab = self.lab()
         if lab.catch_up():
             self.release()

@@ -143,7 +143,7 @@ class LabWorker:
         try:
             result = await self.ask(run)
         except BaseException:
-            # The change was shown but could not be saved: publish the unchanged lab.
+            # The change was shown but not saved, or the lab has changed since: read it and publish it again.
             if published or self._session.revision != self._broadcaster.latest.revision:
                 await self.look()
             raise

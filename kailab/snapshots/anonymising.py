@@ -7,7 +7,7 @@ the name of a pod still begins with that of its workload, length limits hold, an
 Numbers, amounts, times, uids and words with a meaning to the schedulers (``default``, ``train``, ``kai``) stay.
 
 Every word is replaced unless kailab knows that it is not a name. Words that kailab itself knows (``known_names.txt``) stay in names of fields,
-labels and resources, and in texts of fields that enumerate (``_NOT_NAMES``); all other words there are replaced too.
+labels and resources, and in the values of fields that enumerate (``_NOT_NAMES``). Unknown words are replaced everywhere.
 """
 
 from __future__ import annotations

@@ -206,7 +206,7 @@ def test_a_cycle_leaves_nodes_as_they_were(borrowed, state):
     assert state(working) == before
 
 
-def _for_all(session, info, pool, others):
+def _for_all(session, info, pool, others, shared=0):
     return int(node_capacity.pods_per_node(session, info, pool).sum())
 
 

@@ -14,6 +14,7 @@ from kailab.engine.search.reclaimable import (
     Demand,
     QueueBalances,
     ReclaimedAmounts,
+    beyond_quota,
     can_reclaim,
     demand,
     involved,
@@ -42,7 +43,12 @@ def execute(session: Session, allocator: Allocator) -> None:
         if wanted is None:
             continue
         if not can_reclaim(wanted):
-            session.ledger.note(job, "reclaim", f"queue {wanted.queue.name} would go beyond its fair share")
+            beyond = (
+                "would hold non-preemptible work over its quota"
+                if beyond_quota(wanted)
+                else "would go beyond its fair share"
+            )
+            session.ledger.note(job, "reclaim", f"queue {wanted.queue.name} {beyond}")
             continue
         # Another queue has other victims and another claim, so failures count only for jobs of the same queue.
         if skip.hopeless(job, wanted.queue.name) or impossible(session, allocator, job):
@@ -83,9 +89,9 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             if victim.elastic and runtime.reclaim_protects(wanted.queue, victim)
         )
 
-    def loses_too_much(scenario: EvictionScenario) -> bool:
+    def surely_refused(scenario: EvictionScenario) -> bool:
         victims = scenario.by_job().values()
-        # Most scenarios evict one pod of a job.
+        # The usual case: no job surely loses anything.
         if session.config.allow_consolidating_reclaim and not any(lost_at_least(*victim) for victim in victims):
             return False
         tried = demand(session, job, scenario.goal.tasks)
@@ -105,7 +111,7 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         return balances.ground(wanted.queue, queue)
 
     return search(
-        session, allocator, job, "reclaim", pick, queues, valid, wanted, ground, surely_invalid=loses_too_much
+        session, allocator, job, "reclaim", pick, queues, valid, wanted, ground, surely_invalid=surely_refused
     )
 
 
@@ -127,8 +133,8 @@ def _reclaimed_by_queue(session: Session, victims) -> dict[WQueue, list[Reclaime
 
 
 def _add_certain_loss(session: Session, job: Job, tasks: list[WTask], lost: list[int], unit: list[int]) -> None:
-    """Add to ``lost`` what a job loses at least if these tasks are evicted, and raise ``unit`` to the most that one of its units can give back.
-    Both are amounts by resource.
+    """``lost`` is a lower bound of what is lost, summed over jobs: add what this job loses at least if these tasks are evicted. ``unit`` is an
+    upper bound of one unit of victims: raise it to what a unit of this job can give back. Both are amounts by resource.
     """
     number = lost_at_least(job, tasks) if session.config.allow_consolidating_reclaim else len(tasks)
     # The core of a job is one unit, and so is each pod beyond it.

@@ -2,10 +2,10 @@
 
 The reclaimer's own queue must stay within its fair share. It may take from a queue that holds more than its allocatable
 share (the larger of fair share and quota) or, while it stays within its own quota, from one that holds more than its
-quota; both are compared at the level of the tree where their paths part. The queues above the reclaimer's may go beyond
-their fair share: their ratio of allocation to fair share, times the saturation multiplier, must then stay below that of
-every sibling that loses something, unless that sibling has no fair share at all. Source: KAI's proportion plugin, package
-reclaimable.
+quota. It is not these queues that are compared, but the queues on their paths just below the lowest common one. The
+queues above the reclaimer's may go beyond their fair share: their ratio of allocation to fair share, times the
+saturation multiplier, must then stay below that of every sibling that loses something, unless that sibling has no fair
+share at all. Source: KAI's proportion plugin, package reclaimable.
 """
 
 from __future__ import annotations
@@ -61,9 +61,15 @@ def can_reclaim(wanted: Demand) -> bool:
         # As in KAI's CanReclaimResources, every resource is checked, even if the job wants none of it.
         if queue.allocated[r] + wanted.amounts[r] > queue.fair[r]:
             return False
-        if not wanted.preemptible and queue.non_preemptible[r] + wanted.amounts[r] > queue.quota[r]:
-            return False
-    return True
+    return not beyond_quota(wanted)
+
+
+def beyond_quota(wanted: Demand) -> bool:
+    """True if the reclaimer is non-preemptible and its queue would hold more non-preemptible work than its quota."""
+    queue = wanted.queue
+    return not wanted.preemptible and any(
+        queue.non_preemptible[r] + wanted.amounts[r] > queue.quota[r] for r in RESOURCES
+    )
 
 
 def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
@@ -74,7 +80,7 @@ def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
         return any(theirs.allocated[r] > theirs.allocatable[r] for r in RESOURCES)
     below = False
     for r in RESOURCES:
-        # Resources that are not requested are not owed, and an unlimited quota is never exceeded.
+        # Skip resources that the job does not request, and those of which the other queue has an unlimited quota.
         if wanted.amounts[r] <= 0 or theirs.quota[r] == inf:
             continue
         if theirs.allocated[r] > theirs.quota[r]:
@@ -189,7 +195,8 @@ class QueueBalances:
 
     def refuses_loss(self, wanted: Demand, theirs: WQueue, lost: Sequence[int], unit: Sequence[int]) -> bool:
         """True if ``allows`` refuses every set of victims that takes at least ``lost`` from the diverging ancestor ``theirs``, in units of at most
-        ``unit``: when all but the last unit are gone, the queue is within its bounds, so the last one may not be taken.
+        ``unit``. Before the last unit is taken, the queue holds at most what it holds now less ``lost`` plus ``unit``; if that is within its
+        bounds, the last unit is refused.
         """
         if not any(lost):
             return False
@@ -228,10 +235,10 @@ class QueueBalances:
                     continue
                 for r in resources.get(sibling, frozenset()) | wanted.involved:
                     ratio = _saturation(held[r], level.fair[r])
-                    theirs = _saturation(left[r], sibling.fair[r])
+                    their_ratio = _saturation(left[r], sibling.fair[r])
                     # Only a queue above the reclaimer's own can be beyond its fair share here. It must stay the less
                     # saturated of the two, or the next cycle would take the same back (KAI: reclaimable.go).
-                    if ratio > 1 and sibling.fair[r] > 0 and ratio * multiplier >= theirs:
+                    if ratio > 1 and sibling.fair[r] > 0 and ratio * multiplier >= their_ratio:
                         return False
             if not wanted.preemptible:
                 non_preemptible = self.non_preemptible[level]

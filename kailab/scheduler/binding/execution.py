@@ -157,8 +157,8 @@ class DecisionExecutor:
         self.take_outcomes()
 
     def _groups_to_await(self, binds: Iterable[tuple[Bind, Chain]]) -> set[str]:
-        """PodGroups whose binds must be awaited: those with preparations or earlier refusals, where one outcome decides about the other
-        pods of the gang."""
+        """PodGroups whose binds must be awaited, because if one fails, the other binds of the gang are not sent: those with preparations or
+        earlier refusals."""
         if self._async_cluster is None:
             return {bind.podgroup for bind, _ in binds}
         refused = self.bind_backoff.refused

@@ -1,7 +1,7 @@
 """The requests that carry out each write of the protocol, and the meaning of their answers.
 
-A repeated request may have been carried out the first time, with its answer lost. Then "exists already", "bound
-already" and "not found" are the success that was asked for. If even the last try has no answer, the write is
+A repeated request may have been carried out the first time, with its answer lost. Then "not found" is the
+success of a delete, and "exists already" or "bound already" that of a create or a bind, once a GET has confirmed it. If even the last try has no answer, the write is
 *doubtful*.
 """
 
@@ -160,7 +160,7 @@ async def send(transport: Transport, request: ApiRequest, patience: float, brief
             if present.code == 200 and _is_ours(present, request):
                 return present if not request.resolve_node else HttpAnswer(201, b"{}", answer.tries)
     error = refusal(answer.code, answer.body, request.title)
-    # 404 and 409 tell the present state, so the result is no longer doubtful: the object is gone, or is not as was asked.
+    # 404 and 409 prove that the write is not in effect now, so it is certainly refused.
     error.doubtful = answer.doubtful and answer.code not in (404, 409)
     raise error
 

@@ -255,7 +255,8 @@ class HttpAnswer(NamedTuple):
 
 
 class _HttpRequest(NamedTuple):
-    """A request as it is sent. ``patience``: seconds for which it may be repeated. ``brief``: it is not repeated once it timed out."""
+    """A request as it is sent. ``patience``: seconds for which it may be repeated. ``brief``: it is not repeated
+    after a timeout, and after a code that may concern this request alone at most ``BRIEF_TRIES`` times."""
 
     method: str
     path: str
@@ -278,7 +279,7 @@ class NoAnswer(Unavailable):
 
 
 class _Again(Exception):
-    """The request should be repeated. ``own``: the trouble may concern only this request, not the server. ``sent``: the server may have
+    """The request should be repeated. ``own``: True if other requests to the server may work. ``sent``: the server may have
     carried it out."""
 
     def __init__(
