@@ -34,7 +34,7 @@ from kailab.explain.questions import ask
 from kailab.lab.answer import Answer, CauseCode, Verdict
 from kailab.lab.answer import Step as AnswerStep
 from kailab.lab.lab import Lab
-from kailab.lab.settle import MovedForEver
+from kailab.lab.settle import EndlessMoves
 
 DEEPEST = 6
 """The most causes that are removed one after the other."""
@@ -110,7 +110,7 @@ def judge_answer(
     try:
         answer = ask(truth.lab, work.kind, work.name, work.namespace, tried=steps)
         return _judge(_SituationCase(truth, work, answer, screens or Screens(truth.lab)))
-    except MovedForEver as error:
+    except EndlessMoves as error:
         return JudgedAnswer(work, "", "", restless=str(error))
     except KailabError as error:
         return JudgedAnswer(work, "", "", faults=(("failed", f"{type(error).__name__}: {error}"),))

@@ -207,7 +207,7 @@ def amounts_of(picture: Picture, resource: Resource) -> QueueTreeShares:
 
 
 def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[AuditFinding]:
-    """Leaf queues that hold less than their due while their work waits, by the first resource for which it waits. ``helpless``: requests that
+    """Leaf queues that hold less than their due while work waits, judged by the first resource that it waits for. ``helpless``: requests that
     a larger share would not help."""
     if not picture.scheduler.knows_queues:
         return
@@ -320,7 +320,7 @@ def borrowing(picture: Picture) -> Iterable[AuditFinding]:
 
 
 def idle(picture: Picture) -> Iterable[AuditFinding]:
-    """Leaf queues whose unused quota is larger than the part of it that other queues use."""
+    """Leaf queues without waiting work, and with unused quota that other queues do not use in full."""
     shares = picture.shares
     parents = {queue.parent for queue in shares.queues.values()}
     for name, queue in sorted(shares.queues.items()):

@@ -1,4 +1,4 @@
-"""The protocol that every cluster implements: all that schedulers, controllers and labs may know of where objects live.
+"""The protocol that every cluster implements. Schedulers, controllers and labs know nothing else of a cluster.
 
 Objects are plain dicts in Kubernetes' JSON form. Two rules keep this fast and safe:
 
@@ -76,7 +76,7 @@ class Cluster(Protocol):
         """``None``: every kind."""
 
     def create(self, obj: Object) -> Object:
-        """Raises AlreadyExists, Invalid, NotFound (namespace). ``metadata.generateName`` works."""
+        """Create an object; ``metadata.generateName`` works. Raises AlreadyExists, Invalid, NotFound (namespace)."""
 
     def update(self, obj: Object) -> Object:
         """Replaces. Raises Conflict if the object carries a resourceVersion that is not the stored one."""
@@ -87,8 +87,8 @@ class Cluster(Protocol):
     def patch(
         self, kind: str, name: str, namespace: str | None, patch: Mapping[str, Any], subresource: Subresource = ""
     ) -> Object:
-        """JSON merge patch (RFC 7386). A ``metadata.resourceVersion`` in it is a precondition, and so is a ``metadata.uid``: NotFound is raised
-        if another object has the name."""
+        """JSON merge patch (RFC 7386). A ``metadata.resourceVersion`` in it is a precondition, and so is a ``metadata.uid``: raises NotFound if
+        the object of this name has another uid."""
 
     def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
         """Graceful for pods; dependents are deleted with their owner. Raises NotFound."""
@@ -96,18 +96,18 @@ class Cluster(Protocol):
     def bind(
         self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None, uid: str = ""
     ) -> None:
-        """As a write to ``pods/binding``. ``uid``: of the pod that was decided about; another pod of its name stays as
-        it is. Raises Conflict if the pod is bound already, NotFound if it does not exist."""
+        """Bind a pod, as a write to ``pods/binding`` does. ``uid``: of the pod that was decided about; another pod with
+        the same name is not bound. Raises Conflict if the pod is bound already, NotFound if it does not exist."""
 
     def evict(
         self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None, uid: str = ""
     ) -> None:
-        """Graceful delete with a DisruptionTarget condition (reason, message) set first. ``grace_seconds``: the time
+        """Set a DisruptionTarget condition (reason, message), then delete gracefully. ``grace_seconds``: the time
         the pod gets, None for its own terminationGracePeriodSeconds. ``uid``: see ``bind``. Raises NotFound."""
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
-        """Many writes at once: each chain in order up to its first refused write, chains side by side where that is
-        faster. Returns an outcome for each chain; raises nothing.
+        """Carry out chains of writes. Each chain runs in order and stops at its first refused write. Chains run in
+        parallel where that is faster. Returns an outcome for each chain; raises nothing.
         """
 
     def event(
@@ -135,7 +135,7 @@ class VirtualTime(Protocol):
         """
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, running due actions in time order, ties by sequence."""
+        """Let time pass. Due actions run in order of time, and equal times in the order of their ``call_at``."""
 
 
 @runtime_checkable
@@ -148,7 +148,7 @@ class LiveUpdates(Protocol):
 
 @runtime_checkable
 class AssumeCache(Protocol):
-    """A cluster whose writes are expensive."""
+    """A cluster that can show annotations to its readers before it writes them, because writes are expensive."""
 
     def assume(self, namespace: str, pod: str, uid: str, annotations: Mapping[str, str]) -> Object | None:
         """Give a pod that is not bound yet annotations without writing them. All readers of this cluster see them; the

@@ -99,6 +99,6 @@ def capacity_term(capacity: Object) -> dict[str, Any]:
     return {"matchExpressions": [*labels, *(topology.get("matchExpressions") or ())]}
 
 
-def joined(term: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def combined_terms(term: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """A node selector term that holds where both do."""
     return {"matchExpressions": [*term.get("matchExpressions", ()), *other.get("matchExpressions", ())]}

@@ -110,7 +110,7 @@ class Session:
             raise
 
     def imitates(self, fault: KaiFault) -> bool:
-        """True if the cycle decides as KAI does where this fault shows."""
+        """True if this cycle imitates the given fault of KAI."""
         return fault in self.imitated
 
     def _imitating_table(self, *given: Any) -> NodeTable:
@@ -140,7 +140,7 @@ class Session:
         return self.ranking if self.ranking is not None and self.ranking.between_queues else None
 
     def accepted(self, task: WTask) -> Amounts:
-        """What a task counts for in its queue on its present node."""
+        """The amounts that a task adds to its queue's account on its present node."""
         return self._accepted(task, task.node)
 
     def accepted_in_all(self, tasks: Iterable[WTask]) -> Amounts:
@@ -160,11 +160,11 @@ class Session:
         return cpu, memory, gpus
 
     def held_amounts(self, task: WTask, node: str) -> TaskAmounts:
-        """What a task counts for on a node, in every resource."""
+        """The amounts of every resource that a task adds to its queue's account on a node."""
         return _in_all(task.info.shape, self._accepted(task, node))
 
     def requested_amounts(self, task: WTask) -> TaskAmounts:
-        """What a task counts for while it waits, in every resource. Equal shapes share one result."""
+        """The amounts of every resource that a waiting task requests. Equal shapes share one result."""
         amounts_in_all = self._requested.get(id(task.info))
         if amounts_in_all is None:
             wanted = self.wants([task], self.table.min_gpu_memory)
@@ -201,8 +201,8 @@ class Session:
         return cpu, memory, gpus
 
     def gpus_needed(self, tasks: Iterable[WTask]) -> list[int]:
-        """Milli-GPU that each task needs free in order to start after those before it. Devices that several tasks get
-        through one resource claim count once.
+        """The milli-GPU that must be free for each task if the tasks start in this order. Devices that several tasks
+        share through one resource claim count once.
         """
         tasks = list(tasks)
         twice = self.table.claims.counted_twice(tasks)
@@ -303,8 +303,8 @@ class Session:
         self._move(task, Status.ALLOCATED, node, groups, (), True, zones)
 
     def pipeline(self, task: WTask, node: str, groups: tuple[str, ...], keep_in_place: bool, zones: Zones = ()) -> None:
-        """Promise a place. With ``keep_in_place``, a task that was evicted from that very place gets back what it had
-        when it was evicted: that place, or a promise of another one that was made earlier in the cycle.
+        """Promise a place. With ``keep_in_place``, if the task was evicted from this place, its eviction is undone: it
+        gets back this place, or the promise of another place that it held when it was evicted.
         """
         left = task.left
         if task.status == Status.RELEASING:

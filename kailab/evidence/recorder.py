@@ -105,7 +105,7 @@ class Recorder(Observer):
         self._read_state = read_state
 
     def begin_part(self) -> None:
-        """Start a new part, because the part so far was saved. The new part continues its numbers and differences."""
+        """Start a new part after the present one was saved. Its numbers and differences continue those of the saved part."""
         self.recording = self.recording.following()
         self._log.cycles = self.recording.cycles
 
@@ -198,7 +198,7 @@ class Recorder(Observer):
 
     @property
     def text(self) -> Scrubber:
-        """Removes from texts what evidence leaves out, as far as it is known now."""
+        """The scrubber for everything recorded so far: it removes from texts what evidence leaves out."""
         return self.sanitizer().text
 
     def scrub(self, text: str) -> str:

@@ -1,7 +1,8 @@
 """The steps of an answer: the step families of its causes (``cause_kinds``), tried on forks; if one change is not enough, two.
 
 The number of forks is bounded. In a large lab the engine filters proposals before a fork is made: their changes are read into the engine's
-records, and one cycle shows whether they may serve the subject. That is necessary, not sufficient, so it only chooses what is tried.
+records, and one cycle shows whether they may serve the subject. A proposal that fails is dropped;
+the others are still tried on a fork.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class ChangesMade(Relaxation):
 
 @dataclass(frozen=True)
 class BoundedVictimSearch(Relaxation):
-    """Bounds the search for victims: a longer one would take as long again on the fork."""
+    """Limits the search for victims while proposals are filtered, because the fork repeats the search."""
 
     def change(self, draft: CycleInputDraft) -> None:
         if not draft.config.search_budget.bounded:
@@ -74,7 +75,7 @@ def engine_can_judge(family: ProposalFamily) -> bool:
 
 
 def promising_proposals(context: QuestionContext, family: ProposalFamily) -> Iterator[Proposal]:
-    """The proposals of a family that the engine lets pass, lazily; of a growing family only the smallest."""
+    """Yield the proposals of a family that pass the engine's filter; of a growing family, only the smallest."""
     # Work that would not run without other work is not helped by changes of other work.
     proposals = [
         proposal for proposal in family.proposals if not (context.never and proposal.disturbance in _OF_OTHERS)
@@ -414,9 +415,9 @@ def search_steps(
 
     In order: safe steps before those that raise a priority or change other work; of these, steps that fail no workload first, then those
     that evict nobody, then the least disturbing. A step is held back until no proposal that is left could come before it. ``causes``: the first cause first. ``never``: the
-    subject would not run without other work, so changes of other work need no trial. ``everything``: also in a large lab more than the
-    first step that works, and pairs of changes. ``budget``: it may end the search; the steps found until then are
-    still yielded. ``known_forecast``: when it runs if nothing changes, where that is known. No step if no known change helps.
+    subject would not run without other work, so changes of other work need no trial. ``everything``: look for more than one step, and for
+    pairs of changes, in a large lab too. ``budget``: it may end the search; the steps found until then are
+    still yielded. ``known_forecast``: when the subject runs if nothing is changed, if known. Yields nothing if no change helps.
     """
     context = QuestionContext(state, causes, never, budget, known_forecast)
     trials = StepTrials(context, everything)
@@ -462,7 +463,7 @@ class _Agenda:
         self.left: list[tuple[int, ProposalFamily | None]] = []
 
     def begin(self, context: QuestionContext, cause: Cause) -> Iterator[tuple[int, ProposalFamily]]:
-        """Yield each family with the place of its step function. The family is off the list when the next one is asked for."""
+        """Yield each family with the place of its step function. A family leaves the list when the caller asks for the next one."""
         functions = CAUSE_KINDS[cause.code].steps
         self.left = []
         for place, propose in enumerate(functions):

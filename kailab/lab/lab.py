@@ -66,7 +66,7 @@ SAVED_EVICTIONS = 5000
 
 
 class Lab:
-    """Made by ``open`` or ``resume``. ``venue``: where its cluster is; ``opened``: when it was opened, on the clock of ``cluster``;
+    """A lab, made by ``open`` or ``resume``. ``venue``: where its cluster is; ``opened``: when it was opened, on the clock of ``cluster``;
     ``base``: the folder that relative paths of manifests start from."""
 
     shares_pictures = False
@@ -298,7 +298,7 @@ class Lab:
         return kinds.resolve(text, self.cluster.kinds())
 
     def space_of(self, kind: str, name: str, namespace: str | None) -> str | None:
-        """The namespace in which to look for an object that users name with ``namespace``; None for objects without one. ``kind`` is a
+        """The namespace in which to look up an object when a user gives ``namespace``; None for a cluster-wide object. ``kind`` is a
         kind key. A kind that kailab does not know may have objects in namespaces and outside of them."""
         if kind in kinds.KINDS:
             if not kinds.is_namespaced(kind) or namespace is None:
@@ -365,8 +365,8 @@ class Lab:
         return operations.patch(self, self._activity, kind, name, patch, namespace, subresource)
 
     def fail_node(self, name: str, ready: FailedReadyStatus = "Unknown") -> None:
-        """Let a fake node fail. ``ready``: what its Ready condition becomes: Unknown, as Kubernetes reports a node that it no longer
-        hears of, or False, as a kubelet reports that it can run nothing. Raises InputError for a node that is real or does not exist."""
+        """Let a fake node fail. ``ready``: the new status of its Ready condition: Unknown (Kubernetes no longer hears
+        from the node) or False (the kubelet reports that it can run nothing). Raises InputError for a node that is real or does not exist."""
         from kailab.lab.node_changes import fail_node
 
         fail_node(self, name, ready).do(self)
@@ -389,8 +389,8 @@ class Lab:
         return self._pictures.cluster_state()
 
     def fork(self, settings: SchedulerSettings | None = None, *, without: Iterable[Reference] = ()) -> Lab:
-        """A copy in which anything can be tried (``kailab.lab.cluster_copies``), to be closed; this lab stays as it is. ``settings``: of the
-        scheduler; None: as in the lab. ``without``: objects to leave out, with everything that only they own."""
+        """Return a copy in which anything can be tried (``kailab.lab.cluster_copies``). The caller closes it. This lab does not change.
+        ``settings``: of the scheduler; None: those of this lab. ``without``: objects to leave out, with everything that only they own."""
         from kailab.lab.cluster_copies import copy_lab
 
         with collector_off():
@@ -431,8 +431,8 @@ class Lab:
             self.settle(between)
 
     def catch_up(self) -> bool:
-        """Let the controllers of a lab that was just resumed read it now, not at the first change. True if that changed anything: the lab
-        had not settled. On a real cluster controllers are other processes, so this does nothing."""
+        """Let the controllers of a lab that was just resumed read it now, not at the first change. Returns True if they wrote
+        anything, which means that the lab had not settled. On a real cluster controllers are other processes, so this does nothing."""
         with collector_off():
             return self._settling.catch_up()
 
@@ -474,8 +474,8 @@ class Lab:
         safe: bool = False,
         on_answer: Callable[[Answer], None] | None = None,
     ) -> Answer:
-        """Why something is as it is, and what would let it run: a pod, a PodGroup, a workload or a queue. ``everything``: in a large
-        lab, too, further steps are looked for where one was found. ``tried``: False to look for no steps. ``picture``: of the lab, if
+        """Why something is as it is, and what would let it run: a pod, a PodGroup, a workload or a queue. ``everything``: look for
+        further steps after the first in a large lab too. ``tried``: False to look for no steps. ``picture``: of the lab, if
         the caller has one. ``timeout``: seconds of processor time after which no further step is tried; None: no limit. ``safe``: no step
         raises a priority, or withdraws or ends the work of others. ``on_answer``: called with the answer as it grows: with its cause before
         any step is tried, then with each step. The answer says in ``incomplete`` what was not tried. Raises NotFound, and InputError for
@@ -499,7 +499,7 @@ class Lab:
         )
 
     def explain_pod(self, name: str, namespace: str = "default") -> Answer:
-        """Why a pod is where it is, is not, or is gone. Raises NotFound for one that never was."""
+        """Why a pod runs on its node, waits, or is gone. Raises NotFound for a pod that never existed."""
         return self.explain("Pod", name, namespace)
 
     def explain_podgroup(self, name: str, namespace: str = "default") -> Answer:
@@ -511,7 +511,7 @@ class Lab:
         return self.explain(kind, name, namespace)
 
     def explain_queue(self, name: str) -> Answer:
-        """A queue's share now, what it borrows and lends, who could reclaim it; and why work of it waits. Raises NotFound."""
+        """A queue's present share, what it borrows and lends, which queues could reclaim that, and why its work waits. Raises NotFound."""
         return self.explain("Queue", name)
 
     # --- what expectations are about -----------------------------------------------------------------------------
@@ -549,7 +549,7 @@ class Lab:
         return subjects.node(self, name)
 
     def noted_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
-        """An expectation was checked. Inside a temporal form only the form's own outcome is recorded."""
+        """Record an expectation that was checked. Inside a temporal form, record only the outcome of the form itself."""
         if in_temporal_form():
             self.last_expectation = expected
         else:

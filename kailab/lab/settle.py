@@ -2,7 +2,7 @@
 
 ``Settling`` is the interface. It has two implementations. ``VirtualSettling`` is for clusters with a virtual clock. It repeats three
 things until a cycle changes nothing: controllers work until they have nothing to do, the scheduler runs one cycle, one virtual second
-passes. Then it moves time on to the next prompt timer (a pod becomes ready). Later timers (a run time or a protection ends) are left to
+passes. Then it moves time on to the next prompt timer (a pod becomes ready). Other timers (a run time or a protection ends) are left to
 ``moments``. ``live_settling.LiveSettling`` is for real clusters and can only watch: the lab is quiet when nothing has changed for a while
 and no change is expected."""
 
@@ -31,7 +31,7 @@ class NotSettled(KailabError):
     exit_code = 1
 
 
-class MovedForEver(NotSettled):
+class EndlessMoves(NotSettled):
     """The lab keeps changing because the scheduler moves pods for ever, as KAI does."""
 
 
@@ -57,7 +57,7 @@ class Settling(Protocol):
         process wrote something; it must not change the lab. Raises NotSettled."""
 
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
-        """Let seconds pass. Yields at each moment at which something may have changed, and at the end: True if no work is left at this moment,
+        """Let seconds pass. Yield at each moment at which something may have changed, and at the end: True if no work is left then,
         so that time passes next. ``before``: with a virtual clock the timers of the last moment fire, but controllers and scheduler do not
         act on them. ``rested``: no work is left at the present moment, so begin by letting time pass."""
 
@@ -72,7 +72,7 @@ class Settling(Protocol):
 
 
 class VirtualSettling:
-    """``describe``: names what the latest cycle changed, for the message of a lab that does not settle. ``retry_at(since)``: when
+    """Settling on a virtual clock. ``describe``: names what the latest cycle changed, for NotSettled's message. ``retry_at(since)``: when
     the scheduler retries something that failed, if settling waits for it; ``since`` is the start of settling. ``as_kai``: explains why
     the lab does not settle if KAI would not settle either, else gives an empty text."""
 
@@ -207,4 +207,4 @@ class VirtualSettling:
         busiest = "".join(f"\n  {what}: {count} times" for what, count in changes.most_common(5))
         text = f"the lab does not settle: after {self._max_cycles} cycles these keep changing:{busiest}"
         why = self._as_kai()
-        return MovedForEver(f"{text}\n{why}") if why else NotSettled(text)
+        return EndlessMoves(f"{text}\n{why}") if why else NotSettled(text)

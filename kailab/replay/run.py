@@ -81,8 +81,8 @@ def replay(
 
 
 class ReasonsAtEnd(Observer):
-    """Has the scheduler say why work waits, and write the status of queues and PodGroups, only at the end, because nobody
-    asks before. Not while a record is made or metrics are sampled.
+    """Makes the scheduler report why work waits, and write the status of queues and PodGroups, only at the end, because
+    nothing reads them before. Not used if the replay is recorded or metrics are sampled.
     """
 
     def __init__(self) -> None:
@@ -121,8 +121,8 @@ class ReplayLab:
         return {**self.__dict__, "plan": None}
 
     def look(self, *, resting: bool) -> None:
-        """Take the samples that are due. ``resting``: the state holds until the next timer; False: until the next
-        cycle."""
+        """Take the samples that are due. ``resting``: True if the state holds until the next timer, False if only
+        until the next cycle."""
         timer = self.session.cluster.next_timer()
         until = self.session.lab.now + CYCLE_SECONDS
         if resting:
@@ -264,7 +264,7 @@ class _Run:
     # --- end ---------------------------------------------------------------------------------------------------------
 
     def _is_complete(self) -> bool:
-        """True if all jobs have arrived and no waiting job can ever start."""
+        """True if all jobs have arrived, and either all have finished or nothing more happens by itself."""
         if self._next < len(self._jobs):
             return False
         return not self._accounts.unfinished or self._session.still

@@ -6,8 +6,8 @@ state, and gives the working set only records that differ. So the scheduler's ow
 The record of a node comes from three kinds of objects (Node, NodeResourceTopology, ResourceSlice), which arrive in any order. The mirror
 therefore keeps the Node object and makes the record again when any of them changes.
 
-``GpuReservations`` counts the reservation pods of shared GPUs (``kailab.scheduler.binding.reservation_pods``) on their nodes. The GPU of a
-reservation counts through the pods that share it; its pod slot and other requests count as its own. Source: KAI
+``GpuReservations`` counts the reservation pods of shared GPUs (``kailab.scheduler.binding.reservation_pods``) on their nodes. The pods that
+share a GPU account for it; the reservation pod accounts only for its pod slot and its other requests. Source: KAI
 node_info.addTaskResources. If a GPU is shared without a reservation, as in an embedded lab, a *stand-in* task holds the pod slot. A *lone*
 reservation is one whose GPU no pod shares. It will be deleted, but until then the API server counts its GPU on the node. So it counts as a
 releasing pod with a whole GPU: other pods may wait for that GPU but can't take it. KAI never counts the GPU of a reservation.
@@ -52,7 +52,7 @@ from kailab.scheduler.reading.volumes import NO_LIMITS, VOLUME_KINDS, VolumeInde
 
 
 class PodShapes:
-    """``shapes_lack`` is called when earlier shapes lack labels that a pod's affinity now selects; the caller then refreshes all pods."""
+    """Makes the pods' shapes. ``shapes_lack``: called when a pod's affinity selects labels that earlier shapes lack; must refresh all pods."""
 
     def __init__(self, claims: ClaimIndex, shapes_lack: Callable[[], None]) -> None:
         self._claims = claims
@@ -159,8 +159,8 @@ class PodShapes:
             )
         return overlaid
 
-    def same_in(self, other: PodShapes, uid: str, shape: Shape) -> bool:
-        """Whether the pod's shape in ``other`` is certainly its shape here too: it has no overlay and no pod affinity matters."""
+    def has_same_shape(self, other: PodShapes, uid: str, shape: Shape) -> bool:
+        """True if the pod certainly has the same shape here as in ``other``, because it has no overlay and no pod affinity matters."""
         pod_terms = self._pod_terms or other._pod_terms or shape.affinity or shape.anti_affinity
         overlay = uid in other._claiming or uid in other._referring or uid in self.held_back
         return not (pod_terms or overlay or shape.blocked or shape.claims or shape.gpu.claimed)
@@ -204,7 +204,7 @@ class GpuReservations:
         self._count((*before, *groups))
 
     def set_reservation(self, reservation: Task, groups: tuple[str, ...]) -> Task:
-        """Set the GPU groups that a pod reserves. Returns the task as which it counts."""
+        """Set the GPU groups that a pod reserves. Returns the task that the engine counts for it."""
         before = self._reserved.get(reservation.uid, ())
         if before != groups:
             _note(self._reserved, self._reserving, reservation.uid, groups)
@@ -439,7 +439,7 @@ class Mirror:
         return min(self._leaving.values()) if self._leaving else None
 
     def hold_back(self, uid: str, reason: str | None) -> None:
-        """Count a pending pod as blocked for ``reason``; None: no longer."""
+        """Count a pending pod as blocked for ``reason``. With None, stop counting it as blocked."""
         if reason is None:
             self._shapes.held_back.pop(uid, None)
         else:
@@ -480,7 +480,7 @@ class Mirror:
                 self._refresh(uid)
 
     def update_like(self, before: Mirror) -> None:
-        """As ``update``, for a new mirror: takes over the records that ``before`` has of the same objects."""
+        """Do the first ``update`` of a new mirror, reusing the records that ``before`` has of the same objects."""
         same = (before.pool, before._scheduler_names) == (self.pool, self._scheduler_names)
         self._before = before if same else None
         self.update()
@@ -660,7 +660,11 @@ class Mirror:
         task, group = before.tasks.get(uid), before._group_of.get(uid)
         if task is None or group is None or before.pods.get(uid) is not pod or task.podgroup != self._uids.get(group):
             return False
-        if task.status not in _TIMELESS or task.gpu_groups or not self._shapes.same_in(before._shapes, uid, task.shape):
+        if (
+            task.status not in _TIMELESS
+            or task.gpu_groups
+            or not self._shapes.has_same_shape(before._shapes, uid, task.shape)
+        ):
             return False
         self.pods[uid] = pod
         self._group_of[uid] = group

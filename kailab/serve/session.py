@@ -1,4 +1,4 @@
-"""The lab behind the page: read, changed, previewed, undone. All of it runs in one thread.
+"""The lab behind the page: it is read, changed, previewed and undone here, in one thread.
 
 The lab lives in its file, as it does between commands. Each change holds the file's lock, and changes by other commands are noticed here. Nothing is
 lost when the server ends, and commands can be used while it runs. Between changes the lab is kept in memory (``held_lab``). A change is shown to
@@ -123,7 +123,7 @@ class LabSession:
             self._watcher = None
 
     def controls(self) -> Mapping[str, Any]:
-        """The controls beside changes of objects; ``why`` says why one is not available."""
+        """The state of pause, step, advance and undo; ``why`` says why one is not available."""
         real = (
             ""
             if self._virtual

@@ -1,10 +1,10 @@
 """The files that people have of a cluster as a snapshot: output of ``kubectl get -o yaml|json`` in any split, a must-gather, a support bundle.
 
 Everything that holds Kubernetes objects is read: lists and single objects, several documents in a file, lists of objects without a kind (whose
-kind is in the path, as support bundles of troubleshoot.sh have them). Objects of which there are several copies count once, in the newest
-version. The same kinds are kept as of a cluster (``taking``), and pass the same filter.
+kind is in the path, as support bundles of troubleshoot.sh have them). Of several copies of an object, only the newest
+counts. The same kinds are kept as in a snapshot of a live cluster (``taking``), with the same filter.
 
-A file none of whose objects has been in a cluster (no uid, no status) is a manifest: it is not part of the state, but applied to the lab.
+If no object of a file has been in a cluster (no uid, no status), the file is a manifest: it is applied to the lab, not part of the state.
 """
 
 from __future__ import annotations
@@ -499,7 +499,7 @@ def _resource(kind: str) -> str:
 
 
 def missing_namespaces(objects: Iterable[Object], there: Iterable[str]) -> list[Object]:
-    """Namespaces that manifests are in, and that neither they nor the cluster have."""
+    """Namespace objects for the namespaces that manifests name, and that neither they nor the cluster have."""
     given = list(objects)
     known = {*there, *(name_of(obj) for obj in given if obj.get("kind") == "Namespace")}
     named = dict.fromkeys(str(namespace_of(obj)) for obj in given if namespace_of(obj))

@@ -84,7 +84,7 @@ class SchedulerChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sound(self) -> bool:
-        """True if it schedules, nothing is lost and all checks passed."""
+        """True if it schedules, nothing is lost, no process ended by itself and all checks passed."""
         return (
             self.scheduled is not None
             and not (self.lost or self.ended)
@@ -194,7 +194,7 @@ class SchedulingProbe:
         return self._seen.result()
 
     def stuck(self) -> str:
-        """The stage at which it waits, by the objects that KAI's programs exchange; empty if it is bound."""
+        """The stage at which the pod waits, read from the objects that KAI's programs exchange; empty if bound."""
         return stuck_stage(self._cluster, self._name, _HERE)
 
     def __enter__(self) -> SchedulingProbe:
@@ -209,7 +209,7 @@ class SchedulingProbe:
             self._cluster.delete("Pod", self._name, _HERE, 0)
 
 
-def is_probes(obj: Object) -> bool:
+def belongs_to_probe(obj: Object) -> bool:
     """True for the pod, PodGroup or queue of a probe."""
     own = labels_of(obj).get(labels.QUEUE), spec_of(obj).get("queue")
     return name_of(obj) in QUEUES or QUEUES[1] in own
@@ -234,7 +234,7 @@ class UpgradeClusterState(NamedTuple):
         pods = _pods(cluster)
         grouped = {_group(obj) for obj in pods if not _is_over(obj)}
         podgroups = [obj for obj in cluster.list("PodGroup") if not is_owned(obj) or full_name(obj) in grouped]
-        objects = [obj for obj in (*cluster.list("Queue"), *podgroups) if not is_probes(obj)]
+        objects = [obj for obj in (*cluster.list("Queue"), *podgroups) if not belongs_to_probe(obj)]
         return cls(
             {uid_of(obj): full_name(obj) for obj in pods if obj["spec"].get("nodeName") and not _is_over(obj)},
             {uid_of(obj): dict(obj.get("spec") or {}) for obj in objects},
@@ -283,7 +283,7 @@ def wait_until_steady(
 
 
 def _pods(cluster: Cluster) -> list[Object]:
-    return [pod for pod in cluster.list("Pod") if not is_probes(pod)]
+    return [pod for pod in cluster.list("Pod") if not belongs_to_probe(pod)]
 
 
 def _is_over(pod: Object) -> bool:
@@ -355,7 +355,7 @@ class ActingPlane:
         return self._plane.spawn(name, arguments, {**(env or {}), "KUBECONFIG": str(own_kubeconfig)}, port)
 
     def renew(self) -> None:
-        """Delete and recreate the account, as an installer does that owns it: the same name with a new identity."""
+        """Delete and recreate the account, as its installer does. The new account has the same name and a new uid."""
         with suppress(NotFound):
             self._cluster.delete("ServiceAccount", ACCOUNT, NAMESPACE)
         self._provide()

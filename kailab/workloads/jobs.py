@@ -195,7 +195,7 @@ class JobCounts:
         self.kind = kind
 
     def count(self, job: Object, pods: list[Object]) -> tuple[Object, tuple[str, str] | None]:
-        """Count pods that ended since the last call. Returns the message of a failure policy that fails the Job."""
+        """Count pods that ended since the last call. Returns the Job, and (reason, message) if a failure policy fails it."""
         spec = job["spec"]
         patient = only_ended_count(spec)
         succeeded: list[Object] = []

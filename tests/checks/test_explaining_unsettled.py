@@ -14,14 +14,14 @@ from checks.explaining.workloads import AppliedWorkload
 from kailab.engine.ledger import Ledger
 from kailab.lab.answer import Answer, CauseCode
 from kailab.lab.change import read_changes
-from kailab.lab.settle import MovedForEver
+from kailab.lab.settle import EndlessMoves
 from kailab.lab.venues.embedded import explain_endless_moves
 from tests.checks.test_explaining import LIMITED
 
 
 def test_what_never_comes_to_rest_is_named_and_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(*_: object, **__: object) -> Answer:
-        raise MovedForEver("the lab does not settle")
+        raise EndlessMoves("the lab does not settle")
 
     monkeypatch.setattr(judging, "ask", ask)
     findings = Findings([SeedResult(1, tuple(judge_situation(LIMITED)))])

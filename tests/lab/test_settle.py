@@ -8,7 +8,7 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.errors import ApiError
 from kailab.lab.lab import Lab
 from kailab.lab.live_settling import LiveSettling
-from kailab.lab.settle import MovedForEver, NotSettled, VirtualSettling
+from kailab.lab.settle import EndlessMoves, NotSettled, VirtualSettling
 
 
 class Acts:
@@ -56,7 +56,7 @@ def test_a_scheduler_that_is_restless_as_kai_is_says_why():
     restless = pace(
         EmbeddedCluster(), Acts(), Acts(forever=True), max_cycles=20, as_kai=lambda: "Pods are moved for ever."
     )
-    with pytest.raises(MovedForEver, match=r"allocate binds default/x(.|\n)*Pods are moved for ever\."):
+    with pytest.raises(EndlessMoves, match=r"allocate binds default/x(.|\n)*Pods are moved for ever\."):
         restless.settle()
 
 

@@ -29,7 +29,7 @@ from kailab.model.validation.fields import Faults, check_metadata, shown
 
 
 def with_runtime_class(store: ObjectStore, spec: Object, name: str) -> Object:
-    """The pod spec with what the RuntimeClass adds; the same object if that is nothing. Raises Forbidden."""
+    """The pod spec with the additions of its RuntimeClass; the same object if there are none. Raises Forbidden."""
     wanted = spec.get("runtimeClassName")
     overhead = spec.get("overhead")
     if not wanted:
@@ -130,7 +130,7 @@ class Admission:
             raise Forbidden(f"{kind}: namespace {namespace!r} is being terminated: nothing new may be created in it")
 
     def new(self, kind: str, obj: Object, name: str) -> Object:
-        """A new object with defaults, checked; the caller fills in the metadata. Raises Invalid."""
+        """Check a new object and add its defaults; the caller fills in the metadata. Raises Invalid."""
         # Kinds that kailab does not know keep the status they are created with.
         if "status" in obj and (known := KINDS.get(kind)) is not None and not known.keeps_status:
             obj = {key: value for key, value in obj.items() if key != "status"}
@@ -270,7 +270,7 @@ class Admission:
         return spec
 
     def changed(self, kind: str, old: Object, new: Object, name: str) -> Object:
-        """The new state of a stored object with defaults; refused if an immutable field differs."""
+        """Check the new state of a stored object and add defaults. Raises Invalid if an immutable field differs."""
         new = self._checked(kind, new, name)
         if kind == "Pod":
             self._check_pod_update(old["spec"], new["spec"], name)

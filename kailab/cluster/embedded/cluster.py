@@ -70,7 +70,7 @@ class EmbeddedCluster:
         self.clock.call_at(when, action, prompt=prompt, key=key)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass. Controllers are not stepped; to step them in between, go from timer to timer."""
+        """Let time pass. Controllers are not stepped; to step them in between, advance to one timer after the other."""
         self.clock.advance(seconds)
 
     def advance_to(self, when: float) -> None:
@@ -160,7 +160,7 @@ class EmbeddedCluster:
         return self.store.insert(kind, (namespace, name), admitted, self.clock.stamp())
 
     def create_admitted(self, kind: str, obj: Object) -> Object:
-        """As ``create``, for controllers beside the cluster, for an object made from an admitted template.
+        """As ``create``, for a controller in this process that makes an object from an admitted template.
 
         ``obj`` is complete except for server fields (name or generateName, namespace, spec, phase). It and its metadata
         are fresh dicts, and a pod's spec has its priority.
@@ -229,9 +229,8 @@ class EmbeddedCluster:
         self._deletion.delete(kind, key, self.store.get(kind, key), grace_seconds)
 
     def refuse_binds(self, namespace: str, prefix: str, message: str) -> None:
-        """For tests, in place of a webhook or API server that refuses: bindings of all pods of a namespace whose name
-        begins with ``prefix`` are refused (Forbidden) with ``message`` from now on. No object and no file records this.
-        Forks inherit it.
+        """For tests: from now on, refuse to bind the pods of a namespace whose names begin with ``prefix``, as a
+        webhook would (Forbidden, with ``message``). No object and no file records this. Forks inherit it.
         """
         self._refusals.append((namespace, prefix, message))
 
@@ -330,8 +329,8 @@ class EmbeddedCluster:
         return cluster
 
     def fork(self, without: Iterable[Reference] = ()) -> EmbeddedCluster:
-        """An independent copy of this cluster: objects, time, counters, refused binds. ``without``: objects that the
-        copy does not have, together with all that only they own; nobody in the copy sees them deleted.
+        """An independent copy of this cluster: objects, time, counters, refused binds. ``without``: objects to
+        leave out, with everything that only they own; the copy reports no deletion of them.
         """
         forked = EmbeddedCluster.__new__(EmbeddedCluster)
         forked._begin(self.clock.now, self.store.fork(without))

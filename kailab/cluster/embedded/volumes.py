@@ -19,10 +19,10 @@ from kailab.cluster.volumes import (
     NO_PROVISIONER,
     asked_size,
     capacity_term,
+    combined_terms,
     counts_capacity,
     has_room,
     is_meant_for,
-    joined,
     node_terms,
     serves,
     size_of,
@@ -133,7 +133,7 @@ class VolumeBinder:
                 return None
             notes[_TAKEN_FROM] = "/".join(taken)
             room = capacity_term(self._store.get("CSIStorageCapacity", taken))
-            terms = [joined(topology, room) for topology in terms or ({},)]
+            terms = [combined_terms(topology, room) for topology in terms or ({},)]
             terms = [term for term in terms if term["matchExpressions"]]
         spec = spec_of(claim)
         made: Object = {

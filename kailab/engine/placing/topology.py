@@ -31,8 +31,8 @@ class TopologyError(Exception):
 
 
 class DomainRooms:
-    """What is free in the domains under ``top``, and how many of the tasks fit there by amounts. ``need``: what the tasks
-    want in all. ``free``, ``fitting``: by node; ``fitting`` None: the pods are not counted, because they are unlike.
+    """The free resources of the domains under ``top``, and how many of the tasks fit there by amounts. ``need``: the
+    sum of the tasks' requests. ``free``, ``fitting``: by node; ``fitting`` None: pods differ, so they are not counted.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class DomainRooms:
 
 
 class TopologyPlan:
-    """The topology part of placing one job after the other."""
+    """Chooses and ranks topology domains while a session places jobs."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -150,7 +150,7 @@ class TopologyPlan:
         if constraint.preferred:
             self._scores[id(member)] = _preference(packed[-1], len(table))
         # A required level includes running pods, which the others must join.
-        homes = joined(tree, constraint.required, podsets, table.index) if constraint.required else None
+        homes = occupied_domains(tree, constraint.required, podsets, table.index) if constraint.required else None
         domains = [
             domain
             for level in reversed(packed)
@@ -212,7 +212,7 @@ class TopologyPlan:
         return counts
 
 
-def joined(
+def occupied_domains(
     tree: DomainTree, required: str, podsets: Sequence[WPodSet], index: Mapping[str, int]
 ) -> list[Domain] | None:
     """The domains of the required level in which pods of the group run, so that others must join them; None if none

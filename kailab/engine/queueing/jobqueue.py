@@ -1,4 +1,4 @@
-"""Jobs of many queues in serving order, or reversed in the order in which victims are taken.
+"""Jobs of many queues in serving order or, for victims, in the reverse order.
 
 At every level of the tree, queues are compared together with their best jobs. The best job is taken, and the path to it
 is reordered before the next choice. Source: KAI's JobsOrderByQueues, with the same lazy reordering.

@@ -45,7 +45,7 @@ class EvictionScenario(NamedTuple):
         return victims
 
     def fingerprint(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The same for scenarios that evict the same tasks equally often."""
+        """A key that is equal for scenarios that evict the same tasks equally often."""
         return (
             tuple(sorted(task.uid for batch in self.recorded for task in batch.tasks)),
             tuple(sorted(task.uid for batch in self.extra for task in batch.tasks)),
@@ -83,7 +83,7 @@ class GatheredVictims:
         return self._filters.passes()
 
     def valid_with(self, victims: Iterable[tuple[str, int]]) -> bool:
-        """``valid`` with these victims alone: the node of each, and its milli-GPU."""
+        """``valid``, if only these victims had been gathered. ``victims``: the node and milli-GPU of each."""
         return self._filters.passes_with(victims)
 
     def advance(self) -> bool:
@@ -146,23 +146,23 @@ class GatheredVictims:
         return [VictimBatch(unit.job, order.of(unit.tasks)) for unit in in_turn]
 
 
-def node_local(accumulation: GatheredVictims) -> Iterator[EvictionScenario]:
+def node_local(gathered: GatheredVictims) -> Iterator[EvictionScenario]:
     """Victims with a pod on one node of the newest victim's job, node by node."""
     # The victims of the smaller try may suffice for the larger one.
-    if accumulation.valid and accumulation.recorded:
-        yield accumulation.scenario([])
-    while accumulation.advance():
-        if not accumulation.valid or not accumulation.batches:
+    if gathered.valid and gathered.recorded:
+        yield gathered.scenario([])
+    while gathered.advance():
+        if not gathered.valid or not gathered.batches:
             continue
-        newest = accumulation.batches[-1].job
+        newest = gathered.batches[-1].job
         # Only nodes of the newest victim, because subsets of the others were proposed before.
         nodes = sorted({task.node for task in newest if task.node})
         seen: set[frozenset[str]] = set()
         for node in nodes:
-            jobs = accumulation.jobs_on.get(node)
+            jobs = gathered.jobs_on.get(node)
             if not jobs:
                 continue
-            chosen = accumulation.all_victims_of(jobs)
+            chosen = gathered.all_victims_of(jobs)
             key = frozenset(task.uid for task in chosen.tasks())
             # A gang on two nodes is the same set from either node.
             if key not in seen:
@@ -170,25 +170,25 @@ def node_local(accumulation: GatheredVictims) -> Iterator[EvictionScenario]:
                 yield chosen
 
 
-def multi_node(accumulation: GatheredVictims) -> Iterator[EvictionScenario]:
+def multi_node(gathered: GatheredVictims) -> Iterator[EvictionScenario]:
     """After each unit, victims of the smallest sets of nodes that could suffice, then of larger sets."""
-    if accumulation.valid:
-        yield accumulation.scenario([])
-    by_node = _VictimsByNode(accumulation)
-    while accumulation.advance():
-        if accumulation.valid:
-            if accumulation.batches:
+    if gathered.valid:
+        yield gathered.scenario([])
+    by_node = _VictimsByNode(gathered)
+    while gathered.advance():
+        if gathered.valid:
+            if gathered.batches:
                 yield from by_node.subsets()
             else:
-                yield accumulation.scenario([])
+                yield gathered.scenario([])
 
 
 class _VictimsByNode:
     """The gathered victims by node. Amounts in milli-GPU. Consumers of a scenario leave the nodes as they were."""
 
-    def __init__(self, accumulation: GatheredVictims) -> None:
-        session, goal, table = accumulation.session, accumulation.goal, accumulation.session.table
-        self._accumulation = accumulation
+    def __init__(self, gathered: GatheredVictims) -> None:
+        session, goal, table = gathered.session, gathered.goal, gathered.session.table
+        self._accumulation = gathered
         self._added = 0
         self._batches: dict[str, list[int]] = {}  # node -> numbers of the batches with a task there, in order
         self._by_job: dict[str, list[int]] = {}
@@ -198,7 +198,7 @@ class _VictimsByNode:
         self._wanted = session.gpus_needed(goal.tasks)
         # Held by victims of the smaller try, by node.
         self._recorded: dict[str, int] = {}
-        for batch in accumulation.recorded:
+        for batch in gathered.recorded:
             for task in batch.tasks:
                 self._recorded[task.node] = self._recorded.get(task.node, 0) + session.accepted(task)[2]
         # Nodes that the simulation may use for any subset.

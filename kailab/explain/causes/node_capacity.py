@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from kailab.engine.placing.fit import fits
-from kailab.engine.placing.topology import joined
+from kailab.engine.placing.topology import occupied_domains
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome
 from kailab.engine.relaxing.rules import (
     AllTolerated,
@@ -532,7 +532,7 @@ def _homes(facts: NodeFacts, confined: _Confined, tree: DomainTree) -> list[Doma
     """The domains that pods of the group already use and that these must join; empty if none runs."""
     constraint, tasks, _ = confined
     podsets = list(dict.fromkeys(task.podset for task in tasks if task.podset is not None))
-    return joined(tree, constraint.required, podsets, facts.table.index) or [] if constraint.required else []
+    return occupied_domains(tree, constraint.required, podsets, facts.table.index) or [] if constraint.required else []
 
 
 def _tightest(

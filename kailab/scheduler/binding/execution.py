@@ -1,6 +1,6 @@
 """Carries decisions out: binds pods, evicts victims, and asks victims for a checkpoint first.
 
-A failed write is reported as an event and a condition, and tried again after a pause.
+A failed write is reported as an event, a failed bind also as a condition, and tried again after a pause.
 
 Checkpoints: a pod can save its state if a container has a preStop hook, or if its annotation ``kailab.dev/checkpoint-seconds`` says how
 long saving takes (fake nodes wait that long). The executor sets the annotation ``kailab.dev/checkpoint-requested``, writes an event, and
@@ -63,7 +63,7 @@ def received_resource_type(shape: Shape) -> str:
 
 
 class DecisionExecutor:
-    """Writes binds and evictions. ``bound`` and ``evicted``: UIDs of PodGroups in the order of the last ``execute``. ``preparations`` run
+    """Writes binds and evictions. ``bound``, ``evicted``: UIDs of PodGroups of the last ``execute``, in its order. ``preparations`` run
     before a pod is bound. ``sparing``: leave out events that repeat another one. ``ahead``: submit independent binds without waiting, if
     the cluster can do that; ``take_outcomes`` handles their results."""
 
@@ -108,7 +108,7 @@ class DecisionExecutor:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def next_retry_since(self, since: float) -> float | None:
-        """When the next failed bind or eviction that is worth waiting for is tried again."""
+        """When the next retry is due for which settling should wait. ``since``: the start of settling."""
         moments = (self.bind_backoff.next_retry_since(since), self._evictions.due_since(since))
         return min((moment for moment in moments if moment is not None), default=None)
 
@@ -118,7 +118,7 @@ class DecisionExecutor:
         self._evictions.due(now)
 
     def execute(self, decisions: Decisions) -> None:
-        """Write binds, then evictions: the order of the actions that decide them."""
+        """Write the binds, then the evictions, because the actions that decide them run in this order."""
         self.bound, self.evicted, self.wrote = {}, {}, False
         self._bind_all(decisions.binds)
         self._evict_all(decisions.evictions)

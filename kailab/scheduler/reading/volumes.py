@@ -14,9 +14,9 @@ from kailab.cluster.protocol import Object
 from kailab.cluster.volumes import (
     NO_PROVISIONER,
     capacity_term,
+    combined_terms,
     counts_capacity,
     has_room,
-    joined,
     node_terms,
     serves,
     topology_terms,
@@ -115,7 +115,7 @@ class VolumeIndex:
         terms = topology_terms(storage_class)
         if counts_capacity(self._drivers.get(str(storage_class.get("provisioner")))):
             rooms = [capacity_term(each) for each in self._capacities.values() if has_room(each, storage_class, claim)]
-            terms = [joined(topology, room) for topology in terms or ({},) for room in rooms]
+            terms = [combined_terms(topology, room) for topology in terms or ({},) for room in rooms]
         elif not terms:
             return None
         return None if any(not term["matchExpressions"] for term in terms) else terms
