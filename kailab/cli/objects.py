@@ -132,7 +132,8 @@ def apply(
         for file in bare:
             if not Path(file).exists():
                 raise InputError(
-                    "there is no such file; expected -f FILE, or a plan (`kailab diff --out PLAN`)", Where(file=file)
+                    f"there is no such file; expected a plan (`kailab diff --out PLAN`), or manifests as `kailab apply -f {file}`",
+                    Where(file=file),
                 )
         raise InputError(f"files need -f: kailab apply {' '.join(f'-f {file}' for file in (*files, *bare))}")
     sources = list(plan[1].texts) if plan is not None else sources_of(files, recursive, kustomization)

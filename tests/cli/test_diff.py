@@ -97,7 +97,7 @@ def test_a_stale_plan_is_refused_and_the_change_is_named(
         (["diff", "-f", "none.yaml"], "none.yaml"),
         (["diff", "-f", "changed.yaml", "--out", "changed.yaml"], "exists already and is no plan"),
         (["apply", "plan", "-f", "changed.yaml"], "is a plan, which is applied alone"),
-        (["apply", "none.plan"], "none.plan: there is no such file; expected -f FILE, or a plan"),
+        (["apply", "none.plan"], "none.plan: there is no such file; expected a plan"),
         (["apply", "damaged"], "is no plan of `kailab diff`, or damaged"),
         (["apply", "newer"], "is in format 9"),
         (["apply", "edited"], "edited: was edited or damaged since `kailab diff` wrote it"),
