@@ -15,7 +15,7 @@ import click
 from kailab.cli import completion, labfile, options, selection, terminal
 from kailab.cli.selection import ObjectKey, fetch_objects, full_name, resource_name, select_objects, suggest_name
 from kailab.errors import InputError, InputErrors, KailabError, NotFound, Where
-from kailab.lab.change import queue_warnings
+from kailab.lab.change import new_queue_warnings
 from kailab.lab.lab_changes import LabChanges
 from kailab.model import labels
 from kailab.model.files import read_text
@@ -503,12 +503,11 @@ def patch(
         differences = [difference(obj, new) for obj, new in zip(objects, patched, strict=True)]
         outcomes = []
         queues = [key.name for key in keys if key.kind == "Queue" and not subresource]
-        known = queue_warnings(lab, "Queue", queues)
-        for key, obj, changes in zip(keys, objects, differences, strict=True):
-            after = lab.patch(key.kind, key.name, changes, key.namespace or "default", subresource or "")
-            same = metadata_of(after).get("resourceVersion") == metadata_of(obj).get("resourceVersion")
-            outcomes.append((key, "patched (no change)" if same else "patched"))
-        warnings = [warning for warning in queue_warnings(lab, "Queue", queues) if warning not in known]
+        with new_queue_warnings(lab, queues) as warnings:
+            for key, obj, changes in zip(keys, objects, differences, strict=True):
+                after = lab.patch(key.kind, key.name, changes, key.namespace or "default", subresource or "")
+                same = metadata_of(after).get("resourceVersion") == metadata_of(obj).get("resourceVersion")
+                outcomes.append((key, "patched (no change)" if same else "patched"))
         report = settle_lab(lab, before, settle)
         embedded = lab.venue.exclusive
     for key, obj, new in zip(keys, objects, patched, strict=True):

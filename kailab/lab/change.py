@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -80,10 +81,10 @@ class Patch(Change):
         return {"patch": {**_reference(self.kind, self.name, self.namespace), **part, "patch": dict(self.patch)}}
 
     def do(self, lab: OpenLab) -> Sequence[str]:
-        before = [] if self.subresource else queue_warnings(lab, self.kind, [self.name])
-        lab.patch(self.kind, self.name, dict(self.patch), self.namespace, self.subresource)
-        after = [] if self.subresource else queue_warnings(lab, self.kind, [self.name])
-        return [warning for warning in after if warning not in before]
+        queues = [self.name] if lab.kind(self.kind) == "Queue" and not self.subresource else []
+        with new_queue_warnings(lab, queues) as warnings:
+            lab.patch(self.kind, self.name, dict(self.patch), self.namespace, self.subresource)
+        return warnings
 
 
 @dataclass(frozen=True)
@@ -116,14 +117,20 @@ class Advance(Change):
         return ()
 
 
-def queue_warnings(lab: OpenLab, kind: str, names: Sequence[str]) -> list[str]:
-    """What `apply` would warn about these queues as they are; nothing for other kinds."""
+@contextmanager
+def new_queue_warnings(lab: OpenLab, names: Sequence[str]) -> Iterator[list[str]]:
+    """Yield a list that has, at the end of the block, what `apply` would warn about these queues now and would not have before."""
+    warnings: list[str] = []
+    before = _queue_warnings(lab, names)
+    yield warnings
+    warnings += [warning for warning in _queue_warnings(lab, names) if warning not in before]
+
+
+def _queue_warnings(lab: OpenLab, names: Sequence[str]) -> list[str]:
     from kailab.lab import intake  # a change that is only read needs no manifests
 
-    if lab.kind(kind) != "Queue":
-        return []
-    queues = [queue for queue in lab.cluster.list("Queue") if name_of(queue) in names]
-    return intake.check(lab.cluster, intake.read([queues]).manifests)
+    queues = [queue for queue in lab.cluster.list("Queue") if name_of(queue) in names] if names else []
+    return intake.check(lab.cluster, intake.read([queues]).manifests) if queues else []
 
 
 def read_changes(data: Any, where: Where | None = None) -> tuple[Change, ...]:

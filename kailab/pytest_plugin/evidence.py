@@ -31,8 +31,8 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 class RunEvidence:
-    """``run_id``: None in the main process, which makes the run at the first use. In a worker: the id of the main process's run. ``root``: pytest's rootdir.
-    ``unwritten``: the running test, if its evidence is still to be written."""
+    """``run_id``: None in the main process, which makes the run at the first use. In a worker: the id of the main process's run.
+    ``root``: pytest's rootdir. ``unwritten``: the running test, if its evidence is still to be written."""
 
     def __init__(self, settings: PluginSettings, run_id: str | None, root: Path) -> None:
         self._settings = settings

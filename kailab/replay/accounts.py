@@ -149,37 +149,38 @@ class ReplayAccounts:
 
         ``finished``: when its work ended. ``now``: when that was observed; the pod holds its GPUs until then.
         """
-        life = work.lives[uid]
-        elapsed = 0 if life.begun is None else finished - life.begun
-        before = work.saved.get(life.index, 0)
-        self._end(work, uid, *self._worked(work, life, elapsed, work.job.seconds - before), now)
+        index = work.lives[uid].index
+        self._end_attempt(work, uid, finished, now)
         work.done += 1
         # The work saved by its predecessors is part of the completed work.
-        work.saved.pop(life.index, None)
+        work.saved.pop(index, None)
         if work.done == work.pods:
             work.ended = finished
             del self.unfinished[work.name]
 
     def fail_attempt(self, work: ReplayedJob, uid: str, finished: int, now: int) -> None:
         """Record that a pod ended with an attempt after which its job waits anew. The arguments are those of ``complete``."""
-        life = work.lives[uid]
-        elapsed = 0 if life.begun is None else finished - life.begun
-        before = work.saved.get(life.index, 0)
-        end = work.job.attempt_end(before)
-        self._end(work, uid, *self._worked(work, life, elapsed, end - before), now)
-        work.ran[life.index] = work.ran.get(life.index, 0) + elapsed
-        work.saved[life.index] = end
+        index = work.lives[uid].index
+        elapsed, end = self._end_attempt(work, uid, finished, now)
+        work.ran[index] = work.ran.get(index, 0) + elapsed
+        work.saved[index] = end
         self.attempts += 1
 
-    def _worked(self, work: ReplayedJob, life: PodLifetime, elapsed: int, left: int) -> tuple[int, int]:
-        """Seconds of work, and seconds of running for it, of a pod that ended ``elapsed`` seconds after its start with ``left``
-        seconds of work done."""
+    def _end_attempt(self, work: ReplayedJob, uid: str, finished: int, now: int) -> tuple[int, int]:
+        """Account for a pod that ended with its attempt, which is the job's only one in most traces. Returns the seconds since its
+        start, and the seconds of the job's work that are done then."""
+        life = work.lives[uid]
+        elapsed = 0 if life.begun is None else finished - life.begun
         before, restarted, speed = work.saved.get(life.index, 0), life.restarted, life.speed
+        end = work.job.attempt_end(before)
+        left = end - before
         ran = self.progress.work(elapsed, before, restarted=restarted, speed=speed)
         # Capping the time at the remaining work in any case would hide a pod that ran too long.
         if elapsed <= self.progress.duration(left, before, restarted=restarted, speed=speed):
             ran = min(ran, left)
-        return ran, self.progress.running(elapsed, before, restarted=restarted, speed=speed)
+        running = self.progress.running(elapsed, before, restarted=restarted, speed=speed)
+        self._end(work, uid, ran, running, now)
+        return elapsed, end
 
     def evict(self, work: ReplayedJob, uid: str, now: int) -> None:
         """Record that a pod ended before its work was done."""

@@ -43,8 +43,8 @@ def job_object(
     notes = {labels.READY_SECONDS: "0"}
     if not endless:
         notes[labels.RUN_SECONDS] = str(progress.duration(job.seconds, 0, restarted=False))
-        if job.attempts:
-            notes[labels.FAIL] = failure_note(progress.duration(job.attempts[0], 0, restarted=False))
+        if (failure := failure_note(job, progress, 0, restarted=False)) is not None:
+            notes[labels.FAIL] = failure
         notes[labels.EXPECTED_SECONDS] = str(progress.duration(job.estimate, 0, restarted=False))
     if job.share != WHOLE and not job.mig:
         notes[labels.GPU_FRACTION] = f"{job.share / WHOLE:g}"
@@ -67,9 +67,15 @@ def job_object(
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
 
 
-def failure_note(seconds: int) -> str:
-    """The annotation of a pod whose attempt fails so many seconds after its start."""
-    return f"{seconds}:{ATTEMPT_FAILED}"
+def failure_note(
+    job: TraceJob, progress: JobProgress, before: int, *, restarted: bool, speed: int = WHOLE
+) -> str | None:
+    """The annotation of a pod that begins after ``before`` seconds of its job's work and fails with its attempt; None if that is the last
+    one."""
+    end = job.attempt_end(before)
+    if end == job.seconds:
+        return None
+    return f"{progress.duration(end - before, before, restarted=restarted, speed=speed)}:{ATTEMPT_FAILED}"
 
 
 def _pod_spec(job: TraceJob, pods: int) -> Object:

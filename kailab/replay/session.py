@@ -250,22 +250,15 @@ class PodFollower:
         return self._set_times(work, pod, saved, restarted=life.restarted, speed=life.speed)
 
     def _set_times(self, work: ReplayedJob, pod: Object, saved: int, *, restarted: bool, speed: int = WHOLE) -> bool:
-        job, notes, duration = work.job, annotations_of(pod), self._accounts.progress.duration
+        job, notes, progress = work.job, annotations_of(pod), self._accounts.progress
+        duration = progress.duration
         expected = duration(max(1, job.estimate - saved), saved, restarted=restarted, speed=speed)
-        wanted = {
+        wanted: dict[str, str | None] = {
             labels.RUN_SECONDS: str(duration(job.seconds - saved, saved, restarted=restarted, speed=speed)),
             labels.EXPECTED_SECONDS: str(expected),
+            labels.FAIL: failure_note(job, progress, saved, restarted=restarted, speed=speed),
         }
-        changed: dict[str, str | None] = {
-            key: value for key, value in wanted.items() if key in notes and notes[key] != value
-        }
-        if labels.FAIL in notes:
-            end = job.attempt_end(saved)
-            fails = None
-            if end < job.seconds:
-                fails = failure_note(duration(end - saved, saved, restarted=restarted, speed=speed))
-            if fails != notes[labels.FAIL]:
-                changed[labels.FAIL] = fails
+        changed = {key: value for key, value in wanted.items() if key in notes and notes[key] != value}
         ran = str(work.ran.get(int(notes.get(_INDEX, 0)), 0))
         if notes.get(labels.RAN_SECONDS, "0") != ran:
             changed[labels.RAN_SECONDS] = ran

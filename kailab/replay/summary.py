@@ -75,7 +75,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     before a cut-off. ``left_out``: trace lines without a job, by reason. ``goodput``: part of the GPU time held that is
     work that counts. ``lost_with_checkpoints``: GPU-hours that evictions would have lost with that checkpoint interval,
     all else being equal. ``costs``: None without a price file. ``failed_nodes``: failures of nodes, which
-    ended ``failed_pods`` of the evicted pods. ``attempts``: pods that ended with an attempt that was not their job's last. ``services``: that ran beside the jobs. ``faults``: why the figures are invalid.
+    ended ``failed_pods`` of the evicted pods. ``attempts``: pods that ended with an attempt that was not their job's last.
+    ``services``: that ran beside the jobs. ``faults``: why the figures are invalid.
     """
 
     trace: str

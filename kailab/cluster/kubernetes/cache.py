@@ -215,8 +215,8 @@ class ObjectCache:
         latest = self._unanswered.get(uid) == number
         if latest:
             del self._unanswered[uid]
-        known, notified = self.kinds.get(news.kind, {}), False
-        before = known.get(key)
+        known = self.kinds.get(news.kind, {})
+        before, notified = known.get(key), False
         # The supposed pod goes in any case, because a pod that was created has a UID of its own.
         if uid in self._supposed and before is not None:
             self._remove(news.kind, before)

@@ -41,7 +41,7 @@ class WriteInquiry(NamedTuple):
 
 class InformerUpdate(NamedTuple):
     """``listed``: all objects of the kind as of ``version``. Otherwise one event of the watch; ``refused``: why there
-    is no list. LOOKED_UP answers the inquiry ``inquiry``; without an object, there is none of that name."""
+    is no list. LOOKED_UP answers ``inquiry``; without an object, there is none of that name."""
 
     kind: str
     type: Literal["LISTED", "ADDED", "MODIFIED", "DELETED", "REFUSED", "LOOKED_UP"]

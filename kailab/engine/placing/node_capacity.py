@@ -24,6 +24,11 @@ def allowed_nodes(session: Session, info: ShapeInfo) -> np.ndarray:
     return fit.static_mask(session.table, info, session.working.table_version)
 
 
+def goes_only_to(session: Session, info: ShapeInfo, nodes: np.ndarray) -> bool:
+    """True if the shape may go to no other nodes, however full they are."""
+    return not (allowed_nodes(session, info) & ~nodes).any()
+
+
 def pods_per_node(session: Session, info: ShapeInfo, pool: np.ndarray) -> np.ndarray:
     """How many pods of the shape fit on each node, without other pods. ``pool``: in the form of ``NodeTable.free``."""
     counts = np.full(len(session.table), np.iinfo(np.int32).max, dtype=np.int64)
@@ -66,11 +71,7 @@ def places_beside(
     counts = pods_per_node(session, info, pool)
     mine = allowed_nodes(session, info)
     # Pods that may go to other nodes may take nothing here.
-    staying = [
-        (other, number)
-        for other, number in Counter(others).items()
-        if not (allowed_nodes(session, other) & ~mine).any()
-    ]
+    staying = [(other, number) for other, number in Counter(others).items() if goes_only_to(session, other, mine)]
     if info.shape.gpu.shared:
         devices = int((np.maximum(pool[GPUS], 0)[mine] // GPU).sum())
         devices -= sum(number * (other.rows.get(GPUS, 0) // GPU) for other, number in staying)

@@ -61,13 +61,18 @@ class SearchBounds:
             for _, victim in self.lists.get(queue.name, [])
             if victim is not self.job and self.pick(victim)
         ]
-        return self._taking(tasks, victims) or self._room(self.job, tasks, victims) or self._turns(tasks, victims)
+        freed = self._freed_devices(victims)
+        return (
+            self._taking(tasks, victims, freed)
+            or self._room(self.job, tasks, victims, freed)
+            or self._turns(tasks, victims)
+        )
 
     # Taking
 
-    def _taking(self, tasks: list[WTask], victims: list[Job]) -> str | None:
+    def _taking(self, tasks: list[WTask], victims: list[Job], freed: Mapping[int, int]) -> str | None:
         """Applies only if GPU alone can exceed its share: then each part of the tree yields until it is down to its
-        bound.
+        bound. ``freed``: see ``_freed_devices``.
         """
         session, tree, wanted = self.session, self.session.tree, self.wanted
         if (
@@ -86,7 +91,7 @@ class SearchBounds:
                 parts.setdefault(tree.diverging_ancestors(wanted.queue, queue)[1], []).append(victim)
         table = session.table
         free = int(np.maximum(table.idle[GPUS] + table.releasing[GPUS], 0).sum())
-        free += GPU * sum(self._freed_devices(victims).values())
+        free += GPU * sum(freed.values())
         takeable: float = 0
         for part, jobs in parts.items():
             held = sum(session.accepted(task)[2] for job in jobs for task in job if ACTIVE[task.status])
@@ -127,7 +132,7 @@ class SearchBounds:
 
     # Room
 
-    def _room(self, job: Job, tasks: list[WTask], victims: list[Job]) -> str | None:
+    def _room(self, job: Job, tasks: list[WTask], victims: list[Job], freed: Mapping[int, int]) -> str | None:
         table = self.session.table
         # Not below zero, an upper bound for a node that has shrunk and holds more than it has.
         pool = np.maximum(table.free, 0)
@@ -141,7 +146,6 @@ class SearchBounds:
                         pool[row, i] += amount
         # A whole GPU needs a device that nobody shares any more. For shares it is an upper bound that each device is free.
         whole = pool.copy()
-        freed = self._freed_devices(victims)
         for home, devices in freed.items():
             whole[GPUS, home] += GPU * devices
         for home, shared in table.shared.items():
@@ -207,7 +211,7 @@ class SearchBounds:
         portions = sum(
             number * node_capacity.least_portion(session, other)
             for other, number in Counter(victims).items()
-            if other.shape.gpu.shared and not (node_capacity.allowed_nodes(session, other) & ~mine).any()
+            if other.shape.gpu.shared and node_capacity.goes_only_to(session, other, mine)
         )
         # As if whatever stays on a device that does not become whole held nothing of it, so that a victim's share has room there.
         for home, shared in table.shared.items():

@@ -110,7 +110,7 @@ class ClusterSites:
     drawing: bool = False
     """True if a policy of one of the clusters takes a seed."""
     warnings: Sequence[str] = ()
-    """Warnings about teams of the file that have no job in the trace."""
+    """About teams of the file that have no job in the trace, and about jobs with several attempts."""
 
     def between(self, first: str, second: str) -> NetworkLink:
         """The link between two clusters; within a cluster it takes no time."""

@@ -1,7 +1,8 @@
 """The plain form: a CSV file with declared columns.
 
 ``submit``, ``seconds`` and ``gpus`` are required; ``name``, ``team``, ``pods``, ``share``, ``cpu``, ``memory_mib``,
-``models``, ``priority``, ``dataset``, ``estimate``, ``mig``, ``kind`` and ``attempts`` are optional. Columns with other names need a declaration of which is which.
+``models``, ``priority``, ``dataset``, ``estimate``, ``mig``, ``kind`` and ``attempts`` are optional. Columns with
+other names need a declaration of which is which.
 """
 
 from __future__ import annotations

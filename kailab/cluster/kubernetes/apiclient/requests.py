@@ -1,8 +1,8 @@
 """The requests that carry out each write of the protocol, and the meaning of their answers.
 
-A repeated request may have been carried out the first time, with its answer lost. Then "not found" is the
-success of a delete, and "exists already" or "bound already" that of a create or a bind, once a GET has confirmed it. If even the last try has no answer, the write is
-*doubtful*.
+A repeated request may have been carried out the first time, with its answer lost. Then "not found" is the success of a
+delete, and "exists already" or "bound already" that of a create or a bind, once a GET has confirmed it. If even the last
+try has no answer, the write is *doubtful*.
 """
 
 from __future__ import annotations
