@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
@@ -15,9 +16,9 @@ from kailab.engine.placing.allocation import Allocator
 from kailab.engine.search.repacking import Repacking
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import Requirement
+from kailab.engine.snapshot.records import Requirement, Task
 from tests.engine.conftest import NOW, World
-from tests.engine.test_victims_first import counted, done, long_way
+from tests.engine.test_victims_first import CONFIGURATIONS, counted, done, long_way
 
 
 def session_of(world, **config):
@@ -153,17 +154,19 @@ def test_they_do_whatever_the_order(world, chance, share):
         assert places_again(session_of(world), names), names
 
 
-def shared_by_two(pick):
-    """Full nodes of 8 GPUs, of pods of 1, 2, 4 and 8 and gangs; queues beside each other, and gangs that wait."""
+def shared_by_two(pick, sizes=([1, 4, 8], [1, 2, 4, 8], [8], [4, 8], [1, 8], [1, 3]), left=(0,)):
+    """Nodes of 8 GPUs, of pods of these sizes and gangs; queues beside each other, and gangs that wait. ``left``: how many GPUs of a node are
+    held by nobody.
+    """
     world, free = World(), {}
     for number in range(pick([3, 4, 6, 8, 10])):
         world.node(f"node-{number}", gpus=8)
-        free[f"node-{number}"] = 8
+        free[f"node-{number}"] = 8 - pick(left)
     total = 8 * len(free)
     queues = [f"queue-{number}" for number in range(pick([2, 2, 3, 4]))]
     for name in queues:
         world.queue(name, quota=pick([0, 2, total // len(queues), total // 3]), weight=pick([1, 1, 2]))
-    sizes = pick([[1, 4, 8], [1, 2, 4, 8], [8], [4, 8], [1, 8], [1, 3]])
+    sizes = pick(sizes)
     borrower = pick(queues)
     for number in range(200):
         gpus, tasks = pick(sizes), pick([1, 1, 1, 1, 2, 3])
@@ -194,4 +197,32 @@ def test_searches_that_end_by_it_would_have_found_nothing(block, monkeypatch):
         pick = random.Random(seed).choice
         world, config = shared_by_two(pick), pick([EngineConfig(), EngineConfig(), EngineConfig(use_signatures=False)])
         assert done(run_cycle(world.working(), config, NOW)) == done(long_way(world, config)), seed
-    assert sum(messages) > 20
+    assert sum(messages) > 8
+
+
+GAPS = ([1, 2, 4, 6, 8], [1, 2, 4, 8], [2, 3], [1, 3, 6], [2, 4, 5], [1, 2, 6])
+
+
+def test_victims_are_served_in_their_turn_on_counts_of_the_nodes(monkeypatch):
+    messages = []
+    monkeypatch.setattr(VictimsFirstBound, "_too_little_left", counted(VictimsFirstBound._too_little_left, messages))
+    for seed in range(160):
+        pick = random.Random(seed).choice
+        world, config = shared_by_two(pick, GAPS, pick([(0,), (0, 1, 2), (0, 0, 3)])), pick(CONFIGURATIONS)
+        assert done(run_cycle(world.working(), config, NOW)) == done(long_way(world, config)), seed
+    assert sum(messages) > 60
+
+
+def test_victims_that_could_not_start_again_leave_their_places():
+    # What such a pod needs has gone since it started, so evicting it makes room although it has its turn first.
+    gone = ('persistentvolumeclaim "data" not found',)
+    for seed in range(230, 320):
+        pick = random.Random(seed).choice
+        world = shared_by_two(pick, ([1], [8], [4, 8], [1, 4, 8]))
+        world.records = [
+            structs.replace(record, shape=structs.replace(record.shape, blocked=gone))
+            if isinstance(record, Task) and record.node and pick([True, False, False])
+            else record
+            for record in world.records
+        ]
+        assert done(run_cycle(world.working(), EngineConfig(), NOW)) == done(long_way(world, EngineConfig())), seed

@@ -1,10 +1,13 @@
-"""A proof that all victims find places again, so that a job placed after them gets no more room than there was.
+"""What victims that are placed again before a job leave of the GPUs, without placing them.
 
-Assume that only GPUs decide, that each amount wanted divides the next larger one (1, 2, 4, 8), and that each pod goes
+They surely all find places, so that the job gets no more room than there was, if packing them leaves no gaps. Assume that only GPUs decide, that each amount wanted divides the next larger one (1, 2, 4, 8), and that each pod goes
 to the fullest node with room. Then no GPU is lost between nodes: as long as one more pod's GPUs are free in all, they
 are free on one node. The invariant, with nodes ordered by free GPUs: the free GPUs of a node are a multiple of the
 smallest amount wanted that exceeds the free GPUs of the nodes before it. A pod goes to the first node with room, so the
 nodes before it have less free than it wants, and what is left there is again such a multiple.
+
+If gaps are possible, the order decides. Where it is known, and only GPUs decide, ``CountedNodes`` has all that matters of
+the nodes: two numbers each.
 """
 
 from __future__ import annotations
@@ -39,32 +42,96 @@ class Repacking:
         """True if victims that are placed before all others, in any order, on ``nodes`` (including their own), all find
         places.
         """
-        if not self._on or any(task.record.nominated_node for task in victims):
-            return False
         infos = {task.info for task in victims}
         wanted = sorted({info.rows[GPUS] for info in infos})
         if not wanted[0] or any(larger % smaller for smaller, larger in pairwise(wanted)):
             return False
-        table = self._session.table
-        allowed = self._allowed(infos, nodes)
-        # A pod goes first to a node where it fits by idle resources, however full other nodes are.
-        if allowed is None or bool((table.idle[GPUS][allowed] >= wanted[0]).any()):
+        freed = self._freed(nodes, victims, infos)
+        if freed is None:
             return False
+        allowed, free = freed
+        # A pod goes first to a node where it fits by idle resources, however full other nodes are.
+        return not (self._session.table.idle[GPUS][allowed] >= wanted[0]).any() and _no_gaps(free[GPUS], wanted)
+
+    def without(self, nodes: np.ndarray, victims: Sequence[WTask], more: set[ShapeInfo]) -> CountedNodes | None:
+        """The nodes of ``nodes`` (including the victims' own) to which the victims and pods of the shapes ``more`` may go, with the victims
+        gone; None if more than GPUs decides where these pods go.
+        """
+        infos = {task.info for task in victims} | more
+        smallest = min(info.rows[GPUS] for info in infos)
+        freed = self._freed(nodes, victims, infos) if smallest else None
+        if freed is None:
+            return None
+        allowed, free = freed
+        idle = self._session.table.idle[:, allowed]
+        fits_now = idle[GPUS] >= smallest
+        if not _gpus_decide(infos, idle[:, fits_now]):
+            return None
+        return CountedNodes(np.where(fits_now, idle[GPUS], 0).tolist(), free[GPUS].tolist())
+
+    def _freed(
+        self, nodes: np.ndarray, victims: Sequence[WTask], infos: set[ShapeInfo]
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """The nodes to which all of these shapes may go, and what is free there without the victims, by resource and
+        node; None if more than GPUs decides where the victims go.
+        """
+        if not self._on or any(task.record.nominated_node for task in victims):
+            return None
+        allowed = self._allowed(infos, nodes)
+        if allowed is None:
+            return None
+        table = self._session.table
         pool = table.free.copy()
         for task in victims:
             i = table.index.get(task.node)
             if i is None or not allowed[i]:
-                return False
+                return None
             for row, amount in task.info.needs:
                 pool[row, i] += amount
         free = pool[:, allowed]
-        return bool((free >= 0).all()) and _gpus_decide(infos, free) and _no_gaps(free[GPUS], wanted)
+        return (allowed, free) if bool((free >= 0).all()) and _gpus_decide(infos, free) else None
 
     def _allowed(self, infos: set[ShapeInfo], nodes: np.ndarray) -> np.ndarray | None:
         """The nodes to which all shapes may go; None if the shapes may go to different ones."""
         masks = [node_capacity.allowed_nodes(self._session, info) for info in infos]
         every, some = nodes & np.logical_and.reduce(masks), nodes & np.logical_or.reduce(masks)
         return every if bool((every == some).all()) else None
+
+
+class CountedNodes:
+    """The milli-GPU of nodes, in the order of their names: ``idle`` (0 where no pod fits by it), and ``free`` once all that leaves is gone."""
+
+    def __init__(self, idle: list[int], free: list[int]) -> None:
+        self._idle = idle
+        self._free = free
+        self._with_idle = [i for i, gpus in enumerate(idle) if gpus]
+
+    def place(self, pods: Sequence[int]) -> bool:
+        """Place pods that want these milli-GPU where a simulation places them, all or none."""
+        places: list[tuple[int, int]] = []
+        for gpus in pods:
+            i = self._best(gpus)
+            if i is None:
+                for taken, amount in places:
+                    self._free[taken] += amount
+                return False
+            # Room is promised of what leaves, so what is idle stays as it is.
+            self._free[i] -= gpus
+            places.append((i, gpus))
+        return True
+
+    def places(self, gpus: int) -> int:
+        """How many pods that want these milli-GPU fit."""
+        return sum(free // gpus for free in self._free)
+
+    def _best(self, gpus: int) -> int | None:
+        """As ``placing.score``: first where the pod fits now, then the fullest node, then the first name."""
+        free = self._free
+        now = [i for i in self._with_idle if self._idle[i] >= gpus and free[i] >= gpus]
+        if now:
+            return min(now, key=free.__getitem__)
+        fullest = min((left for left in free if left >= gpus), default=None)
+        return None if fullest is None else free.index(fullest)
 
 
 def _gpus_decide(infos: set[ShapeInfo], free: np.ndarray) -> bool:

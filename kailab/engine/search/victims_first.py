@@ -7,9 +7,10 @@ for the job. Two conditions prove that without changing a node:
 
 - *turns*: as long as one of its victims is not placed, a victims' queue is served before the job's. Queues are compared
   by measures that only grow with what they hold and want, so measuring the largest possible values is enough.
-- *places*: after all victims have been served, there is no more room than before. That is certain if victims and job
-  are pods of one shape (each takes exactly one place), if all victims are of one node and fit on no other, or if
-  packing them leaves no gaps (``Repacking``).
+- *places*: after all victims have been served, there is too little room for the job. That is certain if there is no
+  more room than before: if victims and job are pods of one shape (each takes exactly one place), if all victims are of
+  one node and fit on no other, or if packing them leaves no gaps (``Repacking``). Otherwise they are served in their
+  order, where only GPUs decide, on counts of these (``CountedNodes``).
 
 If counting cannot decide (victims that share devices, claims, rules between pods), the scenario is simulated.
 """
@@ -18,8 +19,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from copy import copy
+from dataclasses import dataclass
 from itertools import accumulate, takewhile
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +31,7 @@ import numpy as np
 from kailab.engine.placing import node_capacity
 from kailab.engine.placing.allocation import confined
 from kailab.engine.queueing.order import NOTHING, Measure, measure
-from kailab.engine.search.repacking import Repacking
+from kailab.engine.search.repacking import CountedNodes, Repacking
 from kailab.engine.search.search_goal import SearchGoal
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ALLOCATED, GPU
@@ -35,16 +39,33 @@ from kailab.engine.working.layout import GPUS
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, ShapeInfo, WTask
 
+Key = tuple[Any, ...]
+
 
 class _WholeJob(NamedTuple):
     """A job that is evicted as a whole. ``key``: its order key (``Job.order_key``) in KAI's order once all its pods are
-    evicted.
+    evicted. ``pods``: the milli-GPU of each, in the order in which they are placed again.
     """
 
+    job: Job
     queue: WQueue
     held: Amounts
     wanted: Amounts
-    key: tuple[Any, ...]
+    key: Key
+    pods: list[int]
+
+
+@dataclass
+class _QueueTurns:
+    """A queue with evicted jobs. ``turns``: its waiting and evicted jobs that have not been served, the first last.
+    ``left``: how many of them are evicted ones. ``allocated``: what it holds now.
+    """
+
+    queue: WQueue
+    turns: list[Job]
+    left: int
+    allocated: Amounts
+    measure: Measure | None = None
 
 
 class VictimsFirstBound:
@@ -66,7 +87,8 @@ class VictimsFirstBound:
         self._jobs: dict[Job, _WholeJob | None] = {}
         self._room: dict[ShapeInfo, np.ndarray] = {}
         self._waiting: dict[WQueue, tuple[list[tuple[object, ...]], list[Amounts]]] = {}
-        self._before: dict[tuple[WQueue, Amounts, Amounts], Measure] = {}
+        self._measures: dict[tuple[WQueue, Amounts, Amounts], Measure] = {}
+        self._turn_keys: dict[Job, Key] = {}
         self._mine: dict[Amounts, Measure] = {}
         self._ahead: set[Amounts] | None = None  # what the jobs before it in its queue want
 
@@ -76,8 +98,13 @@ class VictimsFirstBound:
         jobs = self._whole_jobs(victims)
         if jobs is None:
             return False
-        counted = len(jobs) == len(victims) and self._no_more_room(goal, victims)
-        return (counted or self._none_left_out(goal, victims)) and self._before_job(goal, jobs)
+        if not self._before_job(goal, jobs):
+            return False
+        return (
+            (len(jobs) == len(victims) and self._no_more_room(goal, victims))
+            or self._none_left_out(goal, victims)
+            or self._too_little_left(goal, victims, jobs)
+        )
 
     def rules_out(self, tasks: list[WTask], victims: list[WTask]) -> bool:
         """True if no scenario for these tasks can work, whichever of the victims go: a proof for all of them holds for
@@ -110,15 +137,28 @@ class VictimsFirstBound:
             or not (minimum == len(job.tasks) or (minimum == 0 and len(job.tasks) == 1))
             or not job.record.preemptible
             or confined(job.root)
-            or not all(not task.left and ALLOCATED[task.status] and _simple(task.info) for task in job)
+            or not all(not task.left and ALLOCATED[task.status] and self._returns(task) for task in job)
         ):
             return None
         session = self._session
         return _WholeJob(
+            job=job,
             queue=queue,
             held=session.accepted_in_all(job),
             wanted=session.wants(list(job), session.table.min_gpu_memory),
             key=job.kai_key(0 if minimum else 1),
+            pods=[task.info.rows[GPUS] for task in sorted(job, key=lambda task: task.key)],
+        )
+
+    def _returns(self, task: WTask) -> bool:
+        """True if amounts and node filters alone decide whether the task finds a place again, which holds its amounts for its queue, too."""
+        shape = task.info.shape
+        return (
+            _by_amounts(task.info)
+            and task.info.plain
+            and not (shape.blocked and self._session.config.predicates)
+            # Devices that were accepted count for the queue on the present node only.
+            and not (task.record.accepted is not None and task.record.accepted.devices)
         )
 
     # Places
@@ -148,6 +188,69 @@ class VictimsFirstBound:
         # Shares can all go to one device, but nobody shares one yet (``Repacking``), so that one has to be free.
         wanted += max((task.info.shape.gpu.devices * GPU for task in goal.tasks if not task.info.plain), default=0)
         return wanted > int(table.free_of(GPUS)[nodes].sum()) and self._repacking.all_return(nodes, victims)
+
+    def _too_little_left(self, goal: SearchGoal, victims: list[WTask], jobs: list[_WholeJob]) -> bool:
+        """True if the job does not fit once all victims have been served, each in its turn."""
+        wanted = Counter(task.info for task in goal.tasks)
+        # A score may read what other jobs and queues hold, which changes while victims are served.
+        if not all(info.plain for info in wanted) or self._session.config.weighted_order is not None:
+            return False
+        nodes = self._repacking.without(goal.nodes_after(self._session.table, victims), victims, set(wanted))
+        return (
+            nodes is not None
+            and self._served_in_turn(jobs, nodes)
+            and any(nodes.places(info.rows[GPUS]) < number for info, number in wanted.items())
+        )
+
+    def _served_in_turn(self, jobs: list[_WholeJob], nodes: CountedNodes) -> bool:
+        """Place all evicted jobs on ``nodes``, as far as they fit, in their order. False if that is not certain."""
+        evicted = {whole.job: whole for whole in jobs}
+        by_queue: dict[WQueue, list[tuple[Key, Job]]] = {}
+        for whole in jobs:
+            by_queue.setdefault(whole.queue, []).append((self._turn_key(whole), whole.job))
+        queues = []
+        for queue, mine in by_queue.items():
+            waiting = [entry for entry in self._session.waiting.lists.get(queue.name, []) if entry[1] not in evicted]
+            # Those that wait are not placed, but decide by what they want when the queue has its turn.
+            turns = [job for _, job in sorted([*waiting, *mine], key=itemgetter(0), reverse=True)]
+            allocated = _less(queue.allocated, *(evicted[job].held for _, job in mine))
+            queues.append(_QueueTurns(queue, turns, len(mine), allocated))
+        for each in queues:
+            each.measure = self._measure_of_turn(each, evicted)
+        while queues:
+            first = min(queues, key=attrgetter("measure"))
+            # Other things decide between queues of one measure.
+            if any(each.measure == first.measure for each in queues if each is not first):
+                return False
+            whole_job = evicted.get(first.turns.pop())
+            if whole_job is not None:
+                if nodes.place(whole_job.pods):
+                    first.allocated = _more(first.allocated, whole_job.held)
+                first.left -= 1
+                if not first.left:
+                    queues.remove(first)
+                    continue
+            first.measure = self._measure_of_turn(first, evicted)
+        return True
+
+    def _turn_key(self, whole: _WholeJob) -> Key:
+        """The order key of a job once all its pods are evicted."""
+        if self._session.ranking is None:
+            return whole.key
+        key = self._turn_keys.get(whole.job)
+        if key is None:
+            session = self._session
+            mark = session.mark()
+            for task in whole.job:
+                session.evict(task)
+            key = self._turn_keys[whole.job] = whole.job.order_key()
+            session.undo(mark)
+        return key
+
+    def _measure_of_turn(self, turns: _QueueTurns, evicted: dict[Job, _WholeJob]) -> Measure:
+        job = turns.turns[-1]
+        wanted = evicted[job].wanted if job in evicted else self._session.wanted(job)
+        return self._measure(turns.queue, turns.allocated, wanted)
 
     def _only_node(self, victims: list[WTask]) -> int | None:
         """The node of all victims if each surely finds its place there again, else None."""
@@ -228,12 +331,15 @@ class VictimsFirstBound:
         return largest
 
     def _measure_without(self, queue: WQueue, amounts: Amounts, wanted: Amounts) -> Measure:
-        key = queue, amounts, wanted
-        result = self._before.get(key)
+        return self._measure(queue, _less(queue.allocated, amounts), wanted)
+
+    def _measure(self, queue: WQueue, allocated: Amounts, wanted: Amounts) -> Measure:
+        key = queue, allocated, wanted
+        result = self._measures.get(key)
         if result is None:
-            without = copy(queue)
-            without.allocated = [held - amount for held, amount in zip(queue.allocated, amounts, strict=True)]
-            result = self._before[key] = measure(without, wanted, NOTHING, self._session.tree.totals)
+            as_if = copy(queue)
+            as_if.allocated = list(allocated)
+            result = self._measures[key] = measure(as_if, wanted, NOTHING, self._session.tree.totals)
         return result
 
 
@@ -242,17 +348,23 @@ def _over_limit(queue: WQueue, amounts: Amounts) -> bool:
     return any(amounts[r] and level.allocated[r] > level.limit[r] for level in queue.path for r in range(len(amounts)))
 
 
+def _less(held: Sequence[int], *amounts: Amounts) -> Amounts:
+    cpu, memory, gpus = held
+    for less in amounts:
+        cpu, memory, gpus = cpu - less[0], memory - less[1], gpus - less[2]
+    return cpu, memory, gpus
+
+
+def _more(held: Amounts, amounts: Amounts) -> Amounts:
+    return held[0] + amounts[0], held[1] + amounts[1], held[2] + amounts[2]
+
+
 def _larger(left: Amounts, right: Amounts) -> Amounts:
     return max(left[0], right[0]), max(left[1], right[1]), max(left[2], right[2])
 
 
-def _simple(info: ShapeInfo) -> bool:
-    """True if only amounts and node filters decide on the shape's place, and a place is its amounts."""
-    return _by_amounts(info) and info.plain
-
-
 def _by_amounts(info: ShapeInfo) -> bool:
-    """The same, but the shape may share devices."""
+    """True if only amounts and node filters decide on the shape's place. It may share devices."""
     shape = info.shape
     return bool(info.needs) and not (
         info.requires_pods or info.prefers_pods or shape.ports or shape.claims or shape.gpu.by_profile
