@@ -12,6 +12,7 @@ import msgspec
 from kailab.cluster.protocol import Cluster
 from kailab.errors import KailabError
 from kailab.model.objects import owner_references
+from kailab.replay.elastic import ElasticWork
 from kailab.replay.job import WHOLE, JobProgress, TraceJob
 
 
@@ -20,10 +21,11 @@ class PodLifetime:
 
     ``index``: its completion index in the Job. ``bound``: when it was bound. ``begun``: when it started to run, None
     before that. ``node``, ``model``: its node and the GPU model there. ``restarted``: it replaces an evicted pod.
-    ``speed``: thousandths of a second of work that it does in a second.
+    ``speed``: thousandths of a second of work that it does in a second. ``worked``: seconds for which it worked, of an elastic job, up to
+    the last change of its pods.
     """
 
-    __slots__ = ("begun", "bound", "index", "model", "node", "restarted", "speed")
+    __slots__ = ("begun", "bound", "index", "model", "node", "restarted", "speed", "worked")
 
     def __init__(self, index: int, bound: int, model: str, restarted: bool = False, node: str = "") -> None:
         self.node = node
@@ -33,6 +35,7 @@ class PodLifetime:
         self.index = index
         self.bound = bound
         self.begun: int | None = None
+        self.worked = 0
 
 
 class ReplayedJob:
@@ -41,10 +44,12 @@ class ReplayedJob:
     ``milli``: milli-GPU of each pod. ``arrived``, ``began``, ``ended``: seconds on the lab's clock; a job began when
     all its pods ran together for the first time. ``lives``: its bound pods by uid. ``saved``: by completion index, the
     seconds of work that a successor pod need not repeat. ``ran``: by completion index, the seconds that evicted pods ran.
+    ``elastic``: the work of a job that does not need all its pods, instead of ``saved``.
     """
 
     __slots__ = (
-        "arrived", "began", "done", "ended", "evictions", "job", "lives", "lost", "milli", "name", "pods", "queue", "ran", "saved",
+        "arrived", "began", "done", "elastic", "ended", "evictions", "job", "lives", "lost", "milli", "name", "pods", "queue",
+        "ran", "saved",
     )  # fmt: skip
 
     def __init__(self, name: str, job: TraceJob, queue: str, pods: int, arrived: int) -> None:
@@ -62,13 +67,21 @@ class ReplayedJob:
         self.lives: dict[str, PodLifetime] = {}
         self.saved: dict[int, int] = {}
         self.ran: dict[int, int] = {}
+        self.elastic = ElasticWork(job.seconds) if job.least else None
 
     @property
     def running(self) -> bool:
-        """True if all remaining pods run."""
+        """True if all remaining pods run, or enough of an elastic job."""
+        if self.elastic is not None:
+            return len(self.begun) >= self.job.least
         return len(self.lives) + self.done == self.pods and all(
             lifetime.begun is not None for lifetime in self.lives.values()
         )
+
+    @property
+    def begun(self) -> dict[str, PodLifetime]:
+        """The pods that run."""
+        return {uid: life for uid, life in self.lives.items() if life.begun is not None}
 
 
 class ReplayAccounts:
@@ -132,6 +145,25 @@ class ReplayAccounts:
         self.submitted -= work.job.demand
         self._waiting -= 1
 
+    def regroup(self, work: ReplayedJob, now: int, speed: int) -> bool:
+        """Let the pods of an elastic job that run go on together, at a speed in thousandths. Returns False if these pods work together
+        already, or are too few.
+        """
+        elastic, begun = work.elastic, work.begun
+        assert elastic is not None
+        if len(begun) >= work.job.least:
+            if elastic.together == begun.keys():
+                return False
+            # A start is seen after it has happened.
+            last = max(life.begun for life in begun.values() if life.begun is not None)
+            self._end_together(work, last)
+            elastic.begin(begun, max(last, elastic.ended), speed)
+            return True
+        self._end_together(work, now)
+        if elastic.done > elastic.saved:
+            self._count_lost(work, work.pods, elastic.done, elastic.done, elastic.lose())
+        return False
+
     def bind(self, work: ReplayedJob, uid: str, index: int, now: int, model: str = "", node: str = "") -> None:
         # An evicted pod leaves an entry in ``saved``, if only of 0 seconds.
         work.lives[uid] = PodLifetime(index, now, model, index in work.saved, node)
@@ -149,6 +181,14 @@ class ReplayAccounts:
 
         ``finished``: when its work ended. ``now``: when that was observed; the pod holds its GPUs until then.
         """
+        if work.elastic is not None:
+            # They share the work, so all of them end with it.
+            self._end_together(work, finished)
+            for each in list(work.lives):
+                self._leave(work, each, now)
+            work.done, work.ended = work.pods, finished
+            del self.unfinished[work.name]
+            return
         index = work.lives[uid].index
         self._end_attempt(work, uid, finished, now)
         work.done += 1
@@ -185,6 +225,14 @@ class ReplayAccounts:
     def evict(self, work: ReplayedJob, uid: str, now: int) -> None:
         """Record that a pod ended before its work was done."""
         life = work.lives[uid]
+        work.evictions += 1
+        self.evictions += 1
+        if work.elastic is not None:
+            self._end_together(work, now)
+            self._leave(work, uid, now)
+            if life.begun is not None:
+                work.ran[life.index] = work.ran.get(life.index, 0) + now - life.begun
+            return
         ran = self.ran(work, life, now)
         self._end(work, uid, ran, self.running(work, life, now), now)
         before = work.saved.get(life.index, 0)
@@ -194,12 +242,15 @@ class ReplayAccounts:
             elapsed = now - life.begun
             resumed = self.progress.saved(elapsed, before, restarted=life.restarted, speed=life.speed)
             saved = min(before + ran, resumed)
-        lost = (before + ran - saved) * work.milli
-        self.cut_short.append((work.milli, ran, before + ran))
         work.saved[life.index] = saved
-        work.evictions += 1
+        self._count_lost(work, 1, ran, before + ran, before + ran - saved)
+
+    def _count_lost(self, work: ReplayedJob, pods: int, ran: int, done: int, seconds: int) -> None:
+        """Count work of pods that is lost. ``ran``, ``done``: see ``cut_short``."""
+        milli = work.milli * pods
+        lost = seconds * milli
+        self.cut_short.append((milli, ran, done))
         work.lost += lost
-        self.evictions += 1
         self.lost += lost
         self.useful -= lost
 
@@ -227,12 +278,27 @@ class ReplayAccounts:
                 return
 
     def _end(self, work: ReplayedJob, uid: str, ran: int, running: int, now: int) -> None:
+        work.lives[uid].worked = running
+        self._leave(work, uid, now)
+        self.useful += ran * work.milli
+        self.slower += (running - ran) * work.milli
+
+    def _leave(self, work: ReplayedJob, uid: str, now: int) -> None:
         life = work.lives.pop(uid)
         self.held -= work.milli
         self._use(self._used, work, life, now)
-        self.useful += ran * work.milli
-        self.slower += (running - ran) * work.milli
-        self.overhead += (now - life.bound - running) * work.milli
+        self.overhead += (now - life.bound - life.worked) * work.milli
+
+    def _end_together(self, work: ReplayedJob, now: int) -> None:
+        elastic = work.elastic
+        assert elastic is not None
+        together = elastic.together
+        stint = elastic.end(now, self.progress, endless=self.endless)
+        for uid in together:
+            work.lives[uid].worked += stint.running
+        useful = stint.ran * work.pods * work.milli
+        self.useful += useful
+        self.slower += stint.running * len(together) * work.milli - useful
 
     @staticmethod
     def _use(used: dict[tuple[str, str], int], work: ReplayedJob, life: PodLifetime, now: int) -> None:
@@ -266,6 +332,9 @@ class ReplayAccounts:
         """Remaining work of a job in milli-GPU-seconds."""
         if work.ended is not None:
             return 0
+        if work.elastic is not None:
+            stint = work.elastic.stint(now, self.progress, endless=self.endless)
+            return (work.elastic.left - stint.ran) * work.pods * work.milli
         missing = (work.pods - work.done) * work.job.seconds - sum(work.saved.values())
         return (missing - sum(self.ran(work, life, now) for life in work.lives.values())) * work.milli
 
@@ -341,7 +410,17 @@ class GpuTimeBalance(msgspec.Struct, frozen=True, kw_only=True):
 def balance_at(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
     """The balance at ``now``, up to which time has been accounted for. Its ``faults`` say whether it closes."""
     done, overhead, slower = accounts.useful, accounts.overhead, accounts.slower
+    for work in accounts.unfinished.values():
+        if work.elastic is not None:
+            stint = work.elastic.stint(now, accounts.progress, endless=accounts.endless)
+            done += stint.ran * work.pods * work.milli
+            slower += (stint.running * len(work.elastic.together) - stint.ran * work.pods) * work.milli
+            for uid, life in work.lives.items():
+                worked = life.worked + (stint.running if uid in work.elastic.together else 0)
+                overhead += (now - life.bound - worked) * work.milli
     for work, life in accounts.live():
+        if work.elastic is not None:
+            continue
         ran, running = accounts.ran(work, life, now), accounts.running(work, life, now)
         done += ran * work.milli
         slower += (running - ran) * work.milli

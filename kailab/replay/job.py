@@ -27,7 +27,8 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ``priority``: name of a PriorityClass, or empty. ``dataset``: name of the dataset that it reads, or empty. ``line``:
     its line in the file. ``expected``: the run time that its user announced; 0: the real one.
     ``kind``: what it computes, for its speed. ``attempts``: seconds of each of its attempts, which make up ``seconds``; after each
-    but the last it fails, and waits for GPUs anew. Empty: it runs once.
+    but the last it fails, and waits for GPUs anew. Empty: it runs once. ``least``: the fewest of its pods with which it
+    works, more slowly; 0: all of them start together.
     """
 
     name: str
@@ -47,6 +48,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     expected: int = 0
     kind: str = ""
     attempts: tuple[int, ...] = ()
+    least: int = 0
 
     @property
     def estimate(self) -> int:

@@ -36,13 +36,15 @@ def pods_of(job: TraceJob, largest: int) -> int:
 def job_object(
     name: str, job: TraceJob, queue: str, pods: int, *, endless: bool, progress: JobProgress = _PLAIN
 ) -> Object:
-    """The Job object. ``pods``: see ``pods_of``. ``endless``: the pods do not end by themselves. ``progress``: with a
+    """The Job object, of a job that needs all its pods or the ``least`` of them. ``pods``: see ``pods_of``. ``endless``: the pods do not end by themselves. ``progress``: with a
     cost of restarts, the Job replaces an evicted or failed pod at once, without Kubernetes' back-off.
     """
     # Pods start when they are bound: run times in traces begin at placement.
     notes = {labels.READY_SECONDS: "0"}
     if not endless:
-        notes[labels.RUN_SECONDS] = str(progress.duration(job.seconds, 0, restarted=False))
+        # How long an elastic job runs is known once its pods do.
+        if not job.least:
+            notes[labels.RUN_SECONDS] = str(progress.duration(job.seconds, 0, restarted=False))
         if (failure := failure_note(job, progress, 0, restarted=False)) is not None:
             notes[labels.FAIL] = failure
         notes[labels.EXPECTED_SECONDS] = str(progress.duration(job.estimate, 0, restarted=False))
@@ -55,7 +57,7 @@ def job_object(
         meta["labels"] = template_labels
     spec: dict[str, Any] = {"parallelism": pods, "completions": pods, "backoffLimit": PATIENT}
     if pods > 1:
-        meta["annotations"] = {labels.BATCH_MIN_MEMBER: str(pods)}
+        meta["annotations"] = {labels.BATCH_MIN_MEMBER: str(job.least or pods)}
         # The completion index links an evicted pod with its successor.
         spec["completionMode"] = "Indexed"
     if progress.restart is not None:

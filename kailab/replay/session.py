@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 
@@ -109,7 +109,11 @@ class ReplaySession:
         bound = [pod for pod in self.cluster.list("Pod") if pod["spec"].get("nodeName") and not is_ended(pod)]
         struck = {labels_of(pod).get(_JOB) for pod in bound if pod["spec"]["nodeName"] == node}
         for pod in bound:
-            if labels_of(pod).get(_JOB) in struck:
+            name = labels_of(pod).get(_JOB)
+            work = self.accounts.works.get(name) if name else None
+            # An elastic job goes on without its pods on the node.
+            stays = work is not None and work.elastic is not None and pod["spec"]["nodeName"] != node
+            if name in struck and not stays:
                 message = f"Node {node} has failed"
                 self.cluster.evict(namespace_of(pod), name_of(pod), "NodeFailure", message, grace_seconds=0)
                 self.accounts.failed_pods += 1
@@ -166,6 +170,8 @@ class PodFollower:
         self._ended: list[ReplayedJob] = []
         self._speeds = speeds
         self._bound: list[tuple[ReplayedJob, PodLifetime, Object]] = []  # at this moment
+        self._changed: dict[str, ReplayedJob] = {}  # elastic jobs of which pods have started or gone at this moment
+        self._pods: dict[str, dict[str, str]] = {}  # job -> uid of a pod of it -> its name, for elastic jobs
         self._seen = False  # any event since the accounts were noted
         self._models = {name_of(node): model_of_node(node) for node in cluster.list("Node")}
 
@@ -194,7 +200,7 @@ class PodFollower:
                 continue
             if event.type == "DELETED":
                 if uid_of(pod) in work.lives:
-                    accounts.evict(work, uid_of(pod), now)
+                    self._evict(work, uid_of(pod), now)
             else:
                 ran = work.ended is None
                 changed |= self._see(work, pod, now)
@@ -204,6 +210,9 @@ class PodFollower:
         for work, life, pod in self._bound:
             changed |= self._set_speed(work, life, pod)
         self._bound.clear()
+        for work in self._changed.values():
+            changed |= self._regroup(work, now)
+        self._changed.clear()
         return changed
 
     def close(self) -> None:
@@ -214,27 +223,70 @@ class PodFollower:
         uid, phase = uid_of(pod), (pod.get("status") or {}).get("phase")
         life = work.lives.get(uid)
         if life is None:
-            if phase in ("Succeeded", "Failed"):
+            if phase in ("Succeeded", "Failed") or work.ended is not None:
                 return False  # its end was already processed
             index = int(annotations_of(pod).get(_INDEX, 0))
             node = pod["spec"].get("nodeName")
             if not node:
+                if work.elastic is not None:
+                    return self._set_times(work, pod, work.elastic.done, restarted=work.elastic.regrouped)
                 return index in work.saved and self._go_on(work, pod, work.saved[index])
             self._accounts.bind(work, uid, index, now, self._models.get(node, ""), node)
             life = work.lives[uid]
-            if self._speeds is not None and work.milli and phase == "Pending":
+            if work.elastic is not None:
+                self._pods.setdefault(work.name, {})[uid] = name_of(pod)
+            elif self._speeds is not None and work.milli and phase == "Pending":
                 self._bound.append((work, life, pod))
         if life.begun is None and phase != "Pending" and (since := pod["status"].get("startTime")):
             # Use the pod's own start time: the event arrives later.
             self._accounts.begin(work, life, int(parse_time(since)))
+            if work.elastic is not None:
+                self._changed[work.name] = work
         if phase == "Succeeded":
             # A successor without remaining work ends when it starts; its event also arrives later.
             self._accounts.complete(work, uid, _finished(pod, now), now)
+            self._changed.pop(work.name, None)
+            self._pods.pop(work.name, None)
         elif phase == "Failed" and _failed_attempt(pod):
             self._accounts.fail_attempt(work, uid, _finished(pod, now), now)
         elif phase == "Failed":
-            self._accounts.evict(work, uid, now)
+            self._evict(work, uid, now)
         return False
+
+    def _evict(self, work: ReplayedJob, uid: str, now: int) -> None:
+        self._accounts.evict(work, uid, now)
+        if work.elastic is not None:
+            self._changed[work.name] = work
+            self._pods[work.name].pop(uid)
+
+    def _regroup(self, work: ReplayedJob, now: int) -> bool:
+        """Let the pods of an elastic job that run go on together. Returns True if their run times were others."""
+        elastic, lives = work.elastic, work.begun.values()
+        assert elastic is not None
+        pods = self._pods.get(work.name, {})
+        speed = len(lives) * WHOLE // work.pods
+        if self._speeds is not None and lives and work.milli:
+            models, nodes = {one.model for one in lives}, {one.node for one in lives}
+            speed = self._speeds.of_some(work.job.kind, models, len(nodes), len(lives), work.pods)
+        if not self._accounts.regroup(work, now, max(1, speed)):
+            if not elastic.together and not self._accounts.endless:
+                for uid in work.begun:  # too few: they wait for others
+                    self._cluster.patch("Pod", pods[uid], NAMESPACE, _notes({labels.RUN_SECONDS: None}))
+            return False
+        if self._accounts.endless:
+            return True
+        progress, job = self._accounts.progress, work.job
+        expected = max(1, job.estimate - elastic.done)
+        in_all = progress.duration(expected, elastic.done, restarted=elastic.regrouped, speed=elastic.speed)
+        for uid, life in work.begun.items():
+            assert life.begun is not None
+            before = elastic.since - life.begun
+            times = {
+                labels.RUN_SECONDS: str(before + elastic.until_end(progress)),
+                labels.EXPECTED_SECONDS: str(before + in_all),
+            }
+            self._cluster.patch("Pod", pods[uid], NAMESPACE, _notes(times))
+        return True
 
     def _go_on(self, work: ReplayedJob, pod: Object, saved: int) -> bool:
         """Set a successor's run time, and what policies know of it, to the remaining work and the cost of a restart, and tell
@@ -263,8 +315,12 @@ class PodFollower:
         if notes.get(labels.RAN_SECONDS, "0") != ran:
             changed[labels.RAN_SECONDS] = ran
         if changed:
-            self._cluster.patch("Pod", name_of(pod), NAMESPACE, {"metadata": {"annotations": changed}})
+            self._cluster.patch("Pod", name_of(pod), NAMESPACE, _notes(changed))
         return bool(changed)
+
+
+def _notes(annotations: Mapping[str, str | None]) -> Object:
+    return {"metadata": {"annotations": annotations}}
 
 
 def _failed_attempt(pod: Object) -> bool:

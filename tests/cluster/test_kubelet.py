@@ -67,6 +67,24 @@ def test_run_time_ends_but_not_promptly(cluster, running, policy):
     assert ready(cluster) == "False"
 
 
+@pytest.mark.parametrize(("now", "left"), [("30", 20), ("5", 0), ("200", 190), (None, None)])
+def test_a_running_pod_ends_by_the_run_time_that_it_is_given_last(cluster, running, now, left):
+    running(spec={"restartPolicy": "Never"}, annotations={"kailab.dev/run-seconds": "100"})
+    cluster.advance(10)
+    cluster.patch("Pod", "p", "default", {"metadata": {"annotations": {"kailab.dev/run-seconds": now}}})
+    timer = cluster.next_timer()
+    assert (timer if left is None else timer - cluster.now()) == left
+    cluster.advance(1000)
+    assert phase(cluster) == ("Running" if left is None else "Succeeded")
+
+
+def test_a_changed_run_time_leaves_the_deadline(cluster, running):
+    running(spec={"restartPolicy": "Never", "activeDeadlineSeconds": 50}, annotations={"kailab.dev/run-seconds": "20"})
+    cluster.patch("Pod", "p", "default", {"metadata": {"annotations": {"kailab.dev/run-seconds": "100"}}})
+    cluster.advance(60)
+    assert phase(cluster) == "Failed"
+
+
 def test_always_starts_again(cluster, running):
     running(annotations={"kailab.dev/run-seconds": "100"})
     cluster.advance(100)

@@ -98,6 +98,11 @@ def read_sites(path: Path, trace: Trace, otherwise: SiteDefaults = SiteDefaults(
         warnings.append(
             f"{trace.file}: jobs with several attempts, {attempts} in all, run once, for as long as all of them"
         )
+    if elastic := sum(1 for job in trace.jobs if job.least):
+        trace = replace(trace, jobs=[structs.replace(job, least=0) for job in trace.jobs])
+        warnings.append(
+            f"{trace.file}: jobs that could work with some of their pods, {elastic} in all, start with all of them"
+        )
     sites = [_site(entry, trace, base, otherwise, path) for entry in contexts]
     currencies = {entry.prices.currency for entry in sites if entry.prices is not None}
     if len(currencies) > 1:

@@ -1,8 +1,8 @@
 """The plain form: a CSV file with declared columns.
 
 ``submit``, ``seconds`` and ``gpus`` are required; ``name``, ``team``, ``pods``, ``share``, ``cpu``, ``memory_mib``,
-``models``, ``priority``, ``dataset``, ``estimate``, ``mig``, ``kind`` and ``attempts`` are optional. Columns with
-other names need a declaration of which is which.
+``models``, ``priority``, ``dataset``, ``estimate``, ``mig``, ``kind``, ``attempts`` and ``least`` are optional. Columns
+with other names need a declaration of which is which.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ KNOWN = (
     "mig",
     "kind",
     "attempts",
+    "least",
 )
 
 
@@ -86,6 +87,7 @@ def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         expected=fields.seconds("estimate") if fields.text("estimate") else 0,
         kind=fields.text("kind"),
         attempts=_attempts(fields, seconds),
+        least=_least(fields, pods),
         line=line,
     )
 
@@ -104,6 +106,20 @@ def _attempts(fields: LineFields, seconds: int) -> tuple[int, ...]:
             f"{fields.label('attempts')} is {text!r:.80}, {sum(attempts)} s in all; expected {seconds} s, as in {fields.label('seconds')}"
         )
     return attempts if len(attempts) > 1 else ()
+
+
+def _least(fields: LineFields, pods: int) -> int:
+    """The fewest pods with which a job works; 0 if it needs all. Raises BrokenLine."""
+    least = fields.whole("least", 0)
+    if not least or least == pods:
+        return 0
+    told = f"{fields.label('least')} is {least}"
+    if least > pods:
+        wanted = f"{fields.label('pods')} is {pods}" if pods else f"there are no {fields.label('pods')}"
+        raise BrokenLine(f"{told} and {wanted}; expected the number of its pods, and no more than that")
+    if fields.text("attempts"):
+        raise BrokenLine(f"{told}; expected no {fields.label('attempts')} of a job that works with some of its pods")
+    return least
 
 
 def models(text: str) -> tuple[str, ...]:

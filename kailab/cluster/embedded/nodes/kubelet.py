@@ -62,6 +62,12 @@ def node_ready(node: Object | None) -> bool:
     return node is not None and is_ready(node, unreported=True)
 
 
+def _other_end(before: Object, now: Object) -> bool:
+    """True if a pod is to end at another time, or in another way."""
+    old, new = before.get("annotations") or {}, now.get("annotations") or {}
+    return any(old.get(key) != new.get(key) for key in (labels.RUN_SECONDS, labels.FAIL))
+
+
 def _timer(slot: Slot) -> str:
     return f"kubelet {slot[0]!r} {slot[1]}"
 
@@ -121,6 +127,9 @@ class Kubelet:
             elif _newly_done(was, meta) and saving_seconds(new) is not None:
                 # Prompt: nothing is left to wait for, unlike the stage that ``leave`` has set for the end of saving.
                 self._at(self._clock.now, True, self._saved, key, new)
+        elif node and old and new["metadata"] is not old["metadata"] and _other_end(old["metadata"], meta):
+            self._forget(meta["uid"])
+            self.consider(key, new)
 
     def _arrived(self, key: Key, pod: Object) -> None:
         self.on_node.setdefault(pod["spec"]["nodeName"], {})[key] = None
