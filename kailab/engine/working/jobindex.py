@@ -32,11 +32,12 @@ class JobIndex:
         self._entries: dict[str, tuple[str, Entry, JobClass | None]] = {}
         self.classes: dict[str, dict[JobClass | None, list[Entry]]] = {}
         self.delayed: dict[str, Job] = {}
-        self._unordered: dict[str, list[Job]] = {}
+        # The lists of ``instead``, which stays as it is as long as this index is used.
+        self._unordered: dict[str, list[Entry]] = {}
         # jobs changed since then; they are in the lists, if at all, by their keys at the time of the change
         self._changed: set[str] = set()
         if instead is not None:
-            self._unordered = {queue: [job for _, job in entries] for queue, entries in instead.lists.items()}
+            self._unordered = dict(instead.lists)
 
     @property
     def lists(self) -> Mapping[str, list[Entry]]:
@@ -57,7 +58,7 @@ class JobIndex:
         yield from self._left(queue)
 
     def _left(self, queue: str) -> Iterator[Job]:
-        return (job for job in self._unordered.get(queue, ()) if job.uid not in self._changed)
+        return (job for _, job in self._unordered.get(queue, ()) if job.uid not in self._changed)
 
     def order(self, queue: str) -> None:
         """Sort a queue's jobs if they are not sorted yet."""
