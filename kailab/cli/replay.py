@@ -624,7 +624,8 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
     yield (
         f"GPU-hours: {asked}; {gpu_hours(sums.held):.3f} held = done + {gpu_hours(sums.lost):.3f} lost "
         f"+ {gpu_hours(sums.overhead):.3f} starting and leaving"
-        + (f" + {gpu_hours(sums.slower):.3f} slower than in the trace" if sums.slower else "")
+        + (f" + {gpu_hours(sums.slower):.3f} slower than in the trace" if sums.slower > 0 else "")
+        + (f" - {gpu_hours(-sums.slower):.3f} faster than in the trace" if sums.slower < 0 else "")
     )
     for service in summary.services:
         part = service.served / service.wanted if service.wanted else 1.0
