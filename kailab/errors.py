@@ -78,6 +78,10 @@ class KailabError(Exception):
 
     exit_code = 2
 
+    def data(self) -> list[dict[str, str | int]]:
+        """Each error for programs."""
+        return [{**Where().data(), "message": str(self)}]
+
 
 @dataclass(frozen=True, slots=True)
 class Where:
@@ -96,6 +100,10 @@ class Where:
         file = f"{self.file}:{self.line}" if self.file and self.line else self.file
         return ": ".join(part for part in (file, self.object, self.field) if part)
 
+    def data(self) -> dict[str, str | int]:
+        """For programs."""
+        return {"file": self.file, "line": self.line, "object": self.object, "field": self.field}
+
 
 class InputError(KailabError):
     """A manifest, fleet, option or file of the user can't be used."""
@@ -106,6 +114,9 @@ class InputError(KailabError):
         prefix = printable(str(self.where))
         super().__init__(f"{prefix}: {self.message}" if prefix else self.message)
 
+    def data(self) -> list[dict[str, str | int]]:
+        return [{**self.where.data(), "message": self.message}]
+
 
 class InputErrors(InputError):
     """Several input errors of one pass. All are shown."""
@@ -115,6 +126,9 @@ class InputErrors(InputError):
         Exception.__init__(self, "\n".join(str(error) for error in errors))
         self.message = str(self)
         self.where = errors[0].where if errors else Where()
+
+    def data(self) -> list[dict[str, str | int]]:
+        return [record for error in self.errors for record in error.data()]
 
     @classmethod
     def of(cls, errors: list[InputError]) -> InputError:

@@ -126,16 +126,14 @@ class PracticeFinding:
 
     @classmethod
     def of(cls, notice: Notice) -> PracticeFinding:
-        return cls(notice.rule, notice.where, notice.message)
+        return cls(notice.rule, notice.where, notice.text)
 
     @property
     def cure(self) -> str:
         return RULES[self.rule].cure
 
     def data(self) -> dict[str, Any]:
-        place = self.where
-        where = {"file": place.file, "line": place.line, "object": place.object, "field": place.field}
-        return {"rule": self.rule, **where, "why": self.why, "cure": self.cure}
+        return {"rule": self.rule, **self.where.data(), "why": self.why, "cure": self.cure}
 
 
 _GPU = "spec.resources.gpu"

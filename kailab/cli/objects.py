@@ -24,7 +24,7 @@ from kailab.model.objects import Object, metadata_of, name_of, namespace_of
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
-    from kailab.lab.intake import NamedText
+    from kailab.lab.intake import Applied, NamedText
     from kailab.lab.unknown_fields import Validation
     from kailab.whatif.plan_files import ChangePlan
 
@@ -109,6 +109,13 @@ _VALIDATE: Mapping[str, Validation] = {
     help="Unknown fields: strict (or true) refuses the manifests, warn reports the fields, ignore (or false) does neither.",
 )
 @click.option("--strict", is_flag=True, help="Apply nothing if there is a warning (exit code 2).")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(["text", "json", "name"]),
+    default="text",
+    help="Output for people or for programs; name: only the names of the objects.",
+)
 @options.state
 def apply(
     bare: tuple[str, ...],
@@ -121,10 +128,63 @@ def apply(
     force: bool,
     validate: str,
     strict: bool,
+    output: Literal["text", "json", "name"],
     state: Path,
 ) -> None:
     """Apply manifests, then run the lab until nothing changes any more. If any manifest is invalid, none is applied. A plan (`kailab diff
-    --out PLAN`) is applied as `kailab apply PLAN`, unless the lab has changed since it was made."""
+    --out PLAN`) is applied as `kailab apply PLAN`, unless the lab has changed since it was made.
+
+    \b
+    Exit code 0: the objects are applied; warnings name what does not act as in a cluster.
+    Exit code 2: bad input, and nothing is applied. With -o json stdout has the errors, too."""
+    dry = dry_run != "none"
+    try:
+        applied, report = _apply(
+            bare, files, recursive, kustomization, namespace, settle, dry, force, _VALIDATE[validate], strict, state
+        )
+    except KailabError as error:
+        if output == "json":
+            terminal.say_json(_answer(None, dry, error))
+        raise
+    for warning in applied.warnings:
+        terminal.warn(warning)
+    if output == "json":
+        terminal.say_json(_answer(applied, dry))
+    else:
+        for change in applied.changes:
+            outcome = "" if output == "name" else f" {change.what}{' (dry run)' if dry else ''}"
+            terminal.say(f"{full_name(change.kind, change.name)}{outcome}")
+    if report:
+        terminal.notice(report)
+
+
+def _answer(applied: Applied | None, dry: bool, error: KailabError | None = None) -> dict[str, Any]:
+    """The answer of `apply` for programs. ``applied``: None if nothing was applied."""
+    return {
+        "dry_run": dry,
+        "objects": [
+            {"kind": change.kind, "namespace": change.namespace, "name": change.name, "action": change.what}
+            for change in (applied.changes if applied is not None else ())
+        ],
+        "notices": [notice.data() for notice in (applied.notices if applied is not None else ())],
+        "errors": [] if error is None else error.data(),
+    }
+
+
+def _apply(
+    bare: tuple[str, ...],
+    files: tuple[str, ...],
+    recursive: bool,
+    kustomization: Path | None,
+    namespace: str,
+    settle: bool,
+    dry: bool,
+    force: bool,
+    validate: Validation,
+    strict: bool,
+    state: Path,
+) -> tuple[Applied, str]:
+    """Apply the manifests, or the plan. Returns what became of them, and the report for the user. Raises InputError(s)."""
     plan = _plan((*bare, *files), recursive, kustomization)
     if plan is not None:
         files, bare, namespace, force = (plan[0],), (), plan[1].namespace, not plan[1].strict
@@ -139,26 +199,22 @@ def apply(
     sources = list(plan[1].texts) if plan is not None else sources_of(files, recursive, kustomization)
     if not sources:
         raise InputError("there is nothing to apply; expected -f FILE, -f FOLDER, -f - or -k FOLDER")
-    dry = dry_run != "none"
-    end = " (dry run)" if dry else ""
+    if strict:  # the manifests are applied to a copy first
+        from kailab.lab.intake import named_texts
+
+        sources = [text for source in sources for text in named_texts(source)]
     with labfile.change_lab(state, save=not dry) as lab:
         before = LabChanges(lab)
         if plan is not None:
             plan[1].check(lab, plan[0])
         if strict:
-            _refuse_warnings(lab, sources, namespace, force)
+            _refuse_warnings(lab, sources, namespace, force, validate)
         if dry:
             lab.dry_run()
-        applied = lab.apply(*sources, namespace=namespace, strict=not force, validate=_VALIDATE[validate])
+        applied = lab.apply(*sources, namespace=namespace, strict=not force, validate=validate)
         if not applied.changes:
             raise InputError(f"no objects in {', '.join((*files, *([str(kustomization)] if kustomization else [])))}")
-        report = "" if dry else settle_lab(lab, before, settle)
-    for warning in applied.warnings:
-        terminal.warn(warning)
-    for change in applied.changes:
-        terminal.say(f"{full_name(change.kind, change.name)} {change.what}{end}")
-    if report:
-        terminal.notice(report)
+        return applied, "" if dry else settle_lab(lab, before, settle)
 
 
 def _plan(files: Sequence[str], recursive: bool, kustomization: Path | None) -> tuple[str, ChangePlan] | None:
@@ -173,12 +229,16 @@ def _plan(files: Sequence[str], recursive: bool, kustomization: Path | None) -> 
     return plans[0], read_plan(Path(plans[0]))
 
 
-def _refuse_warnings(lab: Lab, sources: Sequence[Path | str | NamedText], namespace: str, force: bool) -> None:
+def _refuse_warnings(
+    lab: Lab, sources: Sequence[Path | str | NamedText], namespace: str, force: bool, validate: Validation
+) -> None:
     """Try the manifests on a copy. Raises InputError(s) for warnings."""
     with lab.fork() as trial:
-        warnings = trial.apply(*sources, namespace=namespace, strict=not force).warnings
-    if warnings:
-        raise InputErrors.of([InputError(f"{warning} (a warning is an error with --strict)") for warning in warnings])
+        notices = trial.apply(*sources, namespace=namespace, strict=not force, validate=validate).notices
+    if notices:
+        raise InputErrors.of(
+            [InputError(f"{notice.text} (a warning is an error with --strict)", notice.where) for notice in notices]
+        )
 
 
 @click.command()
@@ -488,6 +548,7 @@ def patch(
     state: Path,
 ) -> None:
     """Update fields of objects, then run the lab until nothing changes any more: patch queue team-a -p '{"spec": {"priority": 5}}'."""
+    from kailab.lab.unknown_fields import new_field_notices
     from kailab.model.patches import difference
 
     if bool(text) == bool(patch_file):
@@ -510,25 +571,14 @@ def patch(
                 outcomes.append((key, "patched (no change)" if same else "patched"))
         report = settle_lab(lab, before, settle)
         embedded = lab.venue.exclusive
-    for key, obj, new in zip(keys, objects, patched, strict=True):
-        _warn_of_fields(key.kind, obj, new, embedded)
-    for warning in warnings:
+    fields = [
+        str(notice)
+        for key, obj, new in zip(keys, objects, patched, strict=True)
+        for notice in new_field_notices(key.kind, obj, new, embedded)
+    ]
+    for warning in (*fields, *warnings):
         terminal.warn(warning)
     print_outcomes(outcomes, report)
-
-
-def _warn_of_fields(kind: str, before: Object, after: Object, embedded: bool) -> None:
-    """Warn of fields that the patch adds and that nothing acts on."""
-    from kailab.lab.unknown_fields import sentence, unknown_fields, unread_fields
-
-    unknown_before = set(unknown_fields(before, kind))
-    for path, text in unknown_fields(after, kind):
-        if (path, text) not in unknown_before:
-            terminal.warn(f"{path}: {text}")
-    unread_before = {path for path, _ in unread_fields(before, kind)}
-    for path, field in unread_fields(after, kind) if embedded else ():
-        if path not in unread_before:
-            terminal.warn(f"{path}: {sentence(field)}")
 
 
 def _patch(text: str, file: str, form: PatchType | None) -> PatchFunction:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kailab.model.kind import Kind
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import Manifest, Notice
 from kailab.model.objects import name_of, owner_references
@@ -37,11 +38,13 @@ def makes_no_pods(kind: str) -> bool:
 def why_no_pods(kind: str) -> str:
     """Why a kind of ``makes_no_pods`` gets no pods, as a sentence without full stop."""
     known = KINDS.get(kind)
-    name = known.kind if known is not None else kind.partition(".")[0]
     if known is None:
-        return f"kailab does not know the kind {name}, and makes no pods for it"
-    elsewhere = known.in_cluster or "its operator makes them"
-    return f"kailab makes no pods for a {name}; in a cluster {elsewhere}"
+        return f"kailab does not know the kind {kind.partition('.')[0]}, and makes no pods for it"
+    return f"kailab makes no pods for a {known.kind}; in a cluster {_pods_in_cluster(known)}"
+
+
+def _pods_in_cluster(known: Kind) -> str:
+    return known.in_cluster or "its operator makes them"
 
 
 def warn_inert_kinds(manifests: Iterable[Manifest]) -> list[Notice]:
@@ -62,11 +65,12 @@ def warn_inert_kinds(manifests: Iterable[Manifest]) -> list[Notice]:
             if (known.kind, name_of(manifest.object)) in owners:
                 continue
             grouped = "; pods that it owns are grouped by it" if known.grouping is not None else ""
-            text = f"is kept, but {why_no_pods(manifest.kind)}{grouped}"
+            text = f"is kept, but kailab makes no pods for a {known.kind}{grouped}"
+            in_cluster = _pods_in_cluster(known)
         else:
-            elsewhere = f"; in a cluster {known.in_cluster}" if known.in_cluster else ""
-            text = f"is kept, but nothing in an embedded lab acts on a {known.kind}{elsewhere}"
-        notices[manifest.kind] = Notice(text, manifest.where("kind"))
+            text = f"is kept, but nothing in an embedded lab acts on a {known.kind}"
+            in_cluster = known.in_cluster
+        notices[manifest.kind] = Notice(text, manifest.where("kind"), in_cluster=in_cluster)
     return list(notices.values())
 
 

@@ -6,7 +6,7 @@ a cycle, a quota beyond the parent's) and namespaces that do not exist.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError, Forbidden, InputError, InputErrors, NotFound, Where
 from kailab.model import labels
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
-from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
+from kailab.model.manifests import Manifest, Manifests, Notice, from_objects, load_texts, read_texts
 from kailab.model.objects import (
     annotations_of,
     is_terminating,
@@ -67,10 +67,15 @@ class AppliedChange:
 
 @dataclass(frozen=True)
 class Applied:
-    """The changes in order, and warnings about the input."""
+    """The changes in order, and notices about the input."""
 
     changes: list[AppliedChange] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+
+    @property
+    def warnings(self) -> list[str]:
+        """The notices as text."""
+        return list(map(str, self.notices))
 
     def summary(self) -> str:
         """``3 Queues created, 1 Job unchanged``."""
@@ -146,6 +151,15 @@ def _read_one(
     ]
 
 
+def named_texts(source: Path | str | NamedText) -> Iterator[NamedText]:
+    """The texts of a source, each with its name. Stdin can be read only once, so manifests that are applied twice are read before. Raises
+    InputError."""
+    if isinstance(source, NamedText):
+        yield source
+    else:
+        yield from (NamedText(name, text) for name, text in read_texts(source))
+
+
 _FEW_OBJECTS = 3
 
 
@@ -169,10 +183,9 @@ def _is_text(source: str) -> bool:
     return "\n" in source or source.lstrip().startswith(("{", "[")) or ": " in source
 
 
-def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") -> list[str]:
-    """Check manifests together with the cluster. Returns warnings. Raises InputError(s)."""
+def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") -> list[Notice]:
+    """Check manifests together with the cluster. Raises InputError(s)."""
     errors: list[InputError] = []
-    warnings = [str(notice) for notice in manifests.notices]
     spaces = {name_of(space) for space in cluster.list("Namespace")}
     for manifest in manifests:
         if manifest.kind == "Namespace":
@@ -199,7 +212,7 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
     if given and (gpus := _gpus(cluster)):
         advice += check_guaranteed(tree, gpus)
     advice += check_workload_queues(named_queues(manifests), tree)
-    return warnings + [str(notice) for notice in advice]
+    return [*manifests.notices, *advice]
 
 
 def _gpus(cluster: Cluster) -> Fraction:

@@ -13,6 +13,7 @@ from kailab.lab.garbage import collector_off
 from kailab.lab.intake import Applied, AppliedChange, Source, SourceContents
 from kailab.lab.open_lab import LabActivity
 from kailab.model import kinds
+from kailab.model.manifests import Notice
 from kailab.model.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
@@ -38,9 +39,9 @@ def apply(
                 refused += unknown_fields.refused_fields(read.manifests)
             if refused:
                 raise InputErrors.of(refused)
-            warnings = _warnings(lab, read, namespace, validate)
+            notices = _notices(lab, read, namespace, validate)
             manifests = intake.translate_manifests(read.manifests, lab.under_test, lab.cluster)
-            applied = Applied(intake.apply_all(lab.cluster, manifests, lab.under_test, namespace), warnings)
+            applied = Applied(intake.apply_all(lab.cluster, manifests, lab.under_test, namespace), notices)
     except InputError:
         # Errors quote manifests, so the evidence must know refused objects too.
         lab.observers.on_refusal(seen)
@@ -51,16 +52,17 @@ def apply(
         manifests=read.parts,
         namespace=namespace,
         changes=tuple(map(str, applied.changes)),
-        warnings=tuple(warnings),
+        warnings=tuple(applied.warnings),
     )
     return applied
 
 
-def _warnings(lab: OpenLab, read: SourceContents, namespace: str, validate: unknown_fields.Validation) -> list[str]:
+def _notices(lab: OpenLab, read: SourceContents, namespace: str, validate: unknown_fields.Validation) -> list[Notice]:
     """Raises InputError or InputErrors."""
     manifests, cluster = read.manifests, lab.cluster
-    warnings = intake.check(cluster, manifests, namespace)
-    notices = [] if validate == "ignore" else [*unknown_fields.warn_unknown_fields(manifests)]
+    notices = intake.check(cluster, manifests, namespace)
+    if validate != "ignore":
+        notices += unknown_fields.warn_unknown_fields(manifests)
     if lab.venue.exclusive:
         notices += inert_kinds.warn_inert_kinds(manifests)
         notices += unknown_fields.warn_unread_fields(manifests)
@@ -71,7 +73,7 @@ def _warnings(lab: OpenLab, read: SourceContents, namespace: str, validate: unkn
         alone = lab.venue.exclusive and not lab.under_test.has_default
         adopted, closed = lab.spec.adopt_default_scheduler, lab.venue.exclusive
         notices += advice.advise_under_kai(cluster, manifests, namespace, adopted, alone, closed)
-    return [*warnings, *map(str, notices)]
+    return notices
 
 
 def delete(lab: OpenLab, activity: LabActivity, kind: str | Path, name: str | None, namespace: str) -> Applied:

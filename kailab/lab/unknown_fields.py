@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from kailab.cluster.install.definitions import schema
-from kailab.errors import InputError
+from kailab.errors import InputError, Where
 from kailab.model.kind import Unread
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import Manifest, Notice
@@ -191,12 +191,31 @@ def warn_unread_fields(manifests: Iterable[Manifest]) -> list[Notice]:
     notices: dict[tuple[str, str], Notice] = {}
     for manifest in manifests:
         for path, field in unread_fields(manifest.object, manifest.kind):
-            notices.setdefault((manifest.kind, field.in_cluster), Notice(sentence(field), manifest.where(path)))
+            notices.setdefault((manifest.kind, field.in_cluster), _unread_notice(field, manifest.where(path)))
     return list(notices.values())
 
 
-def sentence(field: Unread) -> str:
-    return f"kailab does not read it; in a cluster {field.in_cluster}"
+def _unread_notice(field: Unread, where: Where) -> Notice:
+    return Notice("kailab does not read it", where, in_cluster=field.in_cluster)
+
+
+def new_field_notices(kind: str, before: Object, after: Object, embedded: bool) -> list[Notice]:
+    """Notices about fields of ``after`` that ``before`` does not have and that nothing acts on. ``embedded``: also about fields that only an
+    embedded lab does not read."""
+    unknown_before = set(unknown_fields(before, kind))
+    notices = [
+        Notice(text, Where(field=path), "not-meant")
+        for path, text in unknown_fields(after, kind)
+        if (path, text) not in unknown_before
+    ]
+    if embedded:
+        unread_before = {path for path, _ in unread_fields(before, kind)}
+        notices += [
+            _unread_notice(field, Where(field=path))
+            for path, field in unread_fields(after, kind)
+            if path not in unread_before
+        ]
+    return notices
 
 
 def unread_fields(obj: dict[str, Any], kind: str) -> Iterator[tuple[str, Unread]]:

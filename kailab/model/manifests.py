@@ -32,15 +32,31 @@ _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A remark about the input that is not an error. ``rule``: the rule of ``kailab.advice.practice`` that the input breaks, or ""."""
+    """A remark about the input that is not an error. ``rule``: the rule of ``kailab.advice.practice`` that the input breaks, or "".
+    ``in_cluster``: what a cluster does with the input, if that differs and is known."""
 
     message: str
     where: Where
     rule: str = ""
+    in_cluster: str = ""
+
+    @property
+    def text(self) -> str:
+        """The message, with what a cluster does."""
+        return f"{self.message}; in a cluster {self.in_cluster}" if self.in_cluster else self.message
+
+    def data(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "rule": self.rule,
+            **self.where.data(),
+            "message": self.message,
+            "in_cluster": self.in_cluster,
+        }
 
     def __str__(self) -> str:
         place = str(self.where)
-        return f"{place}: {self.message}" if place else self.message
+        return f"{place}: {self.text}" if place else self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +269,12 @@ class _Loading:
                 text += ", so it makes no pods for it"
             if api_version.startswith(_IN_DOCUMENTS):
                 text += " (`kailab translate` says what of KAI's would)"
-            self.notices.append(Notice(text, manifest.where(), "unknown-kind"))
+            refused = "the object is refused, unless a definition of the kind is installed"
+            self.notices.append(Notice(text, manifest.where(), "unknown-kind", refused))
         elif api_version.rpartition("/")[2] not in known.versions:
-            text = (
-                f"{api_version} is not a version kailab knows: a cluster that serves no kind {known.kind} in it refuses the object; "
-                f"read as {known.api_version}"
-            )
-            self.notices.append(Notice(text, manifest.where("apiVersion"), "unknown-version"))
+            text = f"{api_version} is not a version kailab knows; read as {known.api_version}"
+            refused = f"the object is refused, unless the kind {known.kind} is served in this version"
+            self.notices.append(Notice(text, manifest.where("apiVersion"), "unknown-version", refused))
 
     def note_hook(self, manifest: Manifest) -> None:
         notes = metadata_of(manifest.object).get("annotations")

@@ -15,9 +15,9 @@ from kailab.cluster.embedded.updates import LAST_APPLIED
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
 from kailab.lab.change import Apply
-from kailab.lab.intake import NamedText, read
+from kailab.lab.intake import NamedText, named_texts, read
 from kailab.model.kinds import is_namespaced
-from kailab.model.manifests import Manifest, read_texts
+from kailab.model.manifests import Manifest
 from kailab.model.objects import metadata_of, name_of, namespace_of
 from kailab.model.patches import merge_key
 from kailab.whatif.plan_files import ChangePlan, digests_of
@@ -79,7 +79,7 @@ def diff(
 ) -> Diff:
     """What applying manifests would change, and its consequence after ``seconds`` of lab time. The lab does not change. ``strict``: refuse
     what can never work, as ``Lab.apply``. Raises InputError(s) for manifests, NotSettled."""
-    texts = [text for source in sources for text in _texts(source)]
+    texts = [text for source in sources for text in named_texts(source)]
     manifests = read(texts, namespace=namespace).manifests
     if not manifests:
         raise InputError(f"no objects in {', '.join(text.name for text in texts) or 'nothing'}")
@@ -96,13 +96,6 @@ def diff(
         consequence = what_if(lab, [Alternative("the manifests", (change,))], seconds)
     plan = ChangePlan(objects=digests_of(lab), time=lab.now, namespace=namespace, strict=strict, texts=tuple(texts))
     return Diff(objects, consequence, tuple(warnings), plan)
-
-
-def _texts(source: Path | str | NamedText) -> Iterator[NamedText]:
-    if isinstance(source, NamedText):
-        yield source
-    else:
-        yield from (NamedText(name, text) for name, text in read_texts(source))
 
 
 def _stored(lab: Lab, manifest: Manifest, namespace: str) -> Object | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -277,7 +279,7 @@ OUTCOMES = {
         "apiVersion: example.com/v1\nkind: Robot\nmetadata: {name: one}\nspec: {arms: 2}\n",
         0,
         "robot.example.com/one created\n",
-        "warning: <stdin>:1: Robot/one: kind Robot of example.com/v1 is not known to kailab: kept, and nothing of kailab's acts on it",
+        "warning: <stdin>:1: Robot/one: kind Robot of example.com/v1 is not known to kailab: kept, and nothing of kailab's acts on it; in a cluster the object is refused",
     ),
     "kind without a controller": (
         "apiVersion: argoproj.io/v1alpha1\nkind: CronWorkflow\nmetadata: {name: one}\nspec: {schedule: '0 0 * * *', workflowSpec: {}}\n",
@@ -295,7 +297,7 @@ OUTCOMES = {
         (JOB % "").replace("batch/v1", "batch/v1beta1"),
         0,
         "job.batch/one created\n",
-        "warning: <stdin>:1: Job/one: apiVersion: batch/v1beta1 is not a version kailab knows: a cluster that serves no kind Job",
+        "warning: <stdin>:1: Job/one: apiVersion: batch/v1beta1 is not a version kailab knows; read as batch/v1; in a cluster the object is refused",
     ),
 }
 
@@ -309,3 +311,53 @@ def test_apply_says_what_does_not_act_as_in_a_cluster(started, outcome: str) -> 
     strict = started("apply", "-f", "-", "--strict", "--dry-run", input=manifest)
     assert strict.code == 2
     assert said.partition(": ")[2] in strict.err
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_apply_says_the_same_to_programs(started, outcome: str) -> None:
+    manifest, code, out, said = OUTCOMES[outcome]
+    done = started("apply", "-f", "-", "-o", "json", input=manifest)
+    answer = json.loads(done.out)
+    assert (done.code, answer["dry_run"]) == (code, False)
+    applied = [(obj["name"], obj["namespace"], obj["action"]) for obj in answer["objects"]]
+    assert applied == ([("one", "" if "Robot" in manifest else "default", "created")] if out else [])
+    assert bool(answer["errors"]) is (code == 2)
+    prefix = "warning" if out else "error"
+    lines = [_line(prefix, record) for record in answer["notices"] + answer["errors"]]
+    assert any(line.startswith(said) for line in lines), lines
+    # People read the same lines on stderr.
+    assert lines == [line for line in done.err.splitlines() if line.startswith(prefix)]
+
+
+def _line(prefix: str, record: dict[str, Any]) -> str:
+    in_cluster = f"; in a cluster {record['in_cluster']}" if record.get("in_cluster") else ""
+    parts = (f"{record['file']}:{record['line']}", record["object"], record["field"], record["message"] + in_cluster)
+    return f"{prefix}: {': '.join(part for part in parts if part)}"
+
+
+def test_apply_refuses_for_programs_as_for_people(kailab) -> None:
+    (error,) = json.loads(kailab("apply", "-f", "-", "-o", "json", input=POD.format(name="a")).out)["errors"]
+    assert "no lab" in error["message"]
+    assert kailab("up").code == 0
+    both = QUEUE % ("q", "parentQueue: q") + "---\n" + POD.format(name="a").replace("image: x", "image: [x]")
+    done = kailab("apply", "-f", "-", "-o", "json", input=both)
+    answer = json.loads(done.out)
+    assert (done.code, answer["objects"]) == (2, [])
+    assert len(answer["errors"]) == len(done.err.splitlines())
+    # A warning is an error with its place, too.
+    strict = kailab("apply", "-f", "-", "-o", "json", "--strict", input=JOB % "")
+    assert {error["object"] for error in json.loads(strict.out)["errors"]} == {"Job/one"}
+    assert all(error["field"] for error in json.loads(strict.out)["errors"])
+
+
+def test_apply_prints_names_alone(started) -> None:
+    manifest = POD.format(name="a") + "---\n" + JOB % ""
+    assert started("apply", "-f", "-", "-o", "name", "--dry-run", input=manifest).out == "pod/a\njob.batch/one\n"
+
+
+def test_strict_takes_manifests_of_stdin_and_validates_as_it_is_told(busy, home: Path) -> None:
+    text = (home / "work.yaml").read_text()
+    assert busy("apply", "-f", "-", "--strict", input=text).code == 0
+    mistyped = text.replace("parallelism: 20", "parallelism: 20\n  paralelism: 2")
+    assert busy("apply", "-f", "-", "--strict", input=mistyped).code == 2
+    assert busy("apply", "-f", "-", "--strict", "--validate=ignore", input=mistyped).code == 0
