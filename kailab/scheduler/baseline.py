@@ -2,9 +2,9 @@
 
 Pods go by priority, then by arrival. A pod that fits nowhere waits until a pod leaves or a node is new or changes.
 
-Filters: NodeResourcesFit, node affinity, taints, host ports, InterPodAffinity. Scores (0..100) and weights: NodeResourcesFit (least
-allocated) 1, balanced allocation 1, topology spreading of a controller's pods 2, preferred node affinity 2, preferred pod affinity 2,
-PreferNoSchedule taints 3. kube-scheduler breaks ties at random; the baseline takes the node with fewer pods, then the first name, so
+Filters: NodeResourcesFit, node affinity, taints, host ports, volumes, PodTopologySpread, InterPodAffinity. Scores (0..100) and weights:
+NodeResourcesFit (least allocated) 1, balanced allocation 1, topology spreading by a pod's own constraints or else of a controller's pods 2,
+preferred node affinity 2, preferred pod affinity 2, PreferNoSchedule taints 3. kube-scheduler breaks ties at random; the baseline takes the node with fewer pods, then the first name, so
 that runs are repeatable. Preemption is that of DefaultPreemption without disruption budgets. Source: kube-scheduler.
 
 Pods (requests, priorities, placements) and the free capacity of nodes are arrays.
@@ -37,7 +37,7 @@ from kailab.model.objects import (
     status_of,
 )
 from kailab.scheduler.reading import latest_events
-from kailab.scheduler.reading.affinity import tolerates
+from kailab.scheduler.reading.affinity import label_selector, tolerates
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.podgroups import PriorityClasses
 from kailab.scheduler.reading.queues import creation_time
@@ -48,6 +48,51 @@ from kailab.scheduler.status.reporting import not_scheduled, with_condition
 
 # kube-scheduler's system defaults spread the pods of these controllers, but not those of Jobs.
 _SPREAD_OWNERS = ("ReplicaSet", "StatefulSet", "ReplicationController")
+
+
+class SpreadConstraint(NamedTuple):
+    """A constraint of ``topologySpreadConstraints``. ``hard``: nodes that violate it are refused. ``selector``: of the pods that count; None
+    selects none. ``heeds_affinity``, ``heeds_taints``: only nodes that the pod's node affinity or its tolerations allow count as domains."""
+
+    topology_key: str
+    selector: tuple[Requirement, ...] | None
+    max_skew: int
+    hard: bool
+    min_domains: int
+    heeds_affinity: bool
+    heeds_taints: bool
+
+    def counts(self, pod: BaselinePod, namespace: str) -> bool:
+        """Whether a placed pod counts for a new one of ``namespace``. As in kube-scheduler, an empty selector counts none."""
+        return not pod.terminating and bool(self.selector) and self.selects(pod) and pod.namespace == namespace
+
+    def selects(self, pod: BaselinePod) -> bool:
+        return self.selector is not None and all(requirement_holds(each, pod.labels) for each in self.selector)
+
+
+def spread_constraints(spec: Object, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
+    """The topology spread constraints of a pod with these labels."""
+    return tuple(_spread_constraint(block, labels) for block in spec.get("topologySpreadConstraints") or ())
+
+
+def _spread_constraint(block: Object, labels: Mapping[str, str]) -> SpreadConstraint:
+    selector = label_selector(block.get("labelSelector"))
+    if selector is not None:
+        # kube-scheduler ignores keys that the pod itself lacks.
+        selector += tuple(
+            Requirement(key=key, operator="In", values=(labels[key],))
+            for key in block.get("matchLabelKeys") or ()
+            if key in labels
+        )
+    return SpreadConstraint(
+        topology_key=block.get("topologyKey") or "",
+        selector=selector,
+        max_skew=int(block.get("maxSkew") or 1),
+        hard=block.get("whenUnsatisfiable") != "ScheduleAnyway",
+        min_domains=int(block.get("minDomains") or 1),
+        heeds_affinity=block.get("nodeAffinityPolicy") != "Ignore",
+        heeds_taints=block.get("nodeTaintsPolicy") == "Honor",
+    )
 
 
 class BaselinePod(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -62,6 +107,7 @@ class BaselinePod(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     priority: int
     preempts: bool
     labels: Mapping[str, str]
+    spread: tuple[SpreadConstraint, ...] = ()
     controller: str = ""
     node: str = ""
     terminating: bool = False
@@ -118,6 +164,7 @@ def baseline_pod(pod: Object, shape: Shape, needs: Mapping[str, int], priorities
         priority=int(priority),
         preempts=policy != "Never",
         labels=labels_of(pod),
+        spread=spread_constraints(spec, labels_of(pod)),
         controller=owner.get("uid", "") if owner and owner.get("kind") in _SPREAD_OWNERS else "",
         node=spec.get("nodeName") or "",
         terminating=is_terminating(pod),
@@ -366,6 +413,97 @@ def _domains_of(pods: Iterable[BaselinePod], key: str, table: BaselineNodeTable)
     return np.array([labels.get(key) in values for labels in table.labels], bool)
 
 
+SPREAD = "node(s) didn't match pod topology spread constraints"
+SPREAD_LABEL = f"{SPREAD} (missing required label)"
+
+
+def spread_refusals(
+    pod: BaselinePod, table: BaselineNodeTable, placed: Iterable[BaselinePod]
+) -> list[tuple[Mask, str]]:
+    """The nodes refused by hard topology spread constraints, with a reason."""
+    hard = [constraint for constraint in pod.spread if constraint.hard]
+    if not hard:
+        return []
+    skewed, unlabelled = np.zeros(len(table), bool), np.zeros(len(table), bool)
+    others = list(placed)
+    for constraint in hard:
+        counts = _domain_counts(constraint, hard, pod, table, others)
+        least = min(counts.values(), default=0) if len(counts) >= constraint.min_domains else 0
+        room = constraint.max_skew + least - constraint.selects(pod)
+        # The first constraint that refuses a node gives the reason.
+        for position in np.flatnonzero(~(skewed | unlabelled)):
+            value = table.labels[position].get(constraint.topology_key)
+            if value is None:
+                unlabelled[position] = True
+            elif counts.get(value, 0) > room:
+                skewed[position] = True
+    return [(unlabelled, SPREAD_LABEL), (skewed, SPREAD)]
+
+
+def _domain_counts(
+    constraint: SpreadConstraint,
+    constraints: Iterable[SpreadConstraint],
+    pod: BaselinePod,
+    table: BaselineNodeTable,
+    placed: Iterable[BaselinePod],
+) -> dict[str, int]:
+    """The number of pods in each domain of a constraint. Nodes that lack a label of one of the ``constraints`` are in no domain."""
+    keys = {other.topology_key for other in constraints}
+    domains = {
+        position: labels[constraint.topology_key]
+        for position, labels in enumerate(table.labels)
+        if keys <= labels.keys() and _is_eligible(position, constraint, pod.shape, table)
+    }
+    counts = dict.fromkeys(domains.values(), 0)
+    for other in placed:
+        domain = domains.get(table.index.get(other.node, -1))
+        if domain is not None and constraint.counts(other, pod.namespace):
+            counts[domain] += 1
+    return counts
+
+
+def _is_eligible(position: int, constraint: SpreadConstraint, shape: Shape, table: BaselineNodeTable) -> bool:
+    node = table.nodes[position]
+    if constraint.heeds_affinity and not is_selected(node.name, table.labels[position], shape):
+        return False
+    return not constraint.heeds_taints or all(
+        taint.effect == "PreferNoSchedule" or any(tolerates(t, taint) for t in shape.tolerations)
+        for taint in node.taints
+    )
+
+
+def spread_points(
+    pod: BaselinePod, table: BaselineNodeTable, candidates: npt.NDArray[np.intp], placed: Iterable[BaselinePod]
+) -> Scores | None:
+    """The scores of the candidates by soft topology spread constraints; None without such constraints."""
+    soft = [constraint for constraint in pod.spread if not constraint.hard]
+    if not soft:
+        return None
+    others = list(placed)
+    keys = {constraint.topology_key for constraint in soft}
+    labelled = np.array([keys <= table.labels[position].keys() for position in candidates], bool)
+    raw = np.zeros(len(candidates), np.float64)
+    for constraint in soft:
+        values = [table.labels[position].get(constraint.topology_key) for position in candidates]
+        if constraint.topology_key == names.HOSTNAME:
+            domains = int(labelled.sum())
+            amounts = [
+                sum(constraint.counts(other, pod.namespace) for other in table.pods[position].values())
+                for position in candidates
+            ]
+        else:
+            domains = len({value for value, has in zip(values, labelled, strict=True) if has})
+            counts = _domain_counts(constraint, soft, pod, table, others)
+            amounts = [counts.get(value or "", 0) for value in values]
+        raw += np.array(amounts) * math.log(domains + 2) + constraint.max_skew - 1
+    raw = np.floor(raw + 0.5)
+    points = np.zeros(len(candidates), np.float64)
+    if labelled.any():
+        least, most = raw[labelled].min(), raw[labelled].max()
+        points[labelled] = np.floor(100 * (most + least - raw[labelled]) / most) if most else 100
+    return points
+
+
 Scores = npt.NDArray[np.float64]
 
 
@@ -403,7 +541,11 @@ def best_node(
     """The position of the best node. ``fits`` has at least one node. ``resources``: the scores of all nodes for resources."""
     candidates = np.flatnonzero(fits)
     scores = resources[candidates]
-    counts = table.by_controller.get(pod.controller) if pod.controller else None
+    spread = spread_points(pod, table, candidates, placed)
+    if spread is not None:
+        scores += 2 * spread
+    # Constraints of its own take the place of the default ones.
+    counts = table.by_controller.get(pod.controller) if pod.controller and not pod.spread else None
     if counts is not None:
         own = counts[candidates]
         most = own.max()
@@ -493,10 +635,13 @@ class NodePreemption(NamedTuple):
     victims: list[BaselinePod]
 
 
-def find_victims(pod: BaselinePod, table: BaselineNodeTable, free: Amounts, lowest: int) -> NodePreemption | None:
+def find_victims(
+    pod: BaselinePod, table: BaselineNodeTable, free: Amounts, lowest: int, refused: Mask | None = None
+) -> NodePreemption | None:
     """The node with the least costly victims; None if evictions don't let the pod fit anywhere.
 
-    ``free``: without the capacity reserved for other nominated pods. ``lowest``: the lowest priority on any node.
+    ``free``: without the capacity reserved for other nominated pods. ``lowest``: the lowest priority on any node. ``refused``: nodes on which
+    evictions would not help.
     """
     if not pod.preempts or pod.priority <= lowest:
         return None
@@ -505,7 +650,7 @@ def find_victims(pod: BaselinePod, table: BaselineNodeTable, free: Amounts, lowe
     best: tuple[tuple[int, int, int, float, str], NodePreemption] | None = None
     candidates = 0
     for position, name in enumerate(table.names):
-        if not allowed[position]:
+        if not allowed[position] or (refused is not None and refused[position]):
             continue
         victims = _victims_on(position, pod, table, free)
         if not victims:
@@ -582,6 +727,7 @@ class Baseline:
         self._nodes: dict[str, Node] = {}
         self._placed: dict[str, BaselinePod] = {}
         self._waiting: dict[str, BaselinePod] = {}  # in order of arrival
+        self._following: dict[str, None] = {}  # waiting pods that a pod placed elsewhere may let fit
         self._new: dict[str, None] = {}  # waiting pods that have not been tried yet
         self._exclusive: dict[str, BaselinePod] = {}
         self._table: BaselineNodeTable | None = None
@@ -668,6 +814,8 @@ class Baseline:
         if uid not in self._waiting:
             self._new[uid] = None
         self._waiting[uid] = new
+        if new.spread or any(not term.weight for term in new.shape.affinity):
+            self._following[uid] = None
         if new.nominated:
             self._nominated[uid] = new
         else:
@@ -676,7 +824,7 @@ class Baseline:
 
     def _drop(self, uid: str) -> None:
         """Remove a pod that no longer waits."""
-        for table in (self._waiting, self._new, self._messages, self._nominated):
+        for table in (self._waiting, self._following, self._new, self._messages, self._nominated):
             table.pop(uid, None)
 
     def _place(self, pod: BaselinePod) -> None:
@@ -684,6 +832,8 @@ class Baseline:
         self._placed[pod.uid] = pod
         if any(not term.weight for term in pod.shape.anti_affinity):
             self._exclusive[pod.uid] = pod
+        if before is None:
+            self._new.update(self._following)
         table = self._table
         if table is None:
             return
@@ -711,7 +861,7 @@ class Baseline:
             return self._give_up(pod, f"0/{len(table)} nodes are available: {blocked[0]}.")
         failed = self._failed.get((pod.shape, pod.priority))
         # The result of affinity terms also depends on the pod's labels, which are not in the key, as that of its claims does.
-        has_terms = bool(pod.shape.affinity or pod.shape.anti_affinity or self._exclusive or claims)
+        has_terms = bool(pod.shape.affinity or pod.shape.anti_affinity or self._exclusive or claims or pod.spread)
         # A nominated pod is tried each time, because its victims may have ended.
         if failed is not None and failed[0] == table.version and not pod.nominated and not has_terms:
             return self._give_up(pod, failed[1])
@@ -726,8 +876,10 @@ class Baseline:
             position = best_node(pod, table, fits, scores.scores, self._placed.values())
             return self._bind(pod, table.names[position])
         message = self._failure_message(pod, table, free, refusals)
-        preempted = not volumes.terms and self._preempt(pod, table, free)
-        if not preempted and not claims:
+        spread = [mask for mask, reason in refusals if reason in (SPREAD, SPREAD_LABEL)]
+        refused = np.logical_or.reduce(spread) if spread else None
+        preempted = not volumes.terms and self._preempt(pod, table, free, refused)
+        if not preempted and not claims and not pod.spread:
             self._failed[pod.shape, pod.priority] = (table.version, message)
         return self._give_up(pod, message) or preempted
 
@@ -761,11 +913,11 @@ class Baseline:
             fits = table.allowed(pod.shape)[0] & table.fitting(pod.needs, free)
         if pod.shape.ports:
             fits = fits & ~table.port_conflicts(pod.shape)
-        refusals: list[tuple[Mask, str]] = []
+        refusals = spread_refusals(pod, table, self._placed.values())
         if pod.shape.affinity or pod.shape.anti_affinity or self._exclusive:
-            refusals = affinity_refusals(pod, table, self._placed.values(), self._exclusive)
-            for refused, _ in refusals:
-                fits = fits & ~refused
+            refusals += affinity_refusals(pod, table, self._placed.values(), self._exclusive)
+        for refused, _ in refusals:
+            fits = fits & ~refused
         return fits, refusals
 
     def _failure_message(
@@ -826,14 +978,14 @@ class Baseline:
         except ApiError:
             return  # the pod is gone, or the next try writes it
 
-    def _preempt(self, pod: BaselinePod, table: BaselineNodeTable, free: Amounts) -> bool:
+    def _preempt(self, pod: BaselinePod, table: BaselineNodeTable, free: Amounts, refused: Mask | None) -> bool:
         nominated = table.index.get(pod.nominated) if pod.nominated else None
         if nominated is not None and any(
             other.terminating and other.priority < pod.priority for other in table.pods[nominated].values()
         ):
             return False  # victims are already ending there
         lowest = min((other.priority for other in self._placed.values()), default=pod.priority)
-        preemption = find_victims(pod, table, free, lowest)
+        preemption = find_victims(pod, table, free, lowest, refused)
         if preemption is None:
             return False
         for victim in preemption.victims:

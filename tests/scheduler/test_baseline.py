@@ -248,3 +248,115 @@ def test_a_new_baseline_over_the_same_cluster_writes_nothing(cluster, build) -> 
         cluster.create(plain(build, f"p{index:02}"))
     settle(cluster, Baseline(cluster))
     assert not Baseline(cluster).step()
+
+
+def zoned(cluster: EmbeddedCluster) -> None:
+    """Labels four nodes with two zones; the fifth has none."""
+    for name, zone in (("a100-0", "a"), ("a100-1", "a"), ("h100-0", "a"), ("l40s-0", "b")):
+        cluster.patch("Node", name, None, {"metadata": {"labels": {"zone": zone}}})
+
+
+def spread(build, name: str, key: str = "zone", **constraint):
+    pod = plain(build, name, labels={"app": "web"})
+    selector = {"matchLabels": {"app": "web"}}
+    block = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+    return {**pod, "spec": {**pod["spec"], "topologySpreadConstraints": [{**block, **constraint}]}}
+
+
+def zones(cluster: EmbeddedCluster) -> list[str]:
+    found = {node["metadata"]["name"]: node["metadata"]["labels"].get("zone", "") for node in cluster.list("Node")}
+    return sorted(found[node] if node else "waits" for node in placed(cluster).values())
+
+
+def test_pods_are_spread_as_their_constraints_demand(cluster, build) -> None:
+    zoned(cluster)
+    baseline = Baseline(cluster)
+    for index in range(11):
+        cluster.create(spread(build, f"p{index:02}"))
+    settle(cluster, baseline)
+    # Zone b has four GPUs, so zone a gets one pod more.
+    assert zones(cluster) == ["a"] * 5 + ["b"] * 4 + ["waits"] * 2
+    waiting = next(name for name, node in placed(cluster).items() if not node)
+    assert reason(cluster, waiting)["message"] == (
+        "0/5 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) didn't match pod topology spread constraints "
+        "(missing required label), 3 node(s) didn't match pod topology spread constraints."
+    )
+
+
+def test_pods_wait_for_a_topology_that_no_node_has(cluster, build) -> None:
+    baseline = Baseline(cluster)
+    cluster.create(spread(build, "p"))
+    cluster.create(plain(build, "of-the-same-shape"))
+    settle(cluster, baseline)
+    assert placed(cluster)["p"] == ""
+    assert placed(cluster)["of-the-same-shape"]
+    zoned(cluster)
+    settle(cluster, baseline)
+    assert placed(cluster)["p"]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        ({"minDomains": 3}, ["a", "b", "waits", "waits"]),
+        ({"maxSkew": 2}, ["a", "a", "b", "b"]),
+        ({"matchLabelKeys": ["app"]}, ["a", "a", "b", "b"]),
+    ],
+)
+def test_the_fields_of_a_constraint_count(cluster, build, constraint: dict, expected: list[str]) -> None:
+    zoned(cluster)
+    for name in ("a100-1", "h100-0", "l40s-1"):
+        cluster.delete("Node", name)
+    baseline = Baseline(cluster)
+    for index in range(4):
+        cluster.create(spread(build, f"p{index}", **constraint))
+    settle(cluster, baseline)
+    assert zones(cluster) == expected
+
+
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        ({}, ["a", "a", "a"]),
+        # Zone b is a domain, though the pods may not run there.
+        ({"nodeAffinityPolicy": "Ignore"}, ["a", "waits", "waits"]),
+        # The pods do not count themselves.
+        ({"nodeAffinityPolicy": "Ignore", "labelSelector": {"matchLabels": {"app": "other"}}}, ["a", "a", "a"]),
+    ],
+)
+def test_domains_that_a_pod_may_not_run_in_count_on_demand(
+    cluster, build, constraint: dict, expected: list[str]
+) -> None:
+    zoned(cluster)
+    baseline = Baseline(cluster)
+    for index in range(3):
+        pod = spread(build, f"p{index}", **constraint)
+        cluster.create({**pod, "spec": {**pod["spec"], "nodeSelector": {"zone": "a"}}})
+    settle(cluster, baseline)
+    assert zones(cluster) == expected
+
+
+def test_a_soft_constraint_spreads_and_keeps_no_pod_waiting(cluster, build) -> None:
+    zoned(cluster)
+    baseline = Baseline(cluster)
+    for index in range(12):
+        cluster.create(spread(build, f"p{index:02}", whenUnsatisfiable="ScheduleAnyway"))
+    settle(cluster, baseline)
+    found = zones(cluster)
+    assert found.count("b") == 4
+    assert "waits" not in found
+
+
+def test_a_pod_is_tried_again_when_another_is_placed_that_it_follows(cluster, build) -> None:
+    """Its affinity selects a pod that comes after it."""
+    baseline = Baseline(cluster)
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "first"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    follower = plain(build, "follower")
+    cluster.create({**follower, "spec": {**follower["spec"], "affinity": affinity}})
+    settle(cluster, baseline)
+    assert placed(cluster)["follower"] == ""
+    cluster.create(plain(build, "first", labels={"app": "first"}))
+    settle(cluster, baseline)
+    where = placed(cluster)
+    assert where["follower"] == where["first"] != ""
