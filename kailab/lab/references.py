@@ -17,6 +17,7 @@ from kailab.model.objects import annotations_of, name_of, namespace_of, owner_re
 from kailab.model.validation.advice import described_pods
 from kailab.model.validation.fields import shown
 
+_REFUSED = "they are refused until there is one"
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -27,6 +28,7 @@ class _Reference(NamedTuple):
     uid: str
     field: str
     notice: str
+    in_cluster: str = ""
 
 
 def warn_missing_references(cluster: Cluster, manifests: Iterable[Manifest], namespace: str) -> list[Notice]:
@@ -46,9 +48,8 @@ def warn_missing_references(cluster: Cluster, manifests: Iterable[Manifest], nam
                 continue
             if not wanted.uid and (key in present or (wanted.kind, wanted.name) in given):
                 continue
-            notices.setdefault(
-                wanted._replace(field=""), Notice(wanted.notice, manifest.where(wanted.field), "not-meant")
-            )
+            notice = Notice(wanted.notice, manifest.where(wanted.field), "not-meant", wanted.in_cluster)
+            notices.setdefault(wanted._replace(field=""), notice)
     return list(notices.values())
 
 
@@ -113,15 +114,15 @@ def _references(manifest: Manifest, space: str) -> Iterator[_Reference]:
             "serviceAccountName",
         )
         if (name := pod["spec"].get(account)) and name != "default":
-            text = f"there is no ServiceAccount {shown(name)}: a cluster refuses the pods until there is one; here they are taken"
-            yield _Reference("ServiceAccount", space, name, "", f"{path}{account}", text)
+            text = f"there is no ServiceAccount {shown(name)}; here the pods are taken without it"
+            yield _Reference("ServiceAccount", space, name, "", f"{path}{account}", text, _REFUSED)
         # A pod itself is refused.
         if (name := pod["spec"].get("priorityClassName")) and not itself:
             text = f"there is no PriorityClass {shown(name)}: the pods are refused until there is one"
             yield _Reference("PriorityClass", "", name, "", f"{path}priorityClassName", text)
         if name := pod["spec"].get("runtimeClassName"):
-            text = f"there is no RuntimeClass {shown(name)}: a cluster refuses the pods until there is one; here they are taken without it"
-            yield _Reference("RuntimeClass", "", name, "", f"{path}runtimeClassName", text)
+            text = f"there is no RuntimeClass {shown(name)}; here the pods are taken without it"
+            yield _Reference("RuntimeClass", "", name, "", f"{path}runtimeClassName", text, _REFUSED)
         for index, volume in enumerate(pod["spec"].get("volumes") or ()):
             claim = ((volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}).get("spec")
             yield from _storage(claim, f"{path}volumes[{index}].ephemeral.volumeClaimTemplate.spec")
@@ -132,8 +133,9 @@ def _storage(spec: Any, path: str) -> Iterator[_Reference]:
     if not isinstance(spec, dict):
         return
     if volume := spec.get("volumeName"):
-        text = f"there is no PersistentVolume {shown(volume)}: on a cluster pods that use the claim wait for ever; here they run without it"
-        yield _Reference("PersistentVolume", "", volume, "", f"{path}.volumeName", text)
+        text = f"there is no PersistentVolume {shown(volume)}; here pods that use the claim run without it"
+        in_cluster = "they wait until there is one"
+        yield _Reference("PersistentVolume", "", volume, "", f"{path}.volumeName", text, in_cluster)
         return
     name = spec.get("storageClassName")
     kind, lacking = (
@@ -142,11 +144,9 @@ def _storage(spec: Any, path: str) -> Iterator[_Reference]:
     )
     if name == "":
         kind, lacking = "PersistentVolume", "PersistentVolume, and the claim wants none made"
-    text = (
-        f"there is no {lacking}: on a cluster the claim gets no volume, and pods that use it wait for ever; "
-        "here they run without a volume"
-    )
-    yield _Reference(kind, "", name or "", "", f"{path}.storageClassName", text)
+    text = f"there is no {lacking}; here pods that use the claim run without a volume"
+    in_cluster = "the claim gets no volume, and the pods wait until there is one"
+    yield _Reference(kind, "", name or "", "", f"{path}.storageClassName", text, in_cluster)
 
 
 def _of_pod(pod: Object, space: str) -> Iterator[_Reference]:
@@ -155,12 +155,15 @@ def _of_pod(pod: Object, space: str) -> Iterator[_Reference]:
         kind = key_of(owner["apiVersion"], owner["kind"])
         where = space if is_namespaced(kind, pod) else ""
         then = (
-            "here it stays, and counts in its queue"
+            "here the pod stays, and counts in its queue"
             if node
-            else "here it can't be grouped without its owner, so it stays pending; leave the owner out to have it run by itself"
+            else "here the pod can't be grouped without its owner, so it stays pending; leave the owner out to have it run by itself"
         )
-        text = f"there is no {owner['kind']} {shown(owner['name'])} with this uid: a cluster's garbage collector deletes the pod; {then}"
-        yield _Reference(kind, where, owner["name"], owner["uid"], f"metadata.ownerReferences[{index}]", text)
+        text = f"there is no {owner['kind']} {shown(owner['name'])} with this uid; {then}"
+        in_cluster = "the garbage collector deletes the pod"
+        yield _Reference(
+            kind, where, owner["name"], owner["uid"], f"metadata.ownerReferences[{index}]", text, in_cluster
+        )
 
 
 # --- priorities of pods -----------------------------------------------------------------------------------------------
@@ -191,6 +194,7 @@ def warn_pod_priorities(cluster: Cluster, manifests: Iterable[Manifest]) -> list
         if number == value:
             continue
         whose = f"its class {name} has {value}" if name else f"without a class it is {value}"
-        text = f"{number} differs from the class: {whose}; an API server refuses the pod, and here {value} counts"
-        notices.setdefault((name, number), Notice(text, manifest.where(f"{path}priority"), "not-meant"))
+        text = f"{number} differs from the class: {whose}; here {value} counts"
+        notice = Notice(text, manifest.where(f"{path}priority"), "not-meant", "the pod is refused")
+        notices.setdefault((name, number), notice)
     return list(notices.values())
