@@ -1,6 +1,7 @@
 """Write the table of fields of operators' kinds from the definitions in their Go modules: ``python -m tools.operator_fields CHECKOUTS``.
 
-It needs ``go mod download``, and checkouts of the operators in ``_CHECKOUTS`` in a folder that is given. The table has only names of fields; pods, containers and the like are references to types of Kubernetes' own table.
+It needs ``go mod download``, and checkouts of the operators in ``_CHECKOUTS`` in a folder that is given. The table has the names of fields, and
+the values of fields that may have only some; pods, containers and the like are references to types of Kubernetes' own table.
 """
 
 from __future__ import annotations
@@ -40,9 +41,11 @@ _ALIKE = 0.6
 
 
 def made_table(checkouts: Path) -> dict[str, Any]:
-    """``kinds``: (type, operator) by apiVersion and kind. ``types``: as in Kubernetes' own table."""
+    """``kinds``: (type, operator) by apiVersion and kind. ``values``: by the same, the values that each field may have. ``types``: as in
+    Kubernetes' own table."""
     types = _Types()
     kinds: dict[str, list[str]] = {}
+    values: dict[str, dict[str, list[Any]]] = {}
     for title, module, pattern in _manifests(checkouts):
         for definition in _definitions(module, pattern):
             spec = definition["spec"]
@@ -51,8 +54,24 @@ def made_table(checkouts: Path) -> dict[str, Any]:
                 continue
             for version in spec["versions"]:
                 schema = version["schema"]["openAPIV3Schema"]
-                kinds.setdefault(f"{spec['group']}/{version['name']} {kind}", [types.of(schema, top=True), title])
-    return {"kinds": dict(sorted(kinds.items())), "types": types.found}
+                name = f"{spec['group']}/{version['name']} {kind}"
+                kinds.setdefault(name, [types.of(schema, top=True), title])
+                if found := dict(_values(schema.get("properties", {}).get("spec", {}), "spec")):
+                    values.setdefault(name, found)
+    return {"kinds": dict(sorted(kinds.items())), "values": dict(sorted(values.items())), "types": types.found}
+
+
+def _values(schema: Schema, path: str) -> Iterator[tuple[str, list[Any]]]:
+    """The path of each field that may have only some values, with them. Pods and the like have checks of their own."""
+    if values := schema.get("enum"):
+        yield path, values
+    elif "items" in schema:
+        yield from _values(schema["items"], f"{path}.*")
+    elif isinstance(more := schema.get("additionalProperties"), dict):
+        yield from _values(more, f"{path}.*")
+    elif (properties := schema.get("properties")) and not _of_kubernetes(frozenset(properties)):
+        for name, inner in sorted(properties.items()):
+            yield from _values(inner, f"{path}.{name}")
 
 
 def _manifests(checkouts: Path) -> Iterator[tuple[str, Path, str]]:
@@ -123,7 +142,7 @@ def _of_kubernetes(names: frozenset[str]) -> str | None:
 def written(table: dict[str, Any]) -> str:
     """The text of the table: a line for each kind and type."""
     parts = []
-    for name in ("kinds", "types"):
+    for name in ("kinds", "values", "types"):
         lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in table[name].items()]
         parts.append(f"{json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n}")
     return "{\n" + ",\n".join(parts) + "\n}\n"

@@ -65,6 +65,7 @@ def _notices(lab: OpenLab, read: SourceContents, namespace: str, validate: unkno
         notices += unknown_fields.warn_unknown_fields(manifests)
     if lab.venue.exclusive:
         notices += inert_kinds.warn_inert_kinds(manifests)
+        notices += unknown_fields.warn_unknown_values(manifests)
         notices += unknown_fields.warn_unread_fields(manifests)
         notices += references.warn_missing_references(cluster, manifests, namespace)
         notices += references.warn_unmet_needs(cluster, manifests, namespace)

@@ -1,4 +1,5 @@
 """Notices about fields that a kind does not have, with the field that may be meant. A cluster keeps or drops them, and nothing acts on them.
+Notices about values that a field of an operator's kind may not have. A cluster with the operator refuses the object.
 
 The known fields are those of Kubernetes' own kinds, of KAI's, of operators' kinds by their definitions, and of pods wherever a kind
 contains pods.
@@ -43,6 +44,24 @@ def warn_unknown_fields(manifests: Iterable[Manifest]) -> list[Notice]:
         for path, text in unknown_fields(manifest.object, manifest.kind):
             if (manifest.kind, path) not in notices:
                 notices[manifest.kind, path] = Notice(text, manifest.where(path), "not-meant")
+    return list(notices.values())
+
+
+def warn_unknown_values(manifests: Iterable[Manifest]) -> list[Notice]:
+    """Each field of a kind is reported once, at its first use. Another version of the operator may have more values, so the object is kept."""
+    notices: dict[tuple[str, str], Notice] = {}
+    for manifest in manifests:
+        api_version, kind = manifest.object["apiVersion"], manifest.object["kind"]
+        definition = core.operator_definition(api_version, kind)
+        if definition is None:
+            continue
+        for field, allowed in core.operator_values(api_version, kind).items():
+            for path, value in _values_at(manifest.object, tuple(field.split(".")), ""):
+                if value not in allowed:
+                    there = " or ".join(map(str, allowed))
+                    text = f"{value!r:.80} is not a value that {definition.whose} has; expected {there}"
+                    notice = Notice(text, manifest.where(path), "not-meant", "the object is refused")
+                    notices.setdefault((manifest.kind, field), notice)
     return list(notices.values())
 
 

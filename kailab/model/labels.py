@@ -57,6 +57,7 @@ AMD_GPU_PRODUCT = "amd.com/gpu.product-name"
 GPU_PRESENT = "nvidia.com/gpu.present"  # GPU feature discovery: the node has GPUs of NVIDIA
 GPU_NODE_MEMORY = "nvidia.com/gpu.memory"
 HOSTNAME = "kubernetes.io/hostname"
+SUBGROUP_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"  # keeps a resource claim that is allocated
 FAKE_NODE_TAINT = "kwok.x-k8s.io/node"
 KNATIVE_MIN_SCALE = "autoscaling.knative.dev/min-scale"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +245,8 @@ class _Loading:
         if wrong is not None:
             self.errors.append(InputError(wrong[1], draft.where(wrong[0])))
             return
-        manifest = Manifest(obj, kind_key(obj), file, line, lines)
+        manifest = self.in_its_scope(Manifest(obj, kind_key(obj), file, line, lines))
+        obj = manifest.object
         if self.validated:
             faults = validate(obj, manifest.kind)
             self.errors.extend(InputError(message, manifest.where(path)) for path, message in faults)
@@ -259,6 +260,16 @@ class _Loading:
         self.check_duplicate(manifest)
         # A faulty object is added too, so that duplicate names are found. ``done`` raises if there are errors.
         self.manifests.append(manifest)
+
+    def in_its_scope(self, manifest: Manifest) -> Manifest:
+        """The manifest without a namespace if its kind lives outside namespaces. An API server leaves it out, too."""
+        known = KINDS.get(manifest.kind)
+        if known is None or known.namespaced or not metadata_of(manifest.object).get("namespace"):
+            return manifest
+        text = f"is left out, because {known.kind} objects live outside namespaces"
+        self.notices.append(Notice(text, manifest.where("metadata.namespace"), "not-meant"))
+        metadata = {key: value for key, value in metadata_of(manifest.object).items() if key != "namespace"}
+        return replace(manifest, object={**manifest.object, "metadata": metadata})
 
     def note_unknown(self, manifest: Manifest) -> None:
         known = KINDS.get(manifest.kind)

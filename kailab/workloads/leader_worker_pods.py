@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+from kailab.model.labels import SUBGROUP_EXCLUSIVE
 from kailab.model.objects import Object, annotations_of, labels_of, name_of, namespace_of
 from kailab.model.quantities import parse_count
 from kailab.workloads.exclusive_placement import exclusive_affinity
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
 EXCLUSIVE = PREFIX + "exclusive-topology"
-SUBGROUP_EXCLUSIVE = PREFIX + "subgroup-exclusive-topology"
 GROUP_KEY = PREFIX + "group-key"
 _SUBGROUP_KEY = PREFIX + "subgroup-key"
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kailab.errors import Forbidden
+from kailab.model.labels import SUBGROUP_EXCLUSIVE
 from kailab.model.objects import (
     Object,
     annotations_of,
@@ -26,9 +27,11 @@ from kailab.model.objects import (
 from kailab.workloads.apps import annotate_revision, revision_of, template_hash
 from kailab.workloads.controller import Controller, with_metadata
 from kailab.workloads.exclusive_placement import domain_of
-from kailab.workloads.leader_worker_pods import EXCLUSIVE, GROUP_KEY, PREFIX, SUBGROUP_EXCLUSIVE
+from kailab.workloads.leader_worker_pods import EXCLUSIVE, GROUP_KEY, PREFIX
 
 _REVISION = PREFIX + "template-revision-hash"
+_AFTER_START = PREFIX + "experimental-recreate-group-after-start"
+"""The annotation of releases before the restart policy RecreateGroupAfterStart."""
 _RECREATING = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart")
 
 
@@ -126,7 +129,7 @@ class LeaderWorkerSetController(Controller):
         if workers is None:
             return False
         pods = bench.owned(workers, "Pod")
-        if _is_broken(template, [leader, *pods]):
+        if _is_broken(owner, template, size, [leader, *pods]):
             bench.delete("Pod", leader)
             return False
         return is_ready(leader) and status_of(workers).get("readyReplicas", 0) >= size - 1
@@ -159,12 +162,14 @@ def annotate_leaders_revision(owner: Object, owned: Iterable[Object]) -> Object:
     return annotate_revision(owner, next(filter(None, named), None), "leaderWorkerTemplate")
 
 
-def _is_broken(template: Object, pods: list[Object]) -> bool:
+def _is_broken(owner: Object, template: Object, size: int, pods: list[Object]) -> bool:
     """True if a group must be recreated. ``pods``: its leader and its workers."""
     policy = template.get("restartPolicy", _RECREATING[0])
     if policy not in _RECREATING or not any(is_terminating(pod) or _restarted(pod) for pod in pods):
         return False
-    return policy == _RECREATING[0] or all(status_of(pod).get("phase") != "Pending" for pod in pods)
+    if policy == _RECREATING[0] and _AFTER_START not in annotations_of(owner):
+        return True
+    return len(pods) == size and all(status_of(pod).get("phase") != "Pending" for pod in pods)
 
 
 def _restarted(pod: Object) -> bool:

@@ -292,3 +292,23 @@ def test_values_that_an_api_server_refuses_are_refused(
     with pytest.raises(Invalid) as refused:
         cluster.create({"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts})
     assert refused.value.field.startswith(field)
+
+
+def test_a_quota_of_volume_attributes_classes_counts_their_claims_alone() -> None:
+    term = {"scopeName": "VolumeAttributesClass", "operator": "In", "values": ["gold"]}
+    gold = quota({"persistentvolumeclaims": "1"}, scopeSelector={"matchExpressions": [term]})
+
+    def claim(name: str, attributes: str) -> dict[str, Any]:
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {**spec, "volumeAttributesClassName": attributes},
+        }
+
+    with Lab.open() as lab:
+        lab.apply(gold, claim("first", "gold"), claim("silver", "silver"), pod("p"))
+        assert status_of(lab.cluster.get("ResourceQuota", "q", "default"))["used"] == {"persistentvolumeclaims": "1"}
+        with pytest.raises(InputError, match="exceeded quota: q"):
+            lab.apply(claim("second", "gold"))

@@ -173,3 +173,27 @@ metadata: {name: web}
 spec: {template: {spec: {containerConcurrency: 5, timeoutSeconds: 3, containers: [{image: x}]}}}
 """
     assert told(text) == []
+
+
+def test_values_that_an_operator_refuses_are_told(queue) -> None:
+    text = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: train}
+spec:
+  successPolicy: {operator: Some}
+  startupPolicy: {startupPolicyOrder: InOrder}
+  volumeClaimPolicies: [{templates: [], retentionPolicy: {whenDeleted: Keep}}]
+  replicatedJobs:
+  - {name: a, template: {spec: {template: {spec: {containers: [{name: main, image: x}]}}}}}
+  - {name: b, dependsOn: [{name: a, status: Ready}], template: {spec: {template: {spec: {containers: [{name: main, image: x}]}}}}}
+"""
+    with Lab.open() as lab:
+        values = [notice for notice in lab.apply(text).notices if "is not a value" in notice.message]
+    assert {notice.where.field for notice in values} == {
+        "spec.successPolicy.operator",
+        "spec.volumeClaimPolicies[0].retentionPolicy.whenDeleted",
+    }
+    operator = next(notice for notice in values if notice.where.field.endswith("operator"))
+    assert operator.message == "'Some' is not a value that JobSet v0.12.0 has; expected All or Any"
+    assert operator.in_cluster == "the object is refused"

@@ -178,10 +178,17 @@ def test_dump_reads_back_equal_and_is_stable():
 
 def test_objects_of_a_program_get_the_same_checks():
     assert from_objects([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}])[0].name == "Namespace/x"
-    with pytest.raises(InputError, match=r"steps.json: Namespace/y/x: metadata.namespace: .* outside namespaces"):
+    with pytest.raises(InputError, match=r"steps.json: Namespace/x: spec: "):
         from_objects(
-            [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x", "namespace": "y"}}], "steps.json"
+            [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}, "spec": "none"}], "steps.json"
         )
+
+
+def test_a_namespace_of_a_kind_outside_namespaces_is_left_out_and_told():
+    (manifest,) = (loaded := load_text("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: x\n  namespace: y\n"))
+    assert manifest.object["metadata"] == {"name": "x"}
+    (notice,) = loaded.notices
+    assert str(notice).startswith("<text>:5: Namespace/y/x: metadata.namespace: is left out")
 
 
 def test_nulls_of_templates_do_no_harm():

@@ -429,3 +429,33 @@ def test_the_highest_priorities_are_the_systems(faults, name, value, sound):
 def test_names_of_the_systems_priority_classes_are_kubernetes_own(faults, name, value):
     obj = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
     assert "system-cluster-critical (2000000000)" in faults(obj)["metadata.name"]
+
+
+@pytest.mark.parametrize(
+    ("template", "spec", "field"),
+    [
+        ({"subGroupPolicy": {"subGroupSize": 9}}, {}, "leaderWorkerTemplate.subGroupPolicy.subGroupSize"),
+        (
+            {"subGroupPolicy": {"subGroupSize": 2, "subGroupPolicyType": "LeaderExcluded"}},
+            {},
+            "leaderWorkerTemplate.subGroupPolicy.subGroupSize",
+        ),
+        ({"size": 5, "subGroupPolicy": {"subGroupSize": 3}}, {}, "leaderWorkerTemplate.subGroupPolicy.subGroupSize"),
+        ({}, {"partition": -1}, "rolloutStrategy.rollingUpdateConfiguration.partition"),
+        ({}, {"maxUnavailable": "200%"}, "rolloutStrategy.rollingUpdateConfiguration.maxUnavailable"),
+        ({}, {"maxUnavailable": 0}, "rolloutStrategy.rollingUpdateConfiguration.maxUnavailable"),
+        ({"subGroupPolicy": {"subGroupSize": 3}}, {"maxUnavailable": 0, "maxSurge": 1}, None),
+    ],
+)
+def test_a_leader_worker_set_is_checked_as_by_its_webhook(template, spec, field):
+    pod = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
+    obj = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "a"},
+        "spec": {
+            "leaderWorkerTemplate": {"size": 4, "workerTemplate": pod, **template},
+            "rolloutStrategy": {"rollingUpdateConfiguration": spec},
+        },
+    }
+    assert [path for path, _ in validate(obj, "LeaderWorkerSet")] == ([f"spec.{field}"] if field else [])

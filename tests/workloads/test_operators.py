@@ -181,6 +181,21 @@ def test_a_group_that_loses_a_worker_is_made_again_as_its_restart_policy_says(wo
     assert len(before - {pod["metadata"]["uid"] for pod in world.pods()}) == replaced
 
 
+def test_an_annotation_of_older_releases_keeps_a_group_that_has_not_started(world):
+    """Source: LeaderWorkerSet v0.9.0, handleRestartPolicy."""
+    pods = {"workerTemplate": world.template("w"), "size": 3}
+    spec = {"replicas": 1, "leaderWorkerTemplate": pods}
+    note = LWS + "experimental-recreate-group-after-start"
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations={note: "true"})
+    world.settle()
+    before = {pod["metadata"]["uid"] for pod in world.pods()}
+    restarted = {"containerStatuses": [{"name": "c", "restartCount": 1}]}
+    world.cluster.patch("Pod", "a-0-2", "default", {"status": {"phase": "Pending"}}, "status")
+    world.cluster.patch("Pod", "a-0-1", "default", {"status": restarted}, "status")
+    world.settle()
+    assert {pod["metadata"]["uid"] for pod in world.pods()} == before
+
+
 @pytest.mark.parametrize(("partition", "images"), [(0, {"new"}), (1, {"pause", "new"})])
 def test_a_changed_template_replaces_group_by_group(world, partition, images):
     pods = {"workerTemplate": world.template("w"), "size": 2}

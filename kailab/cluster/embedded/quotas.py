@@ -29,6 +29,7 @@ from kailab.model.pod_resources import (
     pod_requests,
 )
 from kailab.model.quantities import parse
+from kailab.model.validation.budgets import OF_CLAIMS
 from kailab.model.validation.fields import is_extended
 
 _COUNTED_BY_NAME = {
@@ -238,13 +239,18 @@ def _shown(amounts: Mapping[str, Any], resources: Iterable[str]) -> str:
 
 
 def _concerns(quota: Object, kind: str, obj: Object) -> bool:
-    """Whether an object is in the scopes of a quota. A quota with scopes counts nothing but pods."""
+    """Whether an object is in the scopes of a quota. A quota with scopes counts nothing but pods, or volume claims of some classes."""
     spec = quota.get("spec") or {}
     terms = [
         *({"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()),
         *((spec.get("scopeSelector") or {}).get("matchExpressions") or ()),
     ]
-    return not terms or (kind == "Pod" and all(_in_scope(term, obj["spec"]) for term in terms))
+    if not terms:
+        return True
+    of_claims = any(term.get("scopeName") == OF_CLAIMS for term in terms)
+    return kind == ("PersistentVolumeClaim" if of_claims else "Pod") and all(
+        _in_scope(term, obj.get("spec") or {}) for term in terms
+    )
 
 
 def _in_scope(term: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
@@ -255,7 +261,8 @@ def _in_scope(term: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
         return is_best_effort(spec) == (scope == "BestEffort")
     if scope == "CrossNamespacePodAffinity":
         return _looks_elsewhere(spec)
-    name, values = spec.get("priorityClassName") or "", term.get("values") or ()
+    name = spec.get("volumeAttributesClassName" if scope == OF_CLAIMS else "priorityClassName") or ""
+    values = term.get("values") or ()
     return {
         "In": name in values,
         "NotIn": name not in values,

@@ -10,7 +10,11 @@ from kailab.model.pod_resources import Amounts, format_amount
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_selector
 
-SCOPES = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity")
+OF_CLAIMS = "VolumeAttributesClass"
+"""The scope of volume claims; the others are of pods."""
+SCOPES = (
+    "Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity", OF_CLAIMS,
+)  # fmt: skip
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _OPPOSITE = (("Terminating", "NotTerminating"), ("BestEffort", "NotBestEffort"))
 OF_PODS = ("cpu", "memory", "ephemeral-storage")
@@ -87,7 +91,7 @@ def check_resource_quota(faults: Faults, obj: dict[str, Any]) -> None:
         name_of_scope = faults.one_of(term, "scopeName", f"{path}.scopeName", SCOPES)
         operator = faults.one_of(term, "operator", f"{path}.operator", OPERATORS)
         values = faults.items(term, "values", f"{path}.values") or []
-        if name_of_scope and name_of_scope != "PriorityClass" and operator not in (None, "Exists"):
+        if name_of_scope and name_of_scope not in ("PriorityClass", OF_CLAIMS) and operator not in (None, "Exists"):
             faults.wrong(f"{path}.operator", operator, f"Exists for the scope {name_of_scope}")
         if operator in ("In", "NotIn") and not values:
             faults.add(f"{path}.values", f"must not be empty for {operator}")

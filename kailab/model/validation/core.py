@@ -2,8 +2,8 @@
 
 ``core.json`` maps each type to its fields: the name of another type, a scalar, ``[x]`` for a list, ``{x}`` for a mapping, ``=a|b`` for
 one of these texts; ``!`` marks a required field. ``python -m tools.core_table`` makes it from the models of the ``kubernetes`` package,
-for the types that kinds name (``Kind.schema``). ``operators.json`` has only names of fields, with types of ``core.json`` where a
-definition embeds pods or their parts. ``python -m tools.operator_fields`` makes it.
+for the types that kinds name (``Kind.schema``). ``operators.json`` has names of fields, with types of ``core.json`` where a definition
+embeds pods or their parts, and the values of fields that may have only some. ``python -m tools.operator_fields`` makes it.
 
 A table is read at its first use, and a type becomes a check when it is first needed.
 """
@@ -104,6 +104,12 @@ def operator_definition(api_version: str, kind: str) -> OperatorDefinition | Non
     """None if the kind or its version is not in the table."""
     entry = _operators_table()["kinds"].get(f"{api_version} {kind}")
     return OperatorDefinition(*entry) if entry else None
+
+
+def operator_values(api_version: str, kind: str) -> dict[str, list[Any]]:
+    """The fields of an operator's kind that may have only some values, with them. Paths have ``*`` for the items of a list or mapping."""
+    values: dict[str, list[Any]] = _operators_table()["values"].get(f"{api_version} {kind}", {})
+    return values
 
 
 def operator_field_types(type: str) -> dict[str, str]:
