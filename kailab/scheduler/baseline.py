@@ -2,7 +2,7 @@
 
 Pods go by priority, then by arrival. A pod that fits nowhere waits until a pod leaves or a node is new or changes.
 
-Filters: NodeResourcesFit, node affinity, taints, host ports, volumes, PodTopologySpread, InterPodAffinity. Scores (0..100) and weights:
+Filters: NodeResourcesFit, node affinity, taints, host ports, volumes, DynamicResources, PodTopologySpread, InterPodAffinity. Scores (0..100) and weights:
 NodeResourcesFit (least allocated) 1, balanced allocation 1, topology spreading by a pod's own constraints or else of a controller's pods 2,
 preferred node affinity 2, preferred pod affinity 2, PreferNoSchedule taints 3. kube-scheduler breaks ties at random; the baseline takes the node with fewer pods, then the first name, so
 that runs are repeatable. Preemption is that of DefaultPreemption without disruption budgets. Source: kube-scheduler.
@@ -36,6 +36,8 @@ from kailab.model.objects import (
     name_of,
     status_of,
 )
+from kailab.scheduler.binding import Binding
+from kailab.scheduler.binding.claim_allocation import ClaimAllocator
 from kailab.scheduler.reading import latest_events
 from kailab.scheduler.reading.affinity import label_selector, tolerates
 from kailab.scheduler.reading.nodes import node_record
@@ -707,7 +709,9 @@ def _ports_taken(position: int, pod: BaselinePod, table: BaselineNodeTable) -> b
 
 COMPONENT = "default-scheduler"
 _CLAIM = "PersistentVolumeClaim"
-_KINDS = ("PriorityClass", "Node", _CLAIM, *VOLUME_KINDS, "Pod")
+_DEVICE_KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim")
+_KINDS = ("PriorityClass", "Node", _CLAIM, *VOLUME_KINDS, *_DEVICE_KINDS, "Pod")
+NO_DEVICES = "cannot allocate all claims"
 
 
 class Baseline:
@@ -728,6 +732,8 @@ class Baseline:
         self._placed: dict[str, BaselinePod] = {}
         self._waiting: dict[str, BaselinePod] = {}  # in order of arrival
         self._following: dict[str, None] = {}  # waiting pods that a pod placed elsewhere may let fit
+        self._claiming: dict[str, None] = {}  # waiting pods that claim devices
+        self._devices = ClaimAllocator(cluster)
         self._new: dict[str, None] = {}  # waiting pods that have not been tried yet
         self._exclusive: dict[str, BaselinePod] = {}
         self._table: BaselineNodeTable | None = None
@@ -744,6 +750,7 @@ class Baseline:
 
     def close(self) -> None:
         self._watch.close()
+        self._devices.close()
 
     def step(self) -> bool:
         """Take in changes and try the pods that they may concern. Returns whether anything was written."""
@@ -778,6 +785,8 @@ class Baseline:
             freed |= self._node(event)
         for uid, event in latest["Pod"].items():
             freed |= self._pod(uid, None if event.type == "DELETED" else event.object)
+        if any(latest[kind] for kind in _DEVICE_KINDS):
+            self._new.update(self._claiming)
         return freed
 
     def _node(self, event: WatchEvent) -> bool:
@@ -811,9 +820,13 @@ class Baseline:
             self._drop(uid)
             # The capacity reserved for it is free again.
             return bool(new.nominated)
-        if uid not in self._waiting:
+        claims_devices = bool(spec.get("resourceClaims"))
+        # The status of a pod names the claims that were made for it.
+        if uid not in self._waiting or claims_devices:
             self._new[uid] = None
         self._waiting[uid] = new
+        if claims_devices:
+            self._claiming[uid] = None
         if new.spread or any(not term.weight for term in new.shape.affinity):
             self._following[uid] = None
         if new.nominated:
@@ -824,7 +837,7 @@ class Baseline:
 
     def _drop(self, uid: str) -> None:
         """Remove a pod that no longer waits."""
-        for table in (self._waiting, self._following, self._new, self._messages, self._nominated):
+        for table in (self._waiting, self._following, self._claiming, self._new, self._messages, self._nominated):
             table.pop(uid, None)
 
     def _place(self, pod: BaselinePod) -> None:
@@ -861,7 +874,10 @@ class Baseline:
             return self._give_up(pod, f"0/{len(table)} nodes are available: {blocked[0]}.")
         failed = self._failed.get((pod.shape, pod.priority))
         # The result of affinity terms also depends on the pod's labels, which are not in the key, as that of its claims does.
-        has_terms = bool(pod.shape.affinity or pod.shape.anti_affinity or self._exclusive or claims or pod.spread)
+        devices = bool(pod.object["spec"].get("resourceClaims"))
+        has_terms = bool(
+            pod.shape.affinity or pod.shape.anti_affinity or self._exclusive or claims or pod.spread or devices
+        )
         # A nominated pod is tried each time, because its victims may have ended.
         if failed is not None and failed[0] == table.version and not pod.nominated and not has_terms:
             return self._give_up(pod, failed[1])
@@ -872,16 +888,28 @@ class Baseline:
             beyond = ~_reached(volumes.terms, table)
             fits = fits & ~beyond
             refusals = [*refusals, (beyond, "node(s) had volume node affinity conflict")]
+        if devices and fits.any():
+            lacking = self._without_devices(pod, table, fits)
+            fits = fits & ~lacking
+            refusals = [*refusals, (lacking, NO_DEVICES)]
         if fits.any():
             position = best_node(pod, table, fits, scores.scores, self._placed.values())
             return self._bind(pod, table.names[position])
         message = self._failure_message(pod, table, free, refusals)
         spread = [mask for mask, reason in refusals if reason in (SPREAD, SPREAD_LABEL)]
         refused = np.logical_or.reduce(spread) if spread else None
-        preempted = not volumes.terms and self._preempt(pod, table, free, refused)
-        if not preempted and not claims and not pod.spread:
+        preempted = not volumes.terms and not devices and self._preempt(pod, table, free, refused)
+        if not preempted and not claims and not pod.spread and not devices:
             self._failed[pod.shape, pod.priority] = (table.version, message)
         return self._give_up(pod, message) or preempted
+
+    def _without_devices(self, pod: BaselinePod, table: BaselineNodeTable, fits: Mask) -> Mask:
+        """The nodes among those that fit on which the pod's claims can't be allocated."""
+        positions = np.flatnonzero(fits)
+        refused = self._devices.refusals(pod.object, [table.names[position] for position in positions])
+        lacking = np.zeros(len(table), bool)
+        lacking[[position for position in positions if table.names[position] in refused]] = True
+        return lacking
 
     def _shape_scores(self, pod: BaselinePod, table: BaselineNodeTable) -> ShapeScores:
         scores = self._scores.get(pod.shape)
@@ -944,12 +972,15 @@ class Baseline:
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def _bind(self, pod: BaselinePod, node: str) -> bool:
+        if refused := self._devices.prepare([Binding(pod.object, node)]):
+            return self._give_up(pod, f"allocating its claims failed: {refused[pod.uid]}", "SchedulerError")
         try:
             self._cluster.bind(pod.namespace, pod.name, node, uid=pod.uid)
         except NotFound:
             self._drop(pod.uid)
             return False
         except ApiError as error:
+            self._devices.undo([pod.uid])
             # The next step tries again.
             self._new[pod.uid] = None
             return self._give_up(pod, f"binding rejected: {error}", "SchedulerError")

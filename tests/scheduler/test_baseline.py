@@ -360,3 +360,44 @@ def test_a_pod_is_tried_again_when_another_is_placed_that_it_follows(cluster, bu
     settle(cluster, baseline)
     where = placed(cluster)
     assert where["follower"] == where["first"] != ""
+
+
+def test_a_pod_waits_until_its_device_claim_can_be_allocated(cluster, build) -> None:
+    baseline = Baseline(cluster)
+    claim = {"exactly": {"deviceClassName": "gpu.example.com"}, "name": "gpu"}
+    cluster.create(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "one", "namespace": "default"},
+            "spec": {"devices": {"requests": [claim]}},
+        }
+    )
+    pod = plain(build, "claiming")
+    claims = [{"name": "gpu", "resourceClaimName": "one"}]
+    cluster.create({**pod, "spec": {**pod["spec"], "resourceClaims": claims}})
+    settle(cluster, baseline)
+    assert placed(cluster)["claiming"] == ""
+    assert reason(cluster, "claiming")["message"] == "0/5 nodes are available: 5 cannot allocate all claims."
+    spec = {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.example.com"}}
+    cluster.create({**kind, "spec": spec})
+    slice_spec = {
+        "driver": "gpu.example.com",
+        "nodeName": "l40s-1",
+        "pool": {"name": "l40s-1", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu-0"}],
+    }
+    cluster.create(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceSlice",
+            "metadata": {"name": "l40s-1"},
+            "spec": slice_spec,
+        }
+    )
+    settle(cluster, baseline)
+    assert placed(cluster)["claiming"] == "l40s-1"
+    allocated = cluster.get("ResourceClaim", "one", "default")["status"]
+    assert [result["device"] for result in allocated["allocation"]["devices"]["results"]] == ["gpu-0"]
+    assert [user["name"] for user in allocated["reservedFor"]] == ["claiming"]

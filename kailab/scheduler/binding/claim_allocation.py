@@ -84,6 +84,17 @@ class ClaimAllocator:
                 refused[binding.uid] = error
         return refused | self._write(changes)
 
+    def refusals(self, pod: Object, nodes: Iterable[str]) -> dict[str, ApiError]:
+        """The nodes on which the claims of a pod can't be allocated, each with the error. Nothing is reserved."""
+        self._take()
+        found: dict[str, ApiError] = {}
+        for node in nodes:
+            try:
+                self._plan(Binding(pod, node), {}, {})
+            except ApiError as error:
+                found[node] = error
+        return found
+
     def step(self) -> bool:
         self._take()
         return False
