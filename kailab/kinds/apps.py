@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.kinds.kubernetes import check_claim_templates, spec_check, unread_of_claims
+from kailab.kinds.kubernetes import check_claim_templates, spec_check, unread_of_claims, unread_retention
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import AGE, NAME, Column, Kind
 from kailab.model.validation.fields import Faults
@@ -133,7 +133,7 @@ KINDS = (
         immutable=("spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"),
         scalable=True,
         columns="kailab.cli.object_tables:STATEFUL_SET",
-        unread=unread_of_claims("spec", "volumeClaimTemplates", "*", "spec"),
+        unread=(*unread_of_claims("spec", "volumeClaimTemplates", "*", "spec"), *unread_retention("spec")),
     ),
     _apps(
         "DaemonSet",

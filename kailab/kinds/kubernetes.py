@@ -57,6 +57,15 @@ def unread_of_claims(*above: str) -> tuple[Unread, ...]:
     return (Unread((*above, "accessModes", "*"), effect, only=("ReadWriteOncePod",)),)
 
 
+def unread_retention(*above: str) -> tuple[Unread, ...]:
+    """The unread fields of the retention policy of claims. ``above``: the path to the field's holder."""
+    path = (*above, "persistentVolumeClaimRetentionPolicy")
+    return (
+        Unread((*path, "whenScaled"), "the claims of pods that scaling removes are deleted with them", ("Retain",)),
+        Unread((*path, "whenDeleted"), "the claims are deleted with their owner", ("Retain",)),
+    )
+
+
 def check_claim_templates(faults: Faults, holder: Object, path: str) -> None:
     """Check that each of a workload's claim templates has the name by which containers mount it. ``path``: that of ``holder``."""
     for at, claim in faults.mappings(holder, "volumeClaimTemplates", f"{path}.volumeClaimTemplates"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.kinds.kubernetes import check_claim_templates, spec_check, unread_of_claims
+from kailab.kinds.kubernetes import check_claim_templates, spec_check, unread_of_claims, unread_retention
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
 from kailab.model.labels import SUBGROUP_EXCLUSIVE
@@ -106,6 +106,7 @@ KINDS = (
         check=_check,
         shape=_shape,
         controller="kailab.workloads.leaderworkerset:LeaderWorkerSetController",
+        watches=("Pod",),
         wanted_pods="kailab.workloads.wanted_pods:leader_worker_set",
         grouping="kailab.grouping.families.leaderworkerset:LEADER_WORKER_SET",
         in_all=True,
@@ -117,6 +118,7 @@ KINDS = (
             ),
             Unread((*_ROLLING, "maxSurge"), "more groups are made while others are replaced"),
             *unread_of_claims("spec", "leaderWorkerTemplate", "volumeClaimTemplates", "*", "spec"),
+            *unread_retention("spec", "leaderWorkerTemplate"),
         ),
     ),
 )

@@ -15,6 +15,7 @@ from kailab.lab.open_lab import LabActivity
 from kailab.model import kinds
 from kailab.model.manifests import Notice
 from kailab.model.objects import name_of, namespace_of
+from kailab.model.validation.advice import pods_found_once
 
 if TYPE_CHECKING:
     from kailab.lab.open_lab import OpenLab
@@ -39,7 +40,8 @@ def apply(
                 refused += unknown_fields.refused_fields(read.manifests)
             if refused:
                 raise InputErrors.of(refused)
-            notices = _notices(lab, read, namespace, validate)
+            with pods_found_once():
+                notices = _notices(lab, read, namespace, validate)
             manifests = intake.translate_manifests(read.manifests, lab.under_test, lab.cluster)
             applied = Applied(intake.apply_all(lab.cluster, manifests, lab.under_test, namespace), notices)
     except InputError:

@@ -15,6 +15,7 @@ from kailab.cluster.protocol import Cluster, find_object
 from kailab.errors import Forbidden
 from kailab.model.objects import Object, annotations_of, is_active, labels_of, node_of, spec_of
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _JOBSET = "jobset.sigs.k8s.io/"
 _ALPHA = "alpha.jobset.sigs.k8s.io/"
 JOB_KEY = _JOBSET + "job-key"
@@ -110,17 +111,23 @@ def exclusive_affinity(
     """An affinity that keeps pods with the same value of a label in one domain, and those with other values out of it.
 
     ``repels``: a further requirement of JobSet on the pods that are kept out. JobSet's terms count pods of all namespaces, and
-    LeaderWorkerSet's those of the pod's own.
+    LeaderWorkerSet's those of the pod's own. LeaderWorkerSet adds no terms to an affinity that has such terms of the same topology.
     """
+    if repels is None and all(_has_term(affinity, kind, topology) for kind in ("podAffinity", "podAntiAffinity")):
+        return affinity
     everywhere: Object = {} if repels is None else {"namespaceSelector": {}}
     own = {"key": label, "operator": "In", "values": [value]}
     others = [{"key": label, "operator": "Exists"}, {"key": label, "operator": "NotIn", "values": [value]}]
     if repels is not None:
         others.append(repels)
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
     result = dict(affinity)
     for kind, expressions in (("podAffinity", [own]), ("podAntiAffinity", others)):
         given = affinity.get(kind) or {}
         term = {"labelSelector": {"matchExpressions": expressions}, "topologyKey": topology, **everywhere}
-        result[kind] = {**given, required: [*(given.get(required) or ()), term]}
+        result[kind] = {**given, _REQUIRED: [*(given.get(_REQUIRED) or ()), term]}
     return result
+
+
+def _has_term(affinity: Object, kind: str, topology: str) -> bool:
+    terms = (affinity.get(kind) or {}).get(_REQUIRED) or ()
+    return any(term.get("topologyKey") == topology for term in terms)

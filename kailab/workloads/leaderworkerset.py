@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kailab.cluster.protocol import WatchEvent
 from kailab.errors import Forbidden
 from kailab.model.labels import SUBGROUP_EXCLUSIVE
 from kailab.model.objects import (
@@ -25,7 +26,7 @@ from kailab.model.objects import (
     status_of,
 )
 from kailab.workloads.apps import annotate_revision, revision_of, template_hash
-from kailab.workloads.controller import Controller, with_metadata
+from kailab.workloads.controller import Controller, Reference, with_metadata
 from kailab.workloads.exclusive_placement import domain_of
 from kailab.workloads.leader_worker_pods import EXCLUSIVE, GROUP_KEY, PREFIX
 
@@ -36,6 +37,11 @@ _RECREATING = ("RecreateGroupOnPodRestart", "RecreateGroupAfterStart")
 
 
 class LeaderWorkerSetController(Controller):
+    def concerned(self, event: WatchEvent) -> Iterable[Reference]:
+        """A set is synced after changes of all pods of its groups: its policy decides what a restart of a worker means."""
+        name = labels_of(event.object).get(PREFIX + "name")
+        return [(self.kind, (namespace_of(event.object), name))] if name else []
+
     def sync(self, owner: Object) -> None:
         if is_terminating(owner):
             return

@@ -197,3 +197,12 @@ spec:
     operator = next(notice for notice in values if notice.where.field.endswith("operator"))
     assert operator.message == "'Some' is not a value that JobSet v0.12.0 has; expected All or Any"
     assert operator.in_cluster == "the object is refused"
+
+
+def test_an_object_that_changed_since_is_looked_at_again(queue) -> None:
+    container = {"name": "main", "image": "x"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+    with Lab.open() as lab:
+        assert not [text for text in lab.apply(pod).warnings if "readinessGates" in text]
+        pod["spec"]["readinessGates"] = [{"conditionType": "example.com/ready"}]
+        assert [text for text in lab.apply({**pod, "metadata": {"name": "q"}}).warnings if "readinessGates" in text]

@@ -181,6 +181,30 @@ def test_a_group_that_loses_a_worker_is_made_again_as_its_restart_policy_says(wo
     assert len(before - {pod["metadata"]["uid"] for pod in world.pods()}) == replaced
 
 
+@pytest.mark.parametrize(("policy", "replaced"), [(None, 3), ("RecreateGroupAfterStart", 3), ("None", 0)])
+def test_a_group_whose_worker_restarts_is_made_again_as_its_restart_policy_says(world, policy, replaced):
+    pods = {"workerTemplate": world.template("w"), "size": 3, **({"restartPolicy": policy} if policy else {})}
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": pods})
+    world.settle()
+    before = {pod["metadata"]["uid"] for pod in world.pods()}
+    restarted = {"containerStatuses": [{"name": "c", "restartCount": 1}]}
+    world.cluster.patch("Pod", "a-1-2", "default", {"status": restarted}, "status")
+    world.pass_time(120)
+    assert len(before - {pod["metadata"]["uid"] for pod in world.pods()}) == replaced
+
+
+def test_a_group_and_its_subgroup_of_one_topology_get_the_terms_of_the_group(world):
+    """As LeaderWorkerSet v0.9.0: there are terms of that topology already."""
+    pods = {"workerTemplate": world.template("w"), "size": 2, "subGroupPolicy": {"subGroupSize": 2}}
+    notes = {LWS + "exclusive-topology": RACK, LWS + "subgroup-exclusive-topology": RACK}
+    spec = {"replicas": 1, "leaderWorkerTemplate": pods}
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec, annotations=notes)
+    world.settle()
+    (pod,) = [pod for pod in world.pods() if pod["metadata"]["name"] == "a-0"]
+    terms = pod["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert [term["labelSelector"]["matchExpressions"][0]["key"] for term in terms] == [LWS + "group-key"]
+
+
 def test_an_annotation_of_older_releases_keeps_a_group_that_has_not_started(world):
     """Source: LeaderWorkerSet v0.9.0, handleRestartPolicy."""
     pods = {"workerTemplate": world.template("w"), "size": 3}

@@ -11,6 +11,8 @@ No API server refuses such objects. ``described_pods`` finds the pods that an ob
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -85,6 +87,32 @@ class DescribedPod(NamedTuple):
 def described_pods(obj: dict[str, Any]) -> Iterator[DescribedPod]:
     """Each pod that an object is or describes, in the form of a pod template or in one of its kind's own (``Kind.describes``). Pods that can't
     be read are left out. The pods are for reading: a change of one may not change the object."""
+    found = _found_pods.get()
+    if found is None:
+        return _described(obj)
+    # The object is kept with its pods, so that its id stays its own.
+    entry = found.get(id(obj))
+    if entry is None:
+        entry = found[id(obj)] = (obj, tuple(_described(obj)))
+    return iter(entry[1])
+
+
+_found_pods: ContextVar[dict[int, tuple[dict[str, Any], tuple[DescribedPod, ...]]] | None] = ContextVar(
+    "found_pods", default=None
+)
+
+
+@contextmanager
+def pods_found_once() -> Iterator[None]:
+    """Find the pods of each object once in the block, although many checks ask for them. No object may change in it."""
+    token = _found_pods.set({})
+    try:
+        yield
+    finally:
+        _found_pods.reset(token)
+
+
+def _described(obj: dict[str, Any]) -> Iterator[DescribedPod]:
     describes = part(kind_key(obj), "describes")
     if describes is None:
         for path, pod in pod_templates(obj):
