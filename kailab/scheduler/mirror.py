@@ -31,6 +31,7 @@ from kailab.cluster.selectors import from_label_selector, matches
 from kailab.cluster.unreadable_objects import EventSink, UnreadableObjects
 from kailab.engine.snapshot.gpu_requests import NO_GPU
 from kailab.engine.snapshot.records import Node, Numa, PodGroup, PodTerm, Queue, Shape, Status, Task, Topology
+from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
 from kailab.model.objects import labels_of, metadata_of, name_of, namespace_of, spec_of, uid_of
@@ -386,7 +387,8 @@ class Mirror:
         order_preempts: bool = False,
     ) -> None:
         self._order_preempts = order_preempts
-        self.working = WorkingSet()
+        self._working = WorkingSet()
+        self._only_records = True
         self.pods: dict[str, Object] = {}
         self.tasks: dict[str, Task] = {}
         self.podgroups: dict[str, PodGroup] = {}
@@ -397,14 +399,14 @@ class Mirror:
         self.marked_stale: dict[str, None] = {}  # UIDs of PodGroups with a stale-since annotation
         self._scheduler_names = frozenset(scheduler_names)
         self.pool = node_pool
-        self._claims = ClaimIndex(self.working)
+        self._claims = ClaimIndex(self._working)
         self._shapes = PodShapes(self._claims, self._refresh_all)
-        self._nodes = NodeRecords(self.working, self._claims, node_pool)
+        self._nodes = NodeRecords(self._working, self._claims, node_pool)
         self.nodes = self._nodes.nodes
         self._uids: dict[GroupName, str] = {}
         self._members: dict[GroupName, dict[str, None]] = {}
         self._group_of: dict[str, GroupName] = {}
-        self._reservations = GpuReservations(self.working, self._refresh)
+        self._reservations = GpuReservations(self._working, self._refresh)
         self._leaving: dict[str, float] = {}
         self._now = 0.0
         self._before: Mirror | None = None
@@ -413,6 +415,27 @@ class Mirror:
         self._watch = cluster.watch(kinds)
 
     # --- queries ------------------------------------------------------------------------------------------------------
+
+    @property
+    def working(self) -> WorkingSet:
+        """The working set. Its first use gives it the PodGroups and tasks; a question that takes a snapshot does not need that."""
+        if self._only_records:
+            self._only_records = False
+            for podgroup in self.podgroups.values():
+                self._working.set_podgroup(podgroup)
+            for task in self.tasks.values():
+                self._working.set_task(task)
+        return self._working
+
+    def snapshot(self) -> Snapshot:
+        """All records, for the engine."""
+        records = self._working.value()
+        if not self._only_records:
+            return records
+        # Until its first use the working set has no tasks but the stand-ins of reservations.
+        return structs.replace(
+            records, podgroups=tuple(self.podgroups.values()), tasks=(*self.tasks.values(), *records.tasks)
+        )
 
     def members(self, podgroup: str) -> list[Task]:
         """The tasks of a PodGroup (by UID), in order of arrival."""
@@ -453,7 +476,7 @@ class Mirror:
 
     def agrees(self, other: Mirror) -> bool:
         """Whether the records of both mirrors are equal."""
-        mine, theirs = self.working, other.working
+        mine, theirs = self._working, other._working
         return (
             self.tasks == other.tasks
             and self.podgroups == other.podgroups
@@ -553,12 +576,12 @@ class Mirror:
         name = name_of(event.object)
         if event.type == "DELETED" or node_pool(metadata_of(event.object)) != self.pool:
             if self.queues.pop(name, None) is not None:
-                self.working.remove_queue(name)
+                self._working.remove_queue(name)
             return
         record = queue_record(event.object)
         if self.queues.get(name) != record:
             self.queues[name] = record
-            self.working.set_queue(record)
+            self._working.set_queue(record)
 
     # --- PodGroups ---------------------------------------------------------------------------------------------------
 
@@ -602,7 +625,8 @@ class Mirror:
             self.marked_stale[uid] = None
         else:
             self.marked_stale.pop(uid, None)
-        self.working.set_podgroup(record)
+        if not self._only_records:
+            self._working.set_podgroup(record)
         # Pods may arrive before their PodGroup.
         if before is None:
             self._uids[record.namespace, record.name] = uid
@@ -626,7 +650,8 @@ class Mirror:
         if record is None:
             return
         self.marked_stale.pop(uid, None)
-        self.working.remove_podgroup(uid)
+        if not self._only_records:
+            self._working.remove_podgroup(uid)
         name = (record.namespace, record.name)
         if self._uids.get(name) == uid:
             del self._uids[name]
@@ -669,8 +694,7 @@ class Mirror:
         self.pods[uid] = pod
         self._group_of[uid] = group
         self._members.setdefault(group, {})[uid] = None
-        self.tasks[uid] = task
-        self.working.set_task(task)
+        self._set_task(task)
         return True
 
     def _leave_group(self, uid: str, group: GroupName) -> None:
@@ -688,10 +712,16 @@ class Mirror:
             self._leave_group(uid, group)
         self._drop_task(uid)
 
+    def _set_task(self, task: Task) -> None:
+        self.tasks[task.uid] = task
+        if not self._only_records:
+            self._working.set_task(task)
+
     def _drop_task(self, uid: str) -> None:
         self._leaving.pop(uid, None)
         if self.tasks.pop(uid, None) is not None:
-            self.working.remove_task(uid)
+            if not self._only_records:
+                self._working.remove_task(uid)
             self._reservations.forget(uid)
 
     def _refresh_all(self) -> None:
@@ -729,5 +759,4 @@ class Mirror:
         if status is Status.RELEASING and (pod.get("status") or _NOTHING).get("phase") == "Running":
             self._leaving[uid] = stuck_at(metadata_of(pod)["deletionTimestamp"])
         if self.tasks.get(uid) != task:
-            self.tasks[uid] = task
-            self.working.set_task(task)
+            self._set_task(task)

@@ -90,7 +90,7 @@ class SchedulingState:
 
     def cycle_input(self) -> CycleInput:
         """The input of a cycle that ran now."""
-        return CycleInput(self._placing_mirror().working.value(), self._config, self._now)
+        return CycleInput(self._placing_mirror().snapshot(), self._config, self._now)
 
     def to_record(self) -> SchedulingStateRecord:
         with self._session() as session:

@@ -73,3 +73,31 @@ def test_a_pod_held_back_elsewhere_is_not_held_back_here(cluster, build) -> None
     alike.update_like(before)
     assert not tasks(alike)["a"].shape.blocked
     assert alike.agrees(mirrored(cluster))
+
+
+def test_a_snapshot_has_the_same_records_before_and_after_the_working_set_is_used(cluster, build) -> None:
+    full(cluster, build)
+    only_records, used = mirrored(cluster), mirrored(cluster)
+    for change in (
+        lambda: cluster.create(build.podgroup("late", "q", 1)),
+        lambda: cluster.delete("Pod", "a", "default"),
+        lambda: cluster.delete("PodGroup", "g", "default"),
+    ):
+        before = used.working.version
+        change()
+        for mirror in (only_records, used):
+            mirror.update()
+        assert used.working.version > before
+        assert by_uid(only_records) == by_uid(used)
+    assert only_records.working.value().tasks == only_records.snapshot().tasks
+    assert by_uid(only_records) == by_uid(used)
+
+
+def by_uid(mirror: Mirror) -> tuple[object, ...]:
+    """The records of a mirror's snapshot, in an order of their own."""
+    records = mirror.snapshot()
+    return (
+        records.nodes,
+        records.queues,
+        *(sorted(some, key=lambda one: one.uid) for some in (records.podgroups, records.tasks)),
+    )
