@@ -333,3 +333,20 @@ def test_a_limit_alone_is_the_cause_where_there_is_room() -> None:
         settled(found, queue("mine", 8, 4, preemptMinRuntime="10m"), *pods(4, "held", "mine"))
         settled(found, pod("wants", "mine", priority="build"))
         assert only(found).code == CauseCode.OVER_LIMIT
+
+
+@pytest.mark.parametrize("priority", ["build", "train"])
+def test_a_cordoned_node_with_room_comes_before_a_share_that_alone_would_not_help(priority) -> None:
+    """A larger share would free nothing, because ``theirs`` keeps what it holds: non-preemptible, or within its quota."""
+    with lab(nodes=2, gpus=4) as found:
+        found.patch("Node", "n-1", {"spec": {"unschedulable": True}})
+        settled(found, queue("org", 4), queue("mine", 0, parent="org"), queue("theirs", 4, parent="org"))
+        settled(found, gang("held", "theirs", 4, priority=priority))
+        settled(found, gang("wants", "mine", 2))
+        assert causes(found, "Job", "wants")[0].code == CauseCode.NODES_CORDONED
+        found.patch("Queue", "mine", {"spec": {"resources": {"gpu": {"quota": 4}}}})
+        found.settle()
+        assert causes(found, "Job", "wants"), "it still waits with a larger share"
+        found.patch("Node", "n-1", {"spec": {"unschedulable": False}})
+        found.settle()
+        assert not causes(found, "Job", "wants")

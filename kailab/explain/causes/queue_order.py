@@ -342,6 +342,11 @@ def lacks_room_or_claim(facts: NodeFacts) -> bool:
     )
 
 
+def has_room_on_closed_nodes(trials: RelaxedCycles) -> bool:
+    """True if nodes that are cordoned or not ready have free room for it, which no other waiting work takes before it."""
+    return bool(trials(NodesOpened()).binds and trials(NodesOpened(), everyone=True).binds)
+
+
 def without_own_delay(trials: RelaxedCycles) -> tuple[Relaxation, ...]:
     """The relaxation of its own preemption delay, if that applies now."""
     delayed = any(pending.code == Reason.PREEMPTION_DELAY for pending in trials().pending)
@@ -394,11 +399,7 @@ def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Refusal]:
         if not (outcome.further and outcome.evictions):
             continue
         # If other work would take what the victims leave, a closed node that would be its own keeps it waiting.
-        if (
-            trials(NodesOpened()).binds
-            and not trials(*before, *changes, everyone=True).further
-            and trials(NodesOpened(), everyone=True).binds
-        ):
+        if has_room_on_closed_nodes(trials) and not trials(*before, *changes, everyone=True).further:
             return
         reach = trials.reach(record.uid)
         holders = {holder.podgroup: holder for holder in (reach.holders if reach is not None else ())}

@@ -26,6 +26,7 @@ from kailab.explain.causes.queue_limits import PodsTogether, QueueBoundRefusal, 
 from kailab.explain.causes.queue_order import (
     find_blocked_victims,
     find_work_in_front,
+    has_room_on_closed_nodes,
     lacks_room_or_claim,
     without_own_delay,
 )
@@ -196,7 +197,10 @@ def find_share_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
     refusal = (
         shares.reached() if all(holder.keeps == EvictionBlocker.SHARE for holder in others) else shares.within_quotas()
     )
-    if refusal is not None:
+    # Where other rules would have to be lifted with the share, and closed nodes have room of its own, these alone keep it waiting.
+    if refusal is not None and not (
+        has_room_on_closed_nodes(trials) and not trials(*before, *refusal.lifted()).further
+    ):
         yield refusal
 
 
