@@ -6,9 +6,9 @@ Units are converted: devices to milli-GPU, MB of queue memory to bytes, ages in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from checks.case_input import NOW, PLACED, CaseInput
 from checks.cluster_changes import ClusterChange
@@ -61,6 +61,16 @@ STATUSES = {
 NAMES = {status: name for name, status in STATUSES.items()}
 
 
+class RecordedOutcome(NamedTuple):
+    """A state that KAI reached. ``tasks``: by uid. ``running``: running tasks by job. ``gpus``: GPUs by queue, if
+    recorded.
+    """
+
+    tasks: Mapping[str, Mapping[str, Any]]
+    running: Mapping[str, int]
+    gpus: Mapping[str, float]
+
+
 class RecordedCase(CaseInput, frozen=True, kw_only=True):
     """A cluster before the first action, its configuration, what changes between cycles (``changes``), and (in ``raw``)
     the expected outcome. Each change has the number of cycles before it.
@@ -81,6 +91,16 @@ class RecordedCase(CaseInput, frozen=True, kw_only=True):
     def recorded_only(self) -> bool:
         """True if the case asserts nothing and is compared with what KAI did."""
         return self.raw.get("compare") == "kai_actual"
+
+    @property
+    def outcomes(self) -> tuple[RecordedOutcome, ...]:
+        """What KAI did: one outcome, and those of other runs if it decided in several ways."""
+        if "kai_actual" not in self.raw:
+            return ()
+        summary = self.raw.get("kai_summary") or {}
+        running, gpus = (summary.get(key) or {} for key in ("running_tasks_by_job", "gpus_allocated_by_queue"))
+        first = RecordedOutcome(_recorded_tasks(self.raw["kai_actual"]), running, gpus)
+        return (first, *map(_other_outcome, self.raw.get("kai_other_outcomes") or ()))
 
     @property
     def invariants_only(self) -> bool:
@@ -124,6 +144,8 @@ def build_case(raw: dict[str, Any]) -> RecordedCase:
         podgroups.append(_podgroup(job))
         for task in job["tasks"]:
             tasks.append(_task(task, job, shapes))
+    for outcome in raw.get("kai_other_outcomes") or ():
+        _other_outcome(outcome)  # raises here, and not in the comparison, for an outcome that cannot be read
     return RecordedCase(
         id=raw["id"],
         suite=raw["suite"],
@@ -144,6 +166,18 @@ def build_case(raw: dict[str, Any]) -> RecordedCase:
         raw=raw,
         notes=tuple(notes),
     )
+
+
+def _other_outcome(outcome: dict[str, Any]) -> RecordedOutcome:
+    running = {
+        name: sum(task["status"] == "Running" for task in job["tasks"].values())
+        for name, job in outcome["jobs"].items()
+    }
+    return RecordedOutcome(_recorded_tasks(outcome), running, {})
+
+
+def _recorded_tasks(outcome: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {uid: task for job in outcome["jobs"].values() for uid, task in job["tasks"].items()}
 
 
 def _change(raw: dict[str, Any], case: dict[str, Any], nodes: list[Node]) -> tuple[int, ClusterChange]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from checks.case_input import PLACED
-from checks.recorded.case_reading import NAMES, RecordedCase
+from checks.recorded.case_reading import NAMES, RecordedCase, RecordedOutcome
 from checks.simulated_cluster import SimulatedCluster, sharing
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot.records import Status, Task
@@ -34,7 +34,9 @@ def final_differences(case: RecordedCase, table: SimulatedCluster, level: Level 
             if abs(got - wanted[field]) > TOLERANCE:
                 differences.append(f"node {name}: {field} {got:g}, expected {wanted[field]:g}")
         differences += _zone_differences(table, name, wanted.get("numa_zones_available") or {})
-    return differences + _sharing_differences(case, table)
+    for outcome in case.outcomes[:1]:
+        differences += _sharing_differences(table, outcome)
+    return differences
 
 
 def asserted_tasks(case: RecordedCase, table: SimulatedCluster, where: str) -> list[str]:
@@ -139,34 +141,40 @@ def _operation(operation: tuple[str, str, str, str]) -> str:
 
 
 def _recorded_final(case: RecordedCase, table: SimulatedCluster, level: Level) -> list[str]:
-    summary = case.raw["kai_summary"]
+    """Compare with each outcome that KAI had. None if one of them is reached; otherwise the differences from the first."""
+    found = [_outcome_differences(case, table, level, outcome) for outcome in case.outcomes]
+    return found[0] if all(found) else []
+
+
+def _outcome_differences(
+    case: RecordedCase, table: SimulatedCluster, level: Level, outcome: RecordedOutcome
+) -> list[str]:
     running = {job["name"]: 0 for job in case.raw["jobs"]}
     for left in table.tasks.values():
         running[left.podgroup] += left.status == Status.RUNNING
     differences = [
         f"{job}: {running[job]} running, KAI had {wanted}"
-        for job, wanted in summary["running_tasks_by_job"].items()
+        for job, wanted in outcome.running.items()
         if running[job] != wanted
     ]
-    for queue, wanted in summary["gpus_allocated_by_queue"].items():
+    for queue, gpus in outcome.gpus.items():
         got = queue_gpus(case, table, queue)
         # KAI's summary rounds shares of a device to hundredths.
-        if abs(got - wanted) > 0.005 + TOLERANCE:
-            differences.append(f"queue {queue}: {got:g} GPUs allocated, KAI had {wanted:g}")
+        if abs(got - gpus) > 0.005 + TOLERANCE:
+            differences.append(f"queue {queue}: {got:g} GPUs allocated, KAI had {gpus:g}")
     if level == "queues":
         return differences
     place = level != "status" and "gpu-sharing-varies" not in case.tags
-    for job in case.raw["kai_actual"]["jobs"].values():
-        for uid, wanted in job["tasks"].items():
-            task = table.tasks.get(uid)
-            if task is None:
-                differences.append(f"{uid} is gone, KAI had {_wanted(wanted)}")
-            elif task.status != _status(wanted["status"]):
-                differences.append(f"{uid} is {_task_state(task)}, KAI had {_wanted(wanted)}")
-            elif place and task.node != wanted.get("node", ""):
-                differences.append(f"{uid} is on {task.node or 'no node'}, KAI had it on {wanted['node']}")
+    for uid, state in outcome.tasks.items():
+        task = table.tasks.get(uid)
+        if task is None:
+            differences.append(f"{uid} is gone, KAI had {_wanted(state)}")
+        elif task.status != _status(state["status"]):
+            differences.append(f"{uid} is {_task_state(task)}, KAI had {_wanted(state)}")
+        elif place and task.node != state.get("node", ""):
+            differences.append(f"{uid} is on {task.node or 'no node'}, KAI had it on {state['node']}")
     if place and case.raw["kai_stability"].get("final_gpu_sharing_identical"):
-        differences += _sharing_differences(case, table)
+        differences += _sharing_differences(table, outcome)
     return differences
 
 
@@ -185,18 +193,17 @@ def queue_gpus(case: RecordedCase, table: SimulatedCluster, queue: str) -> float
     return total
 
 
-def _sharing_differences(case: RecordedCase, table: SimulatedCluster) -> list[str]:
+def _sharing_differences(table: SimulatedCluster, outcome: RecordedOutcome) -> list[str]:
     """Compare which tasks share a device, among tasks that both sides have on one node. Names of groups do not matter."""
     theirs: dict[str, tuple[str, tuple[str, ...]]] = {}
     ours: dict[str, tuple[str, tuple[str, ...]]] = {}
-    for job in case.raw["kai_actual"]["jobs"].values():
-        for uid, actual in job["tasks"].items():
-            task = table.tasks.get(uid)
-            if not actual.get("gpu_groups") or _status(actual["status"]) not in PLACED:
-                continue
-            if task is not None and task.status in PLACED and task.node == actual.get("node"):
-                theirs[uid] = (actual["node"], tuple(actual["gpu_groups"]))
-                ours[uid] = (task.node, task.gpu_groups)
+    for uid, actual in outcome.tasks.items():
+        task = table.tasks.get(uid)
+        if not actual.get("gpu_groups") or _status(actual["status"]) not in PLACED:
+            continue
+        if task is not None and task.status in PLACED and task.node == actual.get("node"):
+            theirs[uid] = (actual["node"], tuple(actual["gpu_groups"]))
+            ours[uid] = (task.node, task.gpu_groups)
     wanted, got = sharing(theirs), sharing(ours)
     return [
         f"{uid} shares a GPU with {_names(got.get(uid, ()), uid)}, KAI had: {_names(wanted[uid], uid)}"

@@ -177,12 +177,14 @@ def test_cases_with_parts_that_cannot_be_expressed_are_not_counted():
     assert "asserts on an internal counter" in result.notes
 
 
-def recorded_case(node):
-    """A case with what KAI's code did in place of expectations: it put a-0 on this node."""
+def recorded_case(node, *others):
+    """A case with what KAI's code did in place of expectations: it put a-0 on this node, in other runs on others."""
     raw = small_case() | {"compare": "kai_actual", "kai_rounds": [], "kai_stability": {}}
     raw["nodes"].append(raw["nodes"][0] | {"name": "n1"})
     raw["kai_summary"] = {"running_tasks_by_job": {}, "gpus_allocated_by_queue": {}}
-    raw["kai_actual"] = {"jobs": {"a": {"tasks": {"a-0": {"status": "Binding", "node": node}}}}}
+    raw["kai_actual"], *raw["kai_other_outcomes"] = (
+        {"jobs": {"a": {"tasks": {"a-0": {"status": "Binding", "node": name}}}}} for name in (node, *others)
+    )
     return build_case(raw)
 
 
@@ -194,6 +196,12 @@ def test_a_recorded_case_tells_whether_the_status_agrees_whatever_the_node(node,
     result = run_case(recorded_case(node), decide=decide(*binds))
     assert (result.same_status, result.passed) == (same_status, passed)
     assert run_case(recorded_case(node), "status", decide(*binds)).same_status is None
+
+
+def test_a_case_that_kai_decides_in_several_ways_agrees_with_each_of_them_and_with_nothing_else():
+    assert run_case(recorded_case("n1", "n0"), decide=decide(BIND)).passed
+    result = run_case(recorded_case("n1", "n2"), decide=decide(BIND))
+    assert result.differences == ("a-0 is on n0, KAI had it on n1",)
 
 
 def test_integration_runs_to_a_stable_state():
