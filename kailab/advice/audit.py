@@ -29,11 +29,12 @@ from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
 @dataclass(frozen=True)
 class QueueWait:
     """Pending PodGroups of one queue and their waiting times in seconds, since they were created or last evicted as a whole. ``longest``: the
-    name of the PodGroup that waits longest."""
+    name of the PodGroup that waits longest; ``workload``: the workload that it belongs to, as ``Job namespace/name``."""
 
     queue: str
     groups: int
     longest: str
+    workload: str
     seconds: float
     p50: float
     p99: float
@@ -119,7 +120,8 @@ def fitting_nowhere(picture: Picture) -> Iterable[AuditFinding]:
     for shape in unplaceable.unplaceable_groups(moment.snapshot, moment.config, moment.now):
         names = sorted(titles[uid] for uid in shape.podgroups)
         size = f"{shape.pods} pods that start together" if shape.pods > 1 else "1 pod"
-        alike = f"Each of {count(len(names), 'pod group')} ({some(names)}; " if len(names) > 1 else f"{names[0]} ("
+        work = list(dict.fromkeys(work_title(picture, name, namespaced=True) for name in names))
+        alike = f"Each of {count(len(names), 'pod group')} ({some(work)}; " if len(names) > 1 else f"{work[0]} ("
         yield AuditFinding(
             FindingCode.FITS_NOWHERE,
             Severity.ERROR,
@@ -257,8 +259,8 @@ def _starved(
     by_quota, due = queue.allocated < queue.entitled_to, queue.due
     which = f"its quota of {amount_text(resource, queue.quota)}" if by_quota else "its fair share"
     parts = [
-        f"{queue.name} holds {amount_text(resource, queue.allocated)} of {amount_text(resource, due)} that are its due "
-        f"by {which}, and {amount_text(resource, queue.waiting)} wait"
+        f"{queue.name} holds {amount_text(resource, queue.allocated)}; {which} entitles it to {amount_text(resource, due)}, "
+        f"and its waiting work asks for {amount_text(resource, queue.waiting)}"
     ]
     largest = sorted(claims, key=lambda option: (-option.beyond, option.taker.beside))
     for option in largest[:SHOWN]:
@@ -438,16 +440,17 @@ def waits(picture: Picture) -> Iterable[QueueWait]:
             creation_time(metadata), timestamp_or_none((metadata.get("annotations") or {}).get(LAST_EVICTION)) or 0.0
         )
         queues.setdefault(entry.queue, []).append((max(0.0, picture.now - since), name))
-    result = [_wait(queue, waiting) for queue, waiting in queues.items()]
+    result = [_wait(picture, queue, waiting) for queue, waiting in queues.items()]
     return sorted(result, key=lambda wait: (-wait.seconds, wait.queue))
 
 
-def _wait(queue: str, waiting: list[tuple[float, str]]) -> QueueWait:
+def _wait(picture: Picture, queue: str, waiting: list[tuple[float, str]]) -> QueueWait:
     seconds = sorted(each for each, _ in waiting)
     longest, name = max(waiting, key=lambda wait: (wait[0], wait[1]))
     # ``quantiles`` needs two values.
     spread = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
-    return QueueWait(queue, len(waiting), name, longest, p50=spread[49], p99=spread[98])
+    workload = work_title(picture, name, namespaced=True)
+    return QueueWait(queue, len(waiting), name, workload, longest, p50=spread[49], p99=spread[98])
 
 
 _CHECKS: tuple[Callable[[Picture], Iterable[AuditFinding]], ...] = (

@@ -10,6 +10,7 @@ import click
 from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import format_span, render_table
+from kailab.evidence.wording import count
 
 if TYPE_CHECKING:
     from kailab.advice.audit import Audit
@@ -60,7 +61,7 @@ def _print(result: Audit, everything: bool) -> None:
     else:
         terminal.say(f"Nothing is wrong with {result.queues} queues.")
     if hidden := len(result.findings) - len(findings):
-        terminal.notice(f"{hidden} more findings of severity info: --all shows them")
+        terminal.notice(f"{count(hidden, 'more finding')} of severity info: --all shows the rest")
     if result.waits:
         waits = result.waits if everything else result.waits[:SHOWN]
         cells = [
@@ -70,13 +71,15 @@ def _print(result: Audit, everything: bool) -> None:
                 format_span(wait.seconds),
                 format_span(wait.p50),
                 format_span(wait.p99),
-                wait.longest,
+                wait.workload,
             )
             for wait in waits
         ]
         terminal.say("")
         terminal.say(render_table(("QUEUE", "WAITING", "LONGEST", "P50", "P99", "WAITS LONGEST"), cells))
         if len(waits) < len(result.waits):
-            terminal.notice(f"{len(result.waits) - len(waits)} more queues have waiting work: --all shows them")
+            terminal.notice(
+                f"{count(len(result.waits) - len(waits), 'more queue')} with waiting work: --all shows the rest"
+            )
     for line in result.unknown:
         terminal.notice(line)

@@ -85,14 +85,19 @@ def owner_names(picture: Picture, owner: str, namespace: str) -> list[str]:
     return known
 
 
-def work_title(picture: Picture, podgroup: str) -> str:
-    """The top owner of a PodGroup (``namespace/name``) as a title: ``Deployment api``; without owner the pod, or the PodGroup itself."""
+def work_title(picture: Picture, podgroup: str, *, namespaced: bool = False) -> str:
+    """The top owner of a PodGroup (``namespace/name``) as a title: ``Deployment api``; without owner the pod, or the PodGroup itself.
+    ``namespaced``: ``Deployment team/api``."""
     namespace, _, name = podgroup.partition("/")
     rows = picture.by_group.get(podgroup, [])
     line = owner_names(picture, rows[0].owner, namespace) if rows else []
     if line:
-        return " ".join(line[-1].split("/", 1))
-    return f"Pod {rows[0].name.partition('/')[2]}" if rows else f"PodGroup {name}"
+        kind, _, name = line[-1].partition("/")
+    elif rows:
+        kind, name = "Pod", rows[0].name.partition("/")[2]
+    else:
+        kind = "PodGroup"
+    return f"{kind} {namespace}/{name}" if namespaced else f"{kind} {name}"
 
 
 def _owner_line(picture: Picture, owner: str, namespace: str) -> list[str]:

@@ -10,7 +10,7 @@ If no object of a file has been in a cluster (no uid, no status), the file is a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -345,6 +345,7 @@ def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
             f"the PodGroups of {count(without, 'pod')} are not in the files, so they are grouped anew from their owners: add "
             "`kubectl get podgroups.scheduling.run.ai -A -o yaml`"
         )
+    yield from _about_empty_groups(looks, there)
     yield from _about_absent_pods(looks)
     yield from _about_absent_nodes(looks)
     faults, notices = check_queue_tree(looks.get("Queue", ()))
@@ -366,6 +367,35 @@ def _about_absent_pods(looks: Mapping[str, list[Object]]) -> Iterator[str]:
             f"the pods of {count(len(lacking), 'workload')} are not in the files ({some(lacking)}): what they hold counts as free, and `kailab "
             "run` makes their pods anew. Add them: kubectl get pods -A -o yaml"
         )
+
+
+def _about_empty_groups(looks: Mapping[str, list[Object]], there: Collection[object]) -> Iterator[str]:
+    """A sentence if PodGroups have neither a pod nor an owner in the files. A cluster deletes a PodGroup with its owner, so the files lack the
+    work itself. ``there``: the uids of all objects."""
+    used = {(namespace_of(pod), _group(pod)) for pod in looks.get("Pod", ())}
+    empty = [
+        group
+        for group in looks.get("PodGroup", ())
+        if (namespace_of(group), name_of(group)) not in used
+        and (owners := owner_references(group))
+        and not any(owner.get("uid") in there for owner in owners)
+    ]
+    if not empty:
+        return
+    work = sorted(
+        {
+            f"{owner.get('kind')} {namespace_of(group)}/{owner.get('name')}"
+            for group in empty
+            for owner in owner_references(group)
+        }
+    )
+    resources = sorted(
+        {"pods", *(_resource(str(owner.get("kind"))) for group in empty for owner in owner_references(group))}
+    )
+    yield (
+        f"{count(len(empty), 'PodGroup')} {'has' if len(empty) == 1 else 'have'} neither pods nor owners in the files ({some(work)}): what the "
+        f"missing pods hold counts as free, and what they ask for does not count. Add them: kubectl get {','.join(resources)} -A -o yaml"
+    )
 
 
 def _about_absent_nodes(looks: Mapping[str, list[Object]]) -> Iterator[str]:

@@ -31,7 +31,8 @@ def test_findings_as_a_table(faulty) -> None:
     assert ["warning", "QueueParentMissing", "team-b leads to no root: the parent, nowhere, does not exist."] in rows
     assert rows[-2][:2] == ["QUEUE", "WAITING"]
     assert rows[-1][0] == "team-a"
-    assert "1 more findings of severity info: --all" in done.err
+    assert rows[-1][-1].endswith("Job default/train"), "the workload, whose name people know"
+    assert "1 more finding of severity info: --all" in done.err
     assert "team-a holds 8 GPUs beyond its quota" in faulty("audit", "--all").out
 
 

@@ -66,7 +66,10 @@ def test_a_starved_queue_and_what_blocks_the_return(queue, job):
         (pair,) = one.numbers["from"]
         assert (pair["beside"], pair["beyond"], pair["young"], pair["now"]) == ("a", 24_000, 32_000, 0)
         assert begun - 60 <= pair["young_last"] - 3600 <= begun
-        assert "b holds 0 GPUs of 20 GPUs that are its due by its quota of 24 GPUs, and 20 GPUs wait." in one.sentence
+        assert (
+            "b holds 0 GPUs; its quota of 24 GPUs entitles it to 20 GPUs, and its waiting work asks for 20 GPUs."
+            in one.sentence
+        )
         assert "a holds 24 GPUs beyond its own: 32 GPUs of a are protected by a minimum runtime until" in one.sentence
         (borrower,) = found(lab, FindingCode.BORROWING)
         assert borrower.numbers["from"] == {"b": 24_000}
@@ -220,6 +223,7 @@ def test_a_gang_larger_than_any_domain(lab, queue, job):
     lab.settle()
     (one,) = found(lab, FindingCode.FITS_NOWHERE)
     assert "big" in one.objects[0]
+    assert one.sentence.startswith("Job default/big (9 pods that start together, 9 GPUs) would not fit")
     assert "no domain of level kubernetes.io/hostname" in one.sentence
 
 
@@ -234,7 +238,8 @@ def test_queues_by_how_long_their_work_waits(lab, queue, job):
     lab.advance(50)
     waits = audited(lab).waits
     assert [(one.queue, one.groups) for one in waits] == [("full", 2), ("late", 1)]
-    assert "first" in waits[0].longest
+    assert waits[0].longest.startswith("default/pg-first-")
+    assert waits[0].workload == "Job default/first"
     assert waits[0].seconds >= 150
     assert 50 <= waits[1].seconds < 100
     assert waits[1].seconds <= waits[0].p50 <= waits[0].p99 <= waits[0].seconds

@@ -221,6 +221,20 @@ def test_running_pods_without_their_owners_stay_and_are_told(tmp_path: Path) -> 
         assert lab.picture().shares.queues["q"].allocated == 4000
 
 
+def test_podgroups_of_work_that_is_not_in_the_files_are_told(tmp_path: Path) -> None:
+    """The file of a namespace's work is missing, the one of all PodGroups is there. A PodGroup with its pod is not told."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "absent", "uid": "u-absent"}
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "spec": {"minMember": 1, "queue": "q"},
+        "metadata": {"name": "pg-absent", "namespace": "team", "uid": "u-pg", "resourceVersion": "1", "ownerReferences": [owner]},
+    }  # fmt: skip
+    shown = {**group, "metadata": {**group["metadata"], "name": "pg-x", "uid": "u-pg-x"}}
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_pod("p-0", "a"), a_queue(), group, shown]))
+    [told] = [text for text in opening.read(tmp_path).notices if "neither pods nor owners" in text]
+    assert told.startswith("1 PodGroup has neither pods nor owners in the files (Job team/absent)")
+    assert told.endswith("kubectl get jobs.batch,pods -A -o yaml")
+
+
 def test_pods_of_a_real_cluster_do_not_lack_the_configmaps_that_nobody_hands_out(tmp_path: Path) -> None:
     """Every pod mounts the cluster's certificate with its token. A namespace of which some ConfigMap is there lacks others."""
     pod = a_pod("p-0", "", "train")
