@@ -64,7 +64,7 @@ def _lesson(lesson: Lesson) -> Iterator[str]:
         yield (
             "\n".join(f"- {letter}) {choice}" for letter, choice in zip(LETTERS, question.choices, strict=False)) + "\n"
         )
-    yield f"Answer with `kailab course quiz {lesson.name} {' '.join('a' for _ in lesson.quiz)}`."
+    yield f"Answer with `{lesson.answer_command}`."
     yield f"\n## What fake GPUs show, and what not\n\n{lesson.fakes}\n\n## Its files\n"
     for name in lesson.files:
         yield f'??? note "{name}"\n\n    ```yaml\n{_indented((lesson.folder / name).read_text(encoding="utf-8"))}\n    ```\n'

@@ -209,7 +209,9 @@ def compare(name: str, file: Path | None, output: TextOrJson) -> None:
         return
     for item, predicted, observed in compared:
         right = predicted == observed
-        mark = terminal.paint("right", "green", sys.stdout) if right else terminal.paint("other", "yellow", sys.stdout)
+        mark = (
+            terminal.paint("right", "green", sys.stdout) if right else terminal.paint("differs", "yellow", sys.stdout)
+        )
         terminal.say(wrap_paragraph(item.ask))
         terminal.say(f"  {mark}  predicted {predicted:g}, observed {observed:g}\n")
     terminal.say(wrap_paragraph(task.happened))
@@ -236,7 +238,7 @@ def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
             terminal.say(wrap_paragraph(question.ask, f"{number}. ", "   "))
             for letter, choice in zip(LETTERS, question.choices, strict=False):
                 terminal.say(wrap_paragraph(choice, f"   {letter}) ", "      "))
-        terminal.notice(f"\nAnswer: kailab course quiz {task.name} {' '.join('a' for _ in task.quiz)}")
+        terminal.notice(f"\nAnswer: {task.answer_command}")
         return
     marked = mark(task, answers)
     passed = all(question.right for question in marked)
@@ -251,7 +253,7 @@ def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
         )
         terminal.say(wrap_paragraph(f"{judged.given}. {judged.why}", f"{number}. {word}: ", "   "))
     if not passed:
-        terminal.notice(f"\nLook again: kailab course compare {task.name}, and the exercise {task.exercise}")
+        terminal.notice(f"\nLook again: kailab course lesson {task.name}, kailab course compare {task.name}")
         raise click.exceptions.Exit(1)
     terminal.notice(f"\nPassed: {task.title}")
 
@@ -306,7 +308,7 @@ def class_command(file: Path, student: str, output: TextOrJson) -> None:
         for student_row in standings.students
     ]
     terminal.say(
-        render_table(("STUDENT", "LESSONS", "FORETOLD", "CHALLENGES", "HINTS", "AT WORK ON (CHECKS)", "LAST"), rows)
+        render_table(("STUDENT", "LESSONS", "PREDICTED", "CHALLENGES", "HINTS", "WORKING ON (CHECKS)", "LAST"), rows)
     )
     if missing := [student_row.name for student_row in standings.students if student_row.missing]:
         terminal.warn(f"no progress file yet: {', '.join(missing)}")
@@ -349,7 +351,7 @@ def _show_one(progress: Progress, output: TextOrJson) -> None:
         (name, status, _format_numbers(item.unaided, " "), _format_numbers(item.seen, " "), str(item.tries or ""))
         for name, status, item in taken
     ]
-    terminal.say(render_table(("LESSON", "STATUS", "FORETOLD", "SEEN", "QUIZ TRIES"), rows))
+    terminal.say(render_table(("LESSON", "STATUS", "PREDICTED", "OBSERVED", "QUIZ TRIES"), rows))
     begun = [(name, status, str(item.checks), str(item.hints)) for name, status, item in done if status]
     if begun:
         terminal.say("\n" + render_table(("CHALLENGE", "STATUS", "CHECKS", "HINTS"), begun))
@@ -431,7 +433,12 @@ def list_challenges(file: Path | None, output: TextOrJson) -> None:
 
 @group.command()
 @click.argument("name", shell_complete=completion.challenges, help="Name of a challenge.")
-@click.argument("folder", required=False, type=options.PATH, help="Folder for your files and your lab; default: NAME.")
+@click.argument(
+    "folder",
+    required=False,
+    type=options.PATH,
+    help="Folder for your files and your lab; default: NAME, with --fresh where the challenge was begun.",
+)
 @click.option("--fresh", is_flag=True, help="Restart the challenge; your files are kept under other names.")
 @progress_option
 def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> None:
@@ -440,8 +447,12 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
     from kailab.course.challenge import challenge
 
     task = challenge(name)
-    place = (folder or Path(name)).absolute()
     with record.changing(read_progress(file)[0]) as progress:
+        before = progress.challenges.get(name)
+        begun = Path(before.folder) if before is not None and before.folder else None
+        # Somebody who starts again stands in the folder as often as beside it.
+        previous = begun if fresh and begun is not None and begun.is_dir() else None
+        place = (folder or previous or Path(name)).absolute()
         backups = workspace.start(task, place, fresh=fresh)
         status = progress.of(name)
         status.folder, status.started = str(place), status.started or record.now()
@@ -449,7 +460,7 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
         terminal.notice(f"your file is kept as {path}")
     terminal.say(wrap_markdown(workspace.task_text(task).rstrip("\n")))
     terminal.notice(
-        f"\nNext: cd {folder or name}; kailab get pods, kailab get queues, kailab explain; edit; kailab course check"
+        f"\nNext: cd {place if previous else folder or name}; kailab get pods, kailab get queues, kailab explain; edit; kailab course check"
     )
 
 

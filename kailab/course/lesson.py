@@ -89,6 +89,11 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is a teacher's own lesson, not one of kailab's."""
         return self.folder.parent != LESSONS
 
+    @property
+    def answer_command(self) -> str:
+        """The command that answers the quiz, with a placeholder for each answer."""
+        return f"kailab course quiz {self.name} {' '.join('LETTER' for _ in self.quiz)}"
+
     def commands(self) -> list[list[str]]:
         """The commands that a student types for each step."""
         fleet = "" if self.fleet == "lesson" else f" --fleet {self.fleet}"

@@ -114,7 +114,9 @@ def read(path: Path) -> Progress:
     try:
         progress = msgspec.json.decode(read_bytes(path), type=Progress)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise StateError(f"{path} is not a record of the course: {error}; move it away to start a new one") from error
+        raise StateError(
+            f"{path} is not a progress file of the course: {error}; copy it again from its source, or move it away to start a new one"
+        ) from error
     if progress.format != FORMAT:
         raise StateError(f"{path} has format {progress.format}; this kailab reads format {FORMAT}")
     return progress

@@ -9,7 +9,7 @@ function show(to) {
   history.replaceState(null, "", `#${at + 1}`);
 }
 document.getElementById("back").onclick = () => show(at - 1);
-document.getElementById("on").onclick = () => show(at + 1);
+document.getElementById("next").onclick = () => show(at + 1);
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || (event.key === " " && event.target.tagName === "BUTTON")) return;
   const to = { ArrowRight: at + 1, PageDown: at + 1, " ": at + 1, ArrowLeft: at - 1, PageUp: at - 1, Home: 0, End: slides.length - 1 }[event.key];

@@ -10,6 +10,7 @@ from pathlib import Path
 from kailab.course.drawing import GpuMap, QueueTreeDrawing
 from kailab.course.lesson import Lesson
 from kailab.course.teaching import LessonWalk, walk
+from kailab.evidence.wording import count
 
 _TEMPLATE = Path(__file__).with_name("slides.html")
 STYLE = _TEMPLATE.with_suffix(".css")
@@ -48,10 +49,21 @@ def _scheduler(lesson: Lesson) -> tuple[str, ...]:
     return () if lesson.scheduler == "kailab" else (f"Scheduler: {lesson.scheduler}",)
 
 
+def _size(walked: LessonWalk) -> str:
+    if not walked.drawn:
+        return ""
+    nodes = walked.drawn[0].gpus.nodes
+    return f" ({count(sum(node.gpus for node in nodes), 'GPU')} on {count(len(nodes), 'node')})"
+
+
 def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
     yield Slide(
         lesson.title,
-        (f"Lesson {lesson.number}, {lesson.minutes} minutes", f"Fleet: {lesson.fleet}", *_scheduler(lesson)),
+        (
+            f"Lesson {lesson.number}, {lesson.minutes} minutes",
+            f"Fleet: {lesson.fleet}{_size(walked)}",
+            *_scheduler(lesson),
+        ),
     )
     yield Slide("The idea", tuple(_plain(part) for part in lesson.concept.split("\n\n")))
     if walked.drawn:

@@ -10,6 +10,7 @@ from kailab.course.conditions import subject_of
 from kailab.course.drawing import LabDrawing, draw
 from kailab.course.lesson import LETTERS, Lesson
 from kailab.errors import InputError
+from kailab.evidence.wording import count
 from kailab.lab import Lab, Subject
 from kailab.lab.subjects import everything
 from kailab.scenarios.running import do
@@ -79,7 +80,7 @@ def read_prediction(lesson: Lesson, given: Sequence[str]) -> tuple[float, ...]:
     """Parse the numbers for the lesson's predictions. Raises InputError."""
     if len(given) != len(lesson.predict):
         raise InputError(
-            f"{len(given)} numbers; expected {len(lesson.predict)}, one for each question:\n"
+            f"{count(len(given), 'number')}; expected {len(lesson.predict)}, one for each question:\n"
             + "\n".join(f"{number}. {item.ask}" for number, item in enumerate(lesson.predict, 1))
         )
     try:
@@ -104,7 +105,7 @@ class MarkedAnswer:
 def mark(lesson: Lesson, given: Sequence[str]) -> list[MarkedAnswer]:
     """Mark a quiz. Raises InputError for invalid answers."""
     if len(given) != len(lesson.quiz):
-        raise InputError(f"{len(given)} answers; expected {len(lesson.quiz)}, a letter for each question")
+        raise InputError(f"{count(len(given), 'answer')}; expected {len(lesson.quiz)}, a letter for each question")
     for letter, question in zip(given, lesson.quiz, strict=True):
         if len(letter) != 1 or letter not in LETTERS[: len(question.choices)]:
             raise InputError(

@@ -14,7 +14,7 @@ from typing import Any
 from kailab.cluster.embedded.storage.state_file import StateLock
 from kailab.course.challenge import Challenge
 from kailab.course.judging import do_step
-from kailab.course.lesson import Lesson
+from kailab.course.lesson import Lesson, lessons
 from kailab.errors import EvidenceError, InputError, Where
 from kailab.evidence.lab_record import LabRecord
 from kailab.fleet import load_fleet
@@ -132,9 +132,16 @@ def task_text(challenge: Challenge) -> str:
         f"The lab in this folder has gone through {upto} with the files as they are. Look with `kailab get pods` and\n"
         "`kailab get queues`, ask with `kailab explain`, try changes with `kailab apply`. Then:",
         f"    kailab course check {challenge.name}\n    kailab course hint {challenge.name}",
-        f"The idea behind it is in the exercise `{challenge.exercise}`.",
+        _idea(challenge.exercise),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _idea(exercise: str) -> str:
+    """Where the idea is taught. An installation has the lessons, and a checkout the exercises, too."""
+    if exercise in {lesson.name for lesson in lessons()}:
+        return f"Its idea is taught by lesson `{exercise}`: `kailab course lesson {exercise}`."
+    return f"Its idea is taught by the exercise `{exercise}` of kailab's repository."
 
 
 def _step(step: Mapping[str, Any]) -> str:

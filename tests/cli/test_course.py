@@ -118,6 +118,17 @@ def test_work_is_not_written_over(kailab, begun: Path) -> None:
     assert "priorityClassName" not in (begun / "render.yaml").read_text()
 
 
+def test_a_challenge_starts_again_where_it_was_begun(kailab, begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody whose lab is broken is in its folder."""
+    mend(begun)
+    monkeypatch.chdir(begun)
+    fresh = kailab("course", "start", NAME, "--fresh")
+    assert fresh.code == 0
+    assert f"cd {begun}" in fresh.err
+    assert not (begun / NAME).exists()
+    assert "priorityClassName" not in (begun / "render.yaml").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -164,10 +164,10 @@ def _begun(record: Path, name: str) -> None:
         (("lesson", "quotta"), "did you mean quota?"),
         (("lesson", "quota", "full"), "is not empty"),
         (("predict", "borrow", "1", "2"), "was not begun"),
-        (("predict", "quota", "1"), "1 numbers; expected 2"),
+        (("predict", "quota", "1"), "1 number; expected 2"),
         (("predict", "quota", "many", "8"), "is not a prediction"),
         (("predict", "quota", "nan", "8"), "is not a prediction"),
-        (("quiz", "quota", "a"), "1 answers; expected 3"),
+        (("quiz", "quota", "a"), "1 answer; expected 3"),
         (("quiz", "quota", "a", "b", "z"), "expected a, b, c"),
         (("class", "nowhere.yaml"), "nowhere.yaml"),
         (("class", "full/class.yaml"), "expected name, and students"),
@@ -242,7 +242,7 @@ def test_a_teacher_sees_how_far_each_is(kailab, home: Path, monkeypatch: pytest.
     damaged = kailab("course", "class", "class.yaml")
     assert damaged.code == 0
     assert "Bob: " in damaged.err
-    assert "bob.json is not a record of the course" in damaged.err
+    assert "bob.json is not a progress file of the course" in damaged.err
     [row] = [line for line in damaged.out.splitlines() if line.startswith("Bob")]
     assert "file can't be read" in row
     assert any(line.startswith("Ada") and "2/2" in line for line in damaged.out.splitlines())

@@ -44,7 +44,7 @@ def test_slides_are_gone_through_by_keys(browser: Any, tmp_path: Path, scheme: s
 
     tab.keyboard.press("Home")
     assert tab.locator("section:visible h1").inner_text() == made.slides[0].title
-    tab.locator("#on").click()
+    tab.locator("#next").click()
     assert tab.locator("section:visible h2").inner_text() == made.slides[1].title
     tab.emulate_media(media="print")
     assert tab.locator("section:visible").count() == len(made.slides)
