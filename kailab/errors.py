@@ -111,7 +111,8 @@ class InputError(KailabError):
     def __init__(self, message: str, where: Where | None = None) -> None:
         self.message = printable(message)
         self.where = where or Where()
-        prefix = printable(str(self.where))
+        # A file's name may have line ends, which would tear the message apart.
+        prefix = printable(str(self.where)).replace("\n", "\\n")
         super().__init__(f"{prefix}: {self.message}" if prefix else self.message)
 
     def data(self) -> list[dict[str, str | int]]:

@@ -34,8 +34,8 @@ MOST_FILES = 500_000
 _TAR_MAGIC = slice(257, 262)
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _HEAD = 512
-_PACKED = (".gz", ".bz2", ".xz")
-_ARCHIVES = (".tar", ".tgz", ".zip", *(f".tar{packed}" for packed in _PACKED))
+_PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".lzma", ".z")
+_ARCHIVES = (".tar", ".tgz", ".tzst", ".zip", ".7z", ".rar", *(f".tar{packed}" for packed in _PACKED))
 # An InputError is none of these, and passes through.
 _DAMAGED = (
     tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, NotImplementedError, RuntimeError,

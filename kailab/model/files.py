@@ -32,6 +32,7 @@ LARGEST_UNPACKED = 2 * 2**30  # bytes
 _DENSEST = 500
 """The largest accepted ratio of unpacked to packed size. No record of a lab reaches it; only zeros are packed twice as densely."""
 _PIECE = 2**20
+_HEAD = 512
 
 
 def read_bytes(path: str | Path, largest: int | None = LARGEST_FILE) -> bytes:
@@ -143,9 +144,46 @@ def read_text(path: str | Path) -> str:
     return decode_text(read_bytes(path), str(path))
 
 
+_FORMATS = (
+    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it (`7z x`)"),
+    (b"Rar!\x1a\x07", "a RAR archive", "unpack it (`unrar x`)"),
+    (b"\x28\xb5\x2f\xfd", "packed with zstd", "unpack it (`zstd -d`)"),
+    (b"\x04\x22\x4d\x18", "packed with lz4", "unpack it (`lz4 -d`)"),
+    (b"\x5d\x00\x00", "packed with lzma", "unpack it (`unlzma`)"),
+    (b"\x1f\x9d", "packed with compress", "unpack it (`uncompress`)"),
+    (b"\x1f\x8b", "packed with gzip", "unpack it (`gunzip`)"),
+    (b"BZh", "packed with bzip2", "unpack it (`bunzip2`)"),
+    (b"\xfd7zXZ\x00", "packed with xz", "unpack it (`unxz`)"),
+    (b"PK\x03\x04", "a zip archive", "unpack it (`unzip`)"),
+    (codecs.BOM_UTF32_LE, "UTF-32 text", "write it as UTF-8"),
+    (codecs.BOM_UTF32_BE, "UTF-32 text", "write it as UTF-8"),
+)
+"""The first bytes of formats that are not read as text, their name, and what to do. The mark of UTF-32 begins like that of UTF-16."""
+_TAR = slice(257, 262)
+
+
+def foreign_format(start: bytes) -> str:
+    """What a file is that begins with these bytes, and what to do; "" if it may be text.
+
+    >>> foreign_format(b"BZh91AY"), foreign_format(b"kind: Pod")
+    ('is packed with bzip2, not plain text; unpack it (`bunzip2`)', '')
+    """
+    for magic, name, remedy in _FORMATS:
+        # Text may begin with the letters of a magic, but not with what follows in such a file.
+        if start.startswith(magic) and (magic != b"BZh" or start[3:4].isdigit()):
+            return f"is {name}, not plain text; {remedy}"
+    if start[_TAR] == b"ustar":
+        return "is a tar archive, not plain text; unpack it (`tar -xf`)"
+    if any(start[:4]) and b"\0\0" in (start[:4:2], start[1:4:2]):
+        return "looks like UTF-16 text without a byte order mark; write it as UTF-8"
+    return ""
+
+
 def decode_text(data: bytes, file: str) -> str:
     """Decode UTF-8, with or without a byte order mark, or UTF-16 with one, as PowerShell writes what a command prints.
-    Raises InputError."""
+    Raises InputError, which names the format if the data are packed."""
+    if problem := foreign_format(data[:_HEAD]):
+        raise InputError(problem, Where(file=file))
     try:
         return data.decode(encoding_of(data))
     except UnicodeDecodeError as error:

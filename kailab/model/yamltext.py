@@ -79,6 +79,8 @@ def read_documents(text: str, file: str = "", *, largest: int = LARGEST) -> Iter
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 0
+        if problem := _plain_problem(error, text):
+            raise InputError(f"not valid YAML: {problem}", Where(file=file, line=line)) from None
         problem = " ".join(part for part in (error.context, error.problem) if part)
         end = "; the text ends here, so it may be incomplete" if line > 1 and line > text.rstrip().count("\n") else ""
         raise InputError(f"not valid YAML: {problem}{end}", Where(file=file, line=line)) from None
@@ -86,6 +88,20 @@ def read_documents(text: str, file: str = "", *, largest: int = LARGEST) -> Iter
         raise InputError(f"not valid YAML: {_reader_problem(error)}", Where(file=file)) from None
     except yaml.YAMLError as error:
         raise InputError(f"not valid YAML: {error}", Where(file=file)) from None
+
+
+def _plain_problem(error: yaml.MarkedYAMLError, text: str) -> str:
+    """The problem where the parser names no character: a tab, or a character that begins no value; "" for any other."""
+    mark, problem = error.problem_mark, error.problem or ""
+    lines = text.split("\n", mark.line + 1) if mark else []
+    if mark is None or len(lines) <= mark.line:
+        return ""
+    line = lines[mark.line]
+    if "\t" in line[: len(line) - len(line.lstrip())] and ("tab character" in problem or "start any token" in problem):
+        return "the line is indented with a tab; indent it with spaces"
+    if "start any token" in problem and mark.column < len(line):
+        return f"{line[mark.column]!r} begins no value; write the value in quotes"
+    return ""
 
 
 def load_foreign(text: str | bytes) -> Any:

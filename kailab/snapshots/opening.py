@@ -19,7 +19,7 @@ from kailab.lab.spec import LabSpec
 from kailab.lab.venues.embedded import EmbeddedVenue
 from kailab.model import labels
 from kailab.model.file_trees import is_packed
-from kailab.model.files import open_file, read_bytes
+from kailab.model.files import foreign_format, open_file, read_bytes
 from kailab.model.labels import RUN_SECONDS
 from kailab.model.manifests import load_texts
 from kailab.model.objects import metadata_of, name_of, namespace_of, status_of
@@ -141,6 +141,8 @@ def read(path: Path, test: str = "", at: str = "", *, partial: bool = False) -> 
             return OpenedSource(archive.snapshot, "KAI's snapshot", archive.notices)
         if head and not any(head):
             raise InputError("is an empty archive, or holds zeros only", Where(file=str(path)))
+        if not is_packed(head) and (problem := foreign_format(head)):
+            raise InputError(problem, Where(file=str(path)))
         if b"\0" in head and not is_packed(head) and not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise InputError(f"{dump.CAN_NOT_BE_OPENED}. It is not UTF-8 text", Where(file=str(path)))
     return _of_files([path], at, partial)

@@ -51,6 +51,32 @@ def test_what_is_no_file_is_refused(tmp_path, monkeypatch, make, expected):
         files.read_text(path)
 
 
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (b"7z\xbc\xaf\x27\x1c\x00\x04", r"is a 7-Zip archive, not plain text; unpack it \(`7z x`\)"),
+        (b"Rar!\x1a\x07\x01\x00", "is a RAR archive"),
+        (b"\x28\xb5\x2f\xfd\x04", "is packed with zstd"),
+        (gzip.compress(b"kind: Pod"), "is packed with gzip"),
+        ("kind: Pod".encode("utf-32"), "is UTF-32 text"),
+        ("kind: Pod".encode("utf-16-be"), "looks like UTF-16 text without a byte order mark"),
+        (bytes(257) + b"ustar", "is a tar archive"),
+        (b"BZh is how\xff", ":1: not UTF-8 text"),
+    ],
+)
+def test_the_format_of_what_is_no_text_is_named(start: bytes, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        files.decode_text(start, "x")
+    assert files.decode_text(b"BZh is text", "x") == "BZh is text"
+
+
+def test_the_name_of_a_file_stays_on_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a\nb").write_bytes(b"\xff")
+    with pytest.raises(InputError) as refused:
+        files.read_text(tmp_path / "a\nb")
+    assert str(refused.value) == rf"{tmp_path}/a\nb:1: not UTF-8 text"
+
+
 def test_a_file_without_end_is_not_read_to_its_end(tmp_path):
     (tmp_path / "a").write_bytes(b"x" * 2**21)
     with pytest.raises(InputError, match="larger than 1 MiB"):

@@ -96,3 +96,17 @@ LAUGHS = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
 def test_bad_text_is_told_with_its_line(text, message):
     with pytest.raises(InputError, match=message):
         read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a:\n\tb: 1\n", "f.yaml:2: not valid YAML: the line is indented with a tab; indent it with spaces"),
+        ("kind: Pod\n\tspec: 1\nc: 2\n", "f.yaml:2: not valid YAML: the line is indented with a tab"),
+        ("a: 1\nb: @x\n", "f.yaml:2: not valid YAML: '@' begins no value; write the value in quotes"),
+    ],
+)
+def test_the_character_that_can_not_be_read_is_named(text: str, problem: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read(text)
+    assert str(refused.value).startswith(problem)
