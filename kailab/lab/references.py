@@ -117,12 +117,10 @@ def _references(manifest: Manifest, space: str) -> Iterator[_Reference]:
             text = f"there is no ServiceAccount {shown(name)}; here the pods are taken without it"
             yield _Reference("ServiceAccount", space, name, "", f"{path}{account}", text, _REFUSED)
         # A pod itself is refused.
-        if (name := pod["spec"].get("priorityClassName")) and not itself:
-            text = f"there is no PriorityClass {shown(name)}: the pods are refused until there is one"
-            yield _Reference("PriorityClass", "", name, "", f"{path}priorityClassName", text)
-        if name := pod["spec"].get("runtimeClassName"):
-            text = f"there is no RuntimeClass {shown(name)}; here the pods are taken without it"
-            yield _Reference("RuntimeClass", "", name, "", f"{path}runtimeClassName", text, _REFUSED)
+        for kind, field in (("PriorityClass", "priorityClassName"), ("RuntimeClass", "runtimeClassName")):
+            if (name := pod["spec"].get(field)) and not itself:
+                text = f"there is no {kind} {shown(name)}: the pods are refused until there is one"
+                yield _Reference(kind, "", name, "", f"{path}{field}", text)
         for index, volume in enumerate(pod["spec"].get("volumes") or ()):
             claim = ((volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}).get("spec")
             yield from _storage(claim, f"{path}volumes[{index}].ephemeral.volumeClaimTemplate.spec")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kailab.cluster.base_objects import PRIORITY_CLASSES, priority_class
 from kailab.cluster.embedded import EmbeddedCluster
@@ -222,6 +222,7 @@ class _Reading:
         looks = self.looks()
         assumed = _assume_configmaps(looks)
         classes = _assume_priority_classes(looks)
+        runtimes = _assume_runtime_classes(looks)
         taken = at if at is not None else self.newest
         if taken is None and looks:
             raise InputError(
@@ -256,6 +257,11 @@ class _Reading:
             notices.append(
                 "the files hold no PriorityClass; those that work names get the priority of their pods, or the value in KAI's chart "
                 f"({values}). If the cluster has other values, add `kubectl get {KINDS['PriorityClass'].resource} -o yaml`"
+            )
+        if runtimes:
+            notices.append(
+                f"the files hold no RuntimeClass; those that pods name ({some(list(map(name_of, runtimes)))}) count as there, with the overhead of "
+                f"their pods. If they select nodes, add `kubectl get {KINDS['RuntimeClass'].resource} -o yaml`"
             )
         if looks and not kai.version:
             notices.append(
@@ -463,6 +469,33 @@ def _assume_priority_classes(looks: dict[str, list[Object]]) -> list[Object]:
     return assumed
 
 
+def _assume_runtime_classes(looks: dict[str, list[Object]]) -> list[Object]:
+    """Add the RuntimeClasses that pods name, if the files hold no RuntimeClass at all. Returns them, sorted by name.
+
+    The cluster had them, or it would have refused the pods. Their overhead is in the pods, where the API server writes it.
+    """
+    if looks.get("RuntimeClass"):
+        return []
+    overheads: dict[str, Any] = {}
+    for pod in looks.get("Pod", ()):
+        spec = spec_of(pod)
+        if isinstance(name := spec.get("runtimeClassName"), str) and name:
+            overheads[name] = spec.get("overhead")
+    assumed = [
+        {
+            "apiVersion": KINDS["RuntimeClass"].api_version,
+            "kind": "RuntimeClass",
+            "metadata": {"name": name},
+            "handler": name.replace(".", "-"),
+            **({"overhead": {"podFixed": overhead}} if overhead else {}),
+        }
+        for name, overhead in sorted(overheads.items())
+    ]
+    if assumed:
+        _add(looks, "RuntimeClass", assumed)
+    return assumed
+
+
 def _add(looks: dict[str, list[Object]], kind: str, objects: Sequence[Object]) -> None:
     """Add objects of a kind, and keep the order of kinds of a snapshot."""
     added = {**looks, kind: [*looks.get(kind, ()), *objects]}
@@ -473,6 +506,7 @@ def _add(looks: dict[str, list[Object]], kind: str, objects: Sequence[Object]) -
 _WITHOUT = {
     "Topology": "none of them can start",
     "PriorityClass": "they count with the default priority",
+    "RuntimeClass": "new ones are refused",
     "PersistentVolumeClaim": "those that wait can't start",
     "ResourceClaim": "those that wait can't start",
 }
@@ -510,6 +544,7 @@ def _named_by(holder: Object) -> Iterator[tuple[str, str]]:
         for reference in referenced_objects(holder):
             if reference.kind == "PersistentVolumeClaim":
                 yield reference.kind, reference.name
+        yield "RuntimeClass", str(spec.get("runtimeClassName") or "")
         for claim in spec.get("resourceClaims") or ():
             yield "ResourceClaim", str(claim.get("resourceClaimName") or "") if isinstance(claim, dict) else ""
 

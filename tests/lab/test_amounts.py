@@ -131,12 +131,21 @@ def pods(draw: st.DrawFn) -> Obj:
     if init:
         spec["initContainers"] = init
     if draw(st.booleans()):
-        spec |= {"runtimeClassName": "kata", "overhead": {"cpu": "50m", "memory": "10Mi"}}
+        spec |= {"runtimeClassName": "kata", "overhead": OVERHEAD}
     if kind == "claim":
         named = draw(st.sampled_from(["resourceClaimName", "resourceClaimTemplateName"]))
         spec["resourceClaims"] = [{"name": "devices", named: "two"}]
     return {"annotations": annotations, "spec": spec}
 
+
+OVERHEAD = {"cpu": "50m", "memory": "10Mi"}
+RUNTIME_CLASS: Obj = {
+    "apiVersion": "node.k8s.io/v1",
+    "kind": "RuntimeClass",
+    "metadata": {"name": "kata"},
+    "handler": "kata",
+    "overhead": {"podFixed": OVERHEAD},
+}
 
 LIVES = ("waiting", "starting", "running", "leaving", "succeeded", "failed", "lost", "leaving when done")
 PHASES = {"succeeded": "Succeeded", "failed": "Failed", "lost": "Unknown", "leaving when done": "Succeeded"}
@@ -171,6 +180,7 @@ def test_every_row_is_as_the_engine_counts(drawn):
     for name, labels in NODES.items():
         cluster.create(node(name, labels))
     cluster.create(QUEUE)
+    cluster.create(RUNTIME_CLASS)
     cluster.create(podgroup("work"))
     for obj in claims():
         cluster.create(obj)
@@ -267,6 +277,7 @@ def test_every_face_shows_the_same(drawn):
         for name, labels in NODES.items():
             lab.cluster.create(node(name, labels))
         lab.cluster.create(QUEUE)
+        lab.cluster.create(RUNTIME_CLASS)
         for number, (pod, _) in enumerate(drawn):
             metadata = {
                 "name": f"p{number}",

@@ -117,7 +117,7 @@ def test_the_same_amount_written_otherwise_is_no_contradiction(lab):
 
 
 def test_pods_made_later_go_by_the_class_as_it_is_then(lab):
-    lab.apply(deployment(runtimeClassName="kata"))
+    lab.apply(runtime_class(), deployment(runtimeClassName="kata"))
     pods(lab)
     node = some_node(lab)
     lab.apply(runtime_class(scheduling={"nodeSelector": {"kubernetes.io/hostname": node}}))
@@ -126,15 +126,17 @@ def test_pods_made_later_go_by_the_class_as_it_is_then(lab):
     assert where.count({"kubernetes.io/hostname": node}) == 2
 
 
-def test_a_class_that_is_not_there_is_told_once(lab):
-    applied = lab.apply(pod("a", runtimeClassName="kata"), pod("b", runtimeClassName="kata"))
+def test_without_its_class_a_pod_is_refused(lab):
+    """As by the API server's admission plugin: a pod at once, the pods of a workload until there is the class."""
+    with pytest.raises(InputError, match=r"no RuntimeClass with name 'kata' was found \(there are: none\)"):
+        lab.apply(pod(runtimeClassName="kata"))
+    applied = lab.apply(deployment(runtimeClassName="kata"))
     (told,) = [text for text in applied.warnings if "kata" in text]
-    assert (
-        "spec.runtimeClassName: there is no RuntimeClass 'kata'; here the pods are taken without it; in a cluster they are refused"
-        in told
-    )
-    assert len(pods(lab)) == 2
+    assert "spec.runtimeClassName: there is no RuntimeClass 'kata': the pods are refused until there is one" in told
+    assert pods(lab) == []
+    assert "no RuntimeClass with name 'kata'" in str(lab.explain("Deployment", "d"))
     lab.apply(runtime_class())
+    assert len(pods(lab)) == 2
     assert not [text for text in lab.apply(pod("c", runtimeClassName="kata")).warnings if "kata" in text]
     both = lab.apply(runtime_class("gvisor"), pod("d", runtimeClassName="gvisor"))
     assert not [text for text in both.warnings if "gvisor" in text]

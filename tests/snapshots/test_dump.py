@@ -702,3 +702,26 @@ def test_a_zip_of_windows_and_archives_within_it(tmp_path: Path) -> None:
     [told] = [text for text in read.notices if "archive within" in text]
     assert told.startswith("1 archive ")
     assert told.endswith("state.zip:more/pods.yaml.gz")
+
+
+def test_runtime_classes_that_nobody_handed_out_are_there_with_the_overhead_of_their_pods(tmp_path: Path) -> None:
+    """Files without any RuntimeClass: the cluster had those that its pods name, or it would have refused the pods."""
+    pod = a_pod("p-0", "a", "train")
+    pod["spec"] |= {"runtimeClassName": "kata.qemu", "overhead": {"cpu": "250m"}}
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), pod]))
+    read = opening.read(tmp_path)
+    [told] = [text for text in read.notices if "RuntimeClass" in text]
+    assert "those that pods name (kata.qemu) count as there" in told
+    with opening.lab_of(read.snapshot) as lab:
+        again = {
+            "containers": pod["spec"]["containers"],
+            "schedulerName": "kai-scheduler",
+            "runtimeClassName": "kata.qemu",
+        }
+        lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new", "namespace": "team"}, "spec": again})
+        assert lab.cluster.get("Pod", "new", "team")["spec"]["overhead"] == {"cpu": "250m"}
+    other = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "nvidia",
+             "metadata": {"name": "nvidia", "uid": "c", "resourceVersion": "1"}}  # fmt: skip
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), pod, other]))
+    [told] = [text for text in opening.read(tmp_path).notices if "RuntimeClass" in text]
+    assert told.startswith("1 pod names a RuntimeClass that is not in the files (kata.qemu): new ones are refused")

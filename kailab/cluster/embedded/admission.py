@@ -1,9 +1,8 @@
 """Admission of objects, as an API server does it: defaults, validation, namespaces, generated names, and the admission
 plugins Priority, RuntimeClass, LimitRanger and ResourceQuota.
 
-A RuntimeClass adds its overhead and its node selector to the pods that name it. Kubernetes' admission plugin refuses a
-pod whose class does not exist. Here such a pod is admitted, because work is often tried without the classes of its
-cluster, and ``kailab.lab.references`` reports the missing class.
+A RuntimeClass adds its overhead and its node selector to the pods that name it. A pod whose class does not exist is
+refused.
 
 Users submit thousands of equal jobs, and the PodGroups of their pods differ only in name. The result of the first is
 reused for all objects that are equal apart from their metadata.
@@ -36,9 +35,11 @@ def with_runtime_class(store: ObjectStore, spec: Object, name: str) -> Object:
         if overhead:
             raise Forbidden(f"Pod {name!r}: spec.overhead: only a RuntimeClass sets it, and the pod names none")
         return spec
-    runtime_class = store.table("RuntimeClass").objects.get(("", wanted))
+    classes = store.table("RuntimeClass").objects
+    runtime_class = classes.get(("", wanted))
     if runtime_class is None:
-        return spec
+        known = ", ".join(sorted(key[1] for key in classes)) or "none"
+        raise Forbidden(f"Pod {name!r}: no RuntimeClass with name {shown(wanted)} was found (there are: {known})")
     added: Object = {}
     given = (runtime_class.get("overhead") or {}).get("podFixed") or {}
     if overhead and parsed(overhead) != parsed(given):
