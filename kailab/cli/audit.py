@@ -24,7 +24,7 @@ SHOWN = 10
     "--fail-on",
     type=click.Choice(["error", "warning", "info"]),
     default="warning",
-    help="Exit with 1 if there is a finding as severe as this, or more.",
+    help="Exit with 1 if a finding is at least as severe as this.",
 )
 @click.option(
     "--all", "everything", is_flag=True, help="Show findings of every severity, and every queue with waiting work."
@@ -32,9 +32,22 @@ SHOWN = 10
 @options.output
 @options.state
 def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> None:
-    """Check all queues: starved queues and their borrowers, obstacles to reclaim, idle quota, quotas beyond capacity or for GPU models that
-    nobody in the queue can use, holdings above a limit or quota, full models, running pods whose queue, PodGroup or owner is gone, queues
-    that can't run anything, work that fits nowhere, and waiting times."""
+    """Check the whole queue tree, and list how long work waits in each queue.
+
+    \b
+    Findings are about
+      queues that get less than their quota or fair share, and what prevents reclaim
+      queues that hold more than their limit, or more non-preemptible work than their quota
+      quotas that are idle, beyond the capacity, or for GPU models that their work can't use
+      queues that can run nothing, and work that fits on no node
+      GPU models without free GPUs
+      running pods whose queue, PodGroup or owner is gone
+
+    \b
+    Exit code 0: no finding as severe as --fail-on.
+    Exit code 1: such a finding.
+    Exit code 2: bad input.
+    """
     from kailab.advice.audit import audit as audited
     from kailab.advice.findings import Severity
 

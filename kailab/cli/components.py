@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from kailab.cli import options, terminal
+from kailab.cli.error_messages import CommandGroup
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
 from kailab.errors import InputError
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Download, build and verify the programs of a real control plane: etcd, Kubernetes, KWOK."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import completion, configurations, options, terminal
+from kailab.cli.error_messages import CommandGroup
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
 from kailab.course import progress as record
@@ -379,7 +380,7 @@ MOST_LINES = 7
 _LEVELS = {1: "one field", 2: "the cause is elsewhere", 3: "several causes"}
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Learn how a GPU cluster is shared: lessons with predictions, and challenges that start broken.
 

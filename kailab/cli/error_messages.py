@@ -26,10 +26,7 @@ KUBECTL_COMMANDS: Mapping[str, str] = {
     **dict.fromkeys(("logs", "exec", "attach", "port-forward", "cp", "debug"), _NOTHING_RUNS),
     **dict.fromkeys(("create", "replace"), "`kailab apply -f FILE` creates and updates objects"),
     **dict.fromkeys(("edit", "set", "rollout", "autoscale", "expose"), _CHANGE),
-    "top": "`kailab status` summarises the lab, `kailab get nodes -o wide` shows the GPUs of each node",
     "version": "`kailab --version`",
-    "events": "`kailab get events`",
-    "diff": "`kailab apply --dry-run -f FILE` lists what would change",
     "api-versions": "`kailab get KIND` accepts the kinds of Kubernetes and KAI by full and short names",
     "cluster-info": "`kailab status`",
     "api-resources": "`kailab get KIND` accepts the kinds of Kubernetes and KAI by full and short names",
@@ -86,6 +83,20 @@ BROKEN_PIPE = 141  # as a shell counts a process ended by SIGPIPE
 DEBUG = "KAILAB_DEBUG"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SUGGESTION = re.compile(r" \(?Did you mean.*")
+
+
+class CommandGroup(click.Group):
+    """A command group whose help has the whole first sentence of each command; click cuts it to one line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = [(name, command) for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))]
+        rows = [(name, command.get_short_help_str(_ANY_LENGTH)) for name, command in commands if not command.hidden]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+_ANY_LENGTH = 1000
 
 
 class ReportingGroup(click.Group):

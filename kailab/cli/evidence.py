@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from kailab.cli import labfile, options, terminal
+from kailab.cli.error_messages import CommandGroup
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
 from kailab.errors import InputError
@@ -96,7 +97,7 @@ def _write_snapshot_page(file: Path, path: Path) -> WrittenPage:
 _run = click.argument("run", default="latest", help="A run's id, its folder, or latest.")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Show, verify, sign and compare the evidence of test runs; replay a run; capture the lab."""
 

@@ -60,8 +60,9 @@ def explain(
     output: TextOrJson,
     state: Path,
 ) -> None:
-    """Explain why a pod, a podgroup or a workload (job NAME, deployment NAME ...) is pending and what would let it run; on whose quota
-    running work runs; for which work pods were evicted; what a queue holds, borrows and lends.
+    """Explain why a pod, a podgroup or a workload (job NAME, deployment NAME ...) is pending and what would let it run. The answer
+    about running work has the queues whose quota it uses; about evicted work, the work that took its place; about a queue, what it holds,
+    borrows and lends.
 
     Every proposed step is tried on a copy of the lab, unless it says that it was not; the lab does not change. The cause is printed
     first, then each step that works. Ctrl-C ends the trials and keeps the steps found so far. With --evidence the answer reports recorded

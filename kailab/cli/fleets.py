@@ -10,13 +10,14 @@ from typing import Any
 import click
 
 from kailab.cli import options, terminal
+from kailab.cli.error_messages import CommandGroup
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
 from kailab.errors import InputError, KailabError
 from kailab.model.objects import name_of
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """List, show and validate fleets: files that describe fake nodes."""
 

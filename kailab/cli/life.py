@@ -228,8 +228,9 @@ def down(state: Path) -> None:
 @options.text_option("--for", "duration", help="Duration in lab time: 30s, 5m, 1h30m, 2d.")
 @options.state
 def run(duration: str, state: Path) -> None:
-    """Advance the lab's clock: pods finish, minimum runtimes expire, and the scheduler acts. Without --for, run only
-    until nothing changes any more."""
+    """Advance the lab's clock: pods finish, minimum runtimes expire, and the scheduler acts. With --for, the command ends once that time has
+    passed and nothing is under way, such as an eviction or the back-off of a Job, which may take longer. Without --for, run only until
+    nothing changes any more."""
     seconds = parse_seconds("--for", duration) if duration else 0.0
     with labfile.change_lab(state) as lab, terminal.progress_bars() as tell:
         before, begun = LabChanges(lab), lab.now

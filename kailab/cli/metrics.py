@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import labfile, options, terminal
+from kailab.cli.error_messages import CommandGroup
 from kailab.cli.options import parse_seconds
 from kailab.errors import EvidenceError, InputError
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from kailab.evidence.metrics.families import MetricsSnapshot
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=CommandGroup, invoke_without_command=True)
 @options.text_option(
     "--evidence", "past", metavar="RUN/TEST", help="Print the samples of a test over time, from its evidence."
 )

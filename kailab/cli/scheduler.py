@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import configurations, options, terminal
-from kailab.cli.error_messages import DEBUG
+from kailab.cli.error_messages import DEBUG, CommandGroup
 from kailab.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kailab.scheduler.observers import Observer
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Run kailab's scheduler on a Kubernetes cluster."""
 

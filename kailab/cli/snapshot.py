@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import labfile, options, terminal
+from kailab.cli.error_messages import CommandGroup
 from kailab.cli.options import parse_seconds
 from kailab.errors import InputError, Where
 from kailab.model.times import format_time
@@ -27,9 +28,16 @@ if TYPE_CHECKING:
 @click.option("--fresh", is_flag=True, help="Replace a lab that is up.")
 @options.state
 def open_lab(paths: tuple[Path, ...], at: str, runtime: str, partial: bool, fresh: bool, state: Path) -> None:
-    """Load a cluster as an embedded lab, from what you have of it: a snapshot; files, folders or archives (tar, zip) of `kubectl get -o
-    yaml|json`, a must-gather, a support bundle, with manifests beside them if you like; the archive of KAI's /get-snapshot; or a TEST in a
-    folder of evidence. Objects keep their uids, times and status. kailab's scheduler decides, with the recorded configuration."""
+    """Load a cluster as an embedded lab. Objects keep their uids, times and status. kailab's scheduler decides, with the recorded
+    configuration.
+
+    \b
+    The cluster is read from one of
+      files, folders or archives (tar, zip) of `kubectl get -o yaml|json`,
+        a must-gather or a support bundle; manifests may stand beside them
+      a snapshot of kailab, or the archive of KAI's /get-snapshot
+      a TEST in a folder of evidence
+    """
     from kailab.lab.inert_kinds import sentences_for
     from kailab.lab.life import end
     from kailab.snapshots import opening
@@ -68,7 +76,7 @@ def open_lab(paths: tuple[Path, ...], at: str, runtime: str, partial: bool, fres
     )
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Save a cluster's objects to a file for `kailab open`."""
 

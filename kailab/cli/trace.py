@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import options, replay_options, terminal
+from kailab.cli.error_messages import CommandGroup
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError, Where
 
@@ -21,7 +22,7 @@ WRITE_SECONDS = 30.0
 """Interval between writes of the file, so that a killed recording loses little."""
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Record the jobs of a cluster as a trace, for `kailab replay`."""
 

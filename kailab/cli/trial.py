@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kailab.cli import configurations, options, signals, terminal
+from kailab.cli.error_messages import CommandGroup
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
 from kailab.errors import InputError, StateError
@@ -141,7 +142,7 @@ def _report_options(command: Any) -> Any:
     return command
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
     """Run the same exercises, scenarios and manifests under several schedulers and compare the results. Exit code 1 if they
     differ."""

@@ -28,13 +28,17 @@ def available_fleets() -> dict[str, Path]:
     return dict(sorted(fleets.items()))
 
 
+def is_fleet_path(name_or_path: str | Path) -> bool:
+    """Whether a fleet is given by path, not by name."""
+    text = str(name_or_path)
+    return isinstance(name_or_path, Path) or "/" in text or "\\" in text or Path(text).suffix in SUFFIXES
+
+
 def find_fleet(name_or_path: str | Path) -> Path:
     """The file of a fleet given by name or path. Raises InputError with the names of the available fleets."""
     text = str(name_or_path)
-    path = Path(text)
-    is_path = isinstance(name_or_path, Path) or "/" in text or "\\" in text or path.suffix in SUFFIXES
-    if is_path:
-        return path
+    if is_fleet_path(name_or_path):
+        return Path(text)
     known = available_fleets()
     if text in known:
         return known[text]

@@ -195,12 +195,19 @@ def advise_queue(faults: Faults, obj: dict[str, Any]) -> None:
     if resources is None:
         faults.add("spec.resources", "is missing: quota, weight and limit are 0 throughout, so the queue runs nothing")
         return
+    missing = [name for name in RESOURCES if resources.get(name) is None]
+    if len(missing) == 1:
+        text = f"is missing: its quota and limit are 0, so work that asks for {missing[0]} never runs here"
+        faults.add(f"spec.resources.{missing[0]}", text)
+    elif missing:
+        text = f"has no {' and no '.join(missing)}: their quotas and limits are 0, so work that asks for one of them never runs here"
+        faults.add("spec.resources", text)
     for name in RESOURCES:
         block = resources.get(name)
         path = f"spec.resources.{name}"
         if block is None:
-            faults.add(path, f"is missing: its quota and limit are 0, so work that asks for {name} never runs here")
-        elif "limit" not in block:
+            continue
+        if "limit" not in block:
             faults.add(f"{path}.limit", f"is missing, which means 0: work that asks for {name} never runs here")
         # A quota below 0 is unlimited, and so above any limit.
         elif block["limit"] >= 0 and (block.get("quota", 0) > block["limit"] or block.get("quota", 0) < 0):

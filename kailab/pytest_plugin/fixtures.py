@@ -157,7 +157,7 @@ class LabFactory:
             observers.append(AllureSteps(recorder))
         others = self._item.ihook.pytest_kailab_observers(item=self._item, lab=lab_name) if self._is_test else ()
         lab = self._open(
-            fleet=fleet or self._marked("kailab_fleet", self._settings.fleet),
+            fleet=self._fleet(fleet),
             backend=self._settings.backend,
             scheduler=scheduler,
             config=config,
@@ -225,6 +225,18 @@ class LabFactory:
         if not mark.args:
             raise pytest.UsageError(f"{self._item.nodeid}: marker {marker} needs a name")
         return str(mark.args[0])
+
+    def _fleet(self, given: Any) -> Any:
+        """The fleet of a lab. A file that the test names is beside the test, as manifests are, or else in the working directory."""
+        from kailab.fleet.library import is_fleet_path
+
+        fleet = given or self._marked("kailab_fleet", "")
+        if not fleet:
+            return self._settings.fleet
+        if isinstance(fleet, str | Path) and is_fleet_path(fleet):
+            beside = self._folder / fleet
+            return beside if beside.exists() or not Path(fleet).exists() else fleet
+        return fleet
 
     def _marked_config(self, scheduler: str, chosen: bool) -> Any:
         """The configuration of the test's marker; None without one. ``chosen``: the call named this lab's scheduler, as ``baseline_lab``

@@ -51,7 +51,7 @@ TRACES = ("on", "on-failure", OFF)
 _FOLDERS = ("evidence", "components", "kai-bin", "kai-chart")
 
 MARKERS = (
-    "kailab_fleet(name): the fleet of this test's labs",
+    "kailab_fleet(name_or_file): the fleet of this test's labs: a name, or a file beside the test",
     "kailab_scheduler(name): the scheduler under test for this test's lab",
     "kailab_backend(*names): the backends on which this test can run",
     "kailab_operator(*names): the operators that create the pods of this test's work, for example jobset or kuberay; an embedded lab needs none, a "

@@ -79,7 +79,9 @@ def test_what_is_over_goes_by_weight_and_in_whole_gpus(recipe, work):
 def test_the_recipes_queues_run_nothing_that_asks_for_cpu(recipe, block, work):
     """They give GPUs alone; cpu and memory are then 0, limit included. The load says so."""
     warnings = recipe.apply(block("recipe", "kind: Queue").text).warnings
-    assert any("spec.resources.cpu: is missing" in warning for warning in warnings)
+    assert any(
+        "spec.resources: has no cpu and no memory: their quotas and limits are 0" in warning for warning in warnings
+    )
     job = work("cpu", "training", 1)
     job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
     recipe.apply(job)

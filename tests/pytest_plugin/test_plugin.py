@@ -195,6 +195,35 @@ def test_ini_marker_and_option(pytester):
     assert {p.name for p in (run / "named").glob("*/*") if p.is_dir()} == {"lab", "other"}
 
 
+def test_the_file_of_a_fleet_is_beside_the_test_or_in_the_working_directory(pytester):
+    """As in CI, where pytest runs at the root of a repository and the tests are in a folder of it."""
+    fleet = "{apiVersion: kailab.dev/v1, kind: Fleet, name: NAME, pools: [{name: a, count: 1, gpus: 8, cpu: 8, memory: 8Gi}]}"
+    folder = pytester.mkdir("scheduling")
+    (folder / "fleet.yaml").write_text(fleet.replace("NAME", "beside"))
+    for name in ("fleet", "other"):
+        (pytester.path / f"{name}.yaml").write_text(fleet.replace("NAME", "at-the-root"))
+    (folder / "test_fleet.py").write_text(
+        """
+import pytest
+
+@pytest.mark.kailab_fleet("fleet.yaml")
+def test_beside(lab):
+    assert lab.fleet == "beside"
+
+@pytest.mark.kailab_fleet("other.yaml")
+def test_at_the_root(lab, lab_factory):
+    assert (lab.fleet, lab_factory(fleet="fleet.yaml").fleet) == ("at-the-root", "beside")
+
+@pytest.mark.kailab_fleet("nowhere.yaml")
+def test_nowhere(lab):
+    pass
+"""
+    )
+    result = pytester.runpytest_inprocess("--kailab-evidence", "off", "scheduling")
+    result.assert_outcomes(passed=2, errors=1)
+    assert f"{folder / 'nowhere.yaml'}: can't be read: No such file or directory" in result.stdout.str()
+
+
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
