@@ -45,7 +45,7 @@ TEXT = frozenset(
         "replicas", "minAvailable", "maxUnavailable", "maxSurge", "partition", "cliqueStartupType", "startsAfter", "cliqueNames",
         "quantity", "amount", "duration", "timeout", "podSetName", "subGroupPolicyType", "updateRevision", "currentRevision",
         # nodes, storage
-        "architecture", "operatingSystem", "kubeletVersion", "storageClassName", "volumeBindingMode", "provisioner", "accessModes",
+        "architecture", "operatingSystem", "kubeletVersion", "storageClassName", "volumeBindingMode", "provisioner", "handler", "accessModes",
         "volumeMode", "volumeName", "claimName",
     }
 )  # fmt: skip

@@ -278,6 +278,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         ),
         CauseKind(CauseCode.NODE_POOL_NOT_SERVED, steps=(work_steps.leave_node_pool,)),
         CauseKind(CauseCode.PRIORITY_CLASS_MISSING, steps=(work_steps.make_priority_class,)),
+        CauseKind(CauseCode.RUNTIME_CLASS_MISSING, steps=(work_steps.make_runtime_class,)),
         CauseKind(
             CauseCode.KEPT_APART,
             ending=Ending.OWN_PODS,
@@ -303,6 +304,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
 FINDERS: tuple[Finder, ...] = (
     objects.find_suspension,
     objects.find_missing_priority_class,
+    objects.find_missing_runtime_class,
     objects.find_scheduling_gates,
     objects.find_missing_podgroup,
     objects.find_unusable_queue,

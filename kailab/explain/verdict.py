@@ -89,7 +89,7 @@ def verdict_of(state: PodsAtMoment, first: Cause | None) -> Verdict | None:
             return None
     if not state.waiting or code == CauseCode.PODS_NOT_CREATED:
         # The controller goes on trying to make the pods, and each of them is refused.
-        return Verdict.NEVER if code == CauseCode.PRIORITY_CLASS_MISSING else _without_pods(state)
+        return Verdict.NEVER if code in _REFUSED else _without_pods(state)
     return Verdict.LATER if could_run(state) else Verdict.NEVER
 
 
@@ -133,6 +133,8 @@ def could_run(state: PodsAtMoment, *relaxations: Relaxation) -> bool:
     return any(runs_alone(left, at, tasks) for at in (left.now, left.now + DAY))
 
 
+_REFUSED = frozenset({CauseCode.PRIORITY_CLASS_MISSING, CauseCode.RUNTIME_CLASS_MISSING})
+"""Causes for which each pod of the work is refused until an object exists."""
 TO_BE_CREATED = frozenset({CauseCode.PODS_NOT_CREATED, CauseCode.GANG_INCOMPLETE})
 """Causes that may end when a controller tries again to create pods that a ResourceQuota refused."""
 MOST_MOMENTS = 1000

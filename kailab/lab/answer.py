@@ -66,6 +66,7 @@ class CauseCode(StrEnum):
     BEHIND_OTHERS = "BehindOthers"
     NODE_POOL_NOT_SERVED = "NodePoolNotServed"
     PRIORITY_CLASS_MISSING = "PriorityClassMissing"
+    RUNTIME_CLASS_MISSING = "RuntimeClassMissing"
     KEPT_APART = "KeptApart"
     EVICTED = "Evicted"
     BORROWING = "Borrowing"

@@ -122,6 +122,7 @@ SITUATIONS = [
     Situation(CauseCode.BEHIND_OTHERS, ("Pod", "p"), ([*ORG, pod("small", "rest", 1)], [job("wide", "team", 16, gang=True)], [pod("p", "team")]), ("Suspend Job wide", "priority class"), config={"queueDepthPerAction": {"allocate": 1}}),
     Situation(CauseCode.NODE_POOL_NOT_SERVED, ("Deployment", "d"), ([*ORG, deployment("d", "team", 2, labels={"kai.scheduler/node-pool": "blue"})],), ("Remove its label kai.scheduler/node-pool",)),
     Situation(CauseCode.PRIORITY_CLASS_MISSING, ("Deployment", "d"), ([*ORG, deployment("d", "team", 2, priority="", priorityClassName="gold")],), ("Make the priority class gold", "existing priority class")),
+    Situation(CauseCode.RUNTIME_CLASS_MISSING, ("Deployment", "d"), ([*ORG, deployment("d", "team", 2, runtimeClassName="nvidia")],), ("Make the RuntimeClass nvidia", "Name no RuntimeClass")),
     Situation(CauseCode.KEPT_APART, ("Deployment", "d"), ([*ORG, deployment("d", "team", 5, affinity=apart("d"))],), ("anti-affinity a preference", "Add 1 node to")),
     Situation(CauseCode.EVICTED, ("Deployment", "d"), ([queue("a", quota=8), queue("b", quota=8)], [deployment("d", "b", 16)], [job("j", "a", 2)]), ("Delete Job j",)),
 ]  # fmt: skip

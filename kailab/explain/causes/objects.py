@@ -24,7 +24,7 @@ from kailab.lab.owners import owned_by, owners_of
 from kailab.model import labels
 from kailab.model.kinds import KINDS
 from kailab.model.labels import PRIORITY_CLASS, QUEUE
-from kailab.model.objects import parent_of, spec_of
+from kailab.model.objects import name_of, parent_of, spec_of
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import REFUSED, UNCONFIRMED
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM, is_preemptible
@@ -54,7 +54,7 @@ def find_missing_priority_class(group: WaitingPodGroup) -> Iterable[Refusal]:
     """A priority class that does not exist. Pods that name it in their spec are refused. Work that names it by label gets the default
     priority, which is a cause only if another priority would let it run."""
     known = {priority_class["metadata"]["name"] for priority_class in group.lab.cluster.list("PriorityClass")}
-    missing = _named_by_label(group, known) if group.pods else _named_by_template(group, known)
+    missing = _named_by_label(group, known) if group.pods else _named_by_template(group, "priorityClassName", known)
     if not missing or (group.pods and not _priority_would_help(group)):
         return
     what = (
@@ -70,11 +70,26 @@ def find_missing_priority_class(group: WaitingPodGroup) -> Iterable[Refusal]:
     )
 
 
-def _named_by_template(group: WaitingPodGroup, known: Container[str]) -> str:
+def find_missing_runtime_class(group: WaitingPodGroup) -> Iterable[Refusal]:
+    """A RuntimeClass that does not exist, for which the pods are refused. Pods that exist were admitted."""
+    if group.pods:
+        return
+    known = set(map(name_of, group.lab.cluster.list("RuntimeClass")))
+    if missing := _named_by_template(group, "runtimeClassName", known):
+        yield Statement.of(
+            CauseCode.RUNTIME_CLASS_MISSING,
+            f"Its pods name the RuntimeClass {missing}, which does not exist, so none of them is admitted.",
+            (ObjectRef("RuntimeClass", "", missing),),
+            {"runtimeClass": missing},
+        )
+
+
+def _named_by_template(group: WaitingPodGroup, field: str, known: Container[str]) -> str:
+    """The name in this field of a pod template, if it is not known; or ""."""
     for obj in _with_owned(group):
         for _, pod in pod_templates(obj):
             spec = pod.get("spec")
-            name = spec.get("priorityClassName") if isinstance(spec, dict) else None
+            name = spec.get(field) if isinstance(spec, dict) else None
             if name and name not in known:
                 return str(name)
     return ""

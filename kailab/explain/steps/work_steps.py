@@ -243,6 +243,31 @@ def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
         )
 
 
+def make_runtime_class(context: QuestionContext) -> Iterator[ProposalFamily]:
+    """Create the missing RuntimeClass, or name none."""
+    there = {runtime_class["metadata"]["name"] for runtime_class in context.lab.cluster.list("RuntimeClass")}
+    named = {
+        str(name)
+        for work in context.works
+        for _, pod in pod_templates(work)
+        if (name := pod["spec"].get("runtimeClassName"))
+    }
+    missing = sorted(named - there)
+    if not missing:
+        return
+    made = [
+        {"apiVersion": api_version_of("RuntimeClass"), "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name.replace(".", "-")}
+        for name in missing
+    ]  # fmt: skip
+    yield ProposalFamily((Proposal(f"Make the RuntimeClass {some(missing)}", (apply(*made),), Disturbance.MADE),))
+
+    def without(pod: Object) -> None:
+        if pod["spec"].get("runtimeClassName") in missing:
+            del pod["spec"]["runtimeClassName"]
+
+    yield ProposalFamily.of(own_change(context, "Name no RuntimeClass", edit_of_pods(without)))
+
+
 def _classes(obj: Object) -> Iterator[str]:
     for marks in _labels(obj):
         if marks.get(labels.PRIORITY_CLASS):
