@@ -51,10 +51,11 @@ class LeaderWorkerSetController(Controller):
         digest = template_hash(template)
         revision = revision_of(owner, digest, digest)
         leaders = self._leaders(owner, template, size, revision)
-        groups = ready = 0
+        groups = ready = updated = 0
         if leaders is not None:
             for pod in filter(is_active, bench.owned(leaders, "Pod")):
                 groups += 1
+                updated += labels_of(pod).get(_REVISION, revision) == revision
                 ready += self._group(owner, template, size, revision, pod)
         done = ready >= spec.get("replicas", 1)
         ready_groups = ("AllGroupsReady", "All replicas are ready")
@@ -65,7 +66,7 @@ class LeaderWorkerSetController(Controller):
             ("Progressing", not done, "GroupsAreProgressing", "Replicas are progressing"),
             replicas=groups,
             readyReplicas=ready,
-            updatedReplicas=groups,
+            updatedReplicas=updated,
             hpaPodSelector=f"{PREFIX}name={name_of(owner)},{PREFIX}worker-index=0",
         )
 
@@ -151,6 +152,10 @@ class LeaderWorkerSetController(Controller):
             return None
         if result["spec"]["replicas"] != spec["replicas"]:
             result = bench.patch("StatefulSet", result, {"spec": {"replicas": spec["replicas"]}})
+        # A partition that is lowered after a part of the groups was replaced lets the others follow.
+        strategy = spec.get("updateStrategy")
+        if strategy and _partition(result["spec"].get("updateStrategy")) != _partition(strategy):
+            result = bench.patch("StatefulSet", result, {"spec": {"updateStrategy": strategy}})
         # Workers are replaced with their leader.
         # Releases of LeaderWorkerSet before rolling updates set no revision.
         if controller is owner and labels_of(result["spec"]["template"]).get(_REVISION) not in (
@@ -166,6 +171,11 @@ def annotate_leaders_revision(owner: Object, owned: Iterable[Object]) -> Object:
     """A LeaderWorkerSet of another cluster, with the annotation of ``annotate_revision``; ``owned``: what it owns, its StatefulSet too."""
     named = (labels_of(spec_of(obj).get("template") or {}).get(_REVISION) for obj in owned)
     return annotate_revision(owner, next(filter(None, named), None), "leaderWorkerTemplate")
+
+
+def _partition(strategy: Object | None) -> int:
+    partition: int = ((strategy or {}).get("rollingUpdate") or {}).get("partition", 0)
+    return partition
 
 
 def _is_broken(owner: Object, template: Object, size: int, pods: list[Object]) -> bool:

@@ -235,6 +235,11 @@ def test_a_changed_template_replaces_group_by_group(world, partition, images):
     found = {pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"] for pod in world.pods()}
     assert set(found.values()) == images
     assert (found["a-1"], found["a-1-1"]) == ("new", "new")
+    assert world.get("LeaderWorkerSet")["status"]["updatedReplicas"] == 2 - partition
+    lowered = {"rolloutStrategy": {"rollingUpdateConfiguration": {"partition": 0}}}
+    world.cluster.patch("LeaderWorkerSet", "a", "default", {"spec": lowered})
+    world.pass_time(300)
+    assert {pod["spec"]["containers"][0]["image"] for pod in world.pods()} == {"new"}
 
 
 @pytest.mark.parametrize(
