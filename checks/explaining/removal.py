@@ -98,4 +98,5 @@ _REMOVERS: Mapping[str, Remover] = {
     CauseCode.BEHIND_OTHERS: removal_steps.other_waiting_deleted,
     CauseCode.NODE_POOL_NOT_SERVED: removal_steps.node_pools_removed,
     CauseCode.PRIORITY_CLASS_MISSING: removal_steps.priority_class_created,
+    CauseCode.RUNTIME_CLASS_MISSING: removal_steps.runtime_class_created,
 }

@@ -346,6 +346,14 @@ def priority_class_created(context: WorkloadContext) -> Iterator[Step]:
     yield from max((_with_value(context, value) for value in VALUES), key=lambda steps: _running(context, steps))
 
 
+def runtime_class_created(context: WorkloadContext) -> Iterator[Step]:
+    """The controller makes the pods once their class exists."""
+    kind = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "runc"}
+    specs = [pod["spec"] for manifest in context.manifests for pod in pod_templates(manifest)]
+    names = sorted({spec["runtimeClassName"] for spec in specs if spec.get("runtimeClassName")})
+    yield {"apply": [{**kind, "metadata": {"name": name}} for name in names]}
+
+
 def _with_value(context: WorkloadContext, value: int) -> list[Step]:
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     made: Step = {"apply": [{**kind, "metadata": {"name": "research-high"}, "value": value}]}

@@ -385,7 +385,7 @@ _ALL: tuple[tuple[Object, ...], ...] = (
         {"name": "b", "parent": "a", "minMember": 1}]})),
     (_object(api_version_of("Topology"), "Topology", "floor", {
         "levels": [{"nodeLabel": "rack", "alias": "r"}, {"nodeLabel": labels.HOSTNAME}]}, metadata={"labels": {}}),),
-    (_POD, _RUNTIME_CLASS),
+    (_RUNTIME_CLASS, _POD, _RUNTIME_CLASS | {"metadata": {"name": "other"}}),
     (_object(api_version_of("SchedulingShard"), "SchedulingShard", "shard", {
         "args": {"v": "5"}, "kValue": 0.5, "queueDepthPerAction": {"reclaim": 5}, "placementStrategy": {"gpu": "spread", "cpu": "binpack"},
         "minRuntime": {"preemptMinRuntime": "1m"}, "plugins": {"proportion": {"enabled": True, "priority": 5, "arguments": {"a": "b"}}},

@@ -215,6 +215,15 @@ def test_a_priority_class_that_comes_late_counts_for_work_that_is_there() -> Non
         assert [one["spec"]["priorityClassName"] for one in lab.cluster.list("PodGroup")] == ["research-high"]
 
 
+def test_work_without_its_runtime_class_runs_once_there_is_one() -> None:
+    named = job("work", 1, 2)
+    named["spec"]["template"]["spec"]["runtimeClassName"] = "kata"
+    steps = ({"apply": [queue("team", "", 8, -1, 1)]}, {"apply": [named]})
+    (result,) = judge_situation(Situation("refused", FLEET, steps))
+    assert (result.code, result.next_code) == (CauseCode.RUNTIME_CLASS_MISSING, "")
+    assert result.right
+
+
 def test_a_priority_class_has_the_value_that_lets_the_work_run() -> None:
     full, named = job("first", 4, 2), job("work", 4)
     for made, name in ((full, "build-preemptible"), (named, "research-high")):
