@@ -43,8 +43,8 @@ def test_manifests_with_fields_that_are_drawn_from_their_definitions():
 
 
 @pytest.mark.slow
-def test_thousands_of_odd_manifests():
-    report = run_seeds(range(FIRST + 100_000, FIRST + 104_000))
+def test_a_thousand_odd_manifests():
+    report = run_seeds(range(FIRST + 100_000, FIRST + 101_000))
     assert not report.failed, report.text(True)
 
 

@@ -143,7 +143,7 @@ def full_clusters(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(full_clusters(), st.randoms(use_true_random=False), st.floats(0.3, 1.0))
 def test_they_do_whatever_the_order(world, chance, share):
     names = [name for name in session_of(world).jobs if name.startswith("job-") and chance.random() < share]

@@ -219,7 +219,7 @@ def test_room_that_those_who_move_need_themselves_changes_no_decision(monkeypatc
         fewer.append(places < _for_all(*given))
         return places
 
-    for seed in range(60):
+    for seed in range(30):
         world = crowded(random.Random(seed).choice, [4, 8, 16], range(10, 40))
         config = EngineConfig(
             actions=("allocate", "consolidation"), max_consolidation_victims=random.Random(seed).choice([-1, 3, 16])

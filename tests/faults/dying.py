@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-MOMENTS = int(os.environ.get("KAILAB_FAULT_MOMENTS", "6"))
+MOMENTS = int(os.environ.get("KAILAB_FAULT_MOMENTS", "4"))
 """Of each operation. Few in CI; 60 in a search for what CI's do not meet."""
 FEWER = max(3, MOMENTS // 2) if MOMENTS < 60 else MOMENTS
 """Of operations that take long."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
@@ -15,13 +16,14 @@ from tests.faults.proxy import Proxy
 
 pytestmark = pytest.mark.slow
 
-KILLS = 50
+KILLS = int(os.environ.get("KAILAB_FAULT_KILLS", "20"))
+"""Of the scheduler. Few in CI; 50 and more in a search for what CI's do not meet."""
 SEED = 7
 # Shorter than a test has patience for, and long enough for a busy machine to renew it.
 TERMS = ("--lease-duration", "12", "--renew-deadline", "9", "--retry-period", "1")
 
 
-def test_a_scheduler_killed_fifty_times(field: Field) -> None:
+def test_a_scheduler_killed_again_and_again(field: Field) -> None:
     """At random moments from its start on, while gangs and single pods come and go."""
     print(f"seed {SEED}")
     chance = random.Random(SEED)

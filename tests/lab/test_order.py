@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kailab.engine.working.order_criteria import JobCriterion, QueueCriterion
+from kailab.explain.details import facts
 from kailab.explain.questions import ask
+from kailab.explain.subject import SubjectRef
 from kailab.fleet import Fleet, load_fleet
 from kailab.lab import Lab
 from kailab.lab.answer import Answer
@@ -150,7 +152,8 @@ def group_told(lab: Lab, name: str, picture: Picture | None = None) -> Answer:
 def say_who_is_next(lab: Lab, room: Room, wishes: dict[str, Wish]) -> str | None:
     """By explanations alone: the first in the order for whose next pods there is room and whom the queue rules let start."""
     picture = lab.picture()
-    told = {name: group_told(lab, name, picture).data() for _, name in picture.podgroups}
+    # The order is a part of an answer that needs no cause: none is looked for.
+    told = {name: facts(SubjectRef.of(lab, "PodGroup", name).state(lab, picture)) for _, name in picture.podgroups}
 
     def starts(name: str) -> bool:
         data = told[name]

@@ -212,7 +212,7 @@ def test_any_text(text):
 
 @pytest.mark.slow
 @given(st.sampled_from(SEEDS), st.lists(mutations, min_size=1, max_size=5), st.lists(edits, max_size=6))
-@settings(max_examples=5000, suppress_health_check=list(HealthCheck))
+@settings(max_examples=1500, suppress_health_check=list(HealthCheck))
 def test_thousands_of_damaged_manifests(seed, steps, cuts):
     check_objects(seed, steps)
     check_text(seed, cuts)

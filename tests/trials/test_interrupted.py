@@ -20,7 +20,7 @@ from kailab.trials.leftovers import living_processes
 from kailab.trials.store import TrialFolder
 from tests.trials.conftest import Trial, begun, fill
 
-MOMENTS = int(os.environ.get("KAILAB_FAULT_MOMENTS", "6"))
+MOMENTS = int(os.environ.get("KAILAB_FAULT_MOMENTS", "4"))
 """So many times a trial is interrupted; more for a search of an hour."""
 PATIENCE_SECONDS = 300.0
 """A bound for what hangs, far beyond what a busy machine needs."""
@@ -71,19 +71,6 @@ def undisturbed(trial: Trial, *arguments: str) -> dict[str, Any]:
     done = trial("run", *arguments, "--name", "undisturbed", "-o", "json")
     assert done.code == 1, done.err
     return plain(json.loads(done.out))
-
-
-@pytest.mark.slow
-def test_interrupted_twice_and_run_again(trial: Trial, home: Path) -> None:
-    wanted = undisturbed(trial, "trial.yaml")
-    for number, after in ((signal.SIGINT, 6), (signal.SIGKILL, 40)):
-        interrupt(home, number, after, "trial.yaml")
-        gone(home / "trials" / "small")
-    shown = trial("show", "small")
-    assert shown.code in (0, 1)
-    done = trial("run", "trial.yaml", "-o", "json")
-    assert plain(json.loads(done.out)) == wanted
-    assert trial("clean", "small").out == "small: nothing was left\n"
 
 
 def test_sigterm_waits_as_ctrl_c_does(trial: Trial, home: Path) -> None:
@@ -171,6 +158,7 @@ def test_interrupted_at_many_moments(trial: Trial, home: Path) -> None:
         if hit == MOMENTS:
             break
     assert hit == MOMENTS
+    assert trial("show", "small").code in (0, 1)
     assert plain(json.loads(trial("run", "trial.yaml", "-o", "json").out)) == wanted
     assert trial("clean").out == "undisturbed: nothing was left\nsmall: nothing was left\n"
 
