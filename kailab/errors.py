@@ -168,11 +168,11 @@ def os_errors_as(kind: type[KailabError], problem: str) -> Iterator[None]:
 class ApiError(KailabError):
     """A cluster refused a request. ``reason`` is the Kubernetes status reason (``NotFound``, ``Conflict`` ...).
 
-    ``doubtful``: the answer was lost, so the server may have carried out the request."""
+    ``unanswered``: the answer was lost, so the server may have carried out the request."""
 
     reason = "InternalError"
     code = 500
-    doubtful = False
+    unanswered = False
 
 
 class NotFound(ApiError):

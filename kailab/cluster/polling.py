@@ -71,17 +71,17 @@ def write_until_answered(
     """
     outcomes: dict[int, WriteOutcome] = {}
     waiting = list(range(len(writes)))
-    doubtful: set[int] = set()
+    unanswered: set[int] = set()
 
     def send() -> list[int]:
         nonlocal waiting
         # Only writes without an answer are repeated.
         for number, outcome in zip(waiting, cluster.write_all([[writes[n]] for n in waiting]), strict=True):
-            # Only after a doubtful try; otherwise the same answer is a refusal.
-            done = isinstance(outcome.error, AlreadyExists | NotFound) and number in doubtful
+            # Only after an unanswered try; otherwise the same answer is a refusal.
+            done = isinstance(outcome.error, AlreadyExists | NotFound) and number in unanswered
             outcomes[number] = WriteOutcome([None], None) if done else outcome
         waiting = [number for number in waiting if isinstance(outcomes[number].error, Unavailable)]
-        doubtful.update(n for n in waiting if (error := outcomes[n].error) is not None and error.doubtful)
+        unanswered.update(n for n in waiting if (error := outcomes[n].error) is not None and error.unanswered)
         return waiting
 
     if writes:

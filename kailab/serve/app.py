@@ -6,7 +6,7 @@ GET  /events                    updates of the lab, pushed (server-sent events)
 GET  /news/VERSION              the latest update if it is newer than VERSION; for browsers that can't share one event stream
 GET  /data/VERSION/lab          the lab as a LabForm
 GET  /data/VERSION/since/SHOWING/NUMBER     the increments since view NUMBER
-GET  /data/VERSION/desk         the objects that the page can change
+GET  /data/VERSION/editable         the objects that the page can change
 GET  /data/VERSION/raw/CHUNK    raw text
 GET  /examples                  the library of example manifests
 POST /explain                   why a PodGroup waits or runs, and what would help
@@ -70,7 +70,7 @@ class Application:
         """``report`` is called with unexpected errors."""
         self._worker, self._broadcaster, self._files, self._authenticator = worker, broadcaster, files, authenticator
         self._report = report
-        self._encoded_desk: tuple[Any, asyncio.Future[bytes] | None] = (None, None)
+        self._encoded_editable: tuple[Any, asyncio.Future[bytes] | None] = (None, None)
 
     def build(self) -> web.Application:
         app = web.Application(client_max_size=MOST_BYTES, middlewares=[])
@@ -83,7 +83,7 @@ class Application:
                 web.get("/events", self._events),
                 web.get("/news/{version}", self._news),
                 web.get("/data/{version}/lab", self._lab),
-                web.get("/data/{version}/desk", self._desk),
+                web.get("/data/{version}/editable", self._editable),
                 web.get("/data/{version}/since/{showing}/{number}", self._since),
                 web.get("/data/{version}/raw/{chunk}", self._raw),
                 web.get("/examples", self._examples),
@@ -139,17 +139,17 @@ class Application:
             raise web.HTTPGone(text="the increments since that view are not available any more\n")
         return _compressed(increments, _JSON)
 
-    async def _desk(self, request: web.Request) -> web.Response:
+    async def _editable(self, request: web.Request) -> web.Response:
         view = self._requested_view(request)
-        encoded_view, encoding = self._encoded_desk
+        encoded_view, encoding = self._encoded_editable
         if (
             encoded_view is not view
             or encoding is None
             or (encoding.done() and (encoding.cancelled() or encoding.exception() is not None))
         ):
             # Encoded on the first request, in the thread of the lab, and shared by all requests for this view.
-            encoding = asyncio.ensure_future(self._worker.ask(lambda _: view.desk))
-            self._encoded_desk = view, encoding
+            encoding = asyncio.ensure_future(self._worker.ask(lambda _: view.editable))
+            self._encoded_editable = view, encoding
         return _compressed(await asyncio.shield(encoding), _JSON)
 
     async def _raw(self, request: web.Request) -> web.Response:

@@ -47,12 +47,12 @@ class PageView:
         increments: Sequence[bytes],
         chunks: Mapping[str, bytes],
         lab: Mapping[str, Any],
-        desk: Callable[[], bytes],
+        editable: Callable[[], bytes],
     ) -> None:
         """``base``: the complete form at this or an earlier number; ``increments``: those since, as JSON. ``chunks``: raw text by name, compressed. ``lab``: facts
-        about the lab. ``desk``: encodes the objects that can be changed (JSON, compressed) on request."""
+        about the lab. ``editable``: encodes the objects that can be changed (JSON, compressed) on request."""
         self.showing, self.number, self.chunks, self.about = showing, number, chunks, lab
-        self._base, self._increments, self._desk = base, increments, desk
+        self._base, self._increments, self._editable_objects = base, increments, editable
 
     @property
     def lab(self) -> bytes:
@@ -71,8 +71,8 @@ class PageView:
         return gzip.compress(b"[" + b",".join(increments) + b"]", _QUICK, mtime=0)
 
     @cached_property
-    def desk(self) -> bytes:
-        return self._desk()
+    def editable(self) -> bytes:
+        return self._editable_objects()
 
 
 class PackedForm(NamedTuple):
@@ -113,7 +113,7 @@ class ViewBuilder:
         if sum(map(len, self._increments)) > _MOST_INCREMENTS:
             self._pack(builder.whole(), raw)
         facts = _facts(lab, now.state)
-        desk = _packed(_desk(lab)) if at_once else None
+        editable = _packed(_editable_objects(lab)) if at_once else None
         return PageView(
             self._name,
             self._number,
@@ -121,7 +121,7 @@ class ViewBuilder:
             tuple(self._increments),
             raw.chunks(),
             facts,
-            lambda: _packed(_desk(lab)) if desk is None else desk,
+            lambda: _packed(_editable_objects(lab)) if editable is None else editable,
         )
 
     def _pack(self, form: LabForm, raw: LiveRawText) -> None:
@@ -153,7 +153,7 @@ def _facts(lab: Lab, state: ClusterState) -> dict[str, Any]:
     }
 
 
-def _desk(lab: Lab) -> dict[str, Any]:
+def _editable_objects(lab: Lab) -> dict[str, Any]:
     outcome, nodes = Outcome.of(lab), lab.get("nodes")
     return {
         "namespaces": [name for space in lab.get("namespaces") if (name := name_of(space)) not in SYSTEM_NAMESPACES],

@@ -29,7 +29,7 @@ class Busy:
         if self.carries_out:
             self.cluster.write_all(chains)
         error = Unavailable("no answer")
-        error.doubtful = self.carries_out
+        error.unanswered = self.carries_out
         return [WriteOutcome([], error) for _ in chains]
 
 

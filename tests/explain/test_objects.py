@@ -209,7 +209,7 @@ def test_a_binding_that_got_no_answer_was_not_refused(lab: Lab, monkeypatch: pyt
 
     def lost(*_: Any, **__: Any) -> None:
         error = Unavailable("the server did not answer in time")
-        error.doubtful = True
+        error.unanswered = True
         raise error
 
     monkeypatch.setattr(type(lab.cluster), "bind", lost)

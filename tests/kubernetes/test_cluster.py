@@ -194,7 +194,7 @@ def test_a_handed_over_pod_that_is_refused_is_given_back(cluster):
     seen, taken = [], []
     soon(lambda: seen.extend(watch.poll()) or taken.extend(handed.take()) or bool(taken))
     assert isinstance(taken[0][1].error, ApiError)
-    assert not taken[0][1].error.doubtful
+    assert not taken[0][1].error.unanswered
     seen.extend(watch.poll())
     # A refusal has the server asked for the pod as it is, and the answer is told too: at once or later, and the same.
     assert [node for node, _ in groupby(event.object["spec"].get("nodeName") for event in seen)] == ["n1", None]

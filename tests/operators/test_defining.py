@@ -45,7 +45,7 @@ class Slow(EmbeddedCluster):
         if self.carries_out:
             super().write_all(chains)
         error = Unavailable("no answer in time")
-        error.doubtful = True
+        error.unanswered = True
         return [WriteOutcome([], error) for _ in chains]
 
 

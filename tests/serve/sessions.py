@@ -34,4 +34,4 @@ def recorded(session: LabSession) -> list[str]:
 
 
 def told(view: PageView) -> tuple[Any, Any]:
-    return resolved(form_of(view), view.chunks), json.loads(gzip.decompress(view.desk))
+    return resolved(form_of(view), view.chunks), json.loads(gzip.decompress(view.editable))

@@ -18,7 +18,7 @@ READ = (
     "/events",
     "/news/none",
     "/data/1/lab",
-    "/data/1/desk",
+    "/data/1/editable",
     "/data/1/raw/raw.0",
     "/examples",
     "/files/page-live.js",

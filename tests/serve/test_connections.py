@@ -145,8 +145,8 @@ async def _hundred(served: Served) -> None:
                     here.set()
                     if until.encode() in line:
                         version = line.partition(b'"version":')[2].partition(b",")[0].decode()
-                        async with session.get(f"{url}/data/{version}/desk") as desk:
-                            return version, await desk.read()
+                        async with session.get(f"{url}/data/{version}/editable") as editable:
+                            return version, await editable.read()
             raise AssertionError("the news ended")
 
         arrived = [asyncio.Event() for _ in range(100)]

@@ -43,7 +43,7 @@ def news(served: Served) -> Iterator[dict[str, Any]]:
 
 def borrower(served: Served, version: int) -> tuple[int, int | None] | None:
     """Its pods that run, and its replicas; None where that view is not the latest any more."""
-    answer = served.get(f"/data/{version}/desk")
+    answer = served.get(f"/data/{version}/editable")
     if answer.code != 200:
         return None
     workloads = json.loads(gzip.decompress(answer.body))["workloads"]

@@ -124,12 +124,12 @@ def test_the_desk_has_what_can_be_changed(state: Path) -> None:
     session = grown(state, "10-two-teams", "20-borrower", "40-gang")
     session.apply(session.preview(SetFields(["deployment/borrower.replicas=0"]))["id"])
     view = session.look()
-    desk = json.loads(gzip.decompress(view.desk))
-    workloads = {(one["kind"], one["name"]): one for one in desk["workloads"]}
+    editable = json.loads(gzip.decompress(view.editable))
+    workloads = {(one["kind"], one["name"]): one for one in editable["workloads"]}
     assert workloads["Job", "gang"]["replicas"] is None
     assert (workloads["Job", "gang"]["running"], workloads["Job", "gang"]["queue"]) == (8, "team-a")
     assert workloads["Deployment", "borrower"]["replicas"] == 0
-    assert [queue["name"] for queue in desk["queues"]] == ["org", "team-a", "team-b"]
-    assert desk["queues"][1]["resources"]["gpu"]["quota"] == 12
-    assert len(desk["nodes"]) == view.about["nodes"] == 5
-    assert {pool["name"]: pool["nodes"] for pool in desk["pools"]} == {"a100": 2, "h100": 1, "l40s": 2}
+    assert [queue["name"] for queue in editable["queues"]] == ["org", "team-a", "team-b"]
+    assert editable["queues"][1]["resources"]["gpu"]["quota"] == 12
+    assert len(editable["nodes"]) == view.about["nodes"] == 5
+    assert {pool["name"]: pool["nodes"] for pool in editable["pools"]} == {"a100": 2, "h100": 1, "l40s": 2}

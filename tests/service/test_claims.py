@@ -235,7 +235,7 @@ def test_devices_that_a_claim_may_have_are_nobody_elses(led, build) -> None:
                 return outcomes
             self.news.late = True
             error = Unavailable("no answer")
-            error.doubtful = True
+            error.unanswered = True
             return [WriteOutcome([], error) for _ in outcomes]
 
     lossy = Lossy()

@@ -37,7 +37,7 @@ class LateNews:
         for event in [*self._waiting, *self._inner.poll()]:
             name = event.object["metadata"]["name"]
             # Of one object in their order: what comes after late news is late, too.
-            if event.kind == "ResourceClaim" and (name in late or self._lossy.in_doubt(name)):
+            if event.kind == "ResourceClaim" and (name in late or self._lossy.unanswered(name)):
                 late.add(name)
                 kept.append(event)
             else:
@@ -58,7 +58,7 @@ class Lossy:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    def in_doubt(self, claim: str) -> bool:
+    def unanswered(self, claim: str) -> bool:
         return self._known_at.get(claim, 0.0) > self._inner.now()
 
     def watch(self, kinds: Iterable[str] | None = None) -> LateNews:
@@ -74,7 +74,7 @@ class Lossy:
                 self.most -= 1
                 self._known_at[name] = self._inner.now() + self._random.choice((0.2, 0.5, 1.0, 2.0, 4.0))
                 error = ApiError("no answer")
-                error.doubtful = True
+                error.unanswered = True
                 return WriteOutcome([], error)
         return outcome
 

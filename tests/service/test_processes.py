@@ -211,7 +211,7 @@ def test_who_may_write_no_more_when_the_bytes_would_go_out_sends_none(live, buil
     error = outcomes[0].error
     assert isinstance(error, Unavailable)
     assert "not sent, POST /api/v1/namespaces/default/pods" in str(error)
-    assert not error.doubtful
+    assert not error.unanswered
     # Whatever was sent before is answered by now, on the one connection or on another.
     live.create(build.live_pod("next"))
     build.eventually(lambda: [pod["metadata"]["name"] for pod in live.list("Pod", "default")] == ["next"])

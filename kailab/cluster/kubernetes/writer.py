@@ -272,7 +272,7 @@ class Writer:
         # Nobody waits for this write: whatever went wrong, its result must be found out.
         except Exception as error:
             lost = Unavailable(f"{type(error).__name__}: {error}")
-            lost.doubtful = True
+            lost.unanswered = True
             sent = [], lost
         tell(made(sent))
 
@@ -282,26 +282,26 @@ class Writer:
         plan = answered.plan
         outcome = self._outcome(plan, answered.failed, *answered.sent)
         for place, planned in enumerate(plan[len(outcome.objects) :]):
-            in_doubt = place == 0 and outcome.error is not None and outcome.error.doubtful
-            if isinstance(planned.write, BindWrite) and planned.uid and not in_doubt:
+            unanswered = place == 0 and outcome.error is not None and outcome.error.unanswered
+            if isinstance(planned.write, BindWrite) and planned.uid and not unanswered:
                 self._cache.mark_unbound(planned.write.namespace, planned.write.pod, planned.uid)
         answered.handed.done.append((answered.number, outcome))
 
     def _inquire(self, planned: _Planned, error: ApiError) -> None:
         """After a lost answer or a Conflict, ask the server for the object's real state: for binds and evictions, for
         pods created with a nodeName, and for patches with a resourceVersion precondition."""
-        if not (error.doubtful or isinstance(error, Conflict)):
+        if not (error.unanswered or isinstance(error, Conflict)):
             return
         match planned.write:
             case BindWrite(namespace, pod, node) if planned.uid:
-                if error.doubtful:
+                if error.unanswered:
                     self._cache.bound(namespace, pod, planned.uid, node)
                 self._ask(planned, namespace, pod, planned.uid, error)
             case EvictWrite(namespace, pod) if planned.uid:
                 self._ask(planned, namespace, pod, planned.uid, error)
             # Only a pod that is created with a nodeName (it reserves a shared GPU) takes up capacity from its creation
             # on.
-            case CreateWrite(obj) if error.doubtful and planned.resource.key == "Pod" and obj["spec"].get("nodeName"):
+            case CreateWrite(obj) if error.unanswered and planned.resource.key == "Pod" and obj["spec"].get("nodeName"):
                 made = self.with_marks(obj, planned.resource)
                 if supposed := self._cache.suppose(made, format_time(self._transport.now())):
                     self._ask(planned, *object_key(made), supposed, error)

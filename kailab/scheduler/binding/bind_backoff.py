@@ -74,7 +74,7 @@ class BindBackoff:
         self._held_until[uid] = self._retries.failed(uid, now)
         # After a conflict the next try knows the new state. A conflict that stays is a refusal.
         transient = isinstance(error, Conflict) and self._retries.failures(uid) < CONFLICTS
-        if error.doubtful or transient:
+        if error.unanswered or transient:
             self._refused.discard(uid)
         else:
             self._refused.add(uid)

@@ -237,7 +237,7 @@ class ClaimAllocator:
         for key, outcome in zip(changes, self._cluster.write_all(chains), strict=True):
             if outcome.error is not None:
                 failed[key] = outcome.error
-                if outcome.error.doubtful:
+                if outcome.error.unanswered:
                     chosen = changes[key].chosen
                     devices = [device_id(choice.device) for choice in chosen if not choice.admin]
                     # Extended, not replaced: the server may have carried out an earlier unanswered write instead.

@@ -196,10 +196,10 @@ class DecisionExecutor:
                 self._was_bound(bind, name)
                 continue
             # The pod may run: its group counts as started, so that a min-runtime protects it.
-            if error.doubtful:
+            if error.unanswered:
                 self.bound[bind.podgroup] = None
             if bind.gpu_groups and bind.task not in refused:
-                if error.doubtful:
+                if error.unanswered:
                     self._labelled[bind.task] = bind.gpu_groups
                 else:
                     self._unlabel(task, bind.gpu_groups)
@@ -336,7 +336,7 @@ class DecisionExecutor:
         if pod is None or isinstance(error, NotFound):
             return
         now = self._cluster.now()
-        if isinstance(error, Unavailable) and not error.doubtful:
+        if isinstance(error, Unavailable) and not error.unanswered:
             self.unreachable = True  # not sent, so the pod itself is no problem
         elif verb == "bind":
             self.bind_backoff.failed(uid, error, now)
@@ -349,7 +349,7 @@ class DecisionExecutor:
         self.wrote = True
         self._cluster.event(pod, "Warning", "FailedBinding" if verb == "bind" else "FailedEviction", message)
         if verb == "bind":
-            reason = "BindingUnconfirmed" if error.doubtful or isinstance(error, Unavailable) else "BindingError"
+            reason = "BindingUnconfirmed" if error.unanswered or isinstance(error, Unavailable) else "BindingError"
             conditions = with_condition(conditions_of(pod), not_scheduled(message, reason), now)
             if conditions is not None:
                 patch = {"metadata": {"uid": uid}, "status": {"conditions": conditions}}

@@ -11,7 +11,7 @@ export class Changes {
 
   // say(text): what became of it.
   constructor(server, say) {
-    Object.assign(this, { server, say, desk: null, form: null });
+    Object.assign(this, { server, say, editable: null, form: null });
     this.title = h("h2", { id: "change-title", tabindex: -1 });
     this.errors = h("pre", { class: "message", role: "alert", id: "change-errors", hidden: true });
     this.busy = h("p", { role: "status", class: "quiet", id: "change-busy" });
@@ -28,7 +28,7 @@ export class Changes {
 
   // The lab went on. What somebody is filling in stays as it is. Call it after the rows are drawn.
   renew() {
-    this.desk = null;
+    this.editable = null;
     // The answer to a change may come before the rows that it changes: the button that has the focus then goes with its row.
     if (!this.dialog.open && document.activeElement === document.body) this.#goBack();
     if (!this.dialog.open) this.#opener = null;
@@ -43,10 +43,10 @@ export class Changes {
     if (!this.dialog.open) this.#opener = document.activeElement;
     this.#show(name, h("p", { role: "status", class: "quiet" }, "Reading the lab ..."));
     if (!this.dialog.open) this.dialog.showModal();
-    const desk = await this.#read();
+    const editable = await this.#read();
     // Another form may have been opened meanwhile, or none.
-    if (this.current !== id || !this.dialog.open || !desk) return;
-    form.renew(desk);
+    if (this.current !== id || !this.dialog.open || !editable) return;
+    form.renew(editable);
     this.#show(name, form.element);
     form.focus();
     if (first) await form.begin();
@@ -61,16 +61,16 @@ export class Changes {
 
   async #read() {
     // Where the lab changes meanwhile what is there then is asked for.
-    for (let times = 0; !this.desk && times < 50; times++) {
+    for (let times = 0; !this.editable && times < 50; times++) {
       try {
-        this.desk = await this.server.desk();
+        this.editable = await this.server.editable();
       } catch (error) {
         this.#wrong([String(error?.message ?? error)]);
         return null;
       }
-      if (!this.desk) await new Promise((done) => setTimeout(done, 100));
+      if (!this.editable) await new Promise((done) => setTimeout(done, 100));
     }
-    return this.desk;
+    return this.editable;
   }
 
   #show(title, element) {

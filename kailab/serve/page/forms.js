@@ -35,8 +35,8 @@ export class SubmitForm {
     });
   }
 
-  renew(desk) {
-    options(this.namespaces, desk.namespaces);
+  renew(editable) {
+    options(this.namespaces, editable.namespaces);
     this.loaded ??= this.#load().catch(() => { this.loaded = null; });
   }
 

@@ -85,8 +85,8 @@ export class Server {
   }
 
   // What can be changed. Null where the lab has changed since.
-  async desk() {
-    return (await this.#got(`/data/${this.version}/desk`))?.json() ?? null;
+  async editable() {
+    return (await this.#got(`/data/${this.version}/editable`))?.json() ?? null;
   }
 
   // The raw entries of a chunk.

@@ -2,7 +2,7 @@
 
 A repeated request may have been carried out the first time, with its answer lost. Then "not found" is the success of a
 delete, and "exists already" or "bound already" that of a create or a bind, once a GET has confirmed it. If even the last
-try has no answer, the write is *doubtful*.
+try has no answer, the write is *unanswered*.
 """
 
 from __future__ import annotations
@@ -145,14 +145,14 @@ def disruption_request(
 
 
 async def send(transport: Transport, request: ApiRequest, patience: float, brief: bool = False) -> HttpAnswer:
-    """The answer to a request that was carried out. Raises ApiError for one that was refused, or is ``doubtful``."""
+    """The answer to a request that was carried out. Raises ApiError for one that was refused, or is ``unanswered``."""
     answer = await transport.request(
         request.method, request.path, request.body, request.content, patience=patience, brief=brief
     )
     if answer.code < 300:
         return answer
     # Only if an earlier try may have succeeded: otherwise the refusal means what it says.
-    if answer.doubtful:
+    if answer.unanswered:
         if request.method == "DELETE" and answer.code == 404:
             return HttpAnswer(200, b"{}", answer.tries)
         if request.resolve and answer.code == 409:
@@ -161,19 +161,19 @@ async def send(transport: Transport, request: ApiRequest, patience: float, brief
                 return present if not request.resolve_node else HttpAnswer(201, b"{}", answer.tries)
     error = refusal(answer.code, answer.body, request.title)
     # 404 and 409 prove that the write is not in effect now, so it is certainly refused.
-    error.doubtful = answer.doubtful and answer.code not in (404, 409)
+    error.unanswered = answer.unanswered and answer.code not in (404, 409)
     raise error
 
 
 async def _look(transport: Transport, path: str, patience: float, brief: bool) -> HttpAnswer:
-    """The present state. Raises ApiError, ``doubtful``, if the server does not answer."""
+    """The present state. Raises ApiError, ``unanswered``, if the server does not answer."""
     try:
         present = await transport.request("GET", path, patience=patience, brief=brief)
         # A busy or failing server says nothing about the object.
         if present.code >= 429:
             raise refusal(present.code, present.body, f"GET {path}")
     except ApiError as error:
-        error.doubtful = True
+        error.unanswered = True
         raise
     return present
 

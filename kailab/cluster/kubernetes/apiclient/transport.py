@@ -246,12 +246,12 @@ _CREDENTIALS_SECONDS = 30.0
 
 
 class HttpAnswer(NamedTuple):
-    """``tries``: how often it was sent. ``doubtful``: one of the tries may have been carried out without an answer."""
+    """``tries``: how often it was sent. ``unanswered``: one of the tries may have been carried out without an answer."""
 
     code: int
     body: bytes
     tries: int = 1
-    doubtful: bool = False
+    unanswered: bool = False
 
 
 class _HttpRequest(NamedTuple):
@@ -424,9 +424,9 @@ class Transport:
             # Not sent this time, because of a lost lease or a bad certificate; an earlier try may have been carried
             # out.
             except Unavailable as error:
-                error.doubtful = sent
+                error.unanswered = sent
                 raise
-            return answer._replace(doubtful=sent)
+            return answer._replace(unanswered=sent)
 
         await asyncio.sleep(first.after if first.after is not None else random.uniform(0.05, 0.15))
         retrying = tenacity.AsyncRetrying(
@@ -442,9 +442,9 @@ class Transport:
 
     def _give_up(self, trouble: _Again, request: _HttpRequest, sent: bool) -> HttpAnswer:
         if trouble.answer is not None:
-            return trouble.answer._replace(doubtful=sent)
+            return trouble.answer._replace(unanswered=sent)
         error = NoAnswer(f"{self.connection.server} does not answer {request.title}: {trouble}")
-        error.doubtful, error.own = sent, trouble.own
+        error.unanswered, error.own = sent, trouble.own
         raise error
 
     async def _once(self, request: _HttpRequest, tries: int) -> HttpAnswer:
