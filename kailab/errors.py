@@ -116,6 +116,7 @@ class InputError(KailabError):
         super().__init__(f"{prefix}: {self.message}" if prefix else self.message)
 
     def data(self) -> list[dict[str, str | int]]:
+        """The error for programs."""
         return [{**self.where.data(), "message": self.message}]
 
 
@@ -129,6 +130,7 @@ class InputErrors(InputError):
         self.where = errors[0].where if errors else Where()
 
     def data(self) -> list[dict[str, str | int]]:
+        """All errors for programs."""
         return [record for error in self.errors for record in error.data()]
 
     @classmethod
