@@ -251,11 +251,12 @@ SLOW_FROM = 2_000
 
 class WorkingProposal(NamedTuple):
     """A proposal that let the subject run on a fork. ``outcome``: None for the correction of a mistyped name that was not tried, or was
-    tried and did not help; ``unchecked`` then says so."""
+    tried and did not help; ``unchecked`` then says so. ``corrects``: it names what was meant, so that another name is not what was asked for."""
 
     proposal: Proposal
     outcome: StepOutcome | None
     unchecked: str = ""
+    corrects: bool = False
 
     @property
     def step(self) -> Step:
@@ -524,7 +525,7 @@ def _order(tried: WorkingProposal) -> tuple[bool, bool, bool, Disturbance]:
     disturbance, outcome = tried.proposal.disturbance, tried.outcome
     evicts = outcome is not None and bool(outcome.evicted or outcome.moved)
     # Work that is deleted counts as no eviction, so of unsafe steps the number of evictions says little.
-    evicts = evicts and not (disturbance is Disturbance.WAITING or disturbance.is_unsafe)
+    evicts = evicts and not (disturbance is Disturbance.WAITING or disturbance.is_unsafe or tried.corrects)
     return disturbance.is_unsafe, outcome is not None and bool(outcome.failed), evicts, disturbance
 
 
@@ -554,6 +555,7 @@ def _working_proposals(
             if budget.stopped is None:
                 budget.tried += 1
             if working is not None:
+                working = working._replace(corrects=bool(family.corrects))
                 has_step = True
                 numbers[place] += 1
             elif family.corrects and budget.stopped is None:

@@ -290,6 +290,22 @@ def test_in_a_small_lab_a_trial_shows_that_the_right_name_is_enough() -> None:
     assert step.checked
 
 
+def test_the_name_that_was_meant_comes_first_also_where_others_have_to_go() -> None:
+    product = "nvidia.com/gpu.product"
+    models = ("NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB")
+    with Lab.open(fleet(*({"count": 1, "gpuModel": model} for model in models))) as lab:
+        full = deployment("full", "others", 4, nodeSelector={product: "NVIDIA-H100-80GB-HBM3"})
+        lab.apply([queue("team", quota=4), queue("others", quota=0), full])
+        lab.settle()
+        lab.apply([pod("p", "team", 2, nodeSelector={product: "H100"})])
+        lab.settle()
+        first, second = ask(lab, "Pod", "p").steps[:2]
+    assert "gpu.product=NVIDIA-H100-80GB-HBM3" in first.do
+    assert first.outcome.evicted
+    assert "gpu.product=NVIDIA-A100-SXM4-80GB" in second.do
+    assert not second.outcome.evicted
+
+
 def test_the_name_that_was_meant_comes_first_also_where_the_work_then_waits() -> None:
     product = "nvidia.com/gpu.product"
     models = ("NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB")
