@@ -230,12 +230,14 @@ def _cause(case: _SituationCase, code: str) -> list[str]:
     chain: list[tuple[str, CauseRemoval]] = []
     current, kept_some = code, False
     with ExitStack() as labs:
-        lab = case.lab
+        lab, situation = case.lab, case.situation
         while len(chain) < DEEPEST:
-            removal_of_current = cause_removal(case.situation, lab, case.work, current)
+            removal_of_current = cause_removal(situation, lab, case.work, current)
             if removal_of_current is None:
                 return [*(name for name, _ in chain[1:]), *([current] if chain and current else [])]
             chain.append((current, removal_of_current))
+            # What the next removal applies is what this one has left of the work.
+            situation = situation.with_steps((*situation.steps, *removal_of_current.steps))
             try:
                 lab = labs.enter_context(_with_removal(case, lab, [removal for _, removal in chain]))
             except InputError as error:
