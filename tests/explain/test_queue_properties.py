@@ -100,4 +100,7 @@ def test_a_cause_taken_away_lets_it_run_or_brings_up_another(situation) -> None:
         found.settle()
         after = causes(found, "Pod", "asked-0")
         same = after and (after[0].code, after[0].facts.get("queue")) == (before[0].code, before[0].facts.get("queue"))
+        if same and TAKEN_AWAY[before[0].code] is _victims_gone:
+            # Others have taken the room of these victims, and what holds it now may be as far out of reach.
+            same = not set(after[0].objects).isdisjoint(before[0].objects)
         assert not same, (before[0].sentence, after[0].sentence)

@@ -418,7 +418,6 @@ class DomainLacking(RoomRefusal):
     domain: str
     most: int
     now: bool
-    shared: bool
     homes: tuple[str, ...]
     common: tuple[str, str] | None
     within: str = ""
@@ -437,9 +436,7 @@ class DomainLacking(RoomRefusal):
             return f"It has to be in {where}"
         if self.pods == 1:
             return f"It has to be in {where} and wants {self.each}"
-        # A share of a GPU counts for less than its name, so it is named too.
-        each = f" ({self.each} each)" if self.shared else ""
-        return f"Its {self.pods} pods have to be in {where} and want {amount(self.resource, self.wanted)}{each}"
+        return f"Its {self.pods} pods have to be in {where} and want {amount(self.resource, self.wanted)}{self.of_each}"
 
     @property
     def sentence(self) -> str:
@@ -520,7 +517,6 @@ def _domain(facts: NodeFacts, confined: _Confined, now: bool) -> DomainLacking:
         domain=domain.id[-1] if domain is not None else "",
         most=most,
         now=now,
-        shared=tasks[0].info.shape.gpu.shared,
         homes=tuple(home.id[-1] for home in homes),
         common=(tree.levels[common.level], common.id[-1]) if common.level > level else None,
         within=within,
