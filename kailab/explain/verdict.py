@@ -31,7 +31,7 @@ from kailab.lab.answer import Cause, CauseCode, Verdict
 from kailab.lab.lab import Lab
 from kailab.lab.owners import owners_of, refused_owners, top_of
 from kailab.model.kinds import kind_key
-from kailab.model.objects import condition_of
+from kailab.model.objects import condition_of, is_owned
 from kailab.model.times import DAY, parse_time
 
 MOST_CYCLES = 50
@@ -114,6 +114,8 @@ def _placed_at(state: PodsAtMoment, name: str) -> float:
 def _without_pods(state: PodsAtMoment) -> Verdict:
     """The verdict for pods that do not exist: a schedule, or a controller that waits, may create them later."""
     obj = state.object
+    if obj is not None and obj["kind"] == "Pod" and not is_owned(obj):
+        return Verdict.NEVER  # it is being deleted
     if state.leaving and not state.absent:
         return Verdict.LATER  # their replacements are created once they have terminated
     waits = obj is not None and (obj["kind"] == "CronJob" or (obj["kind"] == "Job" and state.wanted))

@@ -169,6 +169,19 @@ def test_a_pod_that_leaves_exists(lab: Lab) -> None:
     assert str(answer.verdict) == "later"
 
 
+def test_a_pod_that_nobody_makes_again_does_not_run_later(lab: Lab) -> None:
+    alone = owned("v1", "Pod", "alone", pod_spec())
+    alone["metadata"]["annotations"] = {"kailab.dev/termination-seconds": "600"}
+    alone["spec"]["terminationGracePeriodSeconds"] = 1000
+    lab.apply([queue("team", quota=-1), alone])
+    lab.settle()
+    lab.delete("Pod", "alone")
+    lab.settle()
+    answer = ask(lab, "Pod", "alone")
+    assert str(answer.verdict) == "never"
+    assert answer.cause.sentence == "Pod alone is being deleted, and nothing makes it again."
+
+
 def test_a_trainjob_names_the_runtime_that_it_waits_for(lab: Lab) -> None:
     lab.apply(
         [

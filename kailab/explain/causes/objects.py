@@ -24,7 +24,7 @@ from kailab.lab.owners import owned_by, owners_of
 from kailab.model import labels
 from kailab.model.kinds import KINDS
 from kailab.model.labels import PRIORITY_CLASS, QUEUE
-from kailab.model.objects import name_of, parent_of, spec_of
+from kailab.model.objects import is_owned, name_of, parent_of, spec_of
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import REFUSED, UNCONFIRMED
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM, is_preemptible
@@ -265,6 +265,8 @@ def find_missing_pods(group: WaitingPodGroup) -> Iterable[Refusal]:
         text = f"{name} has no pods yet: its controller has not counted the nodes that it is for."
     elif not group.state.wanted:
         text = f"{name} wants no pods."
+    elif obj["kind"] == "Pod" and not is_owned(obj):
+        text = f"{name} is being deleted, and nothing makes it again."
     else:
         existing = group.state.wanted - group.state.absent - leaving
         exist = "1 of them exists" if existing == 1 else f"{max(0, existing) or 'none'} of them exist"
