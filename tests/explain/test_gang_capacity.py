@@ -56,6 +56,13 @@ SITUATIONS = {
     ),
     "a level there is not": ([racks(2)], job("x", 2, 1, level="lab/row"), CauseCode.TOPOLOGY_UNKNOWN, ["lab/row", "lab/rack"]),
     "a level that no node has a label of": ([TWO], job("x", 2, 1, level="lab/rack"), CauseCode.TOPOLOGY_UNKNOWN, ["lab/rack", "floor"]),
+    "pods apart that have to be on one node": (
+        [racks(2)], job("x", 3, labels={"app": "x"}, affinity=apart(app="x"), level="kubernetes.io/hostname"),
+        CauseCode.KEPT_APART, ["3", "in one kubernetes.io/hostname of topology floor"],
+    ),
+    "more pods apart than nodes with room for one": (
+        [pool("n", 2), pool("cpu", 4, 0)], job("x", 3, labels={"app": "x"}, affinity=apart(app="x")), CauseCode.KEPT_APART, ["3", "2"],
+    ),
     "more pods apart than nodes": (
         [TWO], job("x", 3, labels={"app": "x"}, affinity=apart(app="x")), CauseCode.KEPT_APART, ["3", "2"],
     ),

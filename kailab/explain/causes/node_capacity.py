@@ -777,13 +777,23 @@ def _taints_of_fleet(facts: NodeFacts, tasks: list[WTask]) -> Refusal:
 
 
 def _too_few_domains(facts: NodeFacts, tasks: list[WTask]) -> Refusal:
+    table = facts.table
+    room: np.ndarray = ~table.all
+    for info in {id(task.info): task.info for task in tasks}.values():
+        room |= fits(table, info, table.allocatable)
     usable = facts.usable_nodes(tasks)
     keys = sorted({term.topology_key for task in tasks for term in task.info.shape.anti_affinity if not term.weight})
-    domains = some([f"{len(set(facts.table.column(key)[0][usable]) - {-1})} {key}" for key in keys])
+    domains = {key: len(set(table.column(key)[0][usable & room]) - {-1}) for key in keys}
+    has = f"the nodes with room for one of them have {some([f'{number} {key}' for key, number in domains.items()])}"
+    if all(number >= len(tasks) for number in domains.values()):
+        # It is too few only together with another rule, or for the larger ones of unlike pods.
+        required = [confined.constraint for confined in _confined(tasks) if confined.constraint.required]
+        has = "there is no room for all of them"
+        if required:
+            has = f"they also have to be in one {required[0].required} of topology {required[0].topology}"
     return Statement.of(
         CauseCode.KEPT_APART,
-        f"Its {len(tasks)} pods must start together, and their anti-affinity keeps them apart (one for each {some(keys)}); the nodes "
-        f"that they may use have {domains}.",
+        f"Its {len(tasks)} pods must start together, and their anti-affinity keeps them apart (one for each {some(keys)}); {has}.",
         (),
         {"pods": len(tasks), "topologyKeys": keys},
     )
