@@ -126,7 +126,7 @@ def _on_devices(facts: NodeFacts, usable: np.ndarray, devices: int, portion: int
 @dataclass(frozen=True, kw_only=True)
 class RoomRefusal(Refusal):
     """A comparison of what pods that are placed together want of a resource of nodes with what nodes have of it. ``wanted``: by all
-    ``pods``; ``one``: by one of them, and ``each``: the same in words. ``waiting``: how many pods of the group wait."""
+    ``pods``; ``one``: by the one that wants most, and ``each``: the same in words. ``waiting``: how many pods of the group wait."""
 
     resource: str
     wanted: int
@@ -144,9 +144,10 @@ class RoomRefusal(Refusal):
 
     @property
     def of_each(self) -> str:
-        """What each pod wants, where that is the same for all of them, or a share, which counts for less than its name."""
+        """What each pod wants, or the most that one wants. A share counts for less than its name."""
         is_share = self.each != amount(self.resource, self.one)
-        return f" ({self.each} each)" if is_share or self.pods * self.one == self.wanted else ""
+        up_to = "" if is_share or self.pods * self.one == self.wanted else "up to "
+        return f" ({up_to}{self.each} each)"
 
     def figure(self, value: int) -> str:
         """An amount of the resource, without its name."""
@@ -291,9 +292,10 @@ class PodSlotsLacking(ResourceLacking):
 
 def _room(facts: NodeFacts, tasks: Sequence[WTask], row: int, wanted: int) -> dict[str, Any]:
     """The fields of every ``RoomRefusal``."""
+    largest = max(tasks, key=lambda task: task.info.rows.get(row, 0)).info
     return {
-        "resource": facts.table.layout.names[row], "wanted": wanted, "pods": len(tasks), "each": request_text(tasks[0].info, row, facts.table),
-        "one": tasks[0].info.rows.get(row, 0),
+        "resource": facts.table.layout.names[row], "wanted": wanted, "pods": len(tasks), "each": request_text(largest, row, facts.table),
+        "one": largest.rows.get(row, 0),
         "waiting": sum(not task.node for task in facts.job),
     }  # fmt: skip
 
