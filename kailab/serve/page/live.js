@@ -29,7 +29,7 @@ class Live {
     this.controls = new Controls(this.server, (text, bad) => this.#say(text, bad));
     this.changes = new Changes(this.server, (text) => this.#say(text));
     this.views = h("div", { id: "views" });
-    this.bar = h("section", { class: "desk", "aria-label": "What can be done", hidden: true },
+    this.bar = h("section", { class: "actions", "aria-label": "What can be done", hidden: true },
       h("div", { class: "between" }, this.controls.element, this.changes.element), this.empty, this.said);
     replace(element,
       h("header", { class: "page-head" }, this.title, this.facts, h("span", { class: "tools" }, this.state, themeButton(() => this.#redraw()))),
