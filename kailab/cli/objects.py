@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -138,14 +139,39 @@ def apply(
     Exit code 0: the objects are applied; warnings name what does not act as in a cluster.
     Exit code 2: bad input, and nothing is applied. With -o json stdout has the errors, too."""
     dry = dry_run != "none"
-    try:
-        applied, report = _apply(
-            bare, files, recursive, kustomization, namespace, settle, dry, force, _VALIDATE[validate], strict, state
-        )
-    except KailabError as error:
-        if output == "json":
-            terminal.say_json(_answer(None, dry, error))
-        raise
+    with _errors_in(output, dry):
+        plan = _plan((*bare, *files), recursive, kustomization)
+        if plan is not None:
+            files, bare, namespace, force = (plan[0],), (), plan[1].namespace, not plan[1].strict
+        if bare:
+            for file in bare:
+                if not Path(file).exists():
+                    raise InputError(
+                        f"there is no such file; expected a plan (`kailab diff --out PLAN`), or manifests as `kailab apply -f {file}`",
+                        Where(file=file),
+                    )
+            raise InputError(f"files need -f: kailab apply {' '.join(f'-f {file}' for file in (*files, *bare))}")
+        sources = list(plan[1].texts) if plan is not None else sources_of(files, recursive, kustomization)
+        if not sources:
+            raise InputError("there is nothing to apply; expected -f FILE, -f FOLDER, -f - or -k FOLDER")
+        if strict:  # the manifests are applied to a copy first
+            from kailab.lab.intake import named_texts
+
+            sources = [text for source in sources for text in named_texts(source)]
+        with labfile.change_lab(state, save=not dry) as lab:
+            before = LabChanges(lab)
+            if plan is not None:
+                plan[1].check(lab, plan[0])
+            if strict:
+                _refuse_warnings(lab, sources, namespace, force, _VALIDATE[validate])
+            if dry:
+                lab.dry_run()
+            applied = lab.apply(*sources, namespace=namespace, strict=not force, validate=_VALIDATE[validate])
+            if not applied.changes:
+                raise InputError(
+                    f"no objects in {', '.join((*files, *([str(kustomization)] if kustomization else [])))}"
+                )
+            report = "" if dry else settle_lab(lab, before, settle)
     for warning in applied.warnings:
         terminal.warn(warning)
     if output == "json":
@@ -156,6 +182,17 @@ def apply(
             terminal.say(f"{full_name(change.kind, change.name)}{outcome}")
     if report:
         terminal.notice(report)
+
+
+@contextmanager
+def _errors_in(output: str, dry: bool) -> Iterator[None]:
+    """With -o json, stdout has the errors of the block, too."""
+    try:
+        yield
+    except KailabError as error:
+        if output == "json":
+            terminal.say_json(_answer(None, dry, error))
+        raise
 
 
 def _answer(applied: Applied | None, dry: bool, error: KailabError | None = None) -> dict[str, Any]:
@@ -169,52 +206,6 @@ def _answer(applied: Applied | None, dry: bool, error: KailabError | None = None
         "notices": [notice.data() for notice in (applied.notices if applied is not None else ())],
         "errors": [] if error is None else error.data(),
     }
-
-
-def _apply(
-    bare: tuple[str, ...],
-    files: tuple[str, ...],
-    recursive: bool,
-    kustomization: Path | None,
-    namespace: str,
-    settle: bool,
-    dry: bool,
-    force: bool,
-    validate: Validation,
-    strict: bool,
-    state: Path,
-) -> tuple[Applied, str]:
-    """Apply the manifests, or the plan. Returns what became of them, and the report for the user. Raises InputError(s)."""
-    plan = _plan((*bare, *files), recursive, kustomization)
-    if plan is not None:
-        files, bare, namespace, force = (plan[0],), (), plan[1].namespace, not plan[1].strict
-    if bare:
-        for file in bare:
-            if not Path(file).exists():
-                raise InputError(
-                    f"there is no such file; expected a plan (`kailab diff --out PLAN`), or manifests as `kailab apply -f {file}`",
-                    Where(file=file),
-                )
-        raise InputError(f"files need -f: kailab apply {' '.join(f'-f {file}' for file in (*files, *bare))}")
-    sources = list(plan[1].texts) if plan is not None else sources_of(files, recursive, kustomization)
-    if not sources:
-        raise InputError("there is nothing to apply; expected -f FILE, -f FOLDER, -f - or -k FOLDER")
-    if strict:  # the manifests are applied to a copy first
-        from kailab.lab.intake import named_texts
-
-        sources = [text for source in sources for text in named_texts(source)]
-    with labfile.change_lab(state, save=not dry) as lab:
-        before = LabChanges(lab)
-        if plan is not None:
-            plan[1].check(lab, plan[0])
-        if strict:
-            _refuse_warnings(lab, sources, namespace, force, validate)
-        if dry:
-            lab.dry_run()
-        applied = lab.apply(*sources, namespace=namespace, strict=not force, validate=validate)
-        if not applied.changes:
-            raise InputError(f"no objects in {', '.join((*files, *([str(kustomization)] if kustomization else [])))}")
-        return applied, "" if dry else settle_lab(lab, before, settle)
 
 
 def _plan(files: Sequence[str], recursive: bool, kustomization: Path | None) -> tuple[str, ChangePlan] | None:

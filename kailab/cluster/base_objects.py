@@ -26,6 +26,20 @@ def priority_class(name: str, value: int) -> Object:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
 
 
+def runtime_class(name: str, overhead: Object | None = None) -> Object:
+    """A RuntimeClass. ``overhead``: the amounts that it adds to the requests of its pods."""
+    added = {"overhead": {"podFixed": overhead}} if overhead else {}
+    # A handler is a label, which has no dots.
+    handler = name.replace(".", "-")
+    return {
+        "apiVersion": "node.k8s.io/v1",
+        "kind": "RuntimeClass",
+        "metadata": {"name": name},
+        "handler": handler,
+        **added,
+    }
+
+
 def default_queues() -> list[Object]:
     """The two queues that KAI's chart makes: nothing is guaranteed, everything may be borrowed."""
     amounts = {"quota": 0, "limit": -1, "overQuotaWeight": 1}

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from kailab.errors import InputError, Where
-from kailab.model.files import STDIN, open_file, read_bytes, read_stdin
+from kailab.model.files import HEAD, STDIN, TAR_MAGIC, open_file, read_bytes, read_stdin
 
 SUFFIXES = (".yaml", ".yml", ".json")
 LARGEST_FILE = 2**30  # bytes
@@ -31,9 +31,7 @@ LEAST_LIMIT = 64 * 2**20  # bytes
 MOST_RATIO = 400
 """An archive may unpack to this many times its size, or to ``LEAST_LIMIT`` bytes."""
 MOST_FILES = 500_000
-_TAR_MAGIC = slice(257, 262)
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
-_HEAD = 512
 _PACKED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".lzma", ".z")
 _ARCHIVES = (".tar", ".tgz", ".tzst", ".zip", ".7z", ".rar", *(f".tar{packed}" for packed in _PACKED))
 # An InputError is none of these, and passes through.
@@ -59,7 +57,7 @@ _PACKERS: tuple[tuple[bytes, Callable[..., Any]], ...] = (
 
 def is_packed(head: bytes) -> bool:
     """Whether a file that begins with these 512 bytes is an archive, or packed."""
-    return head.startswith((*_ZIP, *(magic for magic, _ in _PACKERS))) or head[_TAR_MAGIC] == b"ustar"
+    return head.startswith((*_ZIP, *(magic for magic, _ in _PACKERS))) or head[TAR_MAGIC] == b"ustar"
 
 
 class Skip(Enum):
@@ -154,14 +152,14 @@ def _files(path: Path, reading: _Reading) -> Iterator[TreeFile]:
         yield TreeFile(str(path), read_bytes(path, LARGEST_FILE))
         return
     with open_file(path) as file:
-        head = file.read(_HEAD)
+        head = file.read(HEAD)
         file.seek(0)
         if head.startswith(_ZIP):
             yield from _in_zip(path, file, reading)
         elif unpack := next((unpack for magic, unpack in _PACKERS if head.startswith(magic)), None):
             limit = max(LEAST_LIMIT, MOST_RATIO * path.stat().st_size)
             yield from _packed(path, _Limited(unpack(file), limit, path), reading)
-        elif head[_TAR_MAGIC] == b"ustar":
+        elif head[TAR_MAGIC] == b"ustar":
             yield from _in_tar(path, file, reading)
         else:
             yield TreeFile(str(path), _bounded(file, str(path)))
@@ -306,10 +304,10 @@ def _packed(path: Path, unpacked: _Limited, reading: _Reading) -> Iterator[TreeF
     """A packed archive, or a packed file."""
     file = io.BufferedReader(unpacked, 2**20)
     try:
-        head = file.peek(_HEAD)[:_HEAD]
+        head = file.peek(HEAD)[:HEAD]
         if head and not any(head):
             raise InputError("is an empty archive", Where(file=str(path)))
-        if head[_TAR_MAGIC] == b"ustar":
+        if head[TAR_MAGIC] == b"ustar":
             yield from _in_tar(path, file, reading)
         else:
             yield TreeFile(str(path), _bounded(file, str(path)))

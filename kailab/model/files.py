@@ -32,7 +32,8 @@ LARGEST_UNPACKED = 2 * 2**30  # bytes
 _DENSEST = 500
 """The largest accepted ratio of unpacked to packed size. No record of a lab reaches it; only zeros are packed twice as densely."""
 _PIECE = 2**20
-_HEAD = 512
+HEAD = 512
+"""How many bytes at the beginning of a file tell its format."""
 
 
 def read_bytes(path: str | Path, largest: int | None = LARGEST_FILE) -> bytes:
@@ -159,7 +160,8 @@ _FORMATS = (
     (codecs.BOM_UTF32_BE, "UTF-32 text", "write it as UTF-8"),
 )
 """The first bytes of formats that are not read as text, their name, and what to do. The mark of UTF-32 begins like that of UTF-16."""
-_TAR = slice(257, 262)
+TAR_MAGIC = slice(257, 262)
+"""Where a tar archive has the text ustar."""
 
 
 def foreign_format(start: bytes) -> str:
@@ -172,7 +174,7 @@ def foreign_format(start: bytes) -> str:
         # Text may begin with the letters of a magic, but not with what follows in such a file.
         if start.startswith(magic) and (magic != b"BZh" or start[3:4].isdigit()):
             return f"is {name}, not plain text; {remedy}"
-    if start[_TAR] == b"ustar":
+    if start[TAR_MAGIC] == b"ustar":
         return "is a tar archive, not plain text; unpack it (`tar -xf`)"
     if any(start[:4]) and b"\0\0" in (start[:4:2], start[1:4:2]):
         return "looks like UTF-16 text without a byte order mark; write it as UTF-8"
@@ -182,7 +184,7 @@ def foreign_format(start: bytes) -> str:
 def decode_text(data: bytes, file: str) -> str:
     """Decode UTF-8, with or without a byte order mark, or UTF-16 with one, as PowerShell writes what a command prints.
     Raises InputError, which names the format if the data are packed."""
-    if problem := foreign_format(data[:_HEAD]):
+    if problem := foreign_format(data[:HEAD]):
         raise InputError(problem, Where(file=file))
     try:
         return data.decode(encoding_of(data))

@@ -12,7 +12,7 @@ import msgspec
 from kailab.cluster.protocol import Cluster
 from kailab.errors import KailabError
 from kailab.model.objects import owner_references
-from kailab.replay.elastic import ElasticWork
+from kailab.replay.elastic import ElasticWork, Stint
 from kailab.replay.job import WHOLE, JobProgress, TraceJob
 
 
@@ -77,6 +77,11 @@ class ReplayedJob:
         return len(self.lives) + self.done == self.pods and all(
             lifetime.begun is not None for lifetime in self.lives.values()
         )
+
+    def amounts(self, stint: Stint) -> tuple[int, int]:
+        """What pods of an elastic job did together: their work, and their time beyond it, in milli-GPU-seconds."""
+        work = stint.ran * self.pods * self.milli
+        return work, stint.running * stint.pods * self.milli - work
 
     @property
     def begun(self) -> dict[str, PodLifetime]:
@@ -296,9 +301,9 @@ class ReplayAccounts:
         stint = elastic.end(now, self.progress, endless=self.endless)
         for uid in together:
             work.lives[uid].worked += stint.running
-        useful = stint.ran * work.pods * work.milli
+        useful, slower = work.amounts(stint)
         self.useful += useful
-        self.slower += stint.running * len(together) * work.milli - useful
+        self.slower += slower
 
     @staticmethod
     def _use(used: dict[tuple[str, str], int], work: ReplayedJob, life: PodLifetime, now: int) -> None:
@@ -413,18 +418,17 @@ def balance_at(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
     for work in accounts.unfinished.values():
         if work.elastic is not None:
             stint = work.elastic.stint(now, accounts.progress, endless=accounts.endless)
-            done += stint.ran * work.pods * work.milli
-            slower += (stint.running * len(work.elastic.together) - stint.ran * work.pods) * work.milli
+            useful, beyond = work.amounts(stint)
+            done, slower = done + useful, slower + beyond
             for uid, life in work.lives.items():
                 worked = life.worked + (stint.running if uid in work.elastic.together else 0)
                 overhead += (now - life.bound - worked) * work.milli
-    for work, life in accounts.live():
-        if work.elastic is not None:
             continue
-        ran, running = accounts.ran(work, life, now), accounts.running(work, life, now)
-        done += ran * work.milli
-        slower += (running - ran) * work.milli
-        overhead += (now - life.bound - running) * work.milli
+        for life in work.lives.values():
+            ran, running = accounts.ran(work, life, now), accounts.running(work, life, now)
+            done += ran * work.milli
+            slower += (running - ran) * work.milli
+            overhead += (now - life.bound - running) * work.milli
     to_run = to_wait = 0
     for work in accounts.unfinished.values():
         left = accounts.left(work, now)

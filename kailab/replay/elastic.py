@@ -17,13 +17,14 @@ from kailab.replay.job import WHOLE, JobProgress
 
 
 class Stint(NamedTuple):
-    """What pods did together: seconds of the job's work, and seconds for which they worked."""
+    """What ``pods`` pods did together: seconds of the job's work, and seconds for which they worked."""
 
     ran: int
     running: int
+    pods: int
 
 
-NONE = Stint(0, 0)
+NONE = Stint(0, 0, 0)
 
 
 class ElasticWork:
@@ -62,9 +63,9 @@ class ElasticWork:
         elapsed = now - self.since
         ran = progress.work(elapsed, self.done, restarted=self.regrouped, speed=self.speed)
         running = progress.running(elapsed, self.done, restarted=self.regrouped, speed=self.speed)
-        if endless:
-            return Stint(ran, running)
-        return Stint(min(ran, self.left), min(running, -(-self.left * WHOLE // self.speed)))
+        if not endless:
+            ran, running = min(ran, self.left), min(running, -(-self.left * WHOLE // self.speed))
+        return Stint(ran, running, len(self.together))
 
     def end(self, now: int, progress: JobProgress, *, endless: bool) -> Stint:
         """End the pods' work together at ``now``."""

@@ -36,8 +36,9 @@ def pods_of(job: TraceJob, largest: int) -> int:
 def job_object(
     name: str, job: TraceJob, queue: str, pods: int, *, endless: bool, progress: JobProgress = _PLAIN
 ) -> Object:
-    """The Job object, of a job that needs all its pods or the ``least`` of them. ``pods``: see ``pods_of``. ``endless``: the pods do not end by themselves. ``progress``: with a
-    cost of restarts, the Job replaces an evicted or failed pod at once, without Kubernetes' back-off.
+    """The Job object. It starts with all its pods, or with the ``least`` of them. ``pods``: see ``pods_of``. ``endless``: the
+    pods do not end by themselves. ``progress``: with a cost of restarts, the Job replaces an evicted or failed pod at once,
+    without Kubernetes' back-off.
     """
     # Pods start when they are bound: run times in traces begin at placement.
     notes = {labels.READY_SECONDS: "0"}

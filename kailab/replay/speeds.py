@@ -42,8 +42,8 @@ class SpeedTable(NamedTuple):
     pods, speed in thousandths), fewest pods first.
     """
 
-    speeds: Mapping[tuple[str, str], tuple[tuple[int, int], ...]]
-    curves: Mapping[tuple[str, str], tuple[tuple[int, int], ...]] = {}
+    speeds: Mapping[tuple[str, str], _Pairs]
+    curves: Mapping[tuple[str, str], _Pairs] = {}
 
     def of(self, kind: str, models: Collection[str], nodes: int) -> int:
         """The speed in thousandths of a job with pods on ``nodes`` nodes with GPUs of ``models``: that of the slowest,
@@ -73,7 +73,7 @@ class SpeedTable(NamedTuple):
         assert rows is not None, "checked when the file was read"
         return next((speed for least, speed in rows if nodes >= least), rows[-1][1])
 
-    def rows(self, kind: str, model: str) -> tuple[tuple[int, int], ...] | None:
+    def rows(self, kind: str, model: str) -> _Pairs | None:
         """The rows of the job's kind before those of any other, and of its model before those of any other."""
         return _first(self.speeds, kind, model)
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kailab.cluster.base_objects import PRIORITY_CLASSES, priority_class
+from kailab.cluster.base_objects import PRIORITY_CLASSES, priority_class, runtime_class
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
@@ -481,16 +481,7 @@ def _assume_runtime_classes(looks: dict[str, list[Object]]) -> list[Object]:
         spec = spec_of(pod)
         if isinstance(name := spec.get("runtimeClassName"), str) and name:
             overheads[name] = spec.get("overhead")
-    assumed = [
-        {
-            "apiVersion": KINDS["RuntimeClass"].api_version,
-            "kind": "RuntimeClass",
-            "metadata": {"name": name},
-            "handler": name.replace(".", "-"),
-            **({"overhead": {"podFixed": overhead}} if overhead else {}),
-        }
-        for name, overhead in sorted(overheads.items())
-    ]
+    assumed = [runtime_class(name, overheads[name]) for name in sorted(overheads)]
     if assumed:
         _add(looks, "RuntimeClass", assumed)
     return assumed

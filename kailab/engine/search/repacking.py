@@ -1,13 +1,13 @@
-"""What victims that are placed again before a job leave of the GPUs, without placing them.
+"""How many GPUs are left for a job once its victims have taken places again, found without placing them.
 
-They surely all find places, so that the job gets no more room than there was, if packing them leaves no gaps. Assume that only GPUs decide, that each amount wanted divides the next larger one (1, 2, 4, 8), and that each pod goes
-to the fullest node with room. Then no GPU is lost between nodes: as long as one more pod's GPUs are free in all, they
-are free on one node. The invariant, with nodes ordered by free GPUs: the free GPUs of a node are a multiple of the
+Victims that leave no gaps all find places, so the job gets no more room than there was. Assume that only GPUs decide,
+that each amount wanted divides the next larger one (1, 2, 4, 8), and that each pod goes to the fullest node with room.
+Then no GPU is lost between nodes: as long as one more pod's GPUs are free in all, they are free on one node. The invariant, with nodes ordered by free GPUs: the free GPUs of a node are a multiple of the
 smallest amount wanted that exceeds the free GPUs of the nodes before it. A pod goes to the first node with room, so the
 nodes before it have less free than it wants, and what is left there is again such a multiple.
 
-If gaps are possible, the order decides. Where it is known, and only GPUs decide, ``CountedNodes`` has all that matters of
-the nodes: two numbers each.
+If gaps are possible, the order decides. Where the order is known, and only GPUs decide, two numbers for each node are
+enough (``CountedNodes``).
 """
 
 from __future__ import annotations

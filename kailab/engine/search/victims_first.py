@@ -151,7 +151,9 @@ class VictimsFirstBound:
         )
 
     def _returns(self, task: WTask) -> bool:
-        """True if amounts and node filters alone decide whether the task finds a place again, which holds its amounts for its queue, too."""
+        """True if amounts and node filters alone decide whether the task finds a place again, and its queue counts the
+        same amounts there.
+        """
         shape = task.info.shape
         return (
             _by_amounts(task.info)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kailab.cluster.base_objects import priority_class, runtime_class
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import Relaxation, WaitingWithdrawn
 from kailab.evidence.entries import PodRow
@@ -30,7 +31,7 @@ from kailab.explain.steps.proposals import (
 from kailab.explain.steps.question_context import QuestionContext, kind_and_name, object_key
 from kailab.model import labels
 from kailab.model.kind import field_of
-from kailab.model.kinds import KINDS, api_version_of, kind_key
+from kailab.model.kinds import KINDS, kind_key
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.claims import claim_record
 from kailab.scheduler.reading.podgroups import DEFAULT_PODGROUP_PRIORITY, node_pool
@@ -207,17 +208,13 @@ def resume_suspended(context: QuestionContext) -> Iterator[ProposalFamily]:
 def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Create the missing priority class, or name an existing one."""
     classes = {
-        priority_class["metadata"]["name"]: int(priority_class.get("value") or 0)
-        for priority_class in context.lab.cluster.list("PriorityClass")
+        known["metadata"]["name"]: int(known.get("value") or 0) for known in context.lab.cluster.list("PriorityClass")
     }
     named_classes = {name for work in (*context.works, *context.groups) for name in _classes(work)}
     missing = sorted(named_classes - classes.keys())
     if not missing:
         return
-    made = [
-        {"apiVersion": api_version_of("PriorityClass"), "kind": "PriorityClass", "metadata": {"name": name}, "value": DEFAULT_PODGROUP_PRIORITY}
-        for name in missing
-    ]  # fmt: skip
+    made = [priority_class(name, DEFAULT_PODGROUP_PRIORITY) for name in missing]
     do = f"Make the priority class {some(missing)} with the value {DEFAULT_PODGROUP_PRIORITY}"
     yield ProposalFamily((Proposal(do, (apply(*made),), Disturbance.MADE),))
     usual = [
@@ -245,7 +242,7 @@ def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 def make_runtime_class(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Create the missing RuntimeClass, or name none."""
-    there = {runtime_class["metadata"]["name"] for runtime_class in context.lab.cluster.list("RuntimeClass")}
+    there = {known["metadata"]["name"] for known in context.lab.cluster.list("RuntimeClass")}
     named = {
         str(name)
         for work in context.works
@@ -255,10 +252,7 @@ def make_runtime_class(context: QuestionContext) -> Iterator[ProposalFamily]:
     missing = sorted(named - there)
     if not missing:
         return
-    made = [
-        {"apiVersion": api_version_of("RuntimeClass"), "kind": "RuntimeClass", "metadata": {"name": name}, "handler": name.replace(".", "-")}
-        for name in missing
-    ]  # fmt: skip
+    made = map(runtime_class, missing)
     yield ProposalFamily((Proposal(f"Make the RuntimeClass {some(missing)}", (apply(*made),), Disturbance.MADE),))
 
     def without(pod: Object) -> None:

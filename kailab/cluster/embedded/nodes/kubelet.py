@@ -64,7 +64,7 @@ def node_ready(node: Object | None) -> bool:
 
 def _other_end(before: Object, now: Object) -> bool:
     """True if a pod is to end at another time, or in another way."""
-    old, new = before.get("annotations") or {}, now.get("annotations") or {}
+    old, new = annotations_of(before), annotations_of(now)
     return any(old.get(key) != new.get(key) for key in (labels.RUN_SECONDS, labels.FAIL))
 
 
@@ -127,7 +127,7 @@ class Kubelet:
             elif _newly_done(was, meta) and saving_seconds(new) is not None:
                 # Prompt: nothing is left to wait for, unlike the stage that ``leave`` has set for the end of saving.
                 self._at(self._clock.now, True, self._saved, key, new)
-        elif node and old and new["metadata"] is not old["metadata"] and _other_end(old["metadata"], meta):
+        elif node and old and _other_end(old, new):
             self._forget(meta["uid"])
             self.consider(key, new)
 
