@@ -15,6 +15,7 @@ from kailab.model.objects import (
     Object,
     annotations_of,
     conditions_of,
+    involved_of,
     labels_of,
     metadata_of,
     name_of,
@@ -156,7 +157,7 @@ def _events(view: TableContext, key: ObjectKey, obj: Object) -> Iterator[str]:
     uid = uid_of(obj)
     rows = []
     for event in view.lab.cluster.list("Event", key.space):
-        involved = event.get("involvedObject") or {}
+        involved = involved_of(event)
         if involved.get("uid") == uid or (
             not involved.get("uid") and (involved.get("kind"), involved.get("name")) == (obj.get("kind"), key.name)
         ):

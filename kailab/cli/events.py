@@ -12,7 +12,7 @@ from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson, parse_seconds
 from kailab.cli.table import format_age, render_table
 from kailab.errors import InputError
-from kailab.model.objects import Object
+from kailab.model.objects import Object, involved_of
 
 if TYPE_CHECKING:
     from kailab.evidence.history import LabHistory
@@ -104,7 +104,5 @@ def _about(events: Sequence[Object], history: LabHistory, kind: str, name: str, 
 
 
 def _involved(event: Object) -> tuple[str, str]:
-    involved = event.get("involvedObject")
-    if not isinstance(involved, dict):
-        return "", ""
+    involved = involved_of(event)
     return str(involved.get("kind") or ""), f"{involved.get('namespace') or ''}/{involved.get('name') or ''}"

@@ -24,6 +24,7 @@ from kailab.model.objects import (
     Object,
     allocatable_of,
     has_condition,
+    involved_of,
     labels_of,
     metadata_of,
     name_of,
@@ -239,7 +240,7 @@ def _last_seen(view: TableContext, event: Object) -> str:
 
 
 def _involved(_: TableContext, event: Object) -> str:
-    involved = event.get("involvedObject") or {}
+    involved = involved_of(event)
     return f"{str(involved.get('kind', '')).lower()}/{involved.get('name', '')}"
 
 

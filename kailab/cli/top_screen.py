@@ -24,7 +24,7 @@ from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import count, elapsed, gpu_amount
 from kailab.lab.picture import Picture
 from kailab.model.kinds import KINDS
-from kailab.model.objects import name_of, parent_of, spec_of
+from kailab.model.objects import involved_of, name_of, parent_of, spec_of
 from kailab.model.times import format_time
 from kailab.report.racks import RackMap
 from kailab.scheduler.reading.nodes import unavailable
@@ -192,12 +192,12 @@ def _events(events: Sequence[Object]) -> list[list[str]]:
     latest = sorted(events, key=lambda event: event.get("lastTimestamp") or "", reverse=True)
     grouped: dict[tuple[str, str, str], list[Object]] = {}
     for event in latest:
-        key = (event.get("lastTimestamp") or "", event.get("reason", ""), event["involvedObject"].get("kind", ""))
+        key = (event.get("lastTimestamp") or "", event.get("reason", ""), involved_of(event).get("kind", ""))
         grouped.setdefault(key, []).append(event)
     rows = []
     for (at, reason, kind), same in islice(grouped.items(), MOST_EVENTS):
         first = same[0]
-        name = f"{kind.lower()}/{first['involvedObject'].get('name', '')}" if len(same) == 1 else count(len(same), kind)
+        name = f"{kind.lower()}/{involved_of(first).get('name', '')}" if len(same) == 1 else count(len(same), kind)
         rows.append([at[11:19], reason, name, " ".join(first.get("message", "").split())])
     return rows
 

@@ -50,6 +50,7 @@ from kailab.evidence.entries import (
 )
 from kailab.evidence.recording import EXPECTATION, STEP, Recording, render_timeline, timeline_entries
 from kailab.evidence.sanitizing import CutCache, RecordCutter, Sanitizer, Scrubber
+from kailab.model.objects import involved_of
 from kailab.model.private_files import make_folder, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import DecidingScheduler, LabOpening, Observer
@@ -274,7 +275,7 @@ def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def read_event(event: Object) -> RecordedEvent:
     """An Event object as an entry."""
-    involved = event.get("involvedObject") or {}
+    involved = involved_of(event)
     return RecordedEvent(
         type=event.get("type", ""),
         reason=event.get("reason", ""),

@@ -9,7 +9,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.evidence.canonical import format_rfc3339
 from kailab.evidence.history import LabHistory
-from kailab.model.objects import metadata_of
+from kailab.model.objects import involved_of, metadata_of
 from kailab.model.times import parse_time
 
 
@@ -58,7 +58,7 @@ def workload_events(history: LabHistory, events: Iterable[Object], since: float)
         last = _last(event)
         if last < since:
             continue
-        involved = event.get("involvedObject") or {}
+        involved = involved_of(event)
         kind, name, namespace = (str(involved.get(key) or "") for key in ("kind", "name", "namespace"))
         own = rows.setdefault(_workload(history, owners, kind, name, namespace), {})
         key = str(event.get("type") or ""), str(event.get("reason") or "")

@@ -20,7 +20,7 @@ from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture, group_of
 from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import KINDS, is_namespaced, kind_key, part
-from kailab.model.objects import name_of, namespace_of, spec_of
+from kailab.model.objects import involved_of, name_of, namespace_of, spec_of
 from kailab.scheduler.reading.queues import creation_time
 
 if TYPE_CHECKING:
@@ -351,6 +351,6 @@ def latest_event(lab: Lab, uids: Container[str], reason: str = "") -> Object | N
     events = [
         event
         for event in lab.cluster.list("Event")
-        if (event.get("involvedObject") or {}).get("uid") in uids and reason in ("", event.get("reason"))
+        if involved_of(event).get("uid") in uids and reason in ("", event.get("reason"))
     ]
     return max(events, key=lambda event: str(event.get("lastTimestamp") or ""), default=None)

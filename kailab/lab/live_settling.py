@@ -21,6 +21,7 @@ from kailab.model.objects import (
     condition_of,
     full_name,
     has_condition,
+    involved_of,
     is_ready,
     is_terminating,
     metadata_of,
@@ -376,7 +377,7 @@ class LiveSettling:
     def _refused(self, since: float) -> frozenset[str]:
         """UIDs of owners whose controllers have reported since a time that a pod was refused."""
         return frozenset(
-            str((event.get("involvedObject") or _EMPTY).get("uid", ""))
+            str(involved_of(event).get("uid", ""))
             for event in self._cluster.list("Event")
             if event.get("reason") == "FailedCreate" and _last_seen(event) >= int(since)
         )

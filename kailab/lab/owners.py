@@ -10,7 +10,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
 from kailab.lab.picture import Picture
 from kailab.model.kinds import KINDS, is_namespaced, key_of
-from kailab.model.objects import namespace_of, owner_references, uid_of
+from kailab.model.objects import involved_of, namespace_of, owner_references, uid_of
 
 if TYPE_CHECKING:
     from kailab.lab.venues import LabCluster
@@ -21,9 +21,7 @@ def refused_owners(cluster: LabCluster) -> Iterator[Object]:
     refused = {
         (key_of(about.get("apiVersion") or "", about["kind"]), about.get("namespace"), about["name"]): about.get("uid")
         for event in cluster.list("Event")
-        if event.get("reason") == "FailedCreate"
-        and (about := event.get("involvedObject") or {}).get("kind")
-        and about.get("name")
+        if event.get("reason") == "FailedCreate" and (about := involved_of(event)).get("kind") and about.get("name")
     }
     for (kind, namespace, name), uid in refused.items():
         try:

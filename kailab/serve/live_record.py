@@ -17,7 +17,7 @@ from kailab.evidence.recorder import Recorder, read_event
 from kailab.evidence.recording import EXPECTATION, STEP, Recording
 from kailab.evidence.sanitizing import AFTER, BEFORE, CutCache, ObjectsByFile, RecordCutter, Sanitizer, Scrubber
 from kailab.lab.capture import EXERCISE, TEST
-from kailab.model.objects import labels_of, name_of, namespace_of
+from kailab.model.objects import involved_of, labels_of, name_of, namespace_of
 from kailab.report.lab_form import ROW_KINDS, RecordedLab
 from kailab.report.racks import RackMap
 from kailab.serve.raw_text import FACTS, EvidenceFiles, FileEntries, LiveRawText, ObjectsByPlace
@@ -88,7 +88,7 @@ class EventFeed(Sequence[Object]):
 
 
 def _about(event: Object) -> str:
-    involved = event.get("involvedObject") or {}
+    involved = involved_of(event)
     return f"{involved.get('kind', '')} {involved.get('namespace', '')}/{involved.get('name', '')}"
 
 

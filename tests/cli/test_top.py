@@ -103,6 +103,23 @@ def test_racks_are_in_natural_order(lab: Lab) -> None:
     assert re.findall(r"^r(\d+):", written.get(), re.MULTILINE) == ["1", "2", "9", "10"]
 
 
+def test_an_event_of_an_object_that_was_never_made_is_shown(lab: Lab) -> None:
+    """A kube-apiserver reports so of a ServiceCIDR that it could not create yet."""
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "kubernetes.1", "namespace": "default"},
+        "involvedObject": {"kind": "ServiceCIDR"},
+        "reason": "KubernetesDefaultServiceCIDRError",
+        "message": "The default ServiceCIDR can not be created",
+        "lastTimestamp": "2026-01-01T12:00:00Z",
+    }
+    lab.cluster.create(event)
+    lab.cluster.create({**event, "metadata": {"name": "kubernetes.2", "namespace": "default"}, "involvedObject": {}})
+    rows = [row for row in read_overview(lab).events if row[1] == event["reason"]]
+    assert {row[2] for row in rows} == {"servicecidr/", "/"}
+
+
 def test_closed_nodes_and_shared_gpus_are_visible_without_colour(lab: Lab) -> None:
     lab.delete("job", "train")
     lab.patch("Node", "h100-0", {"spec": {"unschedulable": True}})

@@ -16,6 +16,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.cluster.stages import stages_yaml
 from kailab.components import ComponentSet
 from kailab.errors import NotFound
+from kailab.model.objects import involved_of
 from kailab.model.times import parse_time
 
 NODE = "fake"
@@ -62,7 +63,7 @@ class Place:
             return [
                 (event["type"], event["reason"], event["message"])
                 for event in self.cluster.list("Event", "default")
-                if event["involvedObject"]["name"] == name and event["reason"].startswith("Checkpoint")
+                if involved_of(event).get("name") == name and event["reason"].startswith("Checkpoint")
             ]
 
         return self._until(events, bool)

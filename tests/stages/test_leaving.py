@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from kailab.model.objects import involved_of
+
 pytestmark = pytest.mark.slow
 SECONDS, REQUESTED, DONE = (f"kailab.dev/checkpoint-{part}" for part in ("seconds", "requested", "done"))
 TERMINATION = "kailab.dev/termination-seconds"
@@ -165,7 +167,7 @@ def test_a_pod_that_was_not_asked_saves_nothing(place: Any) -> None:
     place.gone("not-asked")
     leaving(place, "asked-after-it", 20, {SECONDS: "1", REQUESTED: "2026-01-01T00:00:00Z"})
     assert place.said("asked-after-it")
-    reasons = {event["involvedObject"]["name"]: event["reason"] for event in place.cluster.list("Event", "default")}
+    reasons = {involved_of(event).get("name"): event["reason"] for event in place.cluster.list("Event", "default")}
     assert "not-asked" not in reasons
 
 

@@ -19,7 +19,7 @@ from kailab.engine.snapshot.records import PodGroup, PodSet, Status, SubGroup, T
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
 from kailab.model import labels as names
-from kailab.model.objects import conditions_of, metadata_of, spec_of, status_of, uid_of
+from kailab.model.objects import conditions_of, involved_of, metadata_of, spec_of, status_of, uid_of
 from kailab.model.quantities import format_bytes, format_cpu, parse_count
 from kailab.model.times import format_time
 from kailab.scheduler.mirror import Mirror
@@ -370,7 +370,7 @@ class StatusReporter:
         # Listed once, on demand: on a real cluster this is a request.
         if self._recorded is None:
             self._recorded = {
-                (event["involvedObject"].get("uid", ""), event["reason"], event.get("message", ""))
+                (involved_of(event).get("uid", ""), event["reason"], event.get("message", ""))
                 for event in self._cluster.list("Event")
                 if event.get("reason") == "NotReady"
             }

@@ -14,7 +14,16 @@ from collections.abc import Sequence
 
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
-from kailab.model.objects import Object, annotations_of, full_name, is_terminating, metadata_of, namespace_of, uid_of
+from kailab.model.objects import (
+    Object,
+    annotations_of,
+    full_name,
+    involved_of,
+    is_terminating,
+    metadata_of,
+    namespace_of,
+    uid_of,
+)
 from kailab.model.times import parse_time
 from kailab.undertest.contract import EvictionCondition, EvictionReason
 
@@ -73,7 +82,7 @@ class EvictionEvents:
     def _evict_events(self) -> dict[tuple[str, str], _EvictEvents]:
         result: dict[tuple[str, str], _EvictEvents] = defaultdict(list)
         for event in self._there.list("Event"):
-            about = event.get("involvedObject") or {}
+            about = involved_of(event)
             if event.get("reason") != "Evict" or about.get("kind") != "PodGroup":
                 continue
             message = str(event.get("message", ""))
