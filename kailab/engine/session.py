@@ -444,6 +444,8 @@ class Session:
         self.undo(0)
         if self.ranking is not None:
             ranking.detach(self)
+            # The ranking refers to this session, so that both would live until the next collection of cyclic garbage.
+            self.ranking = None
         restore_constraints(self._removed_constraints)
         self._drop_stepwise_table()
         for job in touched.values():

@@ -182,6 +182,4 @@ class Allocator:
 
 def confined(group: WSubGroup) -> bool:
     """True if the group or any member has a topology constraint."""
-    return group.constraint is not None or any(
-        member.constraint is not None if isinstance(member, WPodSet) else confined(member) for member in group.members
-    )
+    return any(member.constraint is not None for member in group.tree())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from kailab.engine.snapshot.records import Constraint
-from kailab.engine.working.state import Job, Member, WSubGroup
+from kailab.engine.working.state import Job, Member
 
 Aside = list[tuple[Member, Constraint | None]]
 
@@ -14,7 +14,7 @@ def remove_constraints(jobs: Iterable[Job]) -> Aside:
     """Remove the constraints. Returns what ``restore_constraints`` needs."""
     removed: Aside = []
     for job in jobs:
-        for member in _members(job.root):
+        for member in job.root.tree():
             if member.constraint is not None:
                 removed.append((member, member.constraint))
                 # Removed from the working state, not from the records, so that placing needs no switch and the input
@@ -27,10 +27,3 @@ def restore_constraints(aside: Aside) -> None:
     """Restore the constraints."""
     for member, constraint in aside:
         member.constraint = constraint
-
-
-def _members(member: Member) -> Iterator[Member]:
-    yield member
-    if isinstance(member, WSubGroup):
-        for child in member.members:
-            yield from _members(child)

@@ -271,13 +271,8 @@ class SearchBounds:
 
 
 def _confined(group: WSubGroup) -> list[Member]:
-    groups: list[Member] = [group] if group.constraint is not None and group.constraint.required else []
-    for member in group.members:
-        if isinstance(member, WSubGroup):
-            groups += _confined(member)
-        elif member.constraint is not None and member.constraint.required:
-            groups.append(member)
-    return groups
+    """The group and those of its members on every level that must stay in one domain."""
+    return [member for member in group.tree() if member.constraint is not None and member.constraint.required]
 
 
 def _largest_unit(session: Session, job: Job) -> int:

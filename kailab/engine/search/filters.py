@@ -125,9 +125,8 @@ class Filters:
         """Per required level: the node column, and the GPUs that each group wants there as a whole."""
         wanted: dict[str, list[int]] = {}
         tried = {task.uid for task in goal.tasks}
-
-        def visit(group: WSubGroup) -> None:
-            if group.constraint is not None and group.constraint.required:
+        for group in goal.job.root.tree():
+            if isinstance(group, WSubGroup) and group.constraint is not None and group.constraint.required:
                 counted = [
                     task
                     for podset in group.podsets
@@ -137,11 +136,6 @@ class Filters:
                 ]
                 amount = sum(self.session.gpus_needed(counted))
                 wanted.setdefault(group.constraint.required, []).append(amount)
-            for member in group.members:
-                if isinstance(member, WSubGroup):
-                    visit(member)
-
-        visit(goal.job.root)
         return [(self.session.table.column(level)[0], amounts) for level, amounts in wanted.items()]
 
 

@@ -196,6 +196,15 @@ class WSubGroup:
         self.members += [WPodSet(podset, job, self) for podset in record.podsets]
         self.podsets: list[WPodSet] = [podset for member in self.members for podset in member.podsets]
 
+    def tree(self) -> Iterator[Member]:
+        """The group and its members on every level, each group before its own members."""
+        yield self
+        for member in self.members:
+            if isinstance(member, WSubGroup):
+                yield from member.tree()
+            else:
+                yield member
+
     @property
     def needed(self) -> int:
         return len(self.members) if self.min_members is None else self.min_members
