@@ -50,6 +50,11 @@ def parse_targets(words: Sequence[str], others: Sequence[str] = ()) -> list[Kind
     """
     if not words:
         raise InputError("no objects are named; expected a kind such as pods, or KIND/NAME")
+    if "/" not in words[0] and (slashed := next((word for word in words if "/" in word), None)):
+        namespace, _, name = slashed.partition("/")
+        raise InputError(
+            f"'{words[0]} {slashed}': a namespace stands in -n: write `{words[0]} {name} -n {namespace}`, or KIND/NAME for each object"
+        )
     if any("/" in word for word in words):
         targets: list[KindNames] = []
         for word in words:

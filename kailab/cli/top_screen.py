@@ -154,11 +154,12 @@ def _workloads(lab: Lab, picture: Picture) -> list[SubjectRow]:
         subject = RowSubject(
             workload.kind, workload.name, workload.namespace, scalable=kind is not None and kind.scalable
         )
+        refused = f"{amounts.refused} refused by the API server" if amounts.refused else ""
         cells = [
             f"{workload.kind.partition('.')[0]}/{workload.name}", workload.namespace, amounts.queue or "none",
-            str(amounts.running), str(amounts.waiting), reasons.get(workload, ""),
+            str(amounts.running), str(amounts.waiting), reasons.get(workload, refused),
         ]  # fmt: skip
-        rows.append((not amounts.waiting, SubjectRow(subject, cells)))
+        rows.append((not (amounts.waiting or amounts.refused), SubjectRow(subject, cells)))
     return [row for _, row in sorted(rows, key=lambda each: each[0])]
 
 

@@ -431,7 +431,12 @@ def _workload_rows(comparisons: Sequence[Comparison], everything: bool) -> list[
 def _format_outcome(counts: WorkloadState | None) -> str:
     if counts is None:
         return "-"
-    numbers = {"run": counts.running, "wait": counts.waiting, "done": counts.done}
+    numbers = {
+        "run": counts.running,
+        "wait": counts.waiting,
+        "done": counts.done,
+        "refused by the API server": counts.refused,
+    }
     return ", ".join(f"{number} {state}" for state, number in numbers.items() if number) or "no pods"
 
 

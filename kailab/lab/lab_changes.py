@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kailab.cluster.protocol import Object
 from kailab.evidence.wording import count, elapsed, some
 from kailab.lab.owners import owners_of, refused_owners
 from kailab.model.kinds import kind_key, part
@@ -31,25 +32,29 @@ class LabChanges:
         text = f"{opening} {elapsed(self._lab.now - self._now)} of lab time: {summarize_pods(self._lab)}"
         for number, what in ((len(entries) - moved, "evicted"), (moved, "moved to other nodes")):
             text += f"; {number} {what}" if number else ""
-        if refused := _refused_pods(self._lab):
+        if refused := [f"{count(pods, 'pod')} of {title}" for title, pods in _refused_by_title(self._lab)]:
             text += f"; not made, because the API server refuses them: {some(refused)}"
         return text
 
 
-def _refused_pods(lab: Lab) -> list[str]:
-    """The pods that workloads lack because they are refused: ``3 pods of Deployment default/web``."""
+def _refused_by_title(lab: Lab) -> list[tuple[str, int]]:
+    return sorted((f"{top['kind']} {full_name(top)}", pods) for top, pods in refused_pods(lab))
+
+
+def refused_pods(lab: Lab) -> list[tuple[Object, int]]:
+    """The workloads (top owners) that lack pods because the API server refuses them, and how many they lack."""
     owners = list(refused_owners(lab.cluster))
     pods = [pod for pod in lab.cluster.list("Pod") if not is_terminating(pod)] if owners else []
     there = Counter(uid for pod in pods for uid in owner_uids(pod))
-    lacking: dict[str, int] = {}
+    lacking: dict[str, tuple[Object, int]] = {}
     for obj in owners:
         wanted = part(kind_key(obj), "wanted_pods")
         lacks = max(0, wanted(obj) - there[uid_of(obj)]) if wanted is not None else 0
         if lacks:
             top = [obj, *owners_of(lab.cluster, obj)][-1]
-            title = f"{top['kind']} {full_name(top)}"
-            lacking[title] = lacking.get(title, 0) + lacks
-    return [f"{count(lacks, 'pod')} of {title}" for title, lacks in sorted(lacking.items())]
+            _, before = lacking.get(uid_of(top), (top, 0))
+            lacking[uid_of(top)] = (top, before + lacks)
+    return list(lacking.values())
 
 
 def summarize_pods(lab: Lab) -> str:

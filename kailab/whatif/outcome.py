@@ -12,15 +12,17 @@ from kailab.errors import NotFound
 from kailab.evidence.entries import MOVING, PodEvicted, PodRow
 from kailab.evidence.shares import QueueAmounts
 from kailab.evidence.wording import count
+from kailab.lab.lab_changes import refused_pods
 from kailab.lab.owners import top_of
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model import markup
 from kailab.model.kinds import kind_key
-from kailab.model.objects import name_of
+from kailab.model.objects import name_of, namespace_of
 from kailab.model.times import format_time
 
 if TYPE_CHECKING:
+    from kailab.cluster.protocol import Object
     from kailab.lab.lab import Lab
 
 
@@ -34,6 +36,10 @@ class Workload(NamedTuple):
     kind: str
     name: str
 
+    @classmethod
+    def of(cls, obj: Object) -> Workload:
+        return cls(namespace_of(obj), kind_key(obj), name_of(obj))
+
     def __str__(self) -> str:
         bare = f"{self.kind.partition('.')[0]}/{self.name}"
         return bare if self.namespace in ("", "default") else f"{bare} -n {self.namespace}"
@@ -44,13 +50,15 @@ class Workload(NamedTuple):
 
 @dataclass(frozen=True)
 class WorkloadState:
-    """Pods of a workload. ``nodes``: node -> how many run there; ``waiting``: without a node; ``done``: ended."""
+    """Pods of a workload. ``nodes``: node -> how many run there; ``waiting``: without a node; ``done``: ended.
+    ``refused``: not there, because the API server refuses them."""
 
     queue: str
     running: int = 0
     waiting: int = 0
     done: int = 0
     nodes: Mapping[str, int] = field(default_factory=dict)
+    refused: int = 0
 
     def data(self) -> dict[str, Any]:
         return {
@@ -58,6 +66,7 @@ class WorkloadState:
             "waiting": self.waiting,
             "done": self.done,
             "nodes": dict(sorted(self.nodes.items())),
+            "refused": self.refused,
         }
 
 
@@ -108,6 +117,8 @@ class Outcome:
             counts.setdefault(workload, _PodCounts(row.queue)).take(row)
             if row.podgroup:
                 groups[group_of(row)] = workload
+        for top, pods in refused_pods(lab):
+            counts.setdefault(Workload.of(top), _PodCounts("")).refused += pods
         evictions = tuple(_eviction(entry, owners, groups) for entry in lab.log.evictions[since:])
         return cls(
             now=lab.now,
@@ -145,6 +156,7 @@ class _PodCounts:
     def __init__(self, queue: str) -> None:
         self._queue = queue
         self._waiting = self._done = 0
+        self.refused = 0
         self._nodes: dict[str, int] = {}
 
     def take(self, row: PodRow) -> None:
@@ -160,7 +172,8 @@ class _PodCounts:
 
     def state(self) -> WorkloadState:
         running = sum(self._nodes.values())
-        return WorkloadState(self._queue, running, self._waiting, self._done, dict(sorted(self._nodes.items())))
+        nodes = dict(sorted(self._nodes.items()))
+        return WorkloadState(self._queue, running, self._waiting, self._done, nodes, self.refused)
 
 
 class WorkloadOwners:
@@ -186,7 +199,7 @@ class WorkloadOwners:
             top = top_of(self._lab.cluster, self._lab.cluster.get(kind, name, namespace))
         except NotFound:
             return Workload(namespace, kind, name)
-        return Workload(namespace, kind_key(top), name_of(top))
+        return Workload.of(top)
 
 
 def _eviction(entry: PodEvicted, owners: WorkloadOwners, groups: Mapping[str, Workload]) -> Eviction:
@@ -222,7 +235,7 @@ class WorkloadChange:
 
     @property
     def queue(self) -> str:
-        return (self.after or self.before or _NONE).queue
+        return (self.after or _NONE).queue or (self.before or _NONE).queue
 
     @property
     def gained(self) -> int:
@@ -241,7 +254,7 @@ class WorkloadChange:
     @property
     def what(self) -> tuple[str, ...]:
         """``new``, ``gone``, ``runs`` (more pods than before), ``waits`` (more are pending), ``done`` (more have ended), ``moved``,
-        ``evicted``; nothing if the outcomes are equal."""
+        ``refused`` (more are not made), ``evicted``; nothing if the outcomes are equal."""
         before, after = self.before or _NONE, self.after or _NONE
         found = {
             "new": self.before is None,
@@ -250,6 +263,7 @@ class WorkloadChange:
             "waits": after.waiting > before.waiting,
             "done": after.done > before.done,
             "moved": self.moved > 0,
+            "refused": after.refused > before.refused,
             "evicted": bool(self.evicted),
         }
         return tuple(name for name, holds in found.items() if holds)

@@ -143,6 +143,7 @@ def test_a_kind_without_columns_of_its_own(busy) -> None:
         (("podz",), "did you mean"),
         (("pods,jobs", "a"), "KIND/NAME"),
         (("pod/a/b",), "KIND/NAME"),
+        (("pods", "team/a"), "write `pods a -n team`"),
         (("pods", "a", "-l", "x=y"), "-l"),
         (("pods", "a", "-A"), "-A"),
         (("pods", "-l", "=="), "=="),

@@ -82,6 +82,25 @@ def test_a_drained_node_is_empty_and_its_pods_are_elsewhere(lab):
         drain_node(lab, "a100-9")
 
 
+def test_pods_that_the_api_server_refuses_are_told(lab):
+    """A Job whose pods are deleted, in a namespace that has no room for new ones."""
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": "default"},
+        "spec": {"hard": {"pods": "4"}},
+    }
+    lab.apply([quota])
+    lab.settle()
+    node = next(iter(Outcome.of(lab).workloads[FIRST].nodes))
+    found = what_if(lab, [Alternative("drain", drain_node(lab, node))], seconds=60)
+    first = by_workload(found.comparisons[0])[FIRST]
+    held = first.before.nodes[node]
+    assert (first.before.refused, first.after.refused, first.after.running) == (0, held, first.before.running - held)
+    assert "refused" in first.what
+    assert first.queue == "b"
+
+
 def test_another_configuration_is_tried_too(lab, job):
     lab.apply([job("second", "a", 16)])
     lab.settle()

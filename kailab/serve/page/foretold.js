@@ -23,7 +23,7 @@ function named(one) {
 
 function standing(one) {
   if (!one) return "not there";
-  return [one.running && `${one.running} run`, one.waiting && `${one.waiting} wait`, one.done && `${one.done} done`].filter(Boolean).join(", ") || "no pods";
+  return [one.running && `${one.running} run`, one.waiting && `${one.waiting} wait`, one.done && `${one.done} done`, one.refused && `${one.refused} refused by the API server`].filter(Boolean).join(", ") || "no pods";
 }
 
 function moved(one) {
