@@ -49,6 +49,12 @@ class PendingReason(EvidenceEntry, frozen=True, kw_only=True, omit_defaults=Fals
     place: int | None = None
     because: str = ""
 
+    @property
+    def text(self) -> str:
+        """The code and the sentence in one line. The reason of an opened cluster may have no sentence."""
+        message = " ".join(self.message.split())
+        return f"{self.reason}: {message}" if message else self.reason
+
 
 class NodeFit(EvidenceEntry, frozen=True, kw_only=True):
     """Why a pod fits on no node. ``nodes``: number of nodes. ``reasons``: (reason, number of nodes), most frequent first."""

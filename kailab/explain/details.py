@@ -91,12 +91,8 @@ def scheduler_reason(state: PodsAtMoment) -> str:
     """The scheduler's reason for the first waiting pod; empty if there is none."""
     for row in state.waiting[:1]:
         entry = state.picture.pending.get(group_of(row)) if row.podgroup else None
-        return _reason_text(entry) if entry is not None else _reason_of_pod(state, row)
+        return entry.text if entry is not None else _reason_of_pod(state, row)
     return ""
-
-
-def _reason_text(entry: PendingReason) -> str:
-    return f"{entry.reason}: {' '.join(entry.message.split())}"
 
 
 def detail_lines(state: PodsAtMoment) -> Iterator[str]:
@@ -108,7 +104,7 @@ def detail_lines(state: PodsAtMoment) -> Iterator[str]:
         if entry is None:
             continue
         if place:
-            yield f"The scheduler of {full.partition('/')[2]}: {_reason_text(entry)}"
+            yield f"The scheduler of {full.partition('/')[2]}: {entry.text}"
             yield from policy_lines(entry.numbers)
         if entry.fits:
             yield _fit_line(entry)

@@ -53,7 +53,7 @@ class _EvidenceAnswer:
             running=len(running),
             wanted=len(running) + len(waiting),
             head=self._head(running, waiting),
-            scheduler_reason=_reason_text(reasons[0]) if reasons else "",
+            scheduler_reason=reasons[0].text if reasons else "",
             notes=tuple(eviction_summary(self.evictions, self._whose)),
             details=(
                 *(line for eviction in self.evictions[-1:] for line in eviction_lines(eviction)),
@@ -105,7 +105,3 @@ class _EvidenceAnswer:
 
     def _reasons(self) -> Iterator[PendingReason]:
         return (reason for reason in self.history.pending if any(pod in self.pods for pod in reason.pods))
-
-
-def _reason_text(entry: PendingReason) -> str:
-    return f"{entry.reason}: {' '.join(entry.message.split())}"

@@ -66,7 +66,7 @@ def growing_answer(
     when it runs, then again each time with one more step, at last the whole.
 
     An answer begins with all steps of the one before it, so a reader may print what is new. The first comes before any step is tried. The
-    last says what was not tried (``Answer.incomplete``).
+    last says what was not tried (``Answer.incomplete``), or that no step was found.
 
     ``kind``: a kind key. ``tried``: with steps, each tried on a fork of the lab. ``everything``: with more than one step in a large lab
     too. ``picture``: of the lab, where the caller has one. ``budget``: of the search for steps, or its seconds; None: only the number of
@@ -85,6 +85,10 @@ def growing_answer(
         if not isinstance(budget, StepBudget):
             budget = StepBudget(budget, safe=safe)
         yield from _pending_answers(state, tried, everything, budget, foretold)
+
+
+_NO_STEP = "No step was found: none of the changes that explain tries lets it run."
+_NO_SAFE_STEP = "No safe step was found; without --safe, higher priorities and changes of others' work are tried too."
 
 
 def _pending_answers(
@@ -107,6 +111,8 @@ def _pending_answers(
         yield answer
     if budget.incomplete is not None:
         yield replace(answer, incomplete=budget.incomplete)
+    elif not answer.steps:
+        yield replace(answer, no_step=_NO_SAFE_STEP if budget.safe else _NO_STEP)
 
 
 def _compose(

@@ -304,8 +304,8 @@ class Answer:
     subject from running. ``more``: the other causes. ``groups``: the waiting pods by cause. ``running`` and ``wanted``: numbers of pods.
     ``head``: the state in one line. ``scheduler_reason``: in its own words. ``notes``: further lines, such as evictions and the queues that could
     reclaim its quota. ``details``: lines of the full text only. ``facts``: further data for programs. ``incomplete``: the proposals that were
-    not tried; None if the search for steps was completed or not needed. ``forecast``: when the subject runs if nothing changes; None if it
-    was not requested or can't be made.
+    not tried; None if the search for steps was completed or not needed. ``no_step``: a sentence if the search was completed and found no step.
+    ``forecast``: when the subject runs if nothing changes; None if it was not requested or can't be made.
     """
 
     kind: str
@@ -324,6 +324,7 @@ class Answer:
     details: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     incomplete: IncompleteSteps | None = None
+    no_step: str = ""
     forecast: Forecast | None = None
 
     def lines(self, everything: bool = False) -> list[str]:
@@ -415,6 +416,8 @@ def _cause_lines(answer: Answer) -> Iterator[str]:
 def _closing_lines(answer: Answer, everything: bool) -> Iterator[str]:
     if answer.incomplete is not None:
         yield answer.incomplete.sentence
+    if answer.no_step:
+        yield answer.no_step
     if everything:
         for cause in answer.more[len(_present_causes(answer)) :]:
             yield f"Also: {cause.code}: {cause.sentence}"
