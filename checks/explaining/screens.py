@@ -45,7 +45,7 @@ class Screens:
 
     @cached_property
     def audit(self) -> Audit:
-        return audit(self.picture)
+        return audit(self.lab, self.picture)
 
     @cached_property
     def _queue_answers(self) -> dict[str, Answer]:
@@ -123,11 +123,14 @@ class Screens:
                 yield from _numbers(entry, causes[code])
 
     def _audit(self, reference: str, answer: Answer) -> Iterator[str]:
-        nowhere = any(
-            finding.code is FindingCode.FITS_NOWHERE and reference in finding.objects for finding in self.audit.findings
-        )
-        if nowhere and answer.verdict is Verdict.LATER:
-            yield f"audit: {reference} fits nowhere; explain: it can run later"
+        for finding in self.audit.findings:
+            if finding.code is not FindingCode.FITS_NOWHERE or reference not in finding.objects:
+                continue
+            if answer.verdict is Verdict.LATER:
+                yield f"audit: {reference} fits nowhere; explain: it can run later"
+            cause = finding.numbers["cause"]
+            if cause is not None and cause not in {one.code for one in (answer.cause, *answer.more) if one is not None}:
+                yield f"audit: {reference} fits nowhere because of {cause}; explain does not know of it"
 
     # A failing test
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from statistics import quantiles
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kailab.advice.findings import AuditFinding, FindingCode, Severity
 from kailab.advice.model_findings import full_models, quotas_beyond_models
@@ -17,13 +17,17 @@ from kailab.engine.decisions import PendingCode, TaskAmounts, beyond_quota
 from kailab.engine.queueing.order_records import ReclaimOption
 from kailab.engine.working.queues import QueueResource
 from kailab.evidence.shares import NOBODY, UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
-from kailab.evidence.wording import amount_text, count, gpus, is_or_are, some
+from kailab.evidence.wording import amount_text, capitalized, count, gpus, is_or_are, some
 from kailab.explain.queues import entitled_returns, return_blockers, return_data, returns_from
+from kailab.explain.subject import PodsAtMoment, SubjectRef
 from kailab.lab.owners import work_title
 from kailab.lab.picture import Picture
 from kailab.model.objects import metadata_of, name_of, parent_of, spec_of
 from kailab.scheduler.reading.podgroups import LAST_EVICTION, PriorityClasses, is_preemptible, node_pool
 from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
 
 
 @dataclass(frozen=True)
@@ -109,11 +113,13 @@ def _beyond(resource: Resource, parent: str, bound: float, children: list[QueueA
     )
 
 
-def fitting_nowhere(picture: Picture) -> Iterable[AuditFinding]:
-    """Pending work that would not fit on the empty cluster. The engine is loaded only if something waits."""
+def fitting_nowhere(lab: Lab, picture: Picture) -> Iterable[AuditFinding]:
+    """Pending work that would not fit on the empty cluster, with the cause that ``explain`` gives. The engine is loaded only if something
+    waits."""
     if not picture.pending:
         return
     from kailab.engine.report import unplaceable
+    from kailab.explain.cause_groups import causes_on_empty_cluster
 
     moment = picture.cycle_input
     titles = {record.uid: f"{record.namespace}/{record.name}" for record in moment.snapshot.podgroups}
@@ -122,21 +128,31 @@ def fitting_nowhere(picture: Picture) -> Iterable[AuditFinding]:
         size = f"{shape.pods} pods that start together" if shape.pods > 1 else "1 pod"
         work = list(dict.fromkeys(work_title(picture, name, namespaced=True) for name in names))
         alike = f"Each of {count(len(names), 'pod group')} ({some(work)}; " if len(names) > 1 else f"{work[0]} ("
+        namespace, _, name = names[0].partition("/")
+        causes = causes_on_empty_cluster(PodsAtMoment(SubjectRef("PodGroup", namespace, name), lab, picture))
+        why = causes[0].sentence if causes else f"{capitalized(shape.message)}."
         yield AuditFinding(
             FindingCode.FITS_NOWHERE,
             Severity.ERROR,
-            f"{alike}{size}, {gpus(shape.gpu)}) would not fit on the empty cluster either: {shape.message}.",
+            f"{alike}{size}, {gpus(shape.gpu)}) would not fit on the empty cluster either. {why}",
             tuple(f"podgroup/{name}" for name in names),
-            {"pods": shape.pods, "gpu": shape.gpu, "placed": shape.placed, "groups": len(names)},
+            {
+                "pods": shape.pods,
+                "gpu": shape.gpu,
+                "placed": shape.placed,
+                "groups": len(names),
+                "cause": causes[0].code if causes else None,
+            },
         )
 
 
 def helpless(picture: Picture, nowhere: Iterable[AuditFinding]) -> dict[str, TaskAmounts]:
-    """Queue -> the requests of its work that a larger share would not help, because the work fits nowhere or lacks pods."""
+    """Queue -> the requests of its work that a larger share would not help, because the work fits nowhere, lacks pods, or
+    waits for a limit."""
     known = {name.partition("/")[2] for finding in nowhere for name in finding.objects}
     result: dict[str, TaskAmounts] = {}
     for name, entry in picture.pending.items():
-        if name in known or entry.reason == PendingCode.NOT_READY:
+        if name in known or entry.reason in (PendingCode.NOT_READY, PendingCode.OVER_LIMIT):
             sums = result.get(entry.queue, TaskAmounts())
             result[entry.queue] = TaskAmounts(
                 gpu=sums.gpu + sum(amount.gpu for amount in entry.amounts),
@@ -465,9 +481,10 @@ _CHECKS: tuple[Callable[[Picture], Iterable[AuditFinding]], ...] = (
 )
 
 
-def audit(picture: Picture) -> Audit:
-    """All findings in a lab at one moment."""
-    nowhere = list(fitting_nowhere(picture))
+def audit(lab: Lab, picture: Picture | None = None) -> Audit:
+    """All findings in a lab at one moment. ``picture``: of the lab, if the caller has one."""
+    picture = picture or lab.picture()
+    nowhere = list(fitting_nowhere(lab, picture))
     findings = [*nowhere, *(finding for check in _CHECKS for finding in check(picture))]
     findings += starved(picture, helpless(picture, nowhere))
     findings.sort(key=lambda finding: (finding.severity.rank, list(FindingCode).index(finding.code), finding.objects))

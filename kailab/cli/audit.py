@@ -52,7 +52,7 @@ def audit(fail_on: str, everything: bool, output: TextOrJson, state: Path) -> No
     from kailab.advice.findings import Severity
 
     with labfile.read_lab(state) as lab:
-        result = audited(lab.picture())
+        result = audited(lab)
     if output is TextOrJson.json:
         terminal.say_json(result.data())
     else:

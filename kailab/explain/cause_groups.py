@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 
-from kailab.explain.cause_kinds import CAUSE_KINDS, find_causes
+from kailab.explain.cause_kinds import CAUSE_KINDS, find_causes, find_causes_on_empty_cluster
 from kailab.explain.causes.queue_limits import PodsTogether
 from kailab.explain.causes.waiting_group import WaitingPodGroup, waiting_podgroups
 from kailab.explain.subject import PodsAtMoment
@@ -37,6 +37,12 @@ def waiting_groups(state: PodsAtMoment) -> list[CauseGroup]:
     subject = state.subject
     name = f"{subject.namespace}/{subject.name}" if subject.kind == "PodGroup" else ""
     return [CauseGroup((), find_causes(WaitingPodGroup(state, name, ())))]
+
+
+def causes_on_empty_cluster(state: PodsAtMoment) -> tuple[Cause, ...]:
+    """The causes that would keep the subject's first waiting PodGroup off an empty cluster too."""
+    first = next(iter(waiting_podgroups(state)), None)
+    return () if first is None else find_causes_on_empty_cluster(first)
 
 
 def causes_now(state: PodsAtMoment) -> tuple[Cause, ...]:

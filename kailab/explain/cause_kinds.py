@@ -301,6 +301,15 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
     )
 }
 
+EMPTY_CLUSTER_FINDERS: tuple[Finder, ...] = (
+    node_restrictions.find_foreign_node_pool,
+    node_restrictions.find_missing_references,
+    node_restrictions.find_refused_claim,
+    node_restrictions.find_unknown_topology,
+    node_capacity.find_fleet_limits,
+)
+"""What they find keeps work off an empty cluster too."""
+
 FINDERS: tuple[Finder, ...] = (
     objects.find_suspension,
     objects.find_missing_priority_class,
@@ -312,11 +321,7 @@ FINDERS: tuple[Finder, ...] = (
     objects.find_incomplete_gang,
     objects.find_failed_binding,
     objects.find_missing_pods,
-    node_restrictions.find_foreign_node_pool,
-    node_restrictions.find_missing_references,
-    node_restrictions.find_refused_claim,
-    node_restrictions.find_unknown_topology,
-    node_capacity.find_fleet_limits,
+    *EMPTY_CLUSTER_FINDERS,
     queue_limits.find_exceeded_bounds,
     queue_order.find_earlier_turns,
     queue_order.find_work_in_front,
@@ -339,6 +344,11 @@ def find_causes(group: WaitingPodGroup) -> tuple[Cause, ...]:
     contradicted: list[Refusal] = []
     causes = _found(group, FINDERS, contradicted) or _found(group, FALLBACK_FINDERS, contradicted)
     return least_last(causes or [_as_scheduler_says(group, refusal) for refusal in contradicted[:1]])
+
+
+def find_causes_on_empty_cluster(group: WaitingPodGroup) -> tuple[Cause, ...]:
+    """The causes that would keep a waiting group off an empty cluster too, in the order of ``find_causes``."""
+    return tuple(_found(group, EMPTY_CLUSTER_FINDERS, []))
 
 
 def least_last(causes: Iterable[Cause]) -> tuple[Cause, ...]:

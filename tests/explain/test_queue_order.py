@@ -82,7 +82,7 @@ def test_the_screens_of_the_queues_agree() -> None:
         behind_a_gang(found)
         owner = ask(found, "Queue", "owner", tried=False)
         borrower = ask(found, "Queue", "borrower", tried=False)
-        findings = {one.code: one for one in audit(found.picture()).findings}
+        findings = {one.code: one for one in audit(found).findings}
     why = "what waits in owner gets none of it now (first in its line: Job huge, which wants 48 GPUs)"
     assert f"owner may take 16 GPUs back from borrower, nothing of it now: {why}." in owner.lines()
     assert f"What prevents it: {why}." in borrower.lines()
@@ -108,7 +108,7 @@ def test_what_the_next_cycle_takes_could_be_taken_now() -> None:
         settled(found, gang("small", "owner", 8, 1, least=1))
         assert running(found, "small") == 0
         found.patch("Queue", "owner", {"spec": {"resources": {"gpu": {"quota": 16}}}})
-        [starved] = [one for one in audit(found.picture()).findings if one.code is FindingCode.STARVED]
+        [starved] = [one for one in audit(found).findings if one.code is FindingCode.STARVED]
         found.settle()
         assert running(found, "small") == 8
     assert re.search(r"up to \d+ GPUs could be taken now", starved.sentence)
@@ -181,7 +181,7 @@ def test_three_screens_never_contradict_each_other_or_their_numbers(waves: list[
             settled(found, *wave)
         picture = found.picture()
         # The lab has settled: what waits has asked for all that it has a claim on, and got no more.
-        for finding in audit(picture).findings:
+        for finding in audit(found, picture).findings:
             assert "could be taken now" not in finding.sentence
         for name in {entry.queue for entry in picture.pending.values()}:
             text = "\n".join(ask(found, "Queue", name, tried=False).lines(everything=True))

@@ -37,7 +37,7 @@ def found(lab, code: FindingCode) -> list[AuditFinding]:
 
 
 def audited(lab) -> Audit:
-    return audit(lab.picture())
+    return audit(lab)
 
 
 def test_a_cluster_in_which_nothing_is_wrong(lab, queue, job):
@@ -184,7 +184,9 @@ def test_work_that_no_emptied_cluster_holds(lab, queue, job):
     told = {one.numbers["gpu"]: one for one in found(lab, FindingCode.FITS_NOWHERE)}
     assert sorted(told) == [9_000, 33_000]
     assert told[33_000].numbers["placed"] == 32
-    assert "there is room for 32 of the 33 pods that must start together" in told[33_000].sentence
+    assert told[33_000].numbers["cause"] == "LargerThanTheFleet"
+    assert "would not fit on the empty cluster either. Its 33 pods must start together" in told[33_000].sentence
+    assert told[9_000].numbers["cause"] == "LargerThanAnyNode"
     assert told[9_000].numbers["groups"] == 2
     assert len(told[9_000].objects) == 2
 
@@ -197,6 +199,14 @@ def test_nobody_starves_whose_own_work_can_not_run(lab, queue, job):
     assert not found(lab, FindingCode.STARVED)
     (one,) = found(lab, FindingCode.FITS_NOWHERE)
     assert "wide" in one.objects[0]
+
+
+def test_nobody_starves_whose_own_limit_is_in_the_way(lab, queue, job):
+    """It holds 6 of its limit of 8; what waits wants more than the rest."""
+    lab.apply(queue("team", 8, limit=8), job("runs", "team", 6), job("waits", "team", 4, gang=True))
+    lab.settle()
+    assert lab.picture().waiting()
+    assert not found(lab, FindingCode.STARVED)
 
 
 def test_the_quota_of_a_queue_without_a_root_counts_nowhere(lab, queue):
@@ -224,7 +234,8 @@ def test_a_gang_larger_than_any_domain(lab, queue, job):
     (one,) = found(lab, FindingCode.FITS_NOWHERE)
     assert "big" in one.objects[0]
     assert one.sentence.startswith("Job default/big (9 pods that start together, 9 GPUs) would not fit")
-    assert "no domain of level kubernetes.io/hostname" in one.sentence
+    assert one.numbers["cause"] == "LargerThanAnyDomain"
+    assert "the largest kubernetes.io/hostname" in one.sentence
 
 
 def test_queues_by_how_long_their_work_waits(lab, queue, job):

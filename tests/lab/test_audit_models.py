@@ -12,7 +12,7 @@ H100 = {"nvidia.com/gpu.product": "H100"}
 
 
 def found(lab: Lab, code: FindingCode) -> list[AuditFinding]:
-    return [finding for finding in audit(lab.picture()).findings if finding.code is code]
+    return [finding for finding in audit(lab).findings if finding.code is code]
 
 
 def opened() -> Lab:

@@ -110,7 +110,7 @@ def test_all_screens_say_what_the_objects_say(world: tuple[list[Object], list[Ob
             few = bool(models) and sum(picture.models[model].free for model in models) < demands[name].next
             others = sum(picture.models[model].free for model in MODELS if model not in models)
             assert (name in short) == (few and others > 0)
-        findings = [finding for finding in audit(picture).findings if finding.code is FindingCode.MODEL_FULL]
+        findings = [finding for finding in audit(lab, picture).findings if finding.code is FindingCode.MODEL_FULL]
         assert {
             object_name
             for finding in findings

@@ -119,7 +119,7 @@ def busy() -> Any:
 
 def answers(lab: Lab) -> list[Any]:
     """What audit finds, and why 20 workloads run or wait."""
-    found: list[Any] = [audit(lab.picture()).data()]
+    found: list[Any] = [audit(lab).data()]
     works = [
         (kind, name_of(obj), str(namespace_of(obj)))
         for kind in ("Job", "Deployment", "StatefulSet", "PodGroup")
