@@ -176,8 +176,8 @@ def _fate_lines(fate: WorkloadForecast, simulation: Simulation) -> Iterator[str]
             yield f"  {line}"
             # The step itself names only the first pods.
             yield from (f"    {text}" for loss in losses for text in loss.lines())
-        if answer.incomplete is not None:
-            yield f"  {answer.incomplete.sentence}"
+        if answer.search_note:
+            yield f"  {answer.search_note}"
 
 
 _OWN = {

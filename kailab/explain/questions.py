@@ -87,7 +87,7 @@ def growing_answer(
         yield from _pending_answers(state, tried, everything, budget, foretold)
 
 
-_NO_STEP = "No step was found: none of the changes that explain tries lets it run."
+_NO_STEP = "No step was found: none of the changes that kailab tries lets it run."
 _NO_SAFE_STEP = "No safe step was found; without --safe, higher priorities and changes of others' work are tried too."
 
 

@@ -353,6 +353,11 @@ class Answer:
             lead = "Or" if step.checked else lead
         return lines
 
+    @property
+    def search_note(self) -> str:
+        """What the search for steps did not try, or that it found none; empty if it was completed and found steps."""
+        return self.no_step if self.incomplete is None else self.incomplete.sentence
+
     def closing_lines(self, everything: bool = False) -> list[str]:
         """The lines after the steps: what was not tried, and the details."""
         return list(_closing_lines(self, everything))
@@ -414,10 +419,8 @@ def _cause_lines(answer: Answer) -> Iterator[str]:
 
 
 def _closing_lines(answer: Answer, everything: bool) -> Iterator[str]:
-    if answer.incomplete is not None:
-        yield answer.incomplete.sentence
-    if answer.no_step:
-        yield answer.no_step
+    if answer.search_note:
+        yield answer.search_note
     if everything:
         for cause in answer.more[len(_present_causes(answer)) :]:
             yield f"Also: {cause.code}: {cause.sentence}"
