@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from checks.explaining.pod_templates import pod_templates
@@ -553,6 +554,17 @@ def _resume(reader: _Reader, match: re.Match[str]) -> None:
     reader.edit(reader._named(match[1]), edit)
 
 
+def _raise_resource_quotas(reader: _Reader, match: re.Match[str]) -> None:
+    for part in match[0].split("; "):
+        name, _, amounts = part.removeprefix("Raise what ResourceQuota ").partition(" allows: ")
+        hard = [each.partition(" (now ")[0].rsplit(" ", 1) for each in amounts.split(", ")]
+        reader.edit(("ResourceQuota", name), partial(_raise_bounds, hard=hard))
+
+
+def _raise_bounds(quota: Object, hard: Sequence[Sequence[str]]) -> None:
+    quota["spec"]["hard"].update(hard)
+
+
 def _make_class(reader: _Reader, match: re.Match[str]) -> None:
     for name in match[1].split(", "):
         reader.make(("PriorityClass", name), lambda obj: obj["value"] == int(match[2]))
@@ -904,6 +916,7 @@ _FORMS: tuple[tuple[re.Pattern[str], _Handler], ...] = tuple(
         (r"Raise the over-quota weight of (.+) from 0 to (\S+)", _raise_weights_above),
         (r"Raise (the (?:gpu|cpu|memory) .+)", _raise),
         (r"Lower the GPU quota of queue (\S+) to (\S+)", _lower_quota),
+        (r"Raise what ResourceQuota .+", _raise_resource_quotas),
         (r"Raise the priority of queue (\S+) to (\d+)", _raise_queue_priority),
         (r"End the protection by a minimum runtime in (.+)", _end_protection),
         (r"Make it preemptible \(label (\S+): preemptible\), so that it may borrow and be reclaimed", _preemptible),

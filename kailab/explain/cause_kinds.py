@@ -107,6 +107,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
             (objects.GangIncomplete,),
             # Where the whole gang would have no room either, a smaller one is the only step.
             steps=(
+                work_steps.raise_resource_quota,
                 pod_steps.add_missing_pods,
                 pod_steps.grow_to_minimum,
                 pod_steps.lower_minimum,
@@ -124,6 +125,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
                 pod_steps.scale_up_from_zero,
                 work_steps.resume_suspended,
                 work_steps.make_priority_class,
+                work_steps.raise_resource_quota,
                 work_steps.wait,
             ),
         ),

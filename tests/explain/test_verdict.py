@@ -194,6 +194,22 @@ def test_pods_that_a_resource_quota_refuses_may_exist_once_others_have_gone(lab,
     assert "exceeded quota: gpus" in answer.cause.sentence
 
 
+def test_a_resource_quota_is_raised_by_as_much_as_its_work_needs(lab):
+    """Two pods of three exist. The third is refused for its GPUs, and would then be refused for the number of pods."""
+    hard = {"requests.nvidia.com/gpu": "8", "pods": "2"}
+    bound = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": {"hard": hard}}
+    lab.apply([bound, replicas("Deployment", "web", "a", 3, 4)])
+    lab.settle()
+    answer = lab.explain("Deployment", "web")
+    raised = [step for step in answer.steps if "ResourceQuota" in step.do]
+    assert [step.do.partition(": kailab")[0] for step in raised] == [
+        "Raise what ResourceQuota gpus allows: pods 3 (now 2), requests.nvidia.com/gpu 12 (now 8)"
+    ]
+    lab.patch("ResourceQuota", "gpus", raised[0].changes[0]["patch"]["patch"])
+    lab.settle()
+    assert lab.explain("Deployment", "web").running == 3
+
+
 @pytest.mark.parametrize(("count", "verdict"), [(2, Verdict.LATER), (3, Verdict.NEVER)])
 def test_a_gang_of_which_a_resource_quota_refuses_pods_may_be_whole_once_others_have_gone(lab, count, verdict):
     """The quota has room for two pods. ``full`` has taken half of it, so that one pod of the gang exists, or two of three."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 from kailab.cluster.base_objects import priority_class, runtime_class
@@ -29,9 +31,13 @@ from kailab.explain.steps.proposals import (
     spec_patch,
 )
 from kailab.explain.steps.question_context import QuestionContext, kind_and_name, object_key
+from kailab.explain.subject import latest_event
+from kailab.lab.owners import owned_by
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.kinds import KINDS, kind_key
+from kailab.model.objects import name_of, namespace_of, spec_of, status_of, uid_of
+from kailab.model.pod_resources import format_amount, parsed
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.reading.claims import claim_record
 from kailab.scheduler.reading.podgroups import DEFAULT_PODGROUP_PRIORITY, node_pool
@@ -41,6 +47,8 @@ SINGLE_WORKLOADS = 6
 """Workloads that are each tried alone."""
 SCALE_STEPS = 64
 """Numbers of pods that are tried to scale a workload down."""
+_EXCEEDED = re.compile(r"exceeded quota: (?P<quota>[^,\s]+), requested: (?P<requested>.+?), used: ")
+"""In an API server's words."""
 _PLURAL = {"waits": "wait", "is served": "are served"}
 
 
@@ -203,6 +211,45 @@ def resume_suspended(context: QuestionContext) -> Iterator[ProposalFamily]:
                         ),
                     )
                 )
+
+
+def raise_resource_quota(context: QuestionContext) -> Iterator[ProposalFamily]:
+    """Raise what ResourceQuotas allow, if the API server refuses pods of the work for them, to what all its pods use."""
+    missing, work = context.state.absent, context.state.object
+    if not missing or work is None or context.subject.kind == "Queue":
+        return
+    owners = [work, *owned_by(context.lab.cluster, work)]
+    event = latest_event(context.lab, [uid_of(owner) for owner in owners], "FailedCreate")
+    message = "" if event is None else str(event.get("message", ""))
+    refusals = {refusal["quota"]: _amounts(refusal["requested"]) for refusal in _EXCEEDED.finditer(message)}
+    changes: list[Change] = []
+    raised: list[tuple[Object, list[str]]] = []
+    for quota in context.lab.cluster.list("ResourceQuota", namespace_of(work)) if refusals else ():
+        bounds, used = parsed(spec_of(quota).get("hard") or {}), parsed(status_of(quota).get("used") or {})
+        # A refusal names only what is exceeded already; the number of pods may be next.
+        asked = parsed({"pods": "1", "count/pods": "1", **refusals.get(name_of(quota), {})})
+        wanted = {name: used.get(name, Fraction(0)) + missing * asked[name] for name in bounds.keys() & asked.keys()}
+        hard = {name: format_amount(name, amount) for name, amount in sorted(wanted.items()) if amount > bounds[name]}
+        if hard:
+            changes.append(patch(quota, {"spec": {"hard": hard}}))
+            raised.append((quota, list(hard)))
+    if not changes:
+        return
+
+    def words(after: ObjectsAfterChanges) -> str:
+        parts = []
+        for quota, names in raised:
+            now, then = spec_of(quota)["hard"], spec_of(after.of(quota))["hard"]
+            amounts = ", ".join(f"{name} {then[name]} (now {now[name]})" for name in names)
+            parts.append(f"Raise what ResourceQuota {name_of(quota)} allows: {amounts}")
+        return "; ".join(parts)
+
+    yield ProposalFamily((Proposal(words, tuple(changes), Disturbance.QUEUES),))
+
+
+def _amounts(text: str) -> dict[str, str]:
+    """``a=1,b=2Gi`` as a mapping."""
+    return {name: amount for name, _, amount in (part.strip().partition("=") for part in text.split(","))}
 
 
 def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
