@@ -145,7 +145,7 @@ def _text(*texts: str) -> Callable[[WorkloadContext], Alternatives]:
 
 
 _NEEDED: Mapping[str, Callable[[WorkloadContext], Alternatives]] = {
-    CauseCode.QUEUE_LABEL_MISSING: _text(labels.QUEUE),
+    CauseCode.QUEUE_LABEL_MISSING: _text(labels.QUEUE, "spec.queue"),
     CauseCode.QUEUE_MISSING: lambda context: iter([(context.queue,)]),
     CauseCode.QUEUE_NOT_LEAF: lambda context: iter([(context.queue,)]),
     CauseCode.QUEUE_PARENT_MISSING: _parent,

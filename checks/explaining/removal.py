@@ -57,7 +57,7 @@ _BESIDE = node_copies()
 _SPLIT = node_copies(offered={f"{labels.MIG_PREFIX}{name}": "12" for name in ("1g.10gb", "3g.40gb", "7g.80gb")})
 
 _REMOVERS: Mapping[str, Remover] = {
-    CauseCode.QUEUE_LABEL_MISSING: removal_steps.workload_labelled(labels.QUEUE, removal_steps.nearest_leaf),
+    CauseCode.QUEUE_LABEL_MISSING: removal_steps.queue_named,
     CauseCode.QUEUE_MISSING: removal_steps.queue_created,
     CauseCode.QUEUE_NOT_LEAF: removal_steps.queue_named,
     CauseCode.QUEUE_PARENT_MISSING: removal_steps.parent_created,

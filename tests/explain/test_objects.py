@@ -64,6 +64,23 @@ def test_a_pod_that_runs(lab: Lab) -> None:
     assert asked(lab, "Pod", "one") == ("running", None)
 
 
+def test_a_podgroup_that_names_no_queue(lab: Lab) -> None:
+    """One that was applied by hand: labels count only for the PodGroups that KAI's grouper makes."""
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "own", "namespace": "default"},
+        "spec": {"minMember": 1, "queue": ""},
+    }
+    own = pod("own-0", "")
+    own["metadata"].setdefault("annotations", {})["pod-group-name"] = "own"
+    lab.apply([queue("team"), group, own])
+    cause = ask(lab, "PodGroup", "own").cause
+    assert cause is not None
+    assert cause.code == CauseCode.QUEUE_LABEL_MISSING
+    assert cause.sentence == "PodGroup default/own names no queue (its spec.queue is empty). The leaf queues are: team."
+
+
 def test_queues_that_run_nothing(lab: Lab) -> None:
     lab.apply([queue("org"), queue("team", "org"), queue("lost", "nowhere")])
     lab.apply([pod("none", ""), pod("astray", "taem"), pod("high", "org"), pod("adrift", "lost")])

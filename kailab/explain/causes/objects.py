@@ -24,7 +24,7 @@ from kailab.lab.owners import owned_by, owners_of
 from kailab.model import labels
 from kailab.model.kinds import KINDS
 from kailab.model.labels import PRIORITY_CLASS, QUEUE
-from kailab.model.objects import is_owned, name_of, parent_of, spec_of
+from kailab.model.objects import full_name, is_owned, name_of, parent_of, spec_of
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import REFUSED, UNCONFIRMED
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM, is_preemptible
@@ -375,6 +375,14 @@ def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Refusal]:
     name = group.queue
     leaves = sorted(set(queues) - set(queues.values()))
     if name not in queues:
+        if not name and group.podgroup is not None:
+            yield Statement.of(
+                CauseCode.QUEUE_LABEL_MISSING,
+                f"PodGroup {full_name(group.podgroup)} names no queue (its spec.queue is empty).{_known_leaves(leaves)}",
+                (_ref(group.podgroup),),
+                {"field": "spec.queue", "leaves": leaves},
+            )
+            return
         yield _missing(name, leaves, named=_names_it(group, name))
         return
     children = sorted(child for child, parent in queues.items() if parent == name)
@@ -408,8 +416,12 @@ def _names_it(group: WaitingPodGroup, name: str) -> bool:
     return any(name in ((obj or {}).get("metadata", {}).get("labels") or {}).values() for obj in owners)
 
 
+def _known_leaves(leaves: list[str]) -> str:
+    return f" The leaf queues are: {some(leaves, 6)}." if leaves else " There are no queues yet."
+
+
 def _missing(name: str, leaves: list[str], *, named: bool) -> Refusal:
-    known = f" The leaf queues are: {some(leaves, 6)}." if leaves else " There are no queues yet."
+    known = _known_leaves(leaves)
     if not name or (name == labels.DEFAULT_QUEUE and not named):
         return Statement.of(
             CauseCode.QUEUE_LABEL_MISSING,
