@@ -766,8 +766,8 @@ _RESOURCES = {"GPUs": labels.GPU_RESOURCE, "CPU": "cpu", "memory": "memory"}
 
 
 def _ask_less(reader: _Reader, match: re.Match[str]) -> None:
-    resource = _RESOURCES[match[2]]
-    amount: Any = int(match[1]) if resource == labels.GPU_RESOURCE else match[1]
+    resource = _RESOURCES.get(match[2], match[2])
+    amount: Any = int(match[1]) if "/" in resource else match[1]
 
     def edit(pod: Object) -> None:
         holders = pod["spec"]["containers"][0].get("resources") or {}
@@ -950,7 +950,7 @@ _FORMS: tuple[tuple[re.Pattern[str], _Handler], ...] = tuple(
         (r"Require one (\S+) instead of one \S+", _widen),
         (r"Prefer one (\S+) instead of requiring it", _prefer),
         (r"Ask for no topology \(remove (.+)\)", _no_topology),
-        (r"Ask for (\S+) (GPUs|CPU|memory) a pod \(now [^)]*\)", _ask_less),
+        (r"Ask for (\S+) (GPUs|CPU|memory|\S+/\S+) a pod \(now [^)]*\)", _ask_less),
         (r"Ask for (\d+) MiB of a GPU \(annotation (\S+), now \d+\)", _ask_memory),
         (r"Ask for a share of (\d+) GPUs \(annotation (\S+), now \d+\)", _ask_memory),
         (r"Ask for half a GPU \(annotation (\S+): ([\d.]+)\) and not by memory", _ask_half),

@@ -194,6 +194,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
                 pod_steps.lower_gpus,
                 pod_steps.lower_cpu,
                 pod_steps.lower_memory,
+                pod_steps.lower_extended,
             ),
         ),
         CauseKind(

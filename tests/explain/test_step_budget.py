@@ -84,7 +84,9 @@ def test_an_answer_grows_by_one_step_and_ends_as_the_plain_call(short: Lab) -> N
 
 def test_an_answer_without_a_step_says_that_none_was_found() -> None:
     odd = pod("odd", "team", 1)
-    odd["spec"]["containers"][0]["resources"]["limits"]["example.com/fpga"] = 1
+    fpga = {"requests": {"example.com/fpga": "1"}, "limits": {"example.com/fpga": "1"}}
+    sidecar = {"name": "proxy", "image": "proxy", "restartPolicy": "Always", "resources": fpga}
+    odd["spec"]["initContainers"] = [sidecar]
     with _lab(odd) as lab:
         assert ask(lab, "Pod", "odd").lines()[-1].startswith("No step was found")
         assert ask(lab, "Pod", "odd", budget=StepBudget(safe=True)).lines()[-1].startswith("No safe step was found")

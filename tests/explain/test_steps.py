@@ -69,6 +69,7 @@ def taint(node: str, **spec: Any) -> Object:
     return {"patch": {"kind": "Node", "name": node, "patch": {"spec": spec}}}
 
 
+FEW_PODS = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}}
 KEEP = [{"key": "lab/keep", "effect": "NoSchedule"}]
 FULL = [deployment("full", "team", 16)]
 NODES = ("p0-0", "p0-1", "p0-2", "p0-3")
@@ -101,6 +102,8 @@ SITUATIONS = [
     Situation(CauseCode.FRAGMENTED, ("Pod", "p"), ([*ORG, deployment("spread", "team", 4, 2, priority="", affinity=apart("spread"))], [pod("p", "team", 3)]), ("Add 1 node to", "Scale Deployment spread down")),
     Situation(CauseCode.LARGER_THAN_ANY_NODE, ("Job", "j"), ([*ORG, job("j", "team", 2, 6)],), ("Ask for 4 GPUs a pod (now 6)",)),
     Situation(CauseCode.LARGER_THAN_ANY_NODE, ("Pod", "p"), ([*ORG, pod("p", "team", requests={"cpu": "100"})],), ("Ask for 32 CPU",)),
+    Situation(CauseCode.LARGER_THAN_ANY_NODE, ("Pod", "p"), ([*ORG, pod("p", "team", resource="lab/hca")],), ("Ask for 0 lab/hca a pod (now 1)",)),
+    Situation(CauseCode.PODS_NOT_CREATED, ("Deployment", "d"), ([*ORG, FEW_PODS, deployment("d", "team", 2)],), ("Raise what ResourceQuota few allows: pods 2 (now 1)",)),
     Situation(CauseCode.LARGER_THAN_THE_FLEET, ("Job", "j"), ([*ORG, job("j", "team", 9, 2, gang=True)],), ("Make it a gang of 8 pods", "Add 1 node to")),
     Situation(CauseCode.GPU_SHARE_TOO_LARGE, ("Pod", "p"), ([*ORG, pod("p", "team", 0, annotations={"gpu-memory": "90000"})],), ("Ask for 40900 MiB",), fleet({"gpuMemory": "40Gi"})),
     Situation(CauseCode.GPU_SHARE_TOO_LARGE, ("Pod", "p"), ([*ORG, pod("p", "team", 0, annotations={"gpu-fraction": "0.5", "gpu-fraction-num-devices": "6"})],), ("a share of 4 GPUs",)),

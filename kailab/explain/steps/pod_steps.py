@@ -34,6 +34,7 @@ from kailab.model.kinds import kind_key
 from kailab.model.objects import spec_of
 from kailab.model.quantities import cpu_millis, format_cpu, mem_bytes, parse_count
 from kailab.model.validation.advice import pod_templates
+from kailab.model.validation.fields import is_extended
 from kailab.scheduler.reading.nodes import gpu_memory
 from kailab.scheduler.reading.requests import pod_amounts, sum_of_containers
 
@@ -60,6 +61,15 @@ def lower_memory(context: QuestionContext) -> Iterator[ProposalFamily]:
     # Manifests have whole MiB; rounded up it would not fit.
     amounts = {amount // _MEBI * _MEBI for amount in _free(context, MEMORY) | _offered(context, "memory", mem_bytes)}
     yield from _lower(context, "memory", "memory", mem_bytes, lambda amount: f"{amount // _MEBI}Mi", amounts)
+
+
+def lower_extended(context: QuestionContext) -> Iterator[ProposalFamily]:
+    """Lower extended resources other than GPUs, such as RDMA devices, to what nodes have, or to none."""
+    requested = {name for pod in _pods(context) for name in _resources(pod)}
+    for key in sorted(requested - {labels.GPU_RESOURCE}):
+        if is_extended(key) and not key.startswith(labels.MIG_PREFIX):
+            amounts = _offered(context, key, parse_amount) | {0}
+            yield from _lower(context, key, key, parse_amount, str, amounts, least=0)
 
 
 def lower_gpu_share(context: QuestionContext) -> Iterator[ProposalFamily]:
@@ -145,9 +155,9 @@ def parse_amount(value: Any) -> int:
 
 
 def _lower(
-    context: QuestionContext, key: str, what: str, read: Any, write: Any, amounts: set[int]
+    context: QuestionContext, key: str, what: str, read: Any, write: Any, amounts: set[int], least: int = 1
 ) -> Iterator[ProposalFamily]:
-    """Request one of ``amounts`` for each pod, the largest that is less than now first."""
+    """Request one of ``amounts`` for each pod, the largest that is less than now first. ``least``: for its containers."""
     pods = _pods(context)
     asked = max((pod_amounts(pod["spec"]).get(key, 0) for pod in pods), default=0)
     containers, beside = (max((count(pod, key) for pod in pods), default=0) for count in (_of_containers, _beside))
@@ -157,7 +167,7 @@ def _lower(
         left = max((_of_containers(pod, key) for _, pod in pod_templates(obj)), default=0)
         return f"Ask for {write(left)} {what} a pod (now {write(containers)}{also})"
 
-    lower = [amount for amount in sorted(amounts, reverse=True) if beside < amount < asked][:MOST_AMOUNTS]
+    lower = [amount for amount in sorted(amounts, reverse=True) if beside + least <= amount < asked][:MOST_AMOUNTS]
     edits = [edit_of_pods(_asking(key, read, write, amount)) for amount in lower]
     yield ProposalFamily.of(proposal for edit in edits for proposal in own_change(context, words, edit))
 
@@ -196,9 +206,10 @@ def _asking(key: str, read: Any, write: Any, amount: int) -> Edit:
             if (
                 holder
                 and key in holder
-                and (field == "requests" or key == labels.GPU_RESOURCE or read(holder[key]) < left)
+                # Requests and limits of extended resources must be equal.
+                and (field == "requests" or is_extended(key) or read(holder[key]) < left)
             ):
-                holder[key] = write(left) if key != labels.GPU_RESOURCE else left
+                holder[key] = left if is_extended(key) else write(left)
 
     return edit
 
