@@ -30,6 +30,7 @@ MULTIPLE_OF_MEMORY = KaiFault(12, "binds a request for a whole multiple of a GPU
 NOT_DISCARDED = KaiFault(13, "keeps the moves of a search that it has given up until the cycle ends")
 LACKING_GPUS = KaiFault(14, "refuses pods without GPUs on nodes whose count of GPUs is below zero")
 CLAIM_PER_POD = KaiFault(15, "counts a claim that is allocated in the cycle once for each of its pods")
+DEVICE_PASSED_ON = KaiFault(16, "leaves a promised device out of the count that another pod is leaving")
 HELD_GPU = KaiFault(17, "binds a share to a new GPU that pods are still leaving")
 UNBACKED_PROMISE = KaiFault(18, "promises places that no pod has to leave")
 ACROSS_KINDS = KaiFault(19, "does not search for a share after a search for whole GPUs has failed")
@@ -46,6 +47,7 @@ FAULTS: tuple[KaiFault, ...] = (
     NOT_DISCARDED,
     LACKING_GPUS,
     CLAIM_PER_POD,
+    DEVICE_PASSED_ON,
     HELD_GPU,
     UNBACKED_PROMISE,
     ACROSS_KINDS,

@@ -22,6 +22,7 @@ from kailab.engine.decisions import Action, EvictionGround, QueueShare, TaskAmou
 from kailab.engine.faults import (
     CLAIM_PER_POD,
     COPY_LEFT,
+    DEVICE_PASSED_ON,
     GPU_LOST,
     LACKING_GPUS,
     MULTIPLE_OF_MEMORY,
@@ -116,9 +117,10 @@ class Session:
     def _imitating_table(self, *given: Any) -> NodeTable:
         """The node table with the imitated faults. ``given``: the arguments of ``NodeTable``."""
         loses_gpus, keeps_copies = self.imitates(GPU_LOST), self.imitates(COPY_LEFT)
+        passes_devices = self.imitates(DEVICE_PASSED_ON)
         table = (
-            StepwiseNodeTable(*given, loses_gpus=loses_gpus, keeps_copies=keeps_copies)
-            if loses_gpus or keeps_copies
+            StepwiseNodeTable(*given, loses_gpus=loses_gpus, keeps_copies=keeps_copies, passes_devices=passes_devices)
+            if loses_gpus or keeps_copies or passes_devices
             else NodeTable(*given)
         )
         table.claims.per_pod = self.imitates(CLAIM_PER_POD)

@@ -9,8 +9,10 @@ from checks.invariants import run_rounds, undetermined
 from checks.simulated_cluster import SimulatedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import repeat_cycle, run_cycle
+from kailab.engine.session import Session
 from kailab.engine.snapshot.gpu_requests import ClaimedGpus
 from kailab.engine.snapshot.records import GPU, Constraint, Node, PodGroup, Queue, ResourceClaim, Status, Task, Topology
+from kailab.engine.working.layout import GPUS
 
 CLASS = "gpu.example.com"
 KINDS = {
@@ -212,3 +214,50 @@ def test_kai_counts_a_claim_once_for_each_pod_in_the_cycle_that_allocates_it(tea
     team.claim("shared", gpus=1, **({"allocated": True, "node": "n"} if allocated else {}))
     team.jobs(2, "s", shape=sharing("shared"))
     assert len(team.decide(imitate_faults=imitate_faults).bound) == bound
+
+
+@pytest.mark.parametrize(("imitate_faults", "free"), [(False, 0), ((15,), 0), ((16,), 1), (True, 1)])
+def test_kai_does_not_count_a_promised_device_that_another_pod_is_leaving_once_the_promise_was_put_back(
+    team, imitate_faults, free
+):
+    """The node takes the leaving pod and the promised one for two that share the device."""
+    team.node("n", gpus=1, devices=1)
+    for job, on in (("old", "n"), ("new", "")):
+        team.claim(job, gpus=1, **({"allocated": True, "reserved": ("old-0",), "node": "n"} if on else {}))
+        team.job(job, on=on, shape=sharing(job))
+    working = team.working()
+    session = Session(working, EngineConfig(imitate_faults=imitate_faults), 1e6)
+    old, new = working.tasks["old-0"], working.tasks["new-0"]
+    session.evict(old)
+    session.pipeline(new, "n", (), True)
+    assert session.table.free_of(GPUS)[0] == 0
+    mark = session.mark()
+    session.evict(new)
+    assert session.table.free_of(GPUS)[0] == GPU
+    session.pipeline(new, "n", (), True)
+    assert (new.status, session.table.free_of(GPUS)[0]) == (Status.PIPELINED, free * GPU)
+    session.undo(mark)
+    session.undo(0)
+    assert (session.table.free_of(GPUS)[0], session.table.releasing[GPUS, 0]) == (0, 0)
+
+
+@pytest.mark.parametrize(("imitate_faults", "fits"), [(False, False), (True, True)])
+def test_kai_frees_a_device_of_two_claims_once_one_gives_it_back(team, imitate_faults, fits):
+    """A victim that is put back has its device again, though a promise was given the same."""
+    team.node("n", gpus=2, devices=2)
+    team.claim("old", gpus=1, allocated=True, reserved=("old-0",), node="n")
+    team.job("old", tasks=1, on="n", shape=sharing("old"))
+    team.claim("stays", gpus=1, allocated=True, reserved=("stays-0",), node="n")
+    team.job("stays", tasks=1, on="n", shape=sharing("stays"))
+    for job in ("first", "second"):
+        team.claim(job, gpus=1)
+        team.job(job, shape=sharing(job))
+    working = team.working()
+    session = Session(working, EngineConfig(imitate_faults=imitate_faults), 1e6)
+    old, first = working.tasks["old-0"], working.tasks["first-0"]
+    session.evict(old)
+    session.pipeline(first, "n", (), True)
+    mark = session.mark()
+    session.unevict(old)
+    session.undo(mark)
+    assert (session.table.claims.lacking(working.tasks["second-0"].info.shape, 0) is None) == fits

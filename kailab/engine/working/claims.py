@@ -101,7 +101,7 @@ class Claims:
         for name in names:
             i, devices = self._held.pop(name, (_NOWHERE, ()))
             if i >= 0:
-                self._supply.take(i, devices, -1)
+                self._take(i, devices, -1)
                 self._chosen.difference_update((i, device) for device in devices)
             place = self.place_of(name)
             record = self._records.get(name)
@@ -114,9 +114,12 @@ class Claims:
             if 0 <= place < len(self._supply.devices):
                 devices = self._devices(record, place)
                 self._held[name] = (place, devices)
-                self._supply.take(place, devices, 1)
+                self._take(place, devices, 1)
                 if devices != record.held:
                     self._chosen.update((place, device) for device in devices)
+
+    def _take(self, i: int, devices: Iterable[DeviceId], sign: int) -> None:
+        self._supply.take(i, devices, sign)
 
     def _devices(self, record: ResourceClaim, i: int) -> tuple[DeviceId, ...]:
         """The devices that the claim has, or would be given, on a node. A claim that returns gets its former devices
@@ -151,6 +154,10 @@ class Claims:
             if pinned or any(uid not in self._tasks for uid in record.reserved):
                 return self._index.get(record.node, len(self._supply.devices)) if record.node else _NOWHERE
         return max((node for node, _ in holders.values()), default=None)
+
+    def devices(self, name: str) -> tuple[DeviceId, ...]:
+        """The devices of a claim that count as taken, on whichever node."""
+        return self._held.get(name, (_NOWHERE, ()))[1]
 
     # Where a task may go
 

@@ -1,12 +1,13 @@
 """The node table as KAI keeps it: counts that change step by step, with the faults that follow from that.
 
-Used only with ``EngineConfig.imitate_faults``. Two faults of KAI come from its steps (docs/conformance.md), and each can be left out:
+Used only with ``EngineConfig.imitate_faults``. Three faults of KAI come from its steps (docs/conformance.md), and each can be left out:
 
 * Whether the first share on a GPU takes it from the idle ones, and the last one gives it back, depends on a comparison
   of the node's GPUs with the idle and used ones. Promised GPUs count as used, so on a node with promises the comparison
   can fail, and a free GPU is lost from the count or one in use is counted as free.
 * A node has one record for each pod. A share that moves to another GPU of its node replaces the record of its leaving
   copy, so when the move is undone, only the promise is removed; the leaving copy stays in the counts.
+* A device of a claim that was given to a promise while its pod leaves may not count for the promise (``stepwise_claims``).
 
 Source: KAI's gpu_sharing_node_info.go, node_info.go (addTask, RemoveTask, UpdateTask) and statement.go.
 """
@@ -21,6 +22,7 @@ from kailab.engine.working.layout import GPUS, Layout
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.shared_gpus import GpuGroup, SharedGpus
 from kailab.engine.working.state import Place, WTask
+from kailab.engine.working.stepwise_claims import DeviceRecords, StepwiseClaims
 
 
 class NodeRecord(NamedTuple):
@@ -100,7 +102,7 @@ class StepwiseNodeTable(NodeTable):
     """A node table that changes as KAI's does. Valid for one cycle: undoing a cycle need not restore it.
 
     ``loses_gpus``: idle and releasing GPUs change by KAI's comparisons. ``keeps_copies``: a share that moves on its
-    node leaves its old place in the counts if the move is undone.
+    node leaves its old place in the counts if the move is undone. ``passes_devices``: a promised device may not count.
     """
 
     def __init__(
@@ -112,9 +114,16 @@ class StepwiseNodeTable(NodeTable):
         *,
         loses_gpus: bool,
         keeps_copies: bool,
+        passes_devices: bool,
     ) -> None:
         super().__init__(nodes, layout, claims, tasks)
         self._loses_gpus, self._keeps_copies = loses_gpus, keeps_copies
+        self._passes_devices = passes_devices
+        self._claim_records = {} if claims is None else claims
+        if passes_devices:
+            devices = [node.devices for node in self.nodes]
+            self.claims = StepwiseClaims(self._claim_records, tasks, self.index, devices)
+        self._devices: DeviceRecords | None = None  # from the first step of a task with claims on
         self._records: list[dict[str, NodeRecord]] = [{} for _ in self.nodes]
         self._used = [0] * len(self.nodes)  # milli-GPU of whole devices that tasks hold or wait for
         self._before: TaskPlacement | None = None
@@ -148,20 +157,24 @@ class StepwiseNodeTable(NodeTable):
 
     def leave(self, task: WTask) -> None:
         """Begin a step of a task; ``enter`` ends it."""
+        self._before = TaskPlacement(task.status, task.node, task.groups, task.left, task.zones)
         if task.info.shape.claims:
+            if self._passes_devices and self._devices is None:
+                self._devices = DeviceRecords(self._claim_records, self.claims, self.tasks)
             super().leave(task)
             return
-        self._before = TaskPlacement(task.status, task.node, task.groups, task.left, task.zones)
         self._host_all(task, self._before, False)
 
     def enter(self, task: WTask) -> None:
         """End a step of a task: change its nodes' counts as KAI does for such a step."""
-        if task.info.shape.claims:
-            super().enter(task)
-            return
         before, self._before = self._before, None
         assert before is not None
         after = TaskPlacement(task.status, task.node, task.groups, task.left, task.zones)
+        if task.info.shape.claims:
+            super().enter(task)
+            if self._devices is not None:
+                self._pass_devices(self._devices, task, before, after)
+            return
         self._step(task, before, after)
         self._host_all(task, after, True)
 
@@ -196,6 +209,29 @@ class StepwiseNodeTable(NodeTable):
                 self._forget(task, after.node)
             # A move to another GPU replaces the record without removing its effect.
             self._add(task, after)
+
+    def _pass_devices(self, devices: DeviceRecords, task: WTask, before: TaskPlacement, after: TaskPlacement) -> None:
+        """Leave out the claimed devices of a task that its node counts for another one, as KAI does for such a step."""
+        here, there = self.index.get(after.node), self.index.get(before.node)
+        stays = (before.node, before.left) == (after.node, after.left)
+        back = not ON_NODE[after.status] or (before.status, after.status) == (Status.PIPELINED, Status.RELEASING)
+        if there is not None and (stays or back):
+            self._count_less(there, before.status, -devices.remove(task, there))
+        if here is not None and ON_NODE[after.status] and (stays or not back):
+            if not stays:
+                self._count_less(here, Status.RELEASING, -devices.remove(task, here))
+            self._count_less(here, after.status, devices.add(task, here, anew=not stays))
+            if not stays:
+                devices.hold(task, here)
+
+    def _count_less(self, i: int, status: Status, gpus: int) -> None:
+        """Count a task in ``status`` with so many milli-GPU less on a node."""
+        if status == Status.PIPELINED:
+            self.releasing[GPUS, i] += gpus
+            return
+        self.idle[GPUS, i] += gpus
+        if status == Status.RELEASING:
+            self.releasing[GPUS, i] -= gpus
 
     def _add(self, task: WTask, situation: TaskPlacement) -> None:
         self.place(task, situation.status, situation.node, situation.groups, 1)
