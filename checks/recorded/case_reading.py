@@ -150,7 +150,7 @@ def build_case(raw: dict[str, Any]) -> RecordedCase:
         id=raw["id"],
         suite=raw["suite"],
         tags=tuple(raw["tags"]),
-        unsupported=tuple(raw["unsupported"]),
+        unsupported=(*raw["unsupported"], *_moved_while_leaving(raw)),
         integration=raw["mode"] == "integration",
         rounds_until_match=raw["rounds_until_match"] or 0,
         rounds_after_match=raw["rounds_after_match"] or 0,
@@ -239,6 +239,31 @@ def _numa(raw: dict[str, Any] | None) -> Numa | None:
         for zone in raw["zones"]
     )
     return Numa(policy=raw["policy"], scope=raw["scope"], zones=zones)
+
+
+def _moved_while_leaving(raw: dict[str, Any]) -> list[str]:
+    """The pods that the recording lets leave a GPU or node on which they never ran.
+
+    KAI's test runner keeps the last place in the session of a pod of a deleted job. If the pod was moved and then evicted
+    in one cycle, that is a place that it was only promised. A real pod leaves the place where it runs.
+    """
+    faults: dict[str, None] = {}
+    held: dict[str, tuple[str, list[str]]] = {}
+    for job in raw["jobs"]:
+        for task in job["tasks"] if job.get("delete_in_test") else ():
+            if task["state"] == "Running":
+                held[task["uid"]] = task["node"], task.get("gpu_groups") or []
+    for after in raw.get("kai_rounds") or ():
+        for uid in held.keys() & after["tasks"].keys():
+            task = after["tasks"][uid]
+            place = task.get("node") or "", task.get("gpu_groups") or []
+            if task["status"] in ("Running", "Binding"):
+                held[uid] = place
+            elif task["status"] == "Releasing" and (
+                place[0] != held[uid][0] or (place[1] and held[uid][1] and place[1] != held[uid][1])
+            ):
+                faults[f"the recording lets {uid} leave a place on which it never ran"] = None
+    return list(faults)
 
 
 def _claims(raw: dict[str, Any]) -> list[ResourceClaim]:

@@ -177,6 +177,17 @@ def test_cases_with_parts_that_cannot_be_expressed_are_not_counted():
     assert "asserts on an internal counter" in result.notes
 
 
+@pytest.mark.parametrize(("left", "deleted", "counted"), [("g", True, True), ("h", True, False), ("h", False, True)])
+def test_a_recording_in_which_a_deleted_pod_leaves_a_gpu_on_which_it_never_ran_is_not_counted(left, deleted, counted):
+    raw = small_case()
+    raw["jobs"][0]["delete_in_test"] = deleted
+    raw["jobs"][0]["tasks"][0] |= {"state": "Running", "node": "n0", "gpu_groups": ["g"]}
+    raw["kai_rounds"] = [{"tasks": {"a-0": {"status": "Releasing", "node": "n0", "gpu_groups": [left]}}}]
+    assert build_case(raw).unsupported == (
+        () if counted else ("the recording lets a-0 leave a place on which it never ran",)
+    )
+
+
 def recorded_case(node, *others):
     """A case with what KAI's code did in place of expectations: it put a-0 on this node, in other runs on others."""
     raw = small_case() | {"compare": "kai_actual", "kai_rounds": [], "kai_stability": {}}
