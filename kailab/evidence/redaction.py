@@ -41,7 +41,7 @@ TEXT = frozenset(
         "completionMode", "podReplacementPolicy", "podManagementPolicy", "concurrencyPolicy", "schedule", "timeZone",
         "managedBy", "serviceName", "subdomain", "startupPolicyOrder", "launcherCreationPolicy", "cleanPodPolicy", "batchScheduler",
         "submissionMode", "sparkVersion", "coreRequest", "coreLimit", "cores", "memory", "memoryOverhead", "minMember",
-        "targetReplicatedJobs", "dependsOn", "action", "startupPolicy",
+        "targetReplicatedJobs", "dependsOn", "action", "startupPolicy", "jobStatus", "jobDeploymentStatus", "rayClusterName",
         "replicas", "minAvailable", "maxUnavailable", "maxSurge", "partition", "cliqueStartupType", "startsAfter", "cliqueNames",
         "quantity", "amount", "duration", "timeout", "podSetName", "subGroupPolicyType", "updateRevision", "currentRevision",
         # nodes, storage
@@ -82,7 +82,7 @@ is a command line."""
 DECIDED_KINDS = frozenset({"Pod", "PodGroup", "BindRequest"})
 """Kinds whose messages are kept. Messages of other kinds (conditions of nodes, claims, workloads) can come from any program."""
 
-ENUMERATED = frozenset({"type", "reason", "status", "phase", "state", "mode"})
+ENUMERATED = frozenset({"type", "reason", "status", "phase", "state", "mode", "jobStatus", "jobDeploymentStatus"})
 """Fields of ``TEXT`` that hold one word of an enumeration, as the API server requires for a condition's reason."""
 _ENUMERATED_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9_,:./-]{0,99}")
 
@@ -140,6 +140,11 @@ _ANNOTATIONS = frozenset(
         "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/job-index",
     }
 )  # fmt: skip
+
+
+def is_common_word(key: str, text: str) -> bool:
+    """True if the text of a field is a word or a time that other objects have as well: ``Running``, ``True``, a time in seconds. No secret has such a form."""
+    return (key in ENUMERATED and text.isascii() and text.isalpha()) or _TIME.fullmatch(text) is not None
 
 
 def keeps_label(key: str) -> bool:

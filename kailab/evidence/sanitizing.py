@@ -31,7 +31,7 @@ from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.errors import InputError
 from kailab.evidence.cycles import RecordedCycle
 from kailab.evidence.entries import EntryType, RecordedStep
-from kailab.evidence.redaction import LEFT_OUT, Redaction
+from kailab.evidence.redaction import LEFT_OUT, Redaction, is_common_word
 from kailab.model import decoding, yamltext
 from kailab.model.manifests import dump
 
@@ -607,26 +607,31 @@ def _all_texts(obj: Object) -> set[str]:
 
 
 def _defining_texts(obj: Object) -> set[str]:
-    """The texts of a cut object that say what it is and what decisions compare: everything but its status, and the amounts in its status.
+    """The texts of a cut object that say what it is and what decisions compare: everything but its status, and the amounts, states and times in its status.
 
-    Other objects may quote them in a text that is left out, as the arguments of a controller quote a label or a taint that it looks for. If
-    the quoted text were cut here, selectors and amounts would change, and with them the decisions."""
+    Other objects may quote them in a text that is left out, as the arguments of a controller quote a label or a taint that it looks for, and an operator's
+    status quotes the phase of a pod. If the quoted text were cut here, selectors, amounts and phases would change, and with them the decisions."""
     texts: set[str] = set()
     _texts({key: value for key, value in obj.items() if key != "status"}, texts)
-    _amounts(obj.get("status"), texts)
+    _states_and_amounts(obj.get("status"), texts)
     return texts
 
 
 _AMOUNTS = frozenset({"allocatable", "capacity", "hard", "requested", "allocated", "allocatedNonPreemptible"})
 
 
-def _amounts(status: Any, texts: set[str]) -> None:
+def _states_and_amounts(status: Any, texts: set[str], field: str = "") -> None:
     if isinstance(status, dict):
         for key, inside in status.items():
             if key in _AMOUNTS:
                 _texts(inside, texts)
             else:
-                _amounts(inside, texts)
+                _states_and_amounts(inside, texts, key)
+    elif isinstance(status, list):
+        for inside in status:
+            _states_and_amounts(inside, texts, field)
+    elif isinstance(status, str) and is_common_word(field, status):
+        texts.add(status)
 
 
 def _texts(value: Any, texts: set[str]) -> None:

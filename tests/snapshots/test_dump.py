@@ -344,6 +344,31 @@ def test_a_text_that_another_object_quotes_keeps_its_meaning(tmp_path: Path) -> 
     assert kept["spec"]["tolerations"] == pod["spec"]["tolerations"]
 
 
+def test_the_state_of_a_ray_job_stays_and_cuts_no_phase_of_a_pod(tmp_path: Path) -> None:
+    """A RayJob's status has the word of its running pods, and says that a finished job is not run again."""
+    container = {"name": "main", "image": "x"}
+    group = {"rayStartParams": {}, "template": {"spec": {"containers": [container]}}}
+
+    def ray_job(name: str, state: str) -> Object:
+        return {
+            "apiVersion": "ray.io/v1", "kind": "RayJob",
+            "metadata": {"name": name, "namespace": "team", "uid": f"u-{name}", "resourceVersion": "1"},
+            "spec": {"rayClusterSpec": {"headGroupSpec": group}, "shutdownAfterJobFinishes": True},
+            "status": {"jobDeploymentStatus": state, "jobStatus": state.upper(), "rayClusterName": f"{name}-x"},
+        }  # fmt: skip
+
+    pod = a_pod("p-0", "a")
+    pod["spec"]["containers"][0]["env"] = [{"name": "SINCE", "value": pod["status"]["startTime"]}]
+    objects = [a_node("a"), pod, a_queue(), ray_job("one", "Running"), ray_job("two", "Complete")]
+    (tmp_path / "x.yaml").write_text(text_of(objects))
+    read = opening.read(tmp_path)
+    assert read.snapshot.objects["Pod"][0]["status"] == pod["status"]
+    with opening.lab_of(read.snapshot) as lab:
+        lab.settle()
+        assert lab.picture().shares.queues["q"].allocated == 4000
+        assert [name_of(cluster) for cluster in lab.get("rayclusters", None, None)] == ["one-x"]
+
+
 def test_priority_classes_that_nobody_handed_out_have_the_values_of_pods_and_of_kai(tmp_path: Path) -> None:
     """Files without any PriorityClass: the cluster had those that its pods name, or it would not have admitted the pods."""
     groups = [
