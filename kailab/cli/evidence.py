@@ -14,7 +14,7 @@ from kailab.cli.error_messages import CommandGroup
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
 from kailab.errors import InputError
-from kailab.evidence import signing, store
+from kailab.evidence import store
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.evidence.store import export_run as write
@@ -181,6 +181,9 @@ def verify(run: str, key: Path | None, evidence: Path) -> None:
     path = store.find_run(evidence, run)
     problems = store.verify_evidence(path)
     if key is not None:
+        # Imported by the commands that sign and verify, because signatures need an extra, and the other commands here do not.
+        from kailab.evidence import signing
+
         problems += signing.check_signature(path, key)
     for problem in problems:
         terminal.say(str(problem))
@@ -198,6 +201,8 @@ def verify(run: str, key: Path | None, evidence: Path) -> None:
 @click.argument("file", type=options.PATH, help="File for the private key; the public key goes to FILE.pub.")
 def keygen(file: Path) -> None:
     """Generate a key pair for signing runs (Ed25519). Keep the private key secret; give the public key to those who verify."""
+    from kailab.evidence import signing
+
     public = signing.generate_key(file)
     terminal.say(f"{file} (private), {public} (public)\nkey {signing.key_fingerprint(public)}")
 
@@ -211,6 +216,8 @@ def sign(run: str, key: Path, evidence: Path) -> None:
 
     It proves that the holder of the key had the run in its present state. It proves neither the time nor that the tested result is right.
     """
+    from kailab.evidence import signing
+
     terminal.say(f"{signing.sign_run(store.find_run(evidence, run), key)}")
 
 

@@ -38,6 +38,28 @@ def test_the_embedded_lab_needs_no_extra(tmp_path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+def test_the_help_of_every_command_needs_no_extra(tmp_path) -> None:
+    program = """
+import sys
+for library in ("aiohttp", "cryptography"):
+    sys.modules[library] = None
+import click
+from kailab.cli.main import main
+from kailab.cli.commands import SECTIONS
+for name in [name for section in SECTIONS.values() for name in section]:
+    sys.argv = ["kailab", name, "--help"]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, name
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("hidden", "arguments", "message"),
     [
