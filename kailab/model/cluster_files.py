@@ -37,7 +37,19 @@ def read_objects(file: TreeFile) -> list[Object]:
     """All Kubernetes objects in a file, without nulls. Raises InputError if the file can't be read or is incomplete."""
     text = decode_text(file.data, file.name)
     try:
-        return [strip_nulls(obj) for value in _values(text, file) for obj in _objects(value, file.name)]
+        values = list(_values(text, file))
+        objects = [strip_nulls(obj) for value in values for obj in _objects(value, file.name)]
+        last = values[-1] if values else None
+        # A file of objects whose last document has only the first fields of one: a copy that stopped. Alone, it may be a file of another program.
+        if (
+            objects
+            and isinstance(last, dict)
+            and "apiVersion" in last
+            and list_items(last) is None
+            and "metadata" not in last
+        ):
+            raise InputError("ends in the middle of an object: the file is incomplete", Where(file=file.name))
+        return objects
     except InputError:
         if message := _MESSAGE.match(text):
             raise InputError(

@@ -119,7 +119,8 @@ class _Reading:
         self.manifests: list[NamedText] = []
         self.empty: list[str] = []
         self.skipped: dict[Skip, list[str]] = {}
-        self.files = self.older = self.left_out = 0
+        self.files = self.older = 0
+        self.left_out: list[str] = []
         self.configs: dict[tuple[str, str], Object] = {}
 
     def fail(self, message: str, where: Where) -> None:
@@ -279,7 +280,7 @@ class _Reading:
         for key in unknown_owner_kinds(taken):
             if key in by_kind:
                 taken[key] = by_kind[key]
-        self.left_out = len(self.found) - sum(map(len, taken.values()))
+        self.left_out = [f"{len(several)} {key}" for key, several in by_kind.items() if key not in taken]
         return taken
 
     def config(self, kind: str, name: str, namespace: str | None) -> Object:
@@ -306,7 +307,7 @@ class _Reading:
             copies = "1 older copy" if self.older == 1 else f"{self.older} older copies"
             yield f"{copies} of objects that are there in a newer version"
         if self.left_out:
-            yield f"{count(self.left_out, 'object')} of kinds on which no decision depends left out"
+            yield f"objects of kinds that kailab does not read left out: {some(self.left_out)}"
         for file, _ in self.manifests:
             yield f"{file}: none of its objects was in a cluster (no uid, no status), so they are applied as manifests"
 

@@ -469,6 +469,8 @@ def whole() -> bytes:
         (b"{}", "It holds no Kubernetes objects"),
         (whole()[: whole().index(b"kind: List")], "the list at its beginning never ends"),
         (whole()[:300], "x.yaml"),
+        (yaml.dump(a_node("a")).encode() + b"---\napiVersion: ", "ends in the middle of an object"),
+        (yaml.dump(a_node("a")).encode() + b"---\napiVersion: v1\nkind: Pod\n", "ends in the middle of an object"),
         (json.dumps(listed([a_node("a")])).encode()[:-40], "ends in the middle of a value"),
         (b"apiVersion: v1\nkind: Node\nmetadata: {name: a, uid: u}\n", "has no status"),
         (b"apiVersion: v1\nkind: Pod\nmetadata: {uid: u}\nstatus: {phase: Running}\n", "has no name"),
