@@ -267,7 +267,15 @@ class LabFactory:
                 raise pytest.UsageError(f"{self._item.nodeid}: marker kailab_only needs a reason")
             pytest.skip(f"not with {scheduler}: {only.args[0]}")
         marker = self._item.get_closest_marker("kailab_backend")
-        if marker is not None and backend not in marker.args:
+        if marker is None:
+            return
+        for name in marker.args:
+            # A misspelt name would skip the test on every backend.
+            try:
+                BACKENDS.check(name)
+            except InputError as error:
+                raise pytest.UsageError(f"{self._item.nodeid}: marker kailab_backend: {error}") from None
+        if backend not in marker.args:
             pytest.skip(f"this test runs on {', '.join(marker.args)} only, not on {backend}")
 
     def _operators(self) -> tuple[str, ...]:
