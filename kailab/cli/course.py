@@ -295,7 +295,7 @@ def class_command(file: Path, student: str, output: TextOrJson) -> None:
     if output is TextOrJson.json:
         terminal.say_json(standings.data())
         return
-    terminal.say(f"{standings.name}: {len(standings.students)} students")
+    terminal.say(f"{standings.name}: {len(standings.students)} student{'' if len(standings.students) == 1 else 's'}")
     rows = [
         (
             student_row.name,
