@@ -51,11 +51,8 @@ def ungrouped_pods(picture: Picture, schedulers: Collection[str]) -> dict[str, l
 def unscheduled_pods(picture: Picture) -> dict[str, list[str]]:
     """Missing scheduler -> pods (``namespace/name``) that wait for it; empty if the existing schedulers are unknown."""
     result: dict[str, list[str]] = {}
-    if picture.schedulers is None:
-        return result
     for row in picture.rows:
-        name = picture.pods_by_name[row.name]["spec"].get("schedulerName") or labels.DEFAULT_SCHEDULER_NAME
-        if row.phase == "Pending" and not row.node and name not in picture.schedulers:
+        if row.phase == "Pending" and not row.node and (name := picture.missing_scheduler(row.name)):
             result.setdefault(name, []).append(row.name)
     return result
 

@@ -317,7 +317,9 @@ def _summary(lab: Lab, picture: Picture) -> dict[str, Any]:
         "model_shortages": [shortage.data() for shortage in picture.model_shortages],
         "queues": len(lab.cluster.list("Queue")),
         "pods": dict(sorted(Counter(row.phase for row in picture.rows).items())),
-        "waiting": dict(sorted(Counter(entry.reason or "no reason yet" for entry in picture.waiting()).items())),
+        "waiting": dict(
+            sorted(Counter(entry.reason or picture.no_reason(entry.pods[0]) for entry in picture.waiting()).items())
+        ),
     }
 
 

@@ -147,7 +147,7 @@ def _workloads(lab: Lab, picture: Picture) -> list[SubjectRow]:
     owners, owner = WorkloadOwners(lab), {row.name: row.owner for row in picture.rows}
     for entry in picture.waiting():
         for pod in entry.pods:
-            reasons.setdefault(owners.of(pod, owner.get(pod, "")), entry.reason or "no reason yet")
+            reasons.setdefault(owners.of(pod, owner.get(pod, "")), entry.reason or picture.no_reason(pod))
     rows = []
     for workload, amounts in Outcome.of(lab).workloads.items():
         kind = KINDS.get(workload.kind)
@@ -178,11 +178,10 @@ def _waiting(view: TableContext) -> list[list[str]]:
     rows: dict[tuple[str, str], list[str]] = {}
     counts: Counter[tuple[str, str]] = Counter()
     for entry in view.picture.waiting():
-        key = (entry.queue, entry.reason)
+        reason = entry.reason or view.picture.no_reason(entry.pods[0])
+        key = (entry.queue, reason)
         counts[key] += 1
-        rows.setdefault(
-            key, [entry.queue or "none", "", entry.reason or "no reason yet", " ".join(entry.message.split())]
-        )
+        rows.setdefault(key, [entry.queue or "none", "", reason, " ".join(entry.message.split())])
     for key, row in rows.items():
         row[1] = str(counts[key])
     return sorted(rows.values())

@@ -67,7 +67,9 @@ def summarize_pods(lab: Lab) -> str:
     number, _, phase = parts[0].partition(" ")
     parts[0] = f"{number} pod{'' if number == '1' else 's'} {phase}"
     codes = Counter(
-        picture.code_of(row) or "not considered yet" for row in picture.rows if row.phase == "Pending" and not row.node
+        picture.code_of(row) or picture.no_reason(row.name)
+        for row in picture.rows
+        if row.phase == "Pending" and not row.node
     )
     if codes:
         reasons = ", ".join(f"{times} {code}" for code, times in codes.most_common())

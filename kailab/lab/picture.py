@@ -16,8 +16,9 @@ from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.evidence.model_use import ModelUse, use_by_model
 from kailab.evidence.shares import QueueTreeShares, queue_ancestry
+from kailab.lab.answer import CauseCode
 from kailab.lab.model_shortages import ModelShortage, model_shortages
-from kailab.model.labels import RESERVATION_NAMESPACE
+from kailab.model.labels import DEFAULT_SCHEDULER_NAME, RESERVATION_NAMESPACE
 from kailab.model.objects import full_name, name_of, namespace_of, spec_of, uid_of
 from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.podgroups import last_condition
@@ -236,6 +237,15 @@ class Picture:
         """Why a pod is pending: the code of its PodGroup's reason, else the reason of its own condition."""
         entry = self.pending.get(group_of(row)) if row.podgroup else None
         return entry.reason if entry else (self._code(row.message) or row.reason)
+
+    def missing_scheduler(self, pod: str) -> str:
+        """The scheduler that a pod (``namespace/name``) names, if it does not exist here. Empty if it does, or if the existing schedulers are unknown."""
+        name: str = self.pods_by_name[pod]["spec"].get("schedulerName") or DEFAULT_SCHEDULER_NAME
+        return name if self.schedulers is not None and name not in self.schedulers else ""
+
+    def no_reason(self, pod: str) -> str:
+        """What to show of a pending pod for which no scheduler has given a reason."""
+        return CauseCode.OTHER_SCHEDULER.value if self.missing_scheduler(pod) else "no reason yet"
 
 
 def _unchanged(picture: Picture, like: Picture) -> dict[int, PodRow]:

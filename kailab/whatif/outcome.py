@@ -114,11 +114,11 @@ class Outcome:
             if row.name.partition("/")[0] in SYSTEM_NAMESPACES:
                 continue
             workload = owners.of(row.name, row.owner)
-            counts.setdefault(workload, _PodCounts(row.queue)).take(row)
+            counts.setdefault(workload, _PodCounts()).take(row)
             if row.podgroup:
                 groups[group_of(row)] = workload
         for top, pods in refused_pods(lab):
-            counts.setdefault(Workload.of(top), _PodCounts("")).refused += pods
+            counts.setdefault(Workload.of(top), _PodCounts()).refused += pods
         evictions = tuple(_eviction(entry, owners, groups) for entry in lab.log.evictions[since:])
         return cls(
             now=lab.now,
@@ -153,13 +153,15 @@ def queue_data(queue: QueueAmounts) -> dict[str, Any]:
 class _PodCounts:
     """Counts the pods of one workload."""
 
-    def __init__(self, queue: str) -> None:
-        self._queue = queue
+    def __init__(self) -> None:
+        self._queue = ""
         self._waiting = self._done = 0
         self.refused = 0
         self._nodes: dict[str, int] = {}
 
     def take(self, row: PodRow) -> None:
+        # The pod that submits a RayJob has no queue; its cluster's pods do.
+        self._queue = self._queue or row.queue
         if row.phase in ENDED:
             self._done += 1
         # A pod that is being deleted does not count; its replacement does.

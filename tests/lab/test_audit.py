@@ -8,6 +8,7 @@ from kailab.advice.audit import Audit, audit
 from kailab.advice.findings import AuditFinding, FindingCode, Severity
 from kailab.engine.report.unplaceable import unplaceable_groups
 from kailab.lab import Lab
+from kailab.lab.lab_changes import summarize_pods
 from kailab.scheduler.scheduling_state import SchedulingStateReader
 
 
@@ -316,6 +317,7 @@ def test_pods_of_a_scheduler_that_is_not_there_are_an_error(lab, queue, job):
     assert one.severity is Severity.ERROR
     assert "2 pods" in one.sentence
     assert "default-scheduler" in one.sentence
+    assert summarize_pods(lab) == "2 pods pending (2 OtherScheduler)"
 
 
 def test_pods_that_name_no_scheduler_are_all_right_where_they_are_adopted(queue, job):

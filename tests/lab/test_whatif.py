@@ -44,6 +44,20 @@ def test_a_job_that_evicts_others_is_told_with_whom_it_evicts(lab, job):
     assert lab.cluster.dump() == before
 
 
+def test_a_workload_has_the_queue_of_its_pods_although_its_submitter_has_none(queue):
+    container = {"name": "ray", "image": "ray", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    template = {
+        "metadata": {"labels": {"kai.scheduler/queue": "b"}},
+        "spec": {"schedulerName": "kai-scheduler", "containers": [container]},
+    }
+    spec = {"entrypoint": "x", "rayClusterSpec": {"headGroupSpec": {"rayStartParams": {}, "template": template}}}
+    with Lab.open("lesson") as lab:
+        lab.apply(queue("b", 8), {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r"}, "spec": spec})
+        lab.settle()
+        state = Outcome.of(lab).workloads[Workload("default", "RayJob", "r")]
+        assert (state.queue, state.running, state.waiting) == ("b", 1, 1)
+
+
 def test_nothing_done_changes_nothing(lab):
     found = what_if(lab, [Alternative("nothing")], seconds=3600)
     assert found.comparisons[0].workloads == ()
