@@ -94,7 +94,8 @@ def _beyond(resource: Resource, parent: str, bound: float, children: list[QueueA
     endless = [queue.name for queue in children if queue.quota == UNLIMITED] if parent else []
     if promised <= bound and not endless:
         return
-    whose = f"the quota of {parent}" if parent else "what the available nodes have"
+    # Less than the nodes have by what pods hold that are not counted in a queue; on overcommitted nodes they may hold more than there is.
+    whose = f"the quota of {parent}" if parent else "what the available nodes have for queues"
     largest = sorted(children, key=lambda queue: (queue.quota != UNLIMITED, -queue.quota, queue.name))
     each = [f"{queue.name} {amount_text(named, queue.quota)}" for queue in largest if queue.quota]
     total = "no bound" if endless else amount_text(named, promised)
@@ -102,7 +103,7 @@ def _beyond(resource: Resource, parent: str, bound: float, children: list[QueueA
         FindingCode.QUOTA_BEYOND_CAPACITY,
         Severity.WARNING,
         f"{named} quotas {f'below {parent}' if parent else 'at the top'} add up to {total}; {whose} is "
-        f"{amount_text(named, bound)} ({some(each)}).",
+        f"{amount_text(named, max(bound, 0))} ({some(each)}).",
         tuple(f"queue/{name}" for name in ((parent,) if parent else ()) + tuple(queue.name for queue in children)),
         {
             "resource": named,

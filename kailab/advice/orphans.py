@@ -107,7 +107,6 @@ def _absent_kind(rows: Mapping[_Missing, list[PodRow]]) -> AuditFinding:
     held = sum(row.milli_gpus for row in pods)
     owners = some([missing.name for missing in rows])
     role = kind if kind in _ADVICE else "owner"
-    advice = f"{_ADVICE[role][0].lower()}{_ADVICE[role][1:]}"
     return AuditFinding(
         FindingCode.ORPHANED,
         Severity.WARNING,
@@ -115,8 +114,17 @@ def _absent_kind(rows: Mapping[_Missing, list[PodRow]]) -> AuditFinding:
         f"{_EFFECT[role]}.",
         tuple(f"{kind.lower()}/{missing.name}" for missing in rows),
         {"pods": len(pods), "gpu": held, "missing": kind, "name": owners},
-        f"If the lab was opened from files, add `kubectl get {KINDS[kind].resource} -A -o yaml`; otherwise {advice}",
+        _advice(kind, role),
     )
+
+
+def _advice(kind: str, role: str) -> str:
+    """What to do. A lab does not know whether it was opened from files that lack the object, in which case nobody should delete its pods."""
+    advice = _ADVICE[role]
+    if kind == "Queue":
+        return advice
+    lacking = f"If the lab was opened from files, add `kubectl get {KINDS[kind].resource} -A -o yaml`"
+    return f"{lacking}; otherwise {advice[0].lower()}{advice[1:]}"
 
 
 def _finding(missing: _Missing, pods: list[PodRow]) -> AuditFinding:
@@ -132,5 +140,5 @@ def _finding(missing: _Missing, pods: list[PodRow]) -> AuditFinding:
         f"exist: {_EFFECT[role]}.",
         (*(f"pod/{name}" for name in names), f"{missing.kind.lower()}/{missing.name}"),
         {"pods": len(pods), "gpu": held, "missing": missing.kind, "name": missing.name},
-        _ADVICE[role],
+        _advice(missing.kind, role),
     )

@@ -72,7 +72,7 @@ def _print(result: Audit, everything: bool) -> None:
         ]
         terminal.say(render_table(("SEVERITY", "CODE", "WHAT"), rows))
     else:
-        terminal.say(f"Nothing is wrong with {result.queues} queues.")
+        terminal.say(f"Nothing is wrong with {count(result.queues, 'queue')}.")
     if hidden := len(result.findings) - len(findings):
         terminal.notice(f"{count(hidden, 'more finding')} of severity info: --all shows the rest")
     if result.waits:

@@ -119,6 +119,8 @@ def test_running_pods_whose_podgroup_or_owner_is_gone() -> None:
         assert (
             "its owner Job default/gone does not exist: no controller replaces or ends them" in missing["Job"].sentence
         )
+        # Files that were opened may lack the owner, whose pods nobody should delete then.
+        assert missing["Job"].do.startswith("If the lab was opened from files, add `kubectl get jobs.batch")
         again = {**lone, "metadata": {**lone["metadata"], "name": "too"}}
         reference = {**lone["metadata"]["ownerReferences"][0], "name": "also-gone", "uid": "nor-this"}
         lab.cluster.create({**again, "metadata": {**again["metadata"], "ownerReferences": [reference]}})
