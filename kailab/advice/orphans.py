@@ -28,6 +28,8 @@ _ADVICE = {
     "PodGroup": "Delete the pods, so that their owner creates new ones that are grouped.",
     "owner": "Delete the pods if nobody needs them: nothing replaces them, and nothing else ends them.",
 }
+_MANY = 3
+"""More missing owners of one kind than this are one finding."""
 _EFFECT = {
     "Queue": "no queue counts what it holds, so no quota covers it",
     "PodGroup": "the scheduler does not know that they belong together",
@@ -48,17 +50,18 @@ def orphans(picture: Picture) -> Iterable[AuditFinding]:
         pod = picture.pods_by_name[row.name]
         for missing in _missing(picture, row, pod, look_up, (pod["spec"].get("schedulerName") or "") in ours):
             rows.setdefault(missing, []).append(row)
-    # If the cluster has no object of a kind, one finding covers all missing owners of that kind.
+    # One finding covers all missing owners of a kind if the cluster has no object of that kind, or if they are many.
     absent = {
         kind
         for kind, number in Counter(missing.kind for missing in rows).items()
-        if number > 1 and kind != "Queue" and not picture.cluster.list(kind)
+        if number > 1 and kind != "Queue" and (number > _MANY or not picture.cluster.list(kind))
     }
     for missing, pods in sorted(rows.items()):
         if missing.kind not in absent:
             yield _finding(missing, pods)
     for kind in sorted(absent):
-        yield _absent_kind({missing: pods for missing, pods in sorted(rows.items()) if missing.kind == kind})
+        none = not picture.cluster.list(kind)
+        yield _absent_kind({missing: pods for missing, pods in sorted(rows.items()) if missing.kind == kind}, none)
 
 
 def _missing(
@@ -100,8 +103,8 @@ def _owner_lookup(picture: Picture) -> Callable[[str, str, str], str | None]:
     return uid
 
 
-def _absent_kind(rows: Mapping[_Missing, list[PodRow]]) -> AuditFinding:
-    """Owners of a kind of which the cluster has no object: most likely files that lack the kind."""
+def _absent_kind(rows: Mapping[_Missing, list[PodRow]], none: bool) -> AuditFinding:
+    """Missing owners of one kind: most likely files that lack the kind, or its objects of a namespace. ``none``: the cluster has no object of the kind."""
     kind = next(iter(rows)).kind
     pods = [row for several in rows.values() for row in several]
     held = sum(row.milli_gpus for row in pods)
@@ -110,8 +113,8 @@ def _absent_kind(rows: Mapping[_Missing, list[PodRow]]) -> AuditFinding:
     return AuditFinding(
         FindingCode.ORPHANED,
         Severity.WARNING,
-        f"{count(len(pods), 'pod')} of {len(rows)} {kind}s ({owners}) hold {gpus(held)}, and there is no {kind} at all: "
-        f"{_EFFECT[role]}.",
+        f"{count(len(pods), 'pod')} of {len(rows)} {kind}s ({owners}) hold {gpus(held)}, and "
+        f"{f'there is no {kind} at all' if none else f'none of these {kind}s exists'}: {_EFFECT[role]}.",
         tuple(f"{kind.lower()}/{missing.name}" for missing in rows),
         {"pods": len(pods), "gpu": held, "missing": kind, "name": owners},
         _advice(kind, role),

@@ -107,7 +107,7 @@ def _controllers_may_act(state: PodsAtMoment, causes: Sequence[Cause]) -> bool:
     """Whether pods, or their PodGroups, are missing that controllers may still make, and no other cause is known."""
     if causes and causes[0].code is not CauseCode.PODS_NOT_CREATED:
         return False
-    return not state.waiting or any(not row.podgroup for row in state.waiting)
+    return not state.waiting or not all(map(state.picture.is_grouped, state.waiting))
 
 
 def _settled_answer(settled: SettledState, causes: tuple[Cause, ...]) -> tuple[Verdict | None, tuple[Cause, ...]]:

@@ -186,9 +186,9 @@ def settle_on_fork(state: PodsAtMoment) -> SettledState | None:
         return SettledState(then.runs, verdict_of(then, causes[0] if causes else None), causes)
 
 
-def _created(state: PodsAtMoment) -> tuple[bool, list[tuple[str, str]]]:
-    """Its pods, each with its PodGroup."""
-    return state.ended, sorted((row.name, row.podgroup) for row in state.pods)
+def _created(state: PodsAtMoment) -> tuple[bool, list[tuple[str, str, bool]]]:
+    """Its pods, each with its PodGroup, and whether that exists."""
+    return state.ended, sorted((row.name, row.podgroup, state.picture.is_grouped(row)) for row in state.pods)
 
 
 def _moments(trial: Lab) -> int:

@@ -238,6 +238,10 @@ class Picture:
         entry = self.pending.get(group_of(row)) if row.podgroup else None
         return entry.reason if entry else (self._code(row.message) or row.reason)
 
+    def is_grouped(self, row: PodRow) -> bool:
+        """True if a pod has a PodGroup that exists. Files of a cluster may lack the PodGroup that a pod names."""
+        return bool(row.podgroup) and (row.name.partition("/")[0], row.podgroup) in self.podgroups
+
     def missing_scheduler(self, pod: str) -> str:
         """The scheduler that a pod (``namespace/name``) names, if it does not exist here. Empty if it does, or if the existing schedulers are unknown."""
         name: str = self.pods_by_name[pod]["spec"].get("schedulerName") or DEFAULT_SCHEDULER_NAME

@@ -349,8 +349,8 @@ def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
     without = sum(1 for pod in pods if (group := _group(pod)) and (namespace_of(pod), group) not in groups)
     if without:
         yield (
-            f"the PodGroups of {count(without, 'pod')} are not in the files, so they are grouped anew from their owners: add "
-            "`kubectl get podgroups.scheduling.run.ai -A -o yaml`"
+            f"the PodGroups of {count(without, 'pod')} are not in the files: `kailab run` groups them anew from their owners, and until then no "
+            "queue counts what they hold. Add `kubectl get podgroups.scheduling.run.ai -A -o yaml`"
         )
     yield from _about_empty_groups(looks, there)
     yield from _about_absent_pods(looks)

@@ -21,6 +21,7 @@ from kailab.advice.audit import audit
 from kailab.errors import InputError
 from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.fleet.reading import load_fleet
+from kailab.lab.answer import Verdict
 from kailab.lab.lab import Lab
 from kailab.model import file_trees
 from kailab.model.kinds import KINDS
@@ -367,6 +368,26 @@ def test_the_state_of_a_ray_job_stays_and_cuts_no_phase_of_a_pod(tmp_path: Path)
         lab.settle()
         assert lab.picture().shares.queues["q"].allocated == 4000
         assert [name_of(cluster) for cluster in lab.get("rayclusters", None, None)] == ["one-x"]
+
+
+def test_work_whose_podgroups_the_files_lack_is_explained_as_once_it_is_grouped(tmp_path: Path) -> None:
+    objects = [a_node("a"), a_queue()]
+    for name, node in (("holder", "a"), ("train", "")):
+        pods = [a_pod(f"{name}-{number}", node, name) for number in range(2)]
+        for pod in pods:
+            pod["metadata"]["annotations"]["pod-group-name"] = f"pg-{name}"
+            if not node:
+                pod["status"] = {"phase": "Pending"}
+        template = {"metadata": {"labels": {"kai.scheduler/queue": "q"}}, "spec": a_pod("p", "")["spec"]}
+        meta = {"name": name, "namespace": "team", "uid": f"u-{name}", "labels": {"kai.scheduler/queue": "q"}}
+        spec = {"parallelism": 2, "completions": 2, "template": template}
+        objects += [{"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec, "status": {"active": 2}}]
+        objects += pods
+    (tmp_path / "x.yaml").write_text(text_of(objects))
+    read = opening.read(tmp_path)
+    assert any("PodGroups of 4 pods" in text and "kailab run" in text for text in read.notices)
+    with opening.lab_of(read.snapshot) as lab:
+        assert lab.explain("Job", "train", "team", tried=False).verdict is Verdict.LATER
 
 
 def test_priority_classes_that_nobody_handed_out_have_the_values_of_pods_and_of_kai(tmp_path: Path) -> None:
