@@ -320,7 +320,9 @@ class _Loading:
 def list_items(whole: Object) -> list[Any] | None:
     """The items of a list (``v1`` List, or ``PodList`` and similar); None if an object is no list. Items of a ``PodList`` may omit apiVersion and kind, which the
     list implies."""
-    kind, items = whole.get("kind"), whole.get("items")
+    kind, items = whole.get("kind"), whole.get("items", "")
+    if items is None:
+        items = []  # as programs in Go write a list without items
     if not isinstance(kind, str) or not kind.endswith("List") or not isinstance(items, list):
         return None
     return [_typed_item(whole, kind, item) for item in items]

@@ -712,6 +712,12 @@ def test_an_archive_without_files_is_told(tmp_path: Path) -> None:
         opening.read(tmp_path / "x.tar")
 
 
+def test_a_list_whose_items_are_null_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(text_of([a_node("a")]))
+    (tmp_path / "y.json").write_text(json.dumps({**listed([]), "kind": "PodList", "items": None}))
+    assert list(opening.read(tmp_path).snapshot.objects) == ["Node"]
+
+
 def test_lists_in_lists_are_read(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps(listed([a_node("a"), listed([a_node("b"), listed([a_node("c")])])])))
     assert [name_of(node) for node in opening.read(tmp_path).snapshot.objects["Node"]] == ["a", "b", "c"]
