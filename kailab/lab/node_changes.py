@@ -17,6 +17,7 @@ from kailab.evidence.wording import some
 from kailab.lab.change import Apply, Change, Delete, Patch
 from kailab.model import labels
 from kailab.model.objects import (
+    ENDED_PHASES,
     annotations_of,
     full_name,
     is_terminating,
@@ -135,8 +136,12 @@ def pods_to_drain(lab: OpenLab, name: str) -> list[tuple[str, str]]:
     return [
         (namespace_of(pod), name_of(pod))
         for pod in lab.cluster.list("Pod")
-        if _is_on(pod, name) and not any(owner.get("kind") == "DaemonSet" for owner in owner_references(pod))
+        if _is_on(pod, name) and not any(owner.get("kind") in _OF_NODES for owner in owner_references(pod))
     ]
+
+
+_OF_NODES = ("DaemonSet", "Node")
+"""Owners whose pods stay on a drained node: a pod of a Node is the mirror of a static pod, which its kubelet runs from a file."""
 
 
 def fail_node(lab: OpenLab, name: str, ready: FailedReadyStatus) -> Patch:
@@ -201,6 +206,8 @@ def drain_obstacles(lab: OpenLab, name: str, *, daemons: bool, lone: bool, local
                     f"{pod_title} belongs to a DaemonSet and would come back; --ignore-daemonsets leaves it alone"
                 )
             )
+        # Nothing is lost with a pod that stays or has ended.
+        if not kinds.isdisjoint(_OF_NODES) or status_of(pod).get("phase") in ENDED_PHASES:
             continue
         if not kinds and lone:
             errors.append(InputError(f"{pod_title} has no controller that replaces it; --force deletes it"))

@@ -52,6 +52,38 @@ def test_a_pod_that_nobody_makes_anew_is_drained_only_by_force(started) -> None:
     assert held(started) == []
 
 
+def test_pods_that_stay_or_have_ended_are_no_obstacle_to_a_drain(started) -> None:
+    """As by kubectl: static pods stay, and so do those of DaemonSets, whose emptyDirs lose nothing."""
+    spec = {
+        "nodeName": "a100-0",
+        "containers": [{"name": "main", "image": "x"}],
+        "volumes": [{"name": "v", "emptyDir": {}}],
+    }
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **more}, "spec": spec}
+        for name, more in {
+            "static": {"ownerReferences": [owner("v1", "Node", "a100-0")]},
+            "agent": {"ownerReferences": [owner("apps/v1", "DaemonSet", "agents")]},
+            "done": {},
+        }.items()
+    ]
+    started("apply", "-f", "-", input="\n---\n".join(map(json.dumps, pods)))
+    assert "emptyDir" in started("drain", "a100-0", "--ignore-daemonsets").err
+    started(
+        "patch", "pod", "done", "--subresource", "status", "--type", "merge", "-p", '{"status":{"phase":"Succeeded"}}'
+    )
+    done = started("drain", "a100-0", "--ignore-daemonsets", "--no-settle")
+    assert done.code == 0, done.err
+    assert [pod["metadata"]["name"] for pod in json.loads(started("get", "pods", "-o", "json").out)["items"]] == [
+        "agent",
+        "static",
+    ]
+
+
+def owner(version: str, kind: str, name: str) -> dict[str, object]:
+    return {"apiVersion": version, "kind": kind, "name": name, "uid": f"u-{name}", "controller": True}
+
+
 def test_a_node_fails_and_is_well_again(serving) -> None:
     home = held(serving)[0]
     assert serving("fail", home).out == f"node/{home} failed\n"
