@@ -24,10 +24,19 @@ if TYPE_CHECKING:
     "--at", help="Time of the files: 2026-01-31T12:00:00Z; in evidence: last, or the number of a cycle."
 )
 @options.text_option("--assume-runtime", "runtime", help="Run time of work that declares none: 2h.")
+@click.option(
+    "--scheduler",
+    type=click.Choice(("kailab", "kailab+kube-scheduler")),
+    default="kailab",
+    show_default=True,
+    help="kailab+kube-scheduler also places pods that name no scheduler.",
+)
 @click.option("--partial", is_flag=True, help="Leave out files and objects that can't be read, with a notice for each.")
 @click.option("--fresh", is_flag=True, help="Replace a lab that is up.")
 @options.state
-def open_lab(paths: tuple[Path, ...], at: str, runtime: str, partial: bool, fresh: bool, state: Path) -> None:
+def open_lab(
+    paths: tuple[Path, ...], at: str, runtime: str, scheduler: str, partial: bool, fresh: bool, state: Path
+) -> None:
     """Load a cluster as an embedded lab. Objects keep their uids, times and status. kailab's scheduler decides, with the recorded
     configuration.
 
@@ -58,6 +67,7 @@ def open_lab(paths: tuple[Path, ...], at: str, runtime: str, partial: bool, fres
                 recorded.snapshot,
                 assumed,
                 lambda lab: warnings.extend(opening.apply_manifests(lab, recorded.manifests)),
+                scheduler,
             )
         with lab:
             facts = lab.facts()

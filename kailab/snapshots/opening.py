@@ -187,9 +187,15 @@ def _moment(at: str) -> float:
         raise InputError(f"--at: {error}; expected the time at which it was taken, as 2026-01-31T12:00:00Z") from None
 
 
-def lab_of(source: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: AssumedSeconds | None = None) -> Lab:
+def lab_of(
+    source: ClusterSnapshot,
+    observers: Sequence[Observer] = (),
+    assumed: AssumedSeconds | None = None,
+    scheduler: str = "kailab",
+) -> Lab:
     """An embedded lab with all objects of the snapshot, and kailab's scheduler with the settings of the original one. Nothing changes before
-    the lab settles. ``assumed``: see ``assume_run_time``."""
+    the lab settles. ``assumed``: see ``assume_run_time``. ``scheduler``: kailab, or kailab+kube-scheduler, which also places the pods of other
+    schedulers than KAI's."""
     assume: Callable[[Object], Object] = (lambda obj: obj) if assumed is None else assume_run_time(assumed)
     objects, _ = apply_bind_requests(source.objects)
     cluster = embedded_from(
@@ -202,7 +208,7 @@ def lab_of(source: ClusterSnapshot, observers: Sequence[Observer] = (), assumed:
     facts = source.facts
     spec = LabSpec(
         fleet=facts.fleet,
-        scheduler="kailab",
+        scheduler=scheduler,
         config=facts.settings.engine,
         usage=facts.settings.usage,
         adopt_default_scheduler=facts.settings.adopt_default_scheduler,
@@ -221,11 +227,12 @@ def begin(
     source: ClusterSnapshot,
     assumed: AssumedSeconds | None = None,
     prepare: Callable[[Lab], None] = lambda lab: None,
+    scheduler: str = "kailab",
 ) -> Lab:
     """As ``lab_of``, and write the lab's file, so that commands can work on it. ``prepare``: called with the lab before that. Raises
     StateError, and what ``prepare`` raises."""
     recorder = Recorder()
-    lab = lab_of(source, [recorder], assumed)
+    lab = lab_of(source, [recorder], assumed, scheduler)
     try:
         prepare(lab)
         lab.save(state)

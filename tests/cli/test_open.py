@@ -180,3 +180,11 @@ def test_every_screen_shows_nodes_as_clusters_have_them_and_work_that_waits(star
     # Their owner may select nodes by any label, though nothing in the files does.
     drained = started("whatif", "--drain", "-l", "corp/room=north")
     assert drained.code == 0, drained.err
+
+
+def test_pods_that_name_no_scheduler_are_placed_if_kube_scheduler_is_to_run_beside(started, home: Path) -> None:
+    (home / "cluster.yaml").write_text(NODES_AND_WORK.replace("    schedulerName: kai-scheduler\n", ""))
+    assert started("open", "cluster.yaml", "--fresh").code == 0
+    assert re.search(r"^Waiting +1 OtherScheduler$", started("status").out, re.MULTILINE)
+    assert started("open", "cluster.yaml", "--scheduler", "kailab+kube-scheduler", "--fresh").code == 0
+    assert "1 pod running" in started("run").out
