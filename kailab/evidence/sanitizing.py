@@ -639,6 +639,9 @@ def _texts(value: Any, texts: set[str]) -> None:
         texts.add(value)
     elif isinstance(value, dict):
         for key, inside in value.items():
+            # The names of resources and labels, which arguments and messages of a scheduler quote.
+            if isinstance(key, str) and "/" in key:
+                texts.add(key)
             if key != "message":
                 _texts(inside, texts)
     elif isinstance(value, list):

@@ -331,7 +331,10 @@ def test_a_text_that_another_object_quotes_keeps_its_meaning(tmp_path: Path) -> 
         "--key=topology.kubernetes.io/zone",
         "--taint=vendor.example/reserved:frontier-9",
         "--api=scheduling.run.ai/v2",
+        "--resource=nvidia.com/gpu",
     ]
+    message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+    pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
     container["env"] = [{"name": "MEMORY", "value": "263840300Ki"}, {"name": "ROLE", "value": "ring-worker-7"}]
     queue["metadata"]["managedFields"] = [{"apiVersion": "scheduling.run.ai/v2", "fieldsV1": {"f:spec": {}}}]
     (tmp_path / "x.yaml").write_text(text_of([node, pod, quoting, queue, topology]))
@@ -343,6 +346,7 @@ def test_a_text_that_another_object_quotes_keeps_its_meaning(tmp_path: Path) -> 
     [kept] = [each for each in objects["Pod"] if name_of(each) == "p-0"]
     assert kept["spec"]["affinity"] == pod["spec"]["affinity"]
     assert kept["spec"]["tolerations"] == pod["spec"]["tolerations"]
+    assert kept["status"]["conditions"][0]["message"] == message
 
 
 def test_the_state_of_a_ray_job_stays_and_cuts_no_phase_of_a_pod(tmp_path: Path) -> None:
