@@ -154,6 +154,10 @@ class StateError(KailabError):
     """The saved state of a lab is missing, in use or damaged."""
 
 
+class NoStateFile(StateError):
+    """A file is no lab's file. It may be anything of the user's, so nobody deletes it."""
+
+
 class EvidenceError(KailabError):
     """Evidence can't be written or read, or does not verify."""
 

@@ -12,7 +12,7 @@ from msgspec import structs
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.protocol import Object
 from kailab.cluster.registry import FLAGS
-from kailab.errors import InputError, KailabError, StateError
+from kailab.errors import InputError, KailabError, NoStateFile, StateError
 from kailab.evidence.lab_record import LabRecord
 from kailab.evidence.recorder import Recorder
 from kailab.fleet import Fleet
@@ -129,12 +129,21 @@ def was_interrupted(state: Path) -> bool:
         return False
 
 
+OWN_FOLDER = ".kailab"
+"""The folder of a lab's file by default. What is in it is kailab's, also if it is damaged."""
+
+
 def end(state: Path) -> None:
     """Take the lab of a file down, and remove the file. All its processes and files go; in somebody else's cluster, all objects with its
-    mark. If the file can't be read, only the file is removed. Raises KailabError if something is left; then the file stays, so that it
-    can be tried again."""
+    mark. If the file is damaged, only the file is removed. Raises KailabError if something is left; then the file stays, so that it
+    can be tried again. Raises NoStateFile for a file outside of ``OWN_FOLDER`` that is no lab's; it stays."""
     try:
         place = saved.read(state).lab.place
+    except NoStateFile:
+        if state.parent.name != OWN_FOLDER:
+            raise NoStateFile(
+                f"{state}: not a state file of kailab, or its beginning is damaged: it is not deleted; if it was a lab's, delete it yourself"
+            ) from None
     except StateError:
         pass
     else:

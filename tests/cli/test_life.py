@@ -27,6 +27,15 @@ def test_down_twice_is_no_error(kailab) -> None:
     assert "no lab is up" in done.err
 
 
+def test_a_file_that_is_no_labs_is_never_deleted(kailab, home: Path) -> None:
+    (home / "notes.txt").write_text("mine")
+    for command in (("down",), ("up", "--fresh")):
+        done = kailab(*command, "--state", "notes.txt")
+        assert done.code == 2
+        assert "notes.txt: not a state file of kailab" in done.err
+    assert (home / "notes.txt").read_text() == "mine"
+
+
 def test_up_again_changes_nothing(busy, state: Path) -> None:
     before = state.read_bytes()
     again = busy("up")

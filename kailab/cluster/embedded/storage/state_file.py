@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
-from kailab.errors import InputError, StateError, os_errors_as
+from kailab.errors import InputError, NoStateFile, StateError, os_errors_as
 from kailab.model import decoding
 from kailab.model.files import read_bytes
 from kailab.model.private_files import FILE_MODE, make_folder, make_private
@@ -115,7 +115,7 @@ def read_state(path: Path) -> dict[str, Any]:
         # one.
         header, body = header_of(data, MAGIC)
     except WrongMagic:
-        raise StateError(f"{path}: not a state file of kailab, or its beginning is damaged; {_FRESH}") from None
+        raise NoStateFile(f"{path}: not a state file of kailab, or its beginning is damaged; {_FRESH}") from None
     if header.version != VERSION:
         raise StateError(
             f"{path}: written in format {header.version}, this kailab reads format {VERSION}; "
