@@ -56,13 +56,16 @@ _KEPT = frozenset(
         "preemptible", "priority", "cluster", "critical", "true", "false", "none", "reservation", "resource",
         "binpack", "spread", "runai", "fraction", "whole", "mixed", "single", "pg", "nvidia", "amd", "gpu", "mig",
         "kwok", "kailab",
+        "head", "headgroup", "worker", "kuberay", "operator", "yes", "redis", "cleanup", "master", "chief", "ps", "evaluator", "launcher",
+        "server", "driver", "exec", "executor", "leader", "predictor", "transformer", "explainer", "initializer", "dataset", "model",
     }
 )  # fmt: skip
-"""Words with a meaning: Kubernetes' and KAI's own namespaces and priority classes, and values of labels that are acted upon."""
+"""Words with a meaning: Kubernetes' and KAI's own namespaces and priority classes, values of labels that are acted upon, and the roles of pods, which
+operators write into the pods' names and labels and by which they find them again."""
 
 _NOT_NAMES = frozenset(
     {
-        "apiVersion", "kind", "apiGroup", "operator", "effect", "phase", "type", "reason", "status", "state",
+        "apiVersion", "kind", "apiGroup", "operator", "effect", "phase", "type", "reason", "status", "state", "jobStatus", "jobDeploymentStatus",
         "mode", "restartPolicy", "protocol", "preemptionPolicy", "preemptibility", "schedulerName", "completionMode",
         "podReplacementPolicy", "podManagementPolicy", "concurrencyPolicy", "schedule", "timeZone", "managedBy", "startupPolicyOrder",
         "launcherCreationPolicy", "cleanPodPolicy", "submissionMode", "sparkVersion", "volumeBindingMode", "accessModes", "volumeMode",

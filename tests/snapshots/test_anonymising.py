@@ -99,6 +99,40 @@ def test_the_same_is_decided_up_to_names(seed: int) -> None:
     assert told(plain, names) == told(other, None)
 
 
+def test_operators_find_their_pods_again() -> None:
+    """They find them by role, which is in the pods' names and labels."""
+    container = {"image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+
+    def work(version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+        meta = {"name": name, "labels": {"kai.scheduler/queue": "team"}}
+        return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}
+
+    def part(name: str, replicas: int = 1) -> dict[str, Any]:
+        pod = {"schedulerName": "kai-scheduler", "restartPolicy": "Never", "containers": [{"name": name, **container}]}
+        return {"replicas": replicas, "template": {"spec": pod}}
+
+    groups = {
+        "headGroupSpec": {"rayStartParams": {}, "template": part("ray")["template"]},
+        "workerGroupSpecs": [{"groupName": "small", "minReplicas": 1, "maxReplicas": 1, **part("ray")}],
+    }
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    with Lab.open("lesson") as lab:
+        lab.apply(
+            work("scheduling.run.ai/v2", "Queue", "team", {"resources": {"gpu": free, "cpu": free, "memory": free}}),
+            work("kubeflow.org/v1", "PyTorchJob", "torch", {"pytorchReplicaSpecs": {"Master": part("pytorch"), "Worker": part("pytorch", 2)}}),
+            work("kubeflow.org/v2beta1", "MPIJob", "mpi", {"mpiReplicaSpecs": {"Launcher": part("mpi"), "Worker": part("mpi", 2)}}),
+            work("ray.io/v1", "RayCluster", "ray", groups),
+        )  # fmt: skip
+        lab.settle()
+        found = anonymise(taking.of_lab(lab), KEY)
+    with lab_of(found) as lab:
+        before = {row.name: row.phase for row in lab.picture().rows}
+        assert Counter(before.values())["Running"] == 8
+        lab.settle()
+        lab.advance(60)
+        assert {row.name: row.phase for row in lab.picture().rows} == before
+
+
 def told(seen: Decisions, names: Names | None) -> list[tuple[str, ...]]:
     (_, entries), *_ = seen.cycles
 
