@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.engine.snapshot.gpu_requests import GpuMemory
 from kailab.engine.working.float_sums import sum_in_turn
 
 
@@ -35,3 +36,14 @@ def test_nothing_is_moved_if_the_free_parts_do_not_add_up(team, one, other, move
 
 def test_amounts_are_added_one_after_the_other():
     assert sum_in_turn([1.4, 0.2, 0.2, 0.2]) == 1.9999999999999998
+
+
+@pytest.mark.parametrize(("memory", "searched"), [(500, True), (600, False)])
+def test_of_each_pod_only_the_memory_of_one_device_must_be_free_before_a_consolidation(team, memory, searched):
+    """As in KAI (IsEnoughGPUsAllocatableForJob), whatever the number of devices."""
+    team.node("node-1", gpus=2, gpu_memory_mib=1000)
+    team.job("half", gpus=0.5, on="node-1", groups=[("a",)])
+    team.job("whole", on="node-1")
+    team.job("asked", shape={"gpu": GpuMemory(devices=2, memory_mib=memory)})
+    tried = team.decide(actions=("allocate", "consolidation")).pending("asked").tried
+    assert ("consolidation" in dict(tried)) == searched

@@ -94,12 +94,14 @@ def _last_in_order(session: Session, job: Job, most: int) -> dict[str, list[Entr
 
 
 def _enough_gpus(session: Session, job: Job) -> bool:
-    """True if as much GPU is free in all as the job wants. Moving pods frees no more."""
+    """True if as much GPU is free in all as the job wants. Moving pods frees no more. As in KAI
+    (IsEnoughGPUsAllocatableForJob), of GPU memory each pod counts for one device, however many it wants.
+    """
     table = session.table
     tasks = tasks_to_allocate(job)
     gpus, memory = sum(session.gpus_needed(tasks)), 0
     for task in tasks:
-        memory += task.info.shape.gpu.memory_in_all
+        memory += task.info.shape.gpu.memory_mib
     # Leaving pods count as gone, because the job would only be promised its place anyway.
     free = table.free_gpu_vector()[table.available]
     if session.imitates(FLOAT_SUMS):
