@@ -108,6 +108,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
             # Where the whole gang would have no room either, a smaller one is the only step.
             steps=(
                 work_steps.raise_resource_quota,
+                node_steps.make_ready_for_pods_that_leave,
                 pod_steps.add_missing_pods,
                 pod_steps.grow_to_minimum,
                 pod_steps.lower_minimum,
@@ -126,6 +127,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
                 work_steps.resume_suspended,
                 work_steps.make_priority_class,
                 work_steps.raise_resource_quota,
+                node_steps.make_ready_for_pods_that_leave,
                 work_steps.wait,
             ),
         ),

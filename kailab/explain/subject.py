@@ -20,7 +20,7 @@ from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture, group_of
 from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import KINDS, is_namespaced, kind_key, part
-from kailab.model.objects import involved_of, name_of, namespace_of, spec_of
+from kailab.model.objects import involved_of, is_ready, name_of, namespace_of, spec_of
 from kailab.scheduler.reading.queues import creation_time
 
 if TYPE_CHECKING:
@@ -275,6 +275,20 @@ class PodsAtMoment:
     def leaving(self) -> int:
         """The number of terminating pods."""
         return sum(row.phase == "Terminating" for row in self._all)
+
+    @cached_property
+    def held_up(self) -> dict[str, list[str]]:
+        """Nodes that are not ready -> the terminating pods there. Such a pod stays until the node is ready again."""
+        nodes: dict[str, list[str]] = {}
+        for row in self._all:
+            if row.phase == "Terminating" and row.node:
+                nodes.setdefault(row.node, []).append(row.name.partition("/")[2])
+        found = {name_of(node): node for node in self.lab.cluster.list("Node")} if nodes else {}
+        return {
+            name: pods
+            for name, pods in sorted(nodes.items())
+            if name in found and not is_ready(found[name], unreported=True)
+        }
 
     @cached_property
     def failed(self) -> int:

@@ -117,7 +117,8 @@ def _without_pods(state: PodsAtMoment) -> Verdict:
     if obj is not None and obj["kind"] == "Pod" and not is_owned(obj):
         return Verdict.NEVER  # it is being deleted
     if state.leaving and not state.absent:
-        return Verdict.LATER  # their replacements are created once they have terminated
+        # Their replacements are created once they have terminated.
+        return Verdict.NEVER if state.held_up else Verdict.LATER
     waits = obj is not None and (obj["kind"] == "CronJob" or (obj["kind"] == "Job" and state.wanted))
     return Verdict.LATER if waits else Verdict.NEVER
 

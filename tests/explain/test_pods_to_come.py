@@ -129,12 +129,14 @@ def test_pods_that_are_replaced_only_once_they_have_terminated_are_named(lab: La
     spec = {"replicas": 2, "serviceName": "web", "selector": {"matchLabels": labels}, "template": template}
     lab.apply([queue("team", quota=-1), owned("apps/v1", "StatefulSet", "web", spec)])
     lab.settle()
-    lab.fail_node(lab.cluster.list("Pod")[0]["spec"]["nodeName"])
+    node = lab.cluster.list("Pod")[0]["spec"]["nodeName"]
+    lab.fail_node(node)
     lab.advance(600)
     answer = ask(lab, "StatefulSet", "web", tried=False)
     assert answer.cause is not None
-    assert (
-        answer.cause.sentence == "StatefulSet web wants 2 pods, and none of them exist; 2 pods of it still terminate."
+    assert answer.cause.sentence == (
+        "StatefulSet web wants 2 pods, and none of them exist; "
+        f"2 pods of it still terminate on {node}, which is not ready, so that they do not end."
     )
 
 
@@ -167,6 +169,26 @@ def test_a_pod_that_leaves_exists(lab: Lab) -> None:
     assert "2 leave" in answer.head
     assert "not exist" not in answer.head
     assert str(answer.verdict) == "later"
+
+
+def test_pods_that_leave_a_node_that_is_not_ready_stay(lab: Lab) -> None:
+    web = deployment("web", 2)
+    web["spec"]["strategy"] = {"type": "Recreate"}
+    lab.apply([queue("team", quota=-1), web])
+    lab.settle()
+    [node] = {pod["spec"]["nodeName"] for pod in lab.cluster.list("Pod")}
+    lab.fail_node(node)
+    web["spec"]["template"]["spec"]["containers"][0]["image"] = "new"
+    lab.apply(web)
+    lab.settle()
+    answer = ask(lab, "Deployment", "web")
+    assert answer.cause is not None
+    assert (str(answer.verdict), answer.cause.code) == ("never", CauseCode.PODS_NOT_CREATED)
+    assert f"2 pods of it still terminate on {node}, which is not ready" in answer.cause.sentence
+    assert answer.steps[0].do == f"Make node {node} ready again."
+    lab.recover_node(node)
+    lab.settle()
+    assert ask(lab, "Deployment", "web").running == 2
 
 
 def test_a_pod_that_nobody_makes_again_does_not_run_later(lab: Lab) -> None:

@@ -1,13 +1,13 @@
-"""pytester runs tests within this process, and then forgets what they imported: what can't be loaded a second time (numpy), and what
-registries hold by its class, is loaded before."""
+"""pytester runs tests within this process, and then forgets what they imported. A module that is loaded a second time has classes that are not
+those of the first, so all of kailab is loaded before."""
 
 from __future__ import annotations
 
-import kailab.evidence.recorder
-import kailab.grouping.plans
-import kailab.kinds
-import kailab.lab.lab
-import kailab.lab.parts
-import kailab.lab.venues.embedded
-import kailab.scheduler.composition
-import kailab.workloads  # noqa: F401
+import importlib
+import pkgutil
+
+import kailab
+
+for _module in pkgutil.walk_packages(kailab.__path__, "kailab."):
+    if not _module.name.endswith("__main__"):
+        importlib.import_module(_module.name)

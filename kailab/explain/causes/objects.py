@@ -17,7 +17,7 @@ from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import count, some
 from kailab.explain.causes.refusal import INTERNAL, Refusal, Statement
 from kailab.explain.causes.waiting_group import WaitingPodGroup
-from kailab.explain.subject import latest_event, min_member
+from kailab.explain.subject import PodsAtMoment, latest_event, min_member
 from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.lab.inert_kinds import makes_no_pods, why_no_pods
 from kailab.lab.owners import owned_by, owners_of
@@ -158,7 +158,7 @@ def find_incomplete_gang(group: WaitingPodGroup) -> Iterable[Refusal]:
             min_member=least,
             pods=len(rows),
             others=tuple(sorted(others.items())),
-            why=_why_not(group) if group.state.absent else "",
+            why=_why_not(group) if group.state.absent else _held_up(group.state),
             objects=(_ref(podgroup),),
         )
 
@@ -184,7 +184,7 @@ class GangIncomplete(Refusal):
     def sentence(self) -> str:
         ended = "".join(f", beside {number} {_ENDED.get(phase, phase)}" for phase, number in self.others)
         exist = "exists" if self.pods == 1 else "exist"
-        return f"{self.min_member} pods of PodGroup {self.podgroup} must start together, and {self.pods} {exist}{ended}{self.why}."
+        return f"{count(self.min_member, 'pod')} of PodGroup {self.podgroup} must start together, and {self.pods} {exist}{ended}{self.why}."
 
 
 _ENDED = {"Failed": "failed", "Succeeded": "succeeded", "Terminating": "terminating"}
@@ -272,9 +272,19 @@ def find_missing_pods(group: WaitingPodGroup) -> Iterable[Refusal]:
         exist = "1 of them exists" if existing == 1 else f"{max(0, existing) or 'none'} of them exist"
         left = (
             f"; {count(leaving, 'pod')} of it still {'terminates' if leaving == 1 else 'terminate'}" if leaving else ""
-        )
+        ) + (_held_up(group.state) if leaving else "")
         text = f"{name} wants {count(group.state.wanted, 'pod')}, and {exist}{left}{_why_not(group)}."
     yield Statement.of(CauseCode.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": group.state.wanted})
+
+
+def _held_up(state: PodsAtMoment) -> str:
+    """What keeps terminating pods from ending; empty if nothing does."""
+    nodes = list(state.held_up)
+    return (
+        f" on {some(nodes)}, which {'is' if len(nodes) == 1 else 'are'} not ready, so that they do not end"
+        if nodes
+        else ""
+    )
 
 
 def _why_not(group: WaitingPodGroup) -> str:

@@ -28,7 +28,7 @@ from kailab.explain.steps.question_context import QuestionContext
 from kailab.lab.node_changes import nodes_to_add
 from kailab.model import labels
 from kailab.model.kind import field_of
-from kailab.model.objects import spec_of
+from kailab.model.objects import name_of, spec_of
 from kailab.model.quantities import parse_count
 from kailab.model.suggestions import meant_name
 from kailab.scheduler.reading.nodes import gpu_memory, unavailable
@@ -50,12 +50,21 @@ def uncordon(context: QuestionContext) -> Iterator[ProposalFamily]:
 def make_ready(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Make nodes ready again. Their pods stay where they are."""
     bad = [node for node in context.nodes.values() if unavailable({}, node.get("status") or {})]
+    yield from node_subsets(bad, "Make node {} ready again", _made_ready)
 
-    def ready(node: Object) -> tuple[Change, ...]:
-        given = patch(node, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
-        return ({"patch": {**given["patch"], "subresource": "status"}},)
 
-    yield from node_subsets(bad, "Make node {} ready again", ready)
+def _made_ready(node: Object) -> tuple[Change, ...]:
+    given = patch(node, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    return ({"patch": {**given["patch"], "subresource": "status"}},)
+
+
+def make_ready_for_pods_that_leave(context: QuestionContext) -> Iterator[ProposalFamily]:
+    """Make the nodes ready again on which its pods can't end."""
+    names = context.state.held_up
+    if names:
+        nodes = [node for node in context.lab.cluster.list("Node") if name_of(node) in names]
+        changes = tuple(change for node in nodes for change in _made_ready(node))
+        yield ProposalFamily.of([Proposal(f"Make node {_names(nodes)} ready again", changes, Disturbance.NODES)])
 
 
 def remove_taints(context: QuestionContext) -> Iterator[ProposalFamily]:
