@@ -29,7 +29,6 @@ def outcome_faults(lab: Lab, work: AppliedWorkload, step: Step) -> Iterator[str]
         yield "it tells no outcome"
         return
     with closing(lab.fork()) as copy:
-        before = _placed(lab)
         try:
             carry_out(copy, read_changes([dict(change) for change in step.changes]))
         except KailabError as error:
@@ -41,7 +40,7 @@ def outcome_faults(lab: Lab, work: AppliedWorkload, step: Step) -> Iterator[str]
         if runs != int(told[1]):
             yield f"it tells that {told[1]} pods run, and {runs} do"
         if not any("advance" in change for change in step.changes):
-            yield from _others(_Others(lab, copy, work, before), step)
+            yield from _others(_Others(lab, copy, work, _keeping_their_places(lab, copy.now - lab.now)), step)
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class _Others:
     copy: Lab
     work: AppliedWorkload
     before: dict[str, Object]
-    """Pods of other work that had a node, by name."""
+    """Pods of other work that had a node and would have kept it, by name."""
 
 
 def _others(others: _Others, step: Step) -> Iterator[str]:
@@ -95,6 +94,21 @@ def _names(match: re.Match[str] | None) -> tuple[list[str], int]:
     more = _MORE.search(text)
     names = (text[: more.start()] if more is not None else text).split(", ")
     return names, len(names) + (int(more[1]) if more is not None else 0)
+
+
+def _keeping_their_places(lab: Lab, seconds: float) -> dict[str, Object]:
+    """Pods that have a place, and keep it for some seconds if nothing is done: others leave a node that has failed, say."""
+    before = _placed(lab)
+    if not seconds:
+        return before
+    with closing(lab.fork()) as untouched:
+        untouched.advance(seconds)
+        left = _placed(untouched)
+    return {
+        name: pod
+        for name, pod in before.items()
+        if name in left and left[name]["metadata"]["uid"] == pod["metadata"]["uid"]
+    }
 
 
 def _placed(lab: Lab) -> dict[str, Object]:

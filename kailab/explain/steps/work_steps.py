@@ -32,6 +32,7 @@ from kailab.explain.steps.proposals import (
 )
 from kailab.explain.steps.question_context import QuestionContext, kind_and_name, object_key
 from kailab.explain.subject import latest_event
+from kailab.lab.lab_changes import refused_pods
 from kailab.lab.owners import owned_by
 from kailab.model import labels
 from kailab.model.kind import field_of
@@ -214,21 +215,26 @@ def resume_suspended(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def raise_resource_quota(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Raise what ResourceQuotas allow, if the API server refuses pods of the work for them, to what all its pods use."""
-    missing, work = context.state.absent, context.state.object
-    if not missing or work is None or context.subject.kind == "Queue":
+    """Raise what ResourceQuotas allow, if the API server refuses pods of the work for them, to what all its pods use. Pods of other work
+    that are refused too are counted in, because they may be made first."""
+    own = [context.state.object, *context.works]
+    uids = {uid_of(work) for work in own if work is not None}
+    refused = [each for each in refused_pods(context.lab) if namespace_of(each[0]) == context.subject.namespace]
+    if uids.isdisjoint(uid_of(work) for work, _ in refused):
         return
-    owners = [work, *owned_by(context.lab.cluster, work)]
-    event = latest_event(context.lab, [uid_of(owner) for owner in owners], "FailedCreate")
-    message = "" if event is None else str(event.get("message", ""))
-    refusals = {refusal["quota"]: _amounts(refusal["requested"]) for refusal in _EXCEEDED.finditer(message)}
+    asked: dict[str, dict[str, Fraction]] = {}
+    for work, missing in refused:
+        for quota_name, amounts in _refusals(context, work).items():
+            asked.setdefault(quota_name, {})
+            # A refusal names only what is exceeded already; the number of pods may be next.
+            for name, amount in parsed({"pods": "1", "count/pods": "1", **amounts}).items():
+                asked[quota_name][name] = asked[quota_name].get(name, Fraction(0)) + missing * amount
     changes: list[Change] = []
     raised: list[tuple[Object, list[str]]] = []
-    for quota in context.lab.cluster.list("ResourceQuota", namespace_of(work)) if refusals else ():
+    for quota in context.lab.cluster.list("ResourceQuota", context.subject.namespace):
         bounds, used = parsed(spec_of(quota).get("hard") or {}), parsed(status_of(quota).get("used") or {})
-        # A refusal names only what is exceeded already; the number of pods may be next.
-        asked = parsed({"pods": "1", "count/pods": "1", **refusals.get(name_of(quota), {})})
-        wanted = {name: used.get(name, Fraction(0)) + missing * asked[name] for name in bounds.keys() & asked.keys()}
+        more = asked.get(name_of(quota), {})
+        wanted = {name: used.get(name, Fraction(0)) + more[name] for name in bounds.keys() & more.keys()}
         hard = {name: format_amount(name, amount) for name, amount in sorted(wanted.items()) if amount > bounds[name]}
         if hard:
             changes.append(patch(quota, {"spec": {"hard": hard}}))
@@ -245,6 +251,14 @@ def raise_resource_quota(context: QuestionContext) -> Iterator[ProposalFamily]:
         return "; ".join(parts)
 
     yield ProposalFamily((Proposal(words, tuple(changes), Disturbance.QUEUES),))
+
+
+def _refusals(context: QuestionContext, work: Object) -> dict[str, dict[str, str]]:
+    """ResourceQuota -> the amounts of a pod of the work that it last refused."""
+    owners = [work, *owned_by(context.lab.cluster, work)]
+    event = latest_event(context.lab, [uid_of(owner) for owner in owners], "FailedCreate")
+    message = "" if event is None else str(event.get("message", ""))
+    return {refusal["quota"]: _amounts(refusal["requested"]) for refusal in _EXCEEDED.finditer(message)}
 
 
 def _amounts(text: str) -> dict[str, str]:
