@@ -27,18 +27,40 @@ def selects(term: PodTerm, shape: Shape) -> bool:
 
 def narrow(table: NodeTable, task: WTask, candidates: np.ndarray) -> None:
     """Remove nodes from ``candidates`` that the task's terms, or those of pods on the nodes, forbid."""
-    shape = task.info.shape
     for _, allowed in _allowed_by_affinity(table, task):
         candidates &= allowed
-    for term in shape.anti_affinity:
-        if not term.weight:
+    info = task.info
+    mine = any(not term.weight for term in info.shape.anti_affinity)
+    # By shape, not by pod: pods of one shape keep it off alike.
+    for other in table.residents:
+        if not (mine or other.requires_pods):
+            continue
+        for key in _separating_keys(info, other):
             # A node without the label is in no domain, so nothing there conflicts.
-            column, _ = table.column(term.topology_key)
-            taken = _domains(table, task, lambda other, term=term: selects(term, other.info.shape), column)
+            column, _ = table.column(key)
+            taken = _domains(table, task, other, column)
             if taken:
                 candidates &= ~np.isin(column, list(taken))
-    # Required anti-affinity is mutual in Kubernetes: present pods keep newcomers off too.
-    _respect_others(table, task, candidates)
+
+
+def _separating_keys(info: ShapeInfo, other: ShapeInfo) -> tuple[str, ...]:
+    """The topology keys of the required anti-affinity between a shape and a present one. It is mutual in Kubernetes:
+    present pods keep newcomers off too.
+    """
+    keys = info.kept_apart.get(other)
+    if keys is None:
+        mine, theirs = info.shape, other.shape
+        sides = ((mine.anti_affinity, theirs), (theirs.anti_affinity, mine))
+        # Cached permanently, as in ``_preferred_weights``.
+        keys = info.kept_apart[other] = tuple(
+            dict.fromkeys(
+                term.topology_key
+                for terms, meant in sides
+                for term in terms
+                if not term.weight and selects(term, meant)
+            )
+        )
+    return keys
 
 
 def _allowed_by_affinity(table: NodeTable, task: WTask) -> list[tuple[PodTerm, np.ndarray]]:
@@ -47,7 +69,8 @@ def _allowed_by_affinity(table: NodeTable, task: WTask) -> list[tuple[PodTerm, n
     if not terms:
         return []
     columns = [table.column(term.topology_key)[0] for term in terms]
-    domains = [_domains(table, task, lambda other: _all_select(terms, other.info.shape), column) for column in columns]
+    selected = [other for other in table.residents if _all_select(terms, other.shape)]
+    domains = [{code for other in selected for code in _domains(table, task, other, column)} for column in columns]
     # The first pod of a group with affinity to itself.
     if not any(domains) and _all_select(terms, task.info.shape):
         return [(term, column >= 0) for term, column in zip(terms, columns, strict=True)]
@@ -58,30 +81,16 @@ def _all_select(terms: list[PodTerm], shape: Shape) -> bool:
     return all(selects(term, shape) for term in terms)
 
 
-def _domains(table: NodeTable, task: WTask, wanted, column: np.ndarray) -> set[int]:  # type: ignore[no-untyped-def]
-    codes: set[int] = set()
-    for i, tasks in enumerate(table.tasks):
-        code = int(column[i])
-        if code >= 0 and code not in codes and tasks:
-            # One pod is enough for the domain, and the task itself does not count.
-            for other in tasks.values():
-                if other is not task and wanted(other):
-                    codes.add(code)
-                    break
+def _domains(table: NodeTable, task: WTask, other: ShapeInfo, column: np.ndarray) -> set[int]:
+    """The domains with pods of a shape, beside the task itself."""
+    homes = table.residents[other]
+    codes = {
+        int(column[i])
+        for i, count in homes.items()
+        if count > 1 or other is not task.info or table.tasks[i].get(task.uid) is not task
+    }
+    codes.discard(-1)
     return codes
-
-
-def _respect_others(table: NodeTable, task: WTask, candidates: np.ndarray) -> None:
-    shape = task.info.shape
-    for i, tasks in enumerate(table.tasks):
-        for other in tasks.values():
-            if other is task:
-                continue
-            for term in other.info.shape.anti_affinity:
-                if not term.weight and selects(term, shape):
-                    column, _ = table.column(term.topology_key)
-                    if column[i] >= 0:
-                        candidates &= column != column[i]
 
 
 class AffinityConflict(NamedTuple):

@@ -55,7 +55,7 @@ class ShapeInfo:
     """A shape with values that the engine derives from it once."""
 
     __slots__ = (
-        "cpu_only", "empty", "liked", "mask", "mask_version", "needs", "plain", "prefers_pods", "quota", "request",
+        "cpu_only", "empty", "kept_apart", "liked", "mask", "mask_version", "needs", "plain", "prefers_pods", "quota", "request",
         "requires_pods", "rows", "shape", "size",
     )  # fmt: skip
 
@@ -75,7 +75,8 @@ class ShapeInfo:
         terms = (*shape.affinity, *shape.anti_affinity)
         self.requires_pods = any(not term.weight for term in terms)
         self.prefers_pods = any(term.weight for term in terms)
-        self.liked: dict[ShapeInfo, tuple[tuple[str, int], ...]] = {}  # cache of podaffinity for pairs of shapes
+        self.liked: dict[ShapeInfo, tuple[tuple[str, int], ...]] = {}  # caches of podaffinity for pairs of shapes
+        self.kept_apart: dict[ShapeInfo, tuple[str, ...]] = {}
         self.mask: np.ndarray | None = None
         self.mask_version = -1
         self.size = (gpus, shape.cpu, shape.memory, gpu.memory_mib)

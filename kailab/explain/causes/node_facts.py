@@ -118,6 +118,16 @@ class NodeFacts:
             for constraint in constraints(self.job.record.root)
         )
 
+    @property
+    def topology_missing(self) -> bool:
+        """Whether all of its pods have to be in a topology that does not exist."""
+        constraint = self.job.record.root.constraint
+        return (
+            constraint is not None
+            and bool(constraint.topology)
+            and constraint.topology not in self.working_set.topologies
+        )
+
     def starts_alone(self, *relaxations: Relaxation) -> RelaxedCycleOutcome:
         """The result of a cycle without other work, queue rules and required pod affinity."""
         return self._alone(PodAffinityGone(), *self.no_queue_rules, *relaxations)

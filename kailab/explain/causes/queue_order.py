@@ -461,7 +461,8 @@ ONE_BY_ONE = 8
 def find_work_in_front(group: WaitingPodGroup) -> Iterable[Refusal]:
     """It would be placed, in free room or by evictions, if some of the waiting work did not exist."""
     trials, facts = group.trials, group.node_facts
-    if trials is None or facts is None or not lacks_room_or_claim(facts):
+    # Nothing that others do gives it a place in a topology that does not exist, and the searches for victims in vain are long.
+    if trials is None or facts is None or facts.topology_missing or not lacks_room_or_claim(facts):
         return
     before = without_own_delay(trials)
     if before and trials(*before).further:
