@@ -147,7 +147,7 @@ def fitting_nowhere(lab: Lab, picture: Picture) -> Iterable[AuditFinding]:
         )
 
 
-def helpless(picture: Picture, nowhere: Iterable[AuditFinding]) -> dict[str, TaskAmounts]:
+def blocked_requests(picture: Picture, nowhere: Iterable[AuditFinding]) -> dict[str, TaskAmounts]:
     """Queue -> the requests of its work that a larger share would not help, because the work fits nowhere, lacks pods, or
     waits for a limit."""
     known = {name.partition("/")[2] for finding in nowhere for name in finding.objects}
@@ -225,8 +225,8 @@ def amounts_of(picture: Picture, resource: Resource) -> QueueTreeShares:
     return QueueTreeShares.counted(picture.present.queues, fair=picture.scheduler.reports_shares, resource=resource)
 
 
-def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[AuditFinding]:
-    """Leaf queues that hold less than their due while work waits, judged by the first resource that it waits for. ``helpless``: requests that
+def starved(picture: Picture, blocked: Mapping[str, TaskAmounts]) -> Iterable[AuditFinding]:
+    """Leaf queues that hold less than their due while work waits, judged by the first resource that it waits for. ``blocked``: requests that
     a larger share would not help."""
     if not picture.scheduler.knows_queues:
         return
@@ -243,8 +243,8 @@ def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[A
         if name in parents or short is None:
             continue
         queue = every[short][name]
-        if name in helpless:
-            queue = replace(queue, requested=max(queue.allocated, queue.requested - getattr(helpless[name], short)))
+        if name in blocked:
+            queue = replace(queue, requested=max(queue.allocated, queue.requested - getattr(blocked[name], short)))
         if queue.starving:
             resource = RESOURCES[short]
             claims = [
@@ -487,7 +487,7 @@ def audit(lab: Lab, picture: Picture | None = None) -> Audit:
     picture = picture or lab.picture()
     nowhere = list(fitting_nowhere(lab, picture))
     findings = [*nowhere, *(finding for check in _CHECKS for finding in check(picture))]
-    findings += starved(picture, helpless(picture, nowhere))
+    findings += starved(picture, blocked_requests(picture, nowhere))
     findings.sort(key=lambda finding: (finding.severity.rank, list(FindingCode).index(finding.code), finding.objects))
     return Audit(
         queues=len(picture.shares.queues),
