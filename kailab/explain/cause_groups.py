@@ -51,13 +51,13 @@ def causes_now(state: PodsAtMoment) -> tuple[Cause, ...]:
 
 
 def first_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tuple[Cause, ...]:
-    """All causes, each once. The first is the cause of the largest number of pods. Causes that say least, and causes that only name other
+    """All causes, each once. The first is the cause of the largest number of pods. General causes, and causes that only name other
     pods of the same workload, come later."""
     order = sorted(
         (group for group in groups if group.causes),
         key=lambda group: (
             _behind_itself(state, group.causes[0]),
-            CAUSE_KINDS[group.causes[0].code].says_least,
+            CAUSE_KINDS[group.causes[0].code].is_general,
             -len(group.pods),
         ),
     )

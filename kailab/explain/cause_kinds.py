@@ -52,7 +52,7 @@ class CauseKind:
     """What is true of every cause with one code.
 
     ``refusals``: the classes that can yield this cause. Each has the compared numbers, checks that they show a refusal (``holds``), makes
-    the sentence, and names the relaxation that switches the rule off (``lifted``). A cause without one is a ``Statement`` about objects. ``says_least``: a general cause, which
+    the sentence, and names the relaxation that switches the rule off (``lifted``). A cause without one is a ``Statement`` about objects. ``is_general``: a general cause, which
     comes after every more specific one. ``steps``: the step functions that may remove it, the least
     disturbing first.
     """
@@ -60,7 +60,7 @@ class CauseKind:
     code: CauseCode
     refusals: tuple[type[Refusal], ...] = ()
     ending: Ending = Ending.ENGINE
-    says_least: bool = False
+    is_general: bool = False
     steps: tuple[StepFunction, ...] = ()
 
 
@@ -93,7 +93,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
             CauseCode.OVER_LIMIT,
             (queue_limits.LimitExceeded,),
             ending=Ending.OWN_PODS,
-            says_least=True,
+            is_general=True,
             steps=(queue_steps.raise_limits, work_steps.wait, work_steps.make_room),
         ),
         CauseKind(
@@ -121,7 +121,7 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
         CauseKind(CauseCode.NO_CONTROLLER, ending=Ending.UNKNOWN),
         CauseKind(
             CauseCode.PODS_NOT_CREATED,
-            says_least=True,
+            is_general=True,
             steps=(
                 pod_steps.scale_up_from_zero,
                 work_steps.resume_suspended,
@@ -147,14 +147,14 @@ CAUSE_KINDS: Mapping[CauseCode, CauseKind] = {
             CauseCode.NOT_ENOUGH_GPUS,
             (node_capacity.DevicesLacking,),
             ending=Ending.PASSES,
-            says_least=True,
+            is_general=True,
             steps=(node_steps.change_node_selector, *_RIGHTS, node_steps.uncordon, *_ROOM, pod_steps.lower_gpus),
         ),
         CauseKind(
             CauseCode.NOT_ENOUGH_RESOURCES,
             (node_capacity.DevicesLacking,),
             ending=Ending.PASSES,
-            says_least=True,
+            is_general=True,
             steps=(node_steps.change_node_selector, *_RIGHTS, node_steps.uncordon, *_ROOM),
         ),
         CauseKind(
@@ -348,7 +348,7 @@ def find_causes(group: WaitingPodGroup) -> tuple[Cause, ...]:
     """The causes of a waiting group, one of each code, the first cause first."""
     contradicted: list[Refusal] = []
     causes = _found(group, FINDERS, contradicted) or _found(group, FALLBACK_FINDERS, contradicted)
-    return least_last(causes or [_as_scheduler_says(group, refusal) for refusal in contradicted[:1]])
+    return general_last(causes or [_as_scheduler_says(group, refusal) for refusal in contradicted[:1]])
 
 
 def find_causes_on_empty_cluster(group: WaitingPodGroup) -> tuple[Cause, ...]:
@@ -356,8 +356,8 @@ def find_causes_on_empty_cluster(group: WaitingPodGroup) -> tuple[Cause, ...]:
     return tuple(_found(group, EMPTY_CLUSTER_FINDERS, []))
 
 
-def least_last(causes: Iterable[Cause]) -> tuple[Cause, ...]:
-    """In the same order, but with the causes that say least at the end. The cause of a quota that follows the
+def general_last(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+    """In the same order, but with the general causes at the end. The cause of a quota that follows the
     cause of a limit goes to the end with it, as in the reason of the scheduler."""
     first: list[Cause] = []
     last: list[Cause] = []
@@ -365,7 +365,7 @@ def least_last(causes: Iterable[Cause]) -> tuple[Cause, ...]:
         behind_limit = cause.code is CauseCode.NON_PREEMPTIBLE_OVER_QUOTA and any(
             earlier.code is CauseCode.OVER_LIMIT for earlier in last
         )
-        (last if behind_limit or CAUSE_KINDS[cause.code].says_least else first).append(cause)
+        (last if behind_limit or CAUSE_KINDS[cause.code].is_general else first).append(cause)
     return (*first, *last)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kailab.explain.cause_groups import first_causes, waiting_groups
-from kailab.explain.cause_kinds import CAUSE_KINDS, Ending, least_last
+from kailab.explain.cause_kinds import CAUSE_KINDS, Ending, general_last
 from kailab.explain.evictions import eviction_cause, running_causes
 from kailab.explain.forecast import forecast
 from kailab.explain.kai_faults import fault_lines
@@ -74,7 +74,7 @@ def _verdict_and_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tu
         causes = (eviction_cause(state), *causes)
     elif verdict is Verdict.RUNNING:
         # All pods that exist run: what threatens them comes before what keeps further pods from existing.
-        causes = least_last((*running_causes(state), *causes))
+        causes = general_last((*running_causes(state), *causes))
     elif causes and _ask_without_others(state, verdict, causes[0]):
         runs, alone = run_without_others(state)
         verdict = Verdict.LATER if runs else Verdict.NEVER
