@@ -249,9 +249,9 @@ SLOW_FROM = 2_000
 """In a lab of this many pods one trial takes a good part of a second."""
 
 
-class WorkingProposal(NamedTuple):
-    """A proposal that let the subject run on a fork. ``outcome``: None for the correction of a mistyped name that was not tried, or was
-    tried and did not help; ``unchecked`` then says so. ``corrects``: it names what was meant, so that another name is not what was asked for."""
+class StepCandidate(NamedTuple):
+    """A proposal that may become a step. ``outcome``: of the fork on which the subject ran. None for the correction of a mistyped name that
+    was not tried, or was tried and did not help; ``unchecked`` then says so. ``corrects``: it names what was meant, so that another name is not what was asked for."""
 
     proposal: Proposal
     outcome: StepOutcome | None
@@ -276,17 +276,17 @@ class StepTrials:
         self._running = len(context.state.running)
         self._evictions = len(context.picture.log.evictions)
 
-    def first(self, context: QuestionContext, family: ProposalFamily) -> WorkingProposal | None:
+    def first_that_works(self, context: QuestionContext, family: ProposalFamily) -> StepCandidate | None:
         """The smallest proposal of a family that lets the subject run."""
         filtered = self.filtered and engine_can_judge(family)
         if family.grows and len(family.proposals) > 1 and not filtered:
             return self._by_halving(context, family.proposals)
         for proposal in promising_proposals(context, family) if filtered else family.proposals:
-            if (tried := self.of(context, proposal)) is not None or self.budget.used_up:
+            if (tried := self.try_proposal(context, proposal)) is not None or self.budget.used_up:
                 return tried
         return None
 
-    def of(self, context: QuestionContext, proposal: Proposal) -> WorkingProposal | None:
+    def try_proposal(self, context: QuestionContext, proposal: Proposal) -> StepCandidate | None:
         """Try one proposal on a fork. None if the lab refuses it, the subject does not run, or no trial is left."""
         if not self.budget.spend():
             self.budget.skip()
@@ -297,7 +297,7 @@ class StepTrials:
             except KailabError:
                 return None
             outcome = self._outcome(context, copy)
-        return None if outcome is None else WorkingProposal(proposal, outcome)
+        return None if outcome is None else StepCandidate(proposal, outcome)
 
     def carry_out(self, copy: Lab, proposal: Proposal) -> None:
         """Carry out its changes. Raises KailabError if the lab refuses one."""
@@ -305,13 +305,13 @@ class StepTrials:
         changes = read_changes([dict(change) for change in proposal.changes])
         carry_out(copy, changes, together=self.filtered, between=self.budget.check)
 
-    def _by_halving(self, context: QuestionContext, proposals: Sequence[Proposal]) -> WorkingProposal | None:
-        best = self.of(context, proposals[-1])
+    def _by_halving(self, context: QuestionContext, proposals: Sequence[Proposal]) -> StepCandidate | None:
+        best = self.try_proposal(context, proposals[-1])
         low, high = 0, len(proposals) - 1
         while best is not None and low < high:
             middle = (low + high) // 2
             try:
-                tried = self.of(context, proposals[middle])
+                tried = self.try_proposal(context, proposals[middle])
             except (StepsStopped, KeyboardInterrupt) as error:
                 self.budget.stop(error)
                 break  # the larger amount works
@@ -424,10 +424,10 @@ def search_steps(
     trials = StepTrials(context, everything)
     agenda = _Agenda()
     number, enough = 0, _wanted_steps(trials, everything)
-    held: list[WorkingProposal] = []
-    corrections: list[WorkingProposal] = []  # that do not let it run, so that a pair of changes may be needed
+    held: list[StepCandidate] = []
+    corrections: list[StepCandidate] = []  # that do not let it run, so that a pair of changes may be needed
     try:
-        for candidate in _working_proposals(context, trials, agenda):
+        for candidate in _step_candidates(context, trials, agenda):
             if candidate is not None and candidate.outcome is None:
                 enough -= 1
                 if not trials.filtered:
@@ -485,7 +485,7 @@ class _Agenda:
                 yield from ((place, wait) for wait in waits)
             self.left.pop(0)
 
-    def corrections(self) -> Iterator[WorkingProposal]:
+    def corrections(self) -> Iterator[StepCandidate]:
         """The corrections that are left after the present family, as they are proposed without a trial."""
         for _, family in self.left[1:]:
             if family is not None and family.corrects:
@@ -500,11 +500,11 @@ class _Agenda:
         return min(kinds, default=None)
 
 
-def _untried(family: ProposalFamily) -> WorkingProposal:
-    return WorkingProposal(family.proposals[0], None, f"not tried: {family.corrects}")
+def _untried(family: ProposalFamily) -> StepCandidate:
+    return StepCandidate(family.proposals[0], None, f"not tried: {family.corrects}")
 
 
-def _steps_to_yield(held: list[WorkingProposal], agenda: _Agenda) -> list[WorkingProposal]:
+def _steps_to_yield(held: list[StepCandidate], agenda: _Agenda) -> list[StepCandidate]:
     """Take from ``held`` the steps that no later one comes before, in their order."""
     held.sort(key=_order)
     least = agenda.least_disturbance()
@@ -520,7 +520,7 @@ def _wanted_steps(trials: StepTrials, everything: bool) -> int:
     return 1 if trials.slow and not everything else 2
 
 
-def _order(tried: WorkingProposal) -> tuple[bool, bool, bool, Disturbance]:
+def _order(tried: StepCandidate) -> tuple[bool, bool, bool, Disturbance]:
     """The sort key of steps. Evictions after waiting do not count, as they would happen anyway."""
     disturbance, outcome = tried.proposal.disturbance, tried.outcome
     evicts = outcome is not None and bool(outcome.evicted or outcome.moved)
@@ -529,9 +529,7 @@ def _order(tried: WorkingProposal) -> tuple[bool, bool, bool, Disturbance]:
     return disturbance.is_unsafe, outcome is not None and bool(outcome.failed), evicts, disturbance
 
 
-def _working_proposals(
-    context: QuestionContext, trials: StepTrials, agenda: _Agenda
-) -> Iterator[WorkingProposal | None]:
+def _step_candidates(context: QuestionContext, trials: StepTrials, agenda: _Agenda) -> Iterator[StepCandidate | None]:
     """Proposals that work: those of the first cause, or, if there are none, those of the other causes. None after each family of which none works."""
     has_step, budget = False, trials.budget
     for cause in context.causes:
@@ -551,7 +549,7 @@ def _working_proposals(
                 budget.skip()
                 return
             budget.report(family.proposals[0].do)
-            working = trials.first(context, family)
+            working = trials.first_that_works(context, family)
             if budget.stopped is None:
                 budget.tried += 1
             if working is not None:
@@ -559,7 +557,7 @@ def _working_proposals(
                 has_step = True
                 numbers[place] += 1
             elif family.corrects and budget.stopped is None:
-                working = WorkingProposal(
+                working = StepCandidate(
                     family.proposals[0], None, f"{family.corrects}; tried on a copy: it still waits"
                 )
             yield working
@@ -577,7 +575,7 @@ def _families_of(context: QuestionContext, propose: StepFunction) -> Iterator[Pr
             yield allowed
 
 
-def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProposal]:
+def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[StepCandidate]:
     """Pairs of changes, where the first reveals another cause."""
     first_cause = context.causes[0]
     for family in islice(_families(context, first_cause), MOST_FIRST_HALVES):
@@ -596,7 +594,7 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
             if not causes or _is_same_cause(causes[0], first_cause):
                 continue
             after = QuestionContext(state, causes, budget=context.budget)
-            for second in _working_proposals(after, trials, _Agenda()):
+            for second in _step_candidates(after, trials, _Agenda()):
                 if (
                     second is not None
                     and second.outcome is not None
@@ -608,7 +606,7 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[WorkingProp
                         yield pair
 
 
-def _names_present(context: QuestionContext, first: Proposal, second: WorkingProposal) -> bool:
+def _names_present(context: QuestionContext, first: Proposal, second: StepCandidate) -> bool:
     """Whether all that the second change patches or deletes exists before the first, or is made by it. Nobody can name pods that
     controllers have yet to create."""
     made = {(obj["kind"], obj["metadata"]["name"]) for change in first.changes for obj in change.get("apply", ())}
@@ -630,20 +628,20 @@ def _overwrites(first: Proposal, second: Proposal) -> bool:
 
 
 def _smallest_pair(
-    context: QuestionContext, trials: StepTrials, family: ProposalFamily, first_half: Proposal, second: WorkingProposal
-) -> WorkingProposal | None:
+    context: QuestionContext, trials: StepTrials, family: ProposalFamily, first_half: Proposal, second: StepCandidate
+) -> StepCandidate | None:
     """The pair with the smallest first change that is enough. None if the pair as a whole does not let the subject run: its second change
     worked after the copy had settled with the first, and may not where both come as one."""
     firsts = family.proposals if family.grows else (first_half,)
     pairs = ProposalFamily.of((combined(first, second.proposal, first_half) for first in firsts), grows=True)
     try:
-        smallest = trials.first(context, pairs)
+        smallest = trials.first_that_works(context, pairs)
     except (StepsStopped, KeyboardInterrupt) as error:
         trials.budget.stop(error)
         smallest = None
     if smallest is not None or not trials.budget.used_up:
         return smallest
-    return WorkingProposal(combined(first_half, second.proposal, first_half), second.outcome)
+    return StepCandidate(combined(first_half, second.proposal, first_half), second.outcome)
 
 
 def _is_same_cause(cause: Cause, other: Cause) -> bool:

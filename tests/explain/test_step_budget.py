@@ -134,14 +134,14 @@ def test_no_time_leaves_the_cause_and_says_that_nothing_was_tried(short: Lab, tr
 def test_time_that_ends_after_the_first_step_keeps_it(short: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     whole = ask(short, "Deployment", "d")
-    original = step_search.StepTrials.first
+    original = step_search.StepTrials.first_that_works
 
     def slow(self: step_search.StepTrials, *arguments: object) -> object:
         found = original(self, *arguments)  # type: ignore[arg-type]
         clock.now += 15
         return found
 
-    monkeypatch.setattr(step_search.StepTrials, "first", slow)
+    monkeypatch.setattr(step_search.StepTrials, "first_that_works", slow)
     answer = ask(short, "Deployment", "d", budget=StepBudget(10, clock=clock))
     assert len(answer.steps) == 1
     assert answer.steps[0] in whole.steps
@@ -196,7 +196,7 @@ def test_a_larger_amount_that_works_is_kept_where_time_ends_before_a_smaller_one
 ) -> None:
     clock = Clock()
     with _lab(deployment("full", "team", 8), job("late", "team", 2, gang=True)) as lab:
-        original = step_search.StepTrials.of
+        original = step_search.StepTrials.try_proposal
 
         def slow(self: step_search.StepTrials, context: object, proposal: Proposal) -> object:
             found = original(self, context, proposal)  # type: ignore[arg-type]
@@ -204,7 +204,7 @@ def test_a_larger_amount_that_works_is_kept_where_time_ends_before_a_smaller_one
                 clock.now += 60
             return found
 
-        monkeypatch.setattr(step_search.StepTrials, "of", slow)
+        monkeypatch.setattr(step_search.StepTrials, "try_proposal", slow)
         answer = ask(lab, "Job", "late", budget=StepBudget(50, clock=clock))
     assert "Delete Deployment full" in answer.steps[-1].do
     assert answer.steps[-1].checked
@@ -226,7 +226,7 @@ def test_the_number_of_trials_is_bounded_and_the_answer_says_so(short: Lab, monk
 
 
 def _interrupt_the_second_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    original, number = step_search.StepTrials.of, 0
+    original, number = step_search.StepTrials.try_proposal, 0
 
     def tried(self: step_search.StepTrials, *arguments: object) -> object:
         nonlocal number
@@ -235,7 +235,7 @@ def _interrupt_the_second_trial(monkeypatch: pytest.MonkeyPatch) -> None:
             signal.raise_signal(signal.SIGINT)
         return original(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(step_search.StepTrials, "of", tried)
+    monkeypatch.setattr(step_search.StepTrials, "try_proposal", tried)
 
 
 def test_an_interrupt_keeps_what_was_found_if_the_caller_wants_that(

@@ -66,7 +66,7 @@ def test_what_cannot_run_with_a_change_is_not_tried_with_it(beyond: Lab, monkeyp
     def noted(self: step_search.StepTrials, setting: QuestionContext, proposal: Proposal) -> None:
         tried.append(proposal.do)
 
-    monkeypatch.setattr(step_search.StepTrials, "of", noted)
+    monkeypatch.setattr(step_search.StepTrials, "try_proposal", noted)
     beyond.explain("Deployment", "web")
     assert any(do.startswith("Make it preemptible") for do in tried)
     tried.clear()
