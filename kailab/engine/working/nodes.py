@@ -196,7 +196,7 @@ class NodeTable:
     def sharing(self, i: int) -> SharedGpus:
         return self.shares.on(i)
 
-    def place(self, task: WTask, status: Status, node: str, groups: tuple[str, ...], sign: int) -> None:
+    def change_usage(self, task: WTask, status: Status, node: str, groups: tuple[str, ...], sign: int) -> None:
         """Add (1) or remove (-1) the effect of a task in ``status`` on ``node``. Unknown nodes are ignored."""
         i = self.index.get(node)
         if i is None or not ON_NODE[status]:
@@ -238,10 +238,10 @@ class NodeTable:
     def leave(self, task: WTask) -> None:
         """Remove a task, with its claims, from where it is."""
         if task.node:
-            self.place(task, task.status, task.node, task.groups, -1)
+            self.change_usage(task, task.status, task.node, task.groups, -1)
             self.host(task, task.node, False)
         for node, groups in task.left:  # its pod is there until it is gone
-            self.place(task, Status.RELEASING, node, groups, -1)
+            self.change_usage(task, Status.RELEASING, node, groups, -1)
             self.host(task, node, False)
         if task.info.shape.claims:
             self.claims.leave(task, task.info.shape)
@@ -251,10 +251,10 @@ class NodeTable:
         if task.info.shape.claims:
             self.claims.enter(task, task.info.shape)
         for node, groups in task.left:
-            self.place(task, Status.RELEASING, node, groups, 1)
+            self.change_usage(task, Status.RELEASING, node, groups, 1)
             self.host(task, node, True)
         if task.node:
-            self.place(task, task.status, task.node, task.groups, 1)
+            self.change_usage(task, task.status, task.node, task.groups, 1)
             self.host(task, task.node, True)
 
     def move(self, task: WTask, status: Status, node: str, left: tuple[Place, ...]) -> None:

@@ -142,8 +142,8 @@ class StepwiseNodeTable(NodeTable):
         idle, used, count = int(self.idle[GPUS, i]), self._used[i], int(self.gpu_count[i])
         return int(idle / GPU) + int(used / GPU) - int(count / GPU)
 
-    def place(self, task: WTask, status: Status, node: str, groups: tuple[str, ...], sign: int) -> None:
-        """``NodeTable.place``, with the node's record of the task."""
+    def change_usage(self, task: WTask, status: Status, node: str, groups: tuple[str, ...], sign: int) -> None:
+        """``NodeTable.change_usage``, with the node's record of the task."""
         i = self.index.get(node)
         if i is None or not ON_NODE[status]:
             return
@@ -153,7 +153,7 @@ class StepwiseNodeTable(NodeTable):
             self._records[i].pop(task.uid, None)
         # As in KAI, before the shared devices are counted.
         self._used[i] += sign * task.info.rows[GPUS]
-        super().place(task, status, node, groups, sign)
+        super().change_usage(task, status, node, groups, sign)
 
     def leave(self, task: WTask) -> None:
         """Begin a step of a task; ``enter`` ends it."""
@@ -190,7 +190,7 @@ class StepwiseNodeTable(NodeTable):
         """Remove the node's record of a task and add it with this status, as KAI does for each further eviction."""
         if not task.info.shape.claims:
             self._forget(task, task.node)
-            self.place(task, status, task.node, task.groups, 1)
+            self.change_usage(task, status, task.node, task.groups, 1)
 
     def _step(self, task: WTask, before: TaskPlacement, after: TaskPlacement) -> None:
         if (before.node, before.groups, before.left) == (after.node, after.groups, after.left):
@@ -234,7 +234,7 @@ class StepwiseNodeTable(NodeTable):
             self.releasing[GPUS, i] -= gpus
 
     def _add(self, task: WTask, situation: TaskPlacement) -> None:
-        self.place(task, situation.status, situation.node, situation.groups, 1)
+        self.change_usage(task, situation.status, situation.node, situation.groups, 1)
 
     def _forget(self, task: WTask, node: str) -> None:
         """Remove the node's record of a task and its effect, if there is one."""
@@ -244,7 +244,7 @@ class StepwiseNodeTable(NodeTable):
             return
         # ``place`` reads the zones of the task, which may have changed since it was added.
         zones, task.zones = task.zones, record.zones
-        self.place(task, record.status, node, record.groups, -1)
+        self.change_usage(task, record.status, node, record.groups, -1)
         task.zones = zones
 
     def _host_all(self, task: WTask, situation: TaskPlacement, present: bool) -> None:

@@ -254,7 +254,7 @@ class WorkingSet:
         if claims is not None and sign > 0:
             claims.enter(task, task.info.shape)
         if task.node:
-            table.place(task, task.status, task.node, task.groups, sign)
+            table.change_usage(task, task.status, task.node, task.groups, sign)
             table.host(task, task.node, sign > 0)
         if claims is not None and sign < 0:
             claims.leave(task, task.info.shape)
