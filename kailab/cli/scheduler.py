@@ -53,7 +53,7 @@ _LEASE_OPTIONS = (
 @click.option("--queue-status/--no-queue-status", default=True, help="Write the status of queues and PodGroups.")
 @click.option(
     "--gpu-reservation/--no-gpu-reservation",
-    "reservations",
+    "gpu_reservations",
     default=True,
     help="Reserve each shared GPU with a pod, so that other schedulers see it taken.",
 )
@@ -115,7 +115,7 @@ def run(
     node_pool: str,
     grouping: bool,
     queue_status: bool,
-    reservations: bool,
+    gpu_reservations: bool,
     claims: bool,
     leader_elect: bool,
     lease_namespace: str,
@@ -153,7 +153,7 @@ def run(
         node_pool=node_pool,
         grouping=grouping,
         queue_status=queue_status,
-        gpu_reservations=reservations,
+        gpu_reservations=gpu_reservations,
         claims=claims,
         period=period,
         identity=identity or default_identity(),

@@ -13,7 +13,7 @@ from kailab.engine.decisions import Bind, Decisions, Evict, ImitatedFaults, Pipe
 from kailab.engine.faults import KaiFault, faults_behind, imitated_faults
 from kailab.engine.placing import unbacked_pipelines
 from kailab.engine.placing.allocation import Allocator
-from kailab.engine.placing.reservations import NodeReservations
+from kailab.engine.placing.node_reservations import NodeReservations
 from kailab.engine.report.eviction_totals import with_eviction_totals
 from kailab.engine.report.pending import pending_jobs
 from kailab.engine.session import Session
@@ -53,7 +53,7 @@ def run_cycle(
     try:
         allocator = Allocator(session)
         if config.reservation_policy is not None:
-            allocator.reservations = NodeReservations(session, allocator, config.reservation_policy)
+            allocator.node_reservations = NodeReservations(session, allocator, config.reservation_policy)
         stale: list[str] = []
         for action in config.actions:
             tell(action)

@@ -21,30 +21,30 @@ from kailab.engine.working.state import Job
 def execute(session: Session, allocator: Allocator) -> None:
     _serve_promised(session, allocator)
     order = _order(session, allocator)
-    reservations = allocator.reservations
-    refuses_classes = reservations is None
+    node_reservations = allocator.node_reservations
+    refuses_classes = node_reservations is None
     while not order.over:
         job = order.pop()
-        if reservations is not None:
-            reservations.turn(job)
+        if node_reservations is not None:
+            node_reservations.turn(job)
         mark = session.mark()
         # As in KAI, the last start is set only if nothing of the job was allocated before: adding surplus pods is not a
         # start.
         started = job.allocated == 0
         if not allocator.place(job, None, False):
             session.undo(mark)
-            if reservations is not None:
-                reservations.consider(job)
+            if node_reservations is not None:
+                node_reservations.consider(job)
                 # Before they are full, nodes may be kept for any job that found no room.
-                if reservations.full and not refuses_classes:
+                if node_reservations.full and not refuses_classes:
                     refuses_classes = True
                     order.refuse_classes(allocator.surely_refused)
             # This action takes room and frees none, so no job of its class will be placed.
             if refuses_classes:
                 order.refuse()
             continue
-        if reservations is not None and not reservations.admit(job, mark):
-            reservations.consider(job)
+        if node_reservations is not None and not node_reservations.admit(job, mark):
+            node_reservations.consider(job)
             continue
         pipelined = _must_wait(job)
         if pipelined:
@@ -62,7 +62,7 @@ def _order(session: Session, allocator: Allocator) -> WaitingOrder | ClassedOrde
     if not classes_count(session, allocator, "allocate"):
         return waiting_jobs(session, "allocate")
     order = classed_order(session, chooses(session))
-    if allocator.reservations is None:
+    if allocator.node_reservations is None:
         order.refuse_classes(allocator.surely_refused)
     order.begin()
     return order

@@ -55,7 +55,9 @@ def classes_count(session: Session, allocator: Allocator, action: Action) -> boo
         or session.precedence is not None
         or config.refused
         or config.queue_depth.get(action, -1) >= 0
-        or (action == "allocate" and allocator.reservations is not None and not allocator.reservations.bounded)
+        or (
+            action == "allocate" and allocator.node_reservations is not None and not allocator.node_reservations.bounded
+        )
         or session.working.has_anti_affinity
         or session.table.numa
         or (

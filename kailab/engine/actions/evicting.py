@@ -195,8 +195,8 @@ def search(
     # A solution beyond the maximum is dropped as a whole: evicting a part of its victims would achieve nothing.
     refused = session.limits.refuses(session, mark) if solved else None
     session.held_back = False
-    if solved and refused is None and allocator.reservations is not None:
-        refused = allocator.reservations.refuse(job)
+    if solved and refused is None and allocator.node_reservations is not None:
+        refused = allocator.node_reservations.refuse(job)
         session.held_back = refused is not None
     if solved and refused is None:
         # Before the commit, because evictions that the ledger has already do not count again.

@@ -2,6 +2,6 @@
 
 ``allocation.Allocator`` places a job, ``placement.Placer`` one task, ``topology.TopologyPlan`` chooses the domains.
 ``fit`` has the node filters, ``podaffinity`` the rules between pods, ``score`` the scores, ``node_capacity`` counts how
-many pods fit. ``reservations`` keeps nodes free, and ``unbacked_pipelines`` withdraws promises for which no task
+many pods fit. ``node_reservations`` keeps nodes free, and ``unbacked_pipelines`` withdraws promises for which no task
 leaves.
 """

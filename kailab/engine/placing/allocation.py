@@ -18,8 +18,8 @@ from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job, Member, WPodSet, WSubGroup, WTask
 
 
-class Reservations(Protocol):
-    """Nodes kept free for jobs without room. Implemented by ``kailab.engine.placing.reservations``."""
+class NodeReserver(Protocol):
+    """Nodes kept free for jobs without room. Implemented by ``kailab.engine.placing.node_reservations``."""
 
     @property
     def bounded(self) -> bool:
@@ -46,10 +46,10 @@ class Reservations(Protocol):
 
 class Allocator:
     """Places jobs of one session. With ``pipeline_only``, places are only promised (for evicting actions).
-    ``reservations``: nodes that are kept free, if configured.
+    ``node_reservations``: nodes that are kept free, if configured.
     """
 
-    reservations: Reservations | None = None
+    node_reservations: NodeReserver | None = None
 
     def __init__(self, session: Session) -> None:
         self.session = session
