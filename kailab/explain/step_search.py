@@ -24,14 +24,14 @@ from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCy
 from kailab.engine.relaxing.rules import CycleInputDraft, Relaxation
 from kailab.errors import KailabError, NotFound
 from kailab.explain.cause_groups import causes_now
-from kailab.explain.cause_kinds import CAUSE_KINDS, StepFunction
+from kailab.explain.cause_kinds import CAUSE_KINDS, Ending, StepFunction
 from kailab.explain.step_budget import StepBudget, StepsStopped
 from kailab.explain.steps import work_steps
 from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, combined
 from kailab.explain.steps.question_context import QuestionContext, object_key
 from kailab.explain.subject import PodsAtMoment, failed_condition
-from kailab.explain.verdict import could_run
-from kailab.lab.answer import Cause, Forecast, Step, StepOutcome
+from kailab.explain.verdict import could_run, verdict_of
+from kailab.lab.answer import Cause, Forecast, Step, StepOutcome, Verdict
 from kailab.lab.change import carry_out, read_changes
 from kailab.lab.owners import owners_of, top_of
 from kailab.scheduler.reading.nodes import node_record
@@ -593,7 +593,7 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[StepCandida
                 continue
             if not causes or _is_same_cause(causes[0], first_cause):
                 continue
-            after = QuestionContext(state, causes, budget=context.budget)
+            after = QuestionContext(state, causes, _surely_never(state, causes[0]), context.budget)
             for second in _step_candidates(after, trials, _Agenda()):
                 if (
                     second is not None
@@ -604,6 +604,14 @@ def _pairs(context: QuestionContext, trials: StepTrials) -> Iterator[StepCandida
                     pair = _smallest_pair(context, trials, family, first_half, second)
                     if pair is not None:
                         yield pair
+
+
+def _surely_never(state: PodsAtMoment, first: Cause) -> bool:
+    """Whether the verdict of a fork is ``never`` and nothing that ends by itself, as the work's own pods do, could make it another. So no
+    change of other work, and no waiting, need be tried there."""
+    own_work_ends = state.subject.kind == "Queue" or bool(state.running)
+    passes = CAUSE_KINDS[first.code].ending in (Ending.PASSES, Ending.OWN_PODS)
+    return not own_work_ends and not passes and verdict_of(state, first) is Verdict.NEVER
 
 
 def _names_present(context: QuestionContext, first: Proposal, second: StepCandidate) -> bool:

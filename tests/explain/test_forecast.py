@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kailab.explain.questions import ask, growing_answer
 from kailab.explain.step_budget import StepBudget
+from kailab.explain.steps import work_steps
 from kailab.lab import Lab
 from kailab.lab.answer import Answer, Verdict
 from tests.explain.manifests import Object, fleet, job, queue
@@ -41,6 +44,18 @@ def test_work_whose_end_is_known_gives_a_time() -> None:
         assert not lab.job("want").pods(lab.picture())[0].node
         lab.advance(5)
         assert all(row.node for row in lab.job("want").pods(lab.picture()))
+
+
+def test_work_that_never_runs_is_not_run_forward(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+    monkeypatch.setattr(work_steps, "forecast", lambda state, budget: looked.append(state))
+    with waiting(job("have", "q", 2, run=HOUR)) as lab:
+        lab.apply([queue("q", limit=3), job("want", "q", 4, gang=True)])
+        lab.settle()
+        answer = ask(lab, "Job", "want")
+    assert answer.verdict is Verdict.NEVER
+    assert answer.steps
+    assert not looked
 
 
 def test_a_deadline_is_a_known_end() -> None:

@@ -418,6 +418,8 @@ def leave_node_pool(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 def wait(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Wait until the subject runs, if time alone lets it: delays, minimum runtimes, run times and schedules end."""
+    if context.never:
+        return
     ahead = context.forecast or forecast(context.state, context.budget)
     if ahead is not None and ahead.seconds:
         changes = ({"advance": ahead.seconds},)
