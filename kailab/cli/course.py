@@ -300,7 +300,7 @@ def class_command(file: Path, student: str, output: TextOrJson) -> None:
         (
             student_row.name,
             f"{student_row.lessons}/{standings.lessons}",
-            f"{student_row.foretold[0]}/{student_row.foretold[1]}",
+            f"{student_row.predicted[0]}/{student_row.predicted[1]}",
             f"{student_row.challenges}/{standings.challenges}",
             str(student_row.hints),
             "file can't be read" if student_row.fault else _at_work(student_row.begun),
@@ -338,7 +338,7 @@ def _show_one(progress: Progress, output: TextOrJson) -> None:
     if output is TextOrJson.json:
         data = {
             "lessons": [
-                {"name": name, "status": status, "foretold": item.unaided, "seen": item.seen, "quiz_tries": item.tries}
+                {"name": name, "status": status, "predicted": item.unaided, "seen": item.seen, "quiz_tries": item.tries}
                 for name, status, item in taken
             ],
             "challenges": [

@@ -40,14 +40,14 @@ class ClassFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StudentStanding:
     """How far a student is.
 
-    ``foretold``: correct first predictions, and predictions compared. ``begun``: started and unsolved challenges with
+    ``predicted``: correct first predictions, and predictions compared. ``begun``: started and unsolved challenges with
     the number of checks. ``last``: time of the last activity. ``missing``: there is no progress file yet. ``fault``: why
     the file can't be read; the numbers are 0 then.
     """
 
     name: str
     lessons: int
-    foretold: tuple[int, int]
+    predicted: tuple[int, int]
     challenges: int
     hints: int
     begun: tuple[tuple[str, int], ...]
@@ -72,7 +72,7 @@ class ClassStanding:
             "challenges": self.challenges,
             "students": [
                 {
-                    "name": student.name, "lessons": student.lessons, "foretold_right": student.foretold[0], "foretold": student.foretold[1],
+                    "name": student.name, "lessons": student.lessons, "predicted_right": student.predicted[0], "predicted": student.predicted[1],
                     "challenges": student.challenges, "hints": student.hints, "begun": dict(student.begun), "last": student.last,
                     "missing": student.missing, "fault": student.fault,
                 }
@@ -139,7 +139,7 @@ def _standing(name: str, progress: Progress, *, missing: bool) -> StudentStandin
     return StudentStanding(
         name,
         len(progress.passed()),
-        (sum(foretold == seen for foretold, seen in compared), len(compared)),
+        (sum(predicted == seen for predicted, seen in compared), len(compared)),
         len(progress.solved()),
         sum(entry.hints for entry in challenges),
         tuple((name, entry.checks) for name, entry in progress.challenges.items() if entry.folder and not entry.solved),

@@ -116,7 +116,7 @@ def test_a_restarted_lesson_keeps_its_first_prediction_and_its_quiz(kailab, home
     assert (taken["first"], taken["prediction"], bool(taken["quiz"])) == ([24, 12], [16, 8], True)
     (home / "class.yaml").write_text("name: Spring\nstudents: [{name: Ada, progress: course.json}]\n")
     [ada] = json.loads(kailab("course", "class", "class.yaml", "-o", "json").out)["students"]
-    assert (ada["lessons"], ada["foretold_right"], ada["foretold"]) == (1, 0, 2)
+    assert (ada["lessons"], ada["predicted_right"], ada["predicted"]) == (1, 0, 2)
 
 
 def test_a_predicted_lesson_names_the_next_command(kailab) -> None:
@@ -222,14 +222,14 @@ def test_a_teacher_sees_how_far_each_is(kailab, home: Path, monkeypatch: pytest.
     assert told.code == 0
     assert "no progress file yet: Eve" in told.err
     ada, bob, eve = json.loads(kailab("course", "class", "class.yaml", "-o", "json").out)["students"]
-    assert (ada["foretold_right"], ada["foretold"], ada["begun"]) == (2, 2, {})
-    assert (bob["foretold_right"], bob["hints"], bob["begun"]) == (1, 1, {"lost-queue": 1})
+    assert (ada["predicted_right"], ada["predicted"], ada["begun"]) == (2, 2, {})
+    assert (bob["predicted_right"], bob["hints"], bob["begun"]) == (1, 1, {"lost-queue": 1})
     assert eve["missing"]
     one = json.loads(kailab("course", "class", "class.yaml", "--student", "Bob", "-o", "json").out)
     assert one["lessons"][0] == {
         "name": "quota",
         "status": "compared",
-        "foretold": [24, 8],
+        "predicted": [24, 8],
         "seen": [16, 8],
         "quiz_tries": 0,
     }
