@@ -29,7 +29,7 @@ def ask(
     picture: Picture | None = None,
     budget: StepBudget | float | None = None,
     safe: bool = False,
-    foretold: bool = True,
+    with_forecast: bool = True,
     on_answer: Callable[[Answer], None] = lambda answer: None,
 ) -> Answer:
     """The whole answer: the last one of ``growing_answer``, which describes the arguments and errors. ``on_answer``: called with each."""
@@ -43,7 +43,7 @@ def ask(
         picture=picture,
         budget=budget,
         safe=safe,
-        foretold=foretold,
+        with_forecast=with_forecast,
     ):
         on_answer(answer)
     return answer
@@ -60,7 +60,7 @@ def growing_answer(
     picture: Picture | None = None,
     budget: StepBudget | float | None = None,
     safe: bool = False,
-    foretold: bool = True,
+    with_forecast: bool = True,
 ) -> Iterator[Answer]:
     """Why a pod, a PodGroup, a workload or a queue is as it is: first the answer with its cause and without steps, then with the time
     when it runs, then again each time with one more step, at last the whole.
@@ -70,8 +70,8 @@ def growing_answer(
 
     ``kind``: a kind key. ``tried``: with steps, each tried on a fork of the lab. ``everything``: with more than one step in a large lab
     too. ``picture``: of the lab, where the caller has one. ``budget``: of the search for steps, or its seconds; None: only the number of
-    trials is bounded. ``safe``: of a search that gets no budget, see ``StepBudget``. ``foretold``: with steps, also when it runs if nothing
-    changes. Raises NotFound, and InputError for a kind that can't be explained.
+    trials is bounded. ``safe``: of a search that gets no budget, see ``StepBudget``. ``with_forecast``: with steps, also when it
+    runs if nothing changes. Raises NotFound, and InputError for a kind that can't be explained.
     """
     state = SubjectRef.of(lab, kind, name, namespace).state(lab, picture)
     if not state.picture.scheduler.knows_queues:
@@ -84,7 +84,7 @@ def growing_answer(
     else:
         if not isinstance(budget, StepBudget):
             budget = StepBudget(budget, safe=safe)
-        yield from _pending_answers(state, tried, everything, budget, foretold)
+        yield from _pending_answers(state, tried, everything, budget, with_forecast)
 
 
 _NO_STEP = "No step was found: none of the changes that kailab tries lets it run."
@@ -92,7 +92,7 @@ _NO_SAFE_STEP = "No safe step was found; without --safe, higher priorities and c
 
 
 def _pending_answers(
-    state: PodsAtMoment, tried: bool, everything: bool, budget: StepBudget, foretold: bool
+    state: PodsAtMoment, tried: bool, everything: bool, budget: StepBudget, with_forecast: bool
 ) -> Iterator[Answer]:
     # Imported here because finders, step families and forks add a quarter to the start-up of an answer about work that runs.
     from kailab.explain.pending_work import pending_causes, pending_forecast, pending_steps
@@ -102,7 +102,7 @@ def _pending_answers(
     yield answer
     if not tried:
         return
-    known_forecast = pending_forecast(state, pending, budget) if foretold else None
+    known_forecast = pending_forecast(state, pending, budget) if with_forecast else None
     if known_forecast is not None:
         answer = replace(answer, forecast=known_forecast)
         yield answer

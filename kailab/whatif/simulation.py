@@ -238,7 +238,7 @@ class _Run:
             tried=tried,
             picture=picture,
             budget=self._budget,
-            foretold=False,
+            with_forecast=False,
         )
         # The losses are computed now, because the pods that a step would evict may end as time passes.
         return _AnswerWithLosses(answer, tuple(losses_of_step(self._lab, step) for step in answer.steps))

@@ -138,7 +138,7 @@ def test_work_that_never_runs_or_runs_has_no_forecast_and_none_is_made_without_s
         assert ask(lab, "Job", "large").forecast is None
         assert ask(lab, "Job", "have").forecast is None
         assert asked(lab, tried=False).forecast is None
-        assert asked(lab, foretold=False).forecast is None
+        assert asked(lab, with_forecast=False).forecast is None
 
 
 def test_it_comes_before_the_steps_and_within_their_time() -> None:
