@@ -43,8 +43,8 @@ from kailab.engine import (
     PodGroup,
     Queue,
     Requirement,
+    ResourceShare,
     Shape,
-    Share,
     Snapshot,
     Task,
     decide,
@@ -69,7 +69,7 @@ WORKLOADS = (
 SEEDS = tuple(range(42, 52))
 DEMAND = 130
 """Percent of the GPUs that pods ask for in the end."""
-FREE = Share(quota=-1, limit=-1, weight=1.0)
+FREE = ResourceShare(quota=-1, limit=-1, weight=1.0)
 COLUMNS = ("workload", "policy", "seed", "numbers", "at_100", "at_130", "cpu_seconds")
 DRAWING = "random"
 """The policy that draws numbers of its own."""

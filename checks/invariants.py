@@ -22,7 +22,7 @@ from checks.simulated_cluster import ClaimedDeviceCounter, SimulatedCluster, mig
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions, QueueState
 from kailab.engine.queueing.fairshare import Amounts, sum_up
-from kailab.engine.snapshot.records import GPU, PodGroup, PodSet, Queue, Share, Status, SubGroup, Task
+from kailab.engine.snapshot.records import GPU, PodGroup, PodSet, Queue, ResourceShare, Status, SubGroup, Task
 from kailab.engine.working.workingset import WorkingSet
 
 Decide = Callable[[WorkingSet, EngineConfig, float], Decisions]
@@ -161,7 +161,7 @@ def held(case_input: CaseInput, tasks: Iterable[Task], preemptible_too: bool = T
     return sum_up(case_input.queues, own)
 
 
-def _shares(queue: Queue) -> tuple[tuple[str, Share], ...]:
+def _shares(queue: Queue) -> tuple[tuple[str, ResourceShare], ...]:
     return (("cpu", queue.cpu), ("memory", queue.memory), ("gpu", queue.gpu))
 
 

@@ -16,8 +16,8 @@ from kailab.engine.snapshot.records import (
     PodGroup,
     PodSet,
     Queue,
+    ResourceShare,
     Shape,
-    Share,
     Status,
     SubGroup,
     Task,
@@ -33,7 +33,7 @@ GPUS_PER_NODE = 8
 CORE = 1_000
 MEMORY = 1_000_000_000
 TRAIN = 50
-UNBOUNDED = Share(quota=-1, limit=-1, weight=1)
+UNBOUNDED = ResourceShare(quota=-1, limit=-1, weight=1)
 RACK = "rack"
 
 
@@ -66,9 +66,11 @@ class ClusterBuilder:
             )
         return names
 
-    def queue(self, name: str, parent: str = "", *, quota: int = -1, weight: float = 0, cpu: Share = UNBOUNDED) -> None:
+    def queue(
+        self, name: str, parent: str = "", *, quota: int = -1, weight: float = 0, cpu: ResourceShare = UNBOUNDED
+    ) -> None:
         """Add a queue. ``quota``: GPUs; -1: unlimited."""
-        gpu = Share(quota=quota * GPU if quota >= 0 else -1, limit=-1, weight=weight)
+        gpu = ResourceShare(quota=quota * GPU if quota >= 0 else -1, limit=-1, weight=weight)
         self.working.set_queue(
             Queue(name=name, parent=parent, uid=name, created=self._next(), gpu=gpu, cpu=cpu, memory=UNBOUNDED)
         )

@@ -15,7 +15,7 @@ from msgspec import structs
 from benchmarks.engine.cluster import CORE, GPUS_PER_NODE, RACK, UNBOUNDED, ClusterBuilder, pod
 from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.decisions import Action, Decisions
-from kailab.engine.snapshot.records import Constraint, PodTerm, Requirement, Share, Topology
+from kailab.engine.snapshot.records import Constraint, PodTerm, Requirement, ResourceShare, Topology
 from kailab.engine.working.workingset import WorkingSet
 
 GANG = 10
@@ -153,7 +153,7 @@ def missing_volume(nodes: int, running: int = 7_370, waiting: int = 3) -> Workin
     """G: CPU jobs of half a core to five; three more wait for a volume that does not exist."""
     cluster = ClusterBuilder()
     no_gpu = 0
-    cluster.queue("test-cpu", quota=0, cpu=Share(quota=500_000, limit=-1, weight=1))
+    cluster.queue("test-cpu", quota=0, cpu=ResourceShare(quota=500_000, limit=-1, weight=1))
     cluster.queue("reclaim-cpu", quota=0, cpu=UNBOUNDED)
     queue = cluster.working.queues["reclaim-cpu"]
     cluster.working.set_queue(structs.replace(queue, priority=210))

@@ -21,7 +21,7 @@ from checks.report import Report, Result
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
-from kailab.engine.snapshot.records import UNLIMITED, Shape, Share, Status, Task
+from kailab.engine.snapshot.records import UNLIMITED, ResourceShare, Shape, Status, Task
 from kailab.engine.working.workingset import WorkingSet
 
 MOST_COPIES = 6
@@ -77,7 +77,7 @@ def crowded(case_input: CaseInput, seed: int) -> CaseInput:
 
 def _one_level(case_input: CaseInput) -> CaseInput:
     parents = {queue.parent for queue in case_input.queues}
-    boundless = Share(quota=UNLIMITED, limit=UNLIMITED)
+    boundless = ResourceShare(quota=UNLIMITED, limit=UNLIMITED)
     queues = tuple(
         structs.replace(queue, parent="", cpu=boundless, memory=boundless)
         for queue in case_input.queues

@@ -21,7 +21,7 @@ from kailab.engine.snapshot.records import (
     PodTerm,
     Queue,
     Requirement,
-    Share,
+    ResourceShare,
     Status,
     SubGroup,
     Task,
@@ -98,7 +98,7 @@ def _topology(topology: Topology) -> Object:
 
 
 def _queue(queue: Queue) -> Object:
-    def share(bounds: Share, unit: int) -> Object:
+    def share(bounds: ResourceShare, unit: int) -> Object:
         quota, limit = (value if value < 0 else _plain(value / unit) for value in (bounds.quota, bounds.limit))
         return {"quota": quota, "limit": limit, "overQuotaWeight": _plain(bounds.weight)}
 

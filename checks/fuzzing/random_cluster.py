@@ -29,8 +29,8 @@ from kailab.engine.snapshot.records import (
     PodTerm,
     Queue,
     Requirement,
+    ResourceShare,
     Shape,
-    Share,
     Status,
     SubGroup,
     Task,
@@ -47,7 +47,7 @@ LEVELS = ("zone", "rack", labels.HOSTNAME)
 TOPOLOGY = Topology(name="floor", levels=LEVELS)
 SMALL_MIG, LARGE_MIG = labels.MIG_PREFIX + "1g.5gb", labels.MIG_PREFIX + "3g.20gb"
 MIG_OF_A_NODE = ((SMALL_MIG, 4), (LARGE_MIG, 2))
-FREE = Share(quota=-1, limit=-1, weight=1.0)
+FREE = ResourceShare(quota=-1, limit=-1, weight=1.0)
 CORE = 1_000
 
 
@@ -114,7 +114,7 @@ def _queues(pick: Pick) -> list[Queue]:
                 priority=pick((100, 100, 100, 200)),
                 created=NOW - 1000 + len(queues),
                 gpu=_share(pick),
-                cpu=pick((FREE, FREE, Share(quota=3 * CORE, limit=-1, weight=1.0))),
+                cpu=pick((FREE, FREE, ResourceShare(quota=3 * CORE, limit=-1, weight=1.0))),
                 memory=FREE,
                 reclaim_min_runtime=pick((None, None, 600.0)),
                 preempt_min_runtime=pick((None, None, 600.0)),
@@ -130,10 +130,10 @@ def _queues(pick: Pick) -> list[Queue]:
     return queues
 
 
-def _share(pick: Pick) -> Share:
+def _share(pick: Pick) -> ResourceShare:
     quota = pick((0, 1, 2, 4, -1))
     limit = pick((-1, -1, -1, 2, 4, 8))
-    return Share(
+    return ResourceShare(
         quota=quota * GPU if quota > 0 else quota,
         limit=limit * GPU if limit > 0 else limit,
         weight=float(pick((1, 0, 2, 3))),

@@ -17,12 +17,12 @@ from checks.invariants import check
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot.gpu_requests import WholeGpus
-from kailab.engine.snapshot.records import PodGroup, Queue, Shape, Share, SubGroup, Task
+from kailab.engine.snapshot.records import PodGroup, Queue, ResourceShare, Shape, SubGroup, Task
 
 Fails = Callable[[CaseInput], bool]
 
 CORE = 1_000
-FREE = Share(quota=-1, limit=-1, weight=1.0)
+FREE = ResourceShare(quota=-1, limit=-1, weight=1.0)
 NOTHING = Decisions(now=NOW)
 
 

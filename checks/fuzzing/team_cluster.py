@@ -25,8 +25,8 @@ from kailab.engine.snapshot.records import (
     PodGroup,
     PodSet,
     Queue,
+    ResourceShare,
     Shape,
-    Share,
     Status,
     SubGroup,
     Task,
@@ -181,14 +181,18 @@ def _queues(team: TeamCluster, pick: Pick, nodes: Sequence[Node]) -> Iterator[Qu
         )
 
 
-def _gpu_share(pick: Pick, quota: int) -> Share:
+def _gpu_share(pick: Pick, quota: int) -> ResourceShare:
     limit = quota + pick((0, 2, 8)) if _happens(pick, 8) else -1
-    return Share(quota=quota * GPU, limit=limit * GPU if limit >= 0 else -1, weight=float(pick((1, 1, 1, 2, 0))))
+    return ResourceShare(
+        quota=quota * GPU, limit=limit * GPU if limit >= 0 else -1, weight=float(pick((1, 1, 1, 2, 0)))
+    )
 
 
-def _bound(pick: Pick, quota: int, unit: int) -> Share:
+def _bound(pick: Pick, quota: int, unit: int) -> ResourceShare:
     quota = max(quota, 1)
-    return Share(quota=quota * unit, limit=quota * pick((1, 2)) * unit if _happens(pick, 25) else -1, weight=1.0)
+    return ResourceShare(
+        quota=quota * unit, limit=quota * pick((1, 2)) * unit if _happens(pick, 25) else -1, weight=1.0
+    )
 
 
 # Workloads

@@ -30,8 +30,8 @@ from kailab.engine.snapshot.records import (
     Queue,
     Requirement,
     ResourceClaim,
+    ResourceShare,
     Shape,
-    Share,
     Status,
     SubGroup,
     Task,
@@ -311,17 +311,17 @@ def _node(raw: dict[str, Any], legacy_mig: bool, devices: int) -> Node:
     )
 
 
-def _share(raw: dict[str, Any], unit: int) -> Share:
+def _share(raw: dict[str, Any], unit: int) -> ResourceShare:
     def amount(value: float) -> int:
         return -1 if value < 0 else round(value * unit)
 
-    return Share(quota=amount(raw["quota"]), limit=amount(raw["limit"]), weight=float(raw["over_quota_weight"]))
+    return ResourceShare(quota=amount(raw["quota"]), limit=amount(raw["limit"]), weight=float(raw["over_quota_weight"]))
 
 
 def _queue(raw: dict[str, Any]) -> Queue:
     resources = {} if raw.get("resources_unset") else raw["resources"]
 
-    def share(resource: str, unit: int) -> Share:
+    def share(resource: str, unit: int) -> ResourceShare:
         return _share(resources[resource], unit) if resource in resources else NO_SHARE
 
     return Queue(

@@ -16,7 +16,7 @@ from checks.cluster_changes import ClusterChange
 from checks.recorded.case_reading import NAMES, NODE_NAME_LABEL
 from checks.simulated_cluster import mig_gpus
 from kailab.engine.snapshot.gpu_requests import GpuRequest
-from kailab.engine.snapshot.records import GPU, Constraint, Node, PodGroup, Queue, Shape, Share, SubGroup, Task
+from kailab.engine.snapshot.records import GPU, Constraint, Node, PodGroup, Queue, ResourceShare, Shape, SubGroup, Task
 from kailab.errors import InputError, Where
 from kailab.model import labels
 
@@ -156,7 +156,7 @@ def _node(node: Node) -> dict[str, Any]:
 
 
 def _queue(queue: Queue, queues: tuple[Queue, ...]) -> dict[str, Any]:
-    def share(bounds: Share, unit: int) -> dict[str, float]:
+    def share(bounds: ResourceShare, unit: int) -> dict[str, float]:
         quota, limit = (value if value < 0 else _plain(value / unit) for value in (bounds.quota, bounds.limit))
         return {"quota": quota, "limit": limit, "over_quota_weight": bounds.weight}
 

@@ -21,7 +21,7 @@ from kailab.engine.search.reclaimable import (
     may_yield,
     owed_quota,
 )
-from kailab.engine.snapshot.records import GPU, Queue, Share
+from kailab.engine.snapshot.records import GPU, Queue, ResourceShare
 from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree, WQueue
 
 
@@ -35,9 +35,9 @@ def name_of(raw: Mapping[str, Any]) -> str:
 
 
 def queue_of(raw: Mapping[str, Any]) -> Queue:
-    def share(resource: str) -> Share:
+    def share(resource: str) -> ResourceShare:
         part = raw[resource]
-        return Share(
+        return ResourceShare(
             quota=scaled(resource, part["deserved"]),
             limit=scaled(resource, part["max_allowed"]),
             weight=float(part["over_quota_weight"]),

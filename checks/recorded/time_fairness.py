@@ -27,8 +27,8 @@ from kailab.engine.snapshot.records import (
     PodGroup,
     PodSet,
     Queue,
+    ResourceShare,
     Shape,
-    Share,
     Status,
     SubGroup,
     Task,
@@ -206,7 +206,7 @@ def _queue(raw: Mapping[str, Any], rank: int) -> Queue:
         parent=raw["Parent"],
         priority=100 if priority is None else priority,
         created=NOW - 10**6 + rank,
-        gpu=Share(
+        gpu=ResourceShare(
             quota=round((raw.get("DeservedGPUs") or 0) * GPU), limit=-1, weight=1.0 if weight is None else weight
         ),
         cpu=NO_SHARE,

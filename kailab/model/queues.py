@@ -2,7 +2,7 @@
 
 The schema is stated once, by ``QueueSpec`` and ``QueueResourceShare``: each field has a ``FieldForm``, which says how a value is
 checked, what ``whatif --set`` accepts, and what evidence and anonymised snapshots keep of it. A new field needs a line here, a field of
-``Queue`` in ``kailab.engine.snapshot.records`` (of ``Share`` if it is part of ``spec.resources``, where it holds for gpu, cpu and memory
+``Queue`` in ``kailab.engine.snapshot.records`` (of ``ResourceShare`` if it is part of ``spec.resources``, where it holds for gpu, cpu and memory
 alike), its conversion in ``kailab.scheduler.reading.queues``, its entry in our copy of KAI's CRD
 (``kailab/cluster/install/crds/queues.yaml``), and a row in ``tools/field_coverage.py``. ``python -m tools.known_names`` then adds its name
 to those that anonymised snapshots keep.

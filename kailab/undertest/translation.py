@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from kailab.cluster.protocol import Cluster
-from kailab.engine.snapshot.records import UNLIMITED, Queue, Share
+from kailab.engine.snapshot.records import UNLIMITED, Queue, ResourceShare
 from kailab.errors import NotFound
 from kailab.grouping import Grouping, GroupingError, group_pod
 from kailab.model import labels
@@ -138,9 +138,9 @@ class AppliedQueues:
         return queue.parent if queue.parent in self.by_name else ""
 
 
-def share_of(queue: Queue, resource: str) -> Share:
+def share_of(queue: Queue, resource: str) -> ResourceShare:
     """The share of a queue in one of ``RESOURCES``."""
-    result: Share = getattr(queue, resource)
+    result: ResourceShare = getattr(queue, resource)
     return result
 
 
@@ -151,7 +151,7 @@ def format_amount(resource: str, amount: int) -> str:
     return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
 
 
-def _may_borrow(share: Share) -> bool:
+def _may_borrow(share: ResourceShare) -> bool:
     return share.quota != UNLIMITED and (share.limit == UNLIMITED or share.limit > share.quota)
 
 

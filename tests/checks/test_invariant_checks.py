@@ -11,9 +11,20 @@ from checks.fuzzing.random_cluster import seeded
 from checks.invariants import check, run_rounds, undetermined
 from kailab.engine.decisions import Bind, Decisions, Evict, Pipeline, QueueShare, QueueState
 from kailab.engine.snapshot.gpu_requests import GpuFraction, WholeGpus
-from kailab.engine.snapshot.records import GPU, Node, PodGroup, PodSet, Queue, Shape, Share, Status, SubGroup, Task
+from kailab.engine.snapshot.records import (
+    GPU,
+    Node,
+    PodGroup,
+    PodSet,
+    Queue,
+    ResourceShare,
+    Shape,
+    Status,
+    SubGroup,
+    Task,
+)
 
-FREE = Share(quota=-1, limit=-1, weight=1.0)
+FREE = ResourceShare(quota=-1, limit=-1, weight=1.0)
 
 
 def queue(name, gpu=FREE):
@@ -116,19 +127,19 @@ def test_a_promise_of_more_than_will_be_free():
 
 
 def test_a_queue_beyond_its_limit():
-    queues = [queue("q", Share(quota=0, limit=GPU, weight=1.0))]
+    queues = [queue("q", ResourceShare(quota=0, limit=GPU, weight=1.0))]
     result = violations(cluster(workload("a", pods=2), queues=queues), [bind("a-0"), bind("a-1")])
     assert result == ["queue q: gpu 2000 beyond limit 1000"]
 
 
 def test_non_preemptible_work_beyond_quota():
-    queues = [queue("q", Share(quota=GPU, limit=-1, weight=1.0))]
+    queues = [queue("q", ResourceShare(quota=GPU, limit=-1, weight=1.0))]
     case_input = cluster(workload("a", pods=2, preemptible=False), queues=queues)
     assert violations(case_input, [bind("a-0"), bind("a-1")]) == ["queue q: non-preemptible gpu 2000 beyond quota 1000"]
 
 
 def test_what_was_over_its_limit_may_stay():
-    queues = [queue("q", Share(quota=0, limit=0, weight=1.0))]
+    queues = [queue("q", ResourceShare(quota=0, limit=0, weight=1.0))]
     assert violations(cluster(running("a"), queues=queues)) == []
 
 
@@ -252,7 +263,7 @@ def test_a_gang_without_surplus_that_is_torn_apart_is_not_excused():
 def test_a_limit_is_passed_by_no_more_than_what_was_taken_twice(promised, excused):
     # The elastic job's surplus counts twice when it goes: by so much a queue may pass its limit, as in KAI.
     elastic, winner = running("e", pods=2, minimum=1, priority=50), workload("w", pods=3, minimum=1, priority=75)
-    limited = [queue("q", Share(quota=-1, limit=2 * GPU, weight=1.0))]
+    limited = [queue("q", ResourceShare(quota=-1, limit=2 * GPU, weight=1.0))]
     case_input = cluster(elastic, winner, queues=limited, gpus=4)
     decisions = Decisions(
         now=NOW,

@@ -28,8 +28,8 @@ from kailab.engine.snapshot.records import (
     PodSet,
     Queue,
     ResourceClaim,
+    ResourceShare,
     Shape,
-    Share,
     Status,
     SubGroup,
     Task,
@@ -39,7 +39,7 @@ from kailab.engine.working.workingset import WorkingSet
 from kailab.model.device_selectors import Device
 
 NOW = 1_000_000.0
-FREE = Share(quota=-1, limit=-1, weight=1.0)
+FREE = ResourceShare(quota=-1, limit=-1, weight=1.0)
 
 
 class CycleResult:
@@ -105,7 +105,7 @@ class World:
         self, name: str, quota: float = 0, limit: float = -1, weight: float = 1.0, parent: str = "", **fields: Any
     ) -> None:
         self._queues += 1
-        gpu = Share(quota=_milli(quota), limit=_milli(limit), weight=weight)
+        gpu = ResourceShare(quota=_milli(quota), limit=_milli(limit), weight=weight)
         defaults: dict[str, Any] = {"cpu": FREE, "memory": FREE, "created": float(self._queues), "uid": name}
         self.records.append(Queue(name=name, parent=parent, gpu=gpu, **(defaults | fields)))
 

@@ -12,11 +12,11 @@ from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.fairshare import sum_up, tree_shares
 from kailab.engine.report.reclaim_options import divisions
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import GPU, Queue, Share
+from kailab.engine.snapshot.records import GPU, Queue, ResourceShare
 from kailab.engine.working.queues import NAMES
 
 shares = st.builds(
-    Share,
+    ResourceShare,
     quota=st.integers(-1, 20).map(lambda n: n * GPU if n > 0 else n),
     limit=st.integers(-1, 40).map(lambda n: n * GPU if n > 0 else n),
     weight=st.sampled_from([0, 0.1, 0.5, 1, 2, 3, 7.25]),
@@ -104,7 +104,7 @@ def test_a_session_tells_the_shares_that_it_decides_by(data):
 
 def test_rounds_by_priority_and_what_rounding_left():
     def queue(name, quota=0, **rest):
-        return Queue(name=name, uid=name, gpu=Share(quota=quota * GPU, limit=-1, weight=1), **rest)
+        return Queue(name=name, uid=name, gpu=ResourceShare(quota=quota * GPU, limit=-1, weight=1), **rest)
 
     messages: list[Division] = []
     queues = [queue("high", 2, priority=200), queue("a", created=1.0), queue("b", created=2.0), queue("idle", 4)]
@@ -119,7 +119,7 @@ def test_rounds_by_priority_and_what_rounding_left():
 
 
 def test_past_usage_shows_in_the_weights():
-    queues = [Queue(name=name, uid=name, gpu=Share(limit=-1, weight=1)) for name in ("greedy", "patient")]
+    queues = [Queue(name=name, uid=name, gpu=ResourceShare(limit=-1, weight=1)) for name in ("greedy", "patient")]
     messages: list[Division] = []
     asked = dict.fromkeys(("greedy", "patient"), (0, 0, 99 * GPU))
     usage = {"greedy": {"gpu": 0.8}, "patient": {"gpu": 0.2}}

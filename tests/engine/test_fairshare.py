@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kailab.engine.queueing.fairshare import Amounts, Claim, divide, divide_over_quota, sum_up, tree_shares
-from kailab.engine.snapshot.records import GPU, Queue, Share
+from kailab.engine.snapshot.records import GPU, Queue, ResourceShare
 
 
 def gpu_queue(name, parent="", quota=0, limit=-1, weight=1.0, **rest):
-    share = Share(quota=quota * GPU if quota > 0 else quota, limit=limit * GPU if limit > 0 else limit, weight=weight)
+    share = ResourceShare(
+        quota=quota * GPU if quota > 0 else quota, limit=limit * GPU if limit > 0 else limit, weight=weight
+    )
     return Queue(name=name, parent=parent, uid=name, gpu=share, **rest)
 
 
@@ -198,7 +200,7 @@ def test_one_level_of_the_tree_is_the_flat_division(drawn, total, k_value):
             uid=c.uid,
             priority=c.priority,
             created=c.created,
-            gpu=Share(quota=c.quota, limit=c.limit, weight=c.weight),
+            gpu=ResourceShare(quota=c.quota, limit=c.limit, weight=c.weight),
         )
         for c in flat
     ]

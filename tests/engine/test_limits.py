@@ -3,7 +3,7 @@
 import pytest
 
 from kailab.engine.decisions import PendingCode
-from kailab.engine.snapshot.records import NO_SHARE, Share
+from kailab.engine.snapshot.records import NO_SHARE, ResourceShare
 
 
 @pytest.mark.parametrize(("limit", "bound"), [(3, 3), (0, 0), (-1, 8)])
@@ -68,7 +68,7 @@ def test_an_explicit_preemptibility_overrules_the_priority(world):
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
 def test_limits_hold_for_cpu_and_memory_too(world, resource):
     world.node("node-1")
-    world.queue("team", **{resource: Share(quota=0, limit=250, weight=1.0)})
+    world.queue("team", **{resource: ResourceShare(quota=0, limit=250, weight=1.0)})
     shape = {"cpu": 0, "memory": 0, resource: 100}
     for number in range(4):
         world.job(f"job{number}", gpus=0, shape=shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.engine.snapshot.records import NodeTerm, PodTerm, Requirement, Share, Status
+from kailab.engine.snapshot.records import NodeTerm, PodTerm, Requirement, ResourceShare, Status
 
 NOW = 1_000_000.0
 HOST = "kubernetes.io/hostname"
@@ -162,8 +162,8 @@ def test_equal_priority_waits_below_a_limit(world):
 
 
 def test_cpu_is_reclaimed_by_a_queue_with_a_cpu_quota(world):
-    world.queue("lender", cpu=Share(quota=1000, limit=-1, weight=1.0))
-    world.queue("borrower", cpu=Share(quota=0, limit=-1, weight=1.0))
+    world.queue("lender", cpu=ResourceShare(quota=1000, limit=-1, weight=1.0))
+    world.queue("borrower", cpu=ResourceShare(quota=0, limit=-1, weight=1.0))
     world.node("n", gpus=0, cpu=2000)
     world.job("guest", queue="borrower", tasks=2, gang=1, gpus=0, on="n", shape={"cpu": 1000})
     world.job("owner", queue="lender", gpus=0, shape={"cpu": 1000})

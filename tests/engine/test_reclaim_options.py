@@ -11,7 +11,7 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.report.reclaim_options import ReclaimOptions
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import Share
+from kailab.engine.snapshot.records import ResourceShare
 
 NOW = 1_000_000.0
 
@@ -121,7 +121,7 @@ def test_whoever_is_reclaimed_from_was_told_so_before(seeds):
 
 def test_of_cpu_alone_where_nothing_else_is_asked_for(world):
     world.node("n", gpus=8, cpu=8000)
-    half = Share(quota=4000, limit=-1, weight=1.0)
+    half = ResourceShare(quota=4000, limit=-1, weight=1.0)
     world.queue("owner", quota=8, cpu=half)
     world.queue("borrower", quota=8, cpu=half)
     world.job("work", "borrower", tasks=8, gpus=0, on="n", shape={"cpu": 1000})
@@ -134,8 +134,8 @@ def test_of_cpu_alone_where_nothing_else_is_asked_for(world):
 def test_gpus_of_whoever_holds_too_much_cpu(world):
     """KAI's rule of quotas asks for any resource: GPUs within the quota can be lost with CPU beyond it."""
     world.node("n", gpus=8, cpu=8000)
-    world.queue("owner", quota=8, cpu=Share(quota=8000, limit=-1, weight=1.0))
-    world.queue("borrower", quota=-1, cpu=Share(quota=1000, limit=-1, weight=1.0))
+    world.queue("owner", quota=8, cpu=ResourceShare(quota=8000, limit=-1, weight=1.0))
+    world.queue("borrower", quota=-1, cpu=ResourceShare(quota=1000, limit=-1, weight=1.0))
     world.job("work", "borrower", tasks=8, on="n", shape={"cpu": 1000})
     (one,) = returns(world, "borrower")
     assert (one.taker.resource, one.over, one.beyond, one.now) == ("GPU", "CPU", 8000, 8000)

@@ -13,7 +13,7 @@ from kailab.engine.policies.contract import QueueShares, make_policy
 from kailab.engine.policies.job_orders import JobViews, call_policy, is_finite, quoted_answer, wrong_answer
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView, QueueView, Resources
-from kailab.engine.snapshot.records import Queue, Share
+from kailab.engine.snapshot.records import Queue, ResourceShare
 from kailab.engine.working.queues import WQueue
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class _ChosenShares:
 
 
 def _with(queue: Queue, priority: int, weight: float) -> Queue:
-    def of(share: Share) -> Share:
+    def of(share: ResourceShare) -> ResourceShare:
         return structs.replace(share, weight=weight if share.weight else 0)
 
     return structs.replace(queue, priority=priority, gpu=of(queue.gpu), cpu=of(queue.cpu), memory=of(queue.memory))

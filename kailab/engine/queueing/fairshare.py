@@ -26,7 +26,7 @@ from math import lcm
 from typing import NamedTuple, TypeAlias
 
 from kailab.engine.queueing.division import DividedQueue, Division, DivisionPart, DivisionRemainder, DivisionRound
-from kailab.engine.snapshot.records import GPU, Queue, Share
+from kailab.engine.snapshot.records import GPU, Queue, ResourceShare
 from kailab.engine.working.queues import NAMES
 
 # Weights after past usage are floats. As multiples of 2**-52, a float's precision at 1, they become whole numbers.
@@ -236,7 +236,7 @@ class _Resource(NamedTuple):
     name: str
     place: int
     unit: int
-    share: Callable[[Queue], Share]
+    share: Callable[[Queue], ResourceShare]
 
 
 RESOURCES = (

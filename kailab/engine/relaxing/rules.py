@@ -23,8 +23,8 @@ from kailab.engine.snapshot.records import (
     Node,
     PodGroup,
     Queue,
+    ResourceShare,
     Shape,
-    Share,
     Status,
     SubGroup,
     Task,
@@ -427,35 +427,35 @@ class _OfQueues(Relaxation):
                 shares = {field: self._share(getattr(queue, field)) for field in self.resources}
                 draft.set("queues", structs.replace(queue, **shares))
 
-    def _share(self, share: Share) -> Share:
+    def _share(self, share: ResourceShare) -> ResourceShare:
         raise NotImplementedError
 
 
 class LimitsLifted(_OfQueues):
     """These queues have no limit."""
 
-    def _share(self, share: Share) -> Share:
+    def _share(self, share: ResourceShare) -> ResourceShare:
         return structs.replace(share, limit=UNLIMITED)
 
 
 class QuotasRaised(_OfQueues):
     """These queues have an unlimited quota. Their limits stay."""
 
-    def _share(self, share: Share) -> Share:
+    def _share(self, share: ResourceShare) -> ResourceShare:
         return structs.replace(share, quota=UNLIMITED)
 
 
 class QuotasTaken(_OfQueues):
     """These queues have no quota."""
 
-    def _share(self, share: Share) -> Share:
+    def _share(self, share: ResourceShare) -> ResourceShare:
         return structs.replace(share, quota=0)
 
 
 class WeightsGiven(_OfQueues):
     """These queues have an over-quota weight of at least 1."""
 
-    def _share(self, share: Share) -> Share:
+    def _share(self, share: ResourceShare) -> ResourceShare:
         return structs.replace(share, weight=max(1.0, share.weight))
 
 

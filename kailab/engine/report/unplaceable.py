@@ -14,14 +14,14 @@ from msgspec import structs
 from kailab.engine.config import EngineConfig
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.session import Session
-from kailab.engine.snapshot.records import UNLIMITED, PodGroup, Queue, ResourceClaim, Share, Status, Task
+from kailab.engine.snapshot.records import UNLIMITED, PodGroup, Queue, ResourceClaim, ResourceShare, Status, Task
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.workingset import WorkingSet
 
 _ENDED = (Status.SUCCEEDED, Status.FAILED, Status.UNKNOWN)
 _WAITS = (Status.PENDING, Status.GATED)
 _ALL = "all"
-_FREE = Share(quota=UNLIMITED, limit=UNLIMITED, weight=1.0)
+_FREE = ResourceShare(quota=UNLIMITED, limit=UNLIMITED, weight=1.0)
 
 
 class UnplaceableGroups(msgspec.Struct, frozen=True, kw_only=True):

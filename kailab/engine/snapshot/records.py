@@ -246,7 +246,7 @@ class Node(_Record, frozen=True, kw_only=True):
         return self.gpus + sum(mig_gpus(name) * count for name, count in self.extended)
 
 
-class Share(_Record, frozen=True, kw_only=True):
+class ResourceShare(_Record, frozen=True, kw_only=True):
     """One resource of a queue, in engine units (milli-GPU, millicores, bytes). ``weight`` is the over-quota weight."""
 
     quota: int = 0
@@ -254,7 +254,7 @@ class Share(_Record, frozen=True, kw_only=True):
     weight: float = 0.0
 
 
-NO_SHARE = Share()
+NO_SHARE = ResourceShare()
 
 
 class Queue(_Record, frozen=True, kw_only=True):
@@ -265,9 +265,9 @@ class Queue(_Record, frozen=True, kw_only=True):
     priority: int = 100
     created: float = 0.0
     uid: str = ""
-    gpu: Share = NO_SHARE
-    cpu: Share = NO_SHARE
-    memory: Share = NO_SHARE
+    gpu: ResourceShare = NO_SHARE
+    cpu: ResourceShare = NO_SHARE
+    memory: ResourceShare = NO_SHARE
     reclaim_min_runtime: float | None = None  # None: inherited
     preempt_min_runtime: float | None = None
 

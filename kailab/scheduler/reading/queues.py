@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.snapshot.records import NO_SHARE, UNLIMITED, Queue, Share
+from kailab.engine.snapshot.records import NO_SHARE, UNLIMITED, Queue, ResourceShare
 from kailab.errors import InputError
 from kailab.model.objects import metadata_of, parent_of, spec_of
 from kailab.model.times import duration_seconds, time_or_none
@@ -37,10 +37,10 @@ def queue_record(queue: Object) -> Queue:
     )
 
 
-def _share(block: Mapping[str, Any] | None, unit: int) -> Share:
+def _share(block: Mapping[str, Any] | None, unit: int) -> ResourceShare:
     if not block:
         return NO_SHARE
-    return Share(
+    return ResourceShare(
         quota=_amount(block.get("quota"), unit),
         limit=_amount(block.get("limit"), unit),
         weight=float(block.get("overQuotaWeight") or 0),
