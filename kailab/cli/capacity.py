@@ -33,18 +33,21 @@ if TYPE_CHECKING:
     "--seeds",
     type=click.IntRange(0, 1000),
     default=5,
-    help="Resampled traces for each fleet size. 0: only the trace itself.",
+    help="Number of resampled traces that are replayed on each fleet size. 0: only the trace itself.",
 )
 @click.option(
-    "--most", type=click.IntRange(1, 1000), default=8, help="Largest fleet to try, as a multiple of the fleet's nodes."
+    "--most",
+    type=click.IntRange(1, 1000),
+    default=8,
+    help="Largest fleet to try, as a multiple of the nodes of --fleet.",
 )
 @click.option(
     "--step",
     type=click.IntRange(1),
-    help="Precision of the search, in nodes.",
+    help="Find the smallest fleet to within this number of nodes.",
     show_default="a hundredth of the fleet's nodes",
 )
-@options.text_option("--name", help="Name of the folder of the runs instead of capacity-TRACE.")
+@options.text_option("--name", help="Name of the folder in --studies for the runs. Default: capacity-TRACE.")
 @replay_options.parallel_options
 @options.studies
 @options.output

@@ -147,11 +147,14 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of output files to a command, which gets them as ``files``."""
 
     @click.option("--jobs", type=options.PATH, help="Write a row per job to this file: .csv or .parquet.")
-    @click.option("--timeline", type=options.PATH, help="Write the held GPUs over time to this file: .csv or .parquet.")
+    @click.option(
+        "--timeline", type=options.PATH, help="Write the number of held GPUs over time to this file: .csv or .parquet."
+    )
     @click.option("--plot", type=options.PATH, help="Draw use and waiting times into this file: .png, .svg or .pdf.")
     @click.option("--series", type=options.PATH, help="Write metrics over time to this file, as OpenMetrics text.")
     @options.text_option(
-        "--every", help="With --series: interval between samples: 5m. Default: 1/300 of the time of arrivals."
+        "--every",
+        help="With --series: interval between samples: 5m. Default: 1/300 of the time from the first to the last arrival.",
     )
     @functools.wraps(command)
     def with_files(
@@ -382,7 +385,7 @@ def _format_bytes(number: int) -> str:
     type=options.PATH,
     help="Replay over the clusters of this file instead of one fleet (docs/clusters.md).",
 )
-@options.text_option("--dispatch", help="With --clusters: dispatch policy instead of the file's.")
+@options.text_option("--dispatch", help="With --clusters: dispatch policy that replaces that of the file.")
 @replay_options.replay_option_group
 @click.option(
     "--failures", type=options.PATH, help="Nodes that fail and are repaired: a CSV file with node, at and seconds."
@@ -395,9 +398,13 @@ def _format_bytes(number: int) -> str:
 @click.option(
     "--services",
     type=options.PATH,
-    help="Inference services that follow the time of the day: a CSV file (docs/replay.md).",
+    help="Inference services whose number of replicas follows the time of day: a CSV file (docs/replay.md).",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of the policy random, and of --estimates.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Seed of the random numbers of --estimates and of the policy named random.",
+)
 @output_options
 @click.option(
     "--evidence",

@@ -21,15 +21,19 @@ _ALL = (
         help="File of Queues and PriorityClasses, with a leaf queue named after each team.",
     ),
     click.option(
-        "--quota-by-share", is_flag=True, help="Set quotas by each team's share of the GPU time in the trace."
+        "--quota-by-share",
+        is_flag=True,
+        help="Set each team's quota in proportion to its share of the GPU time in the trace.",
     ),
     click.option("--one-queue", is_flag=True, help="Put the jobs of all teams into one queue."),
     options.text_option(
         "--format",
         "form",
-        help="Format of the trace: openb, philly, helios, acme, pai, sacct or csv; by default found by its columns.",
+        help="Format of the trace: openb, philly, helios, acme, pai, sacct or csv. By default kailab recognises it by its columns.",
     ),
-    options.text_option("--columns", help="Columns of a CSV: submit=NAME,seconds=NAME,gpus=NAME ..."),
+    options.text_option(
+        "--columns", help="With a CSV: the name of the column for each value: submit=NAME,seconds=NAME,gpus=NAME ..."
+    ),
     click.option("--skip-broken", is_flag=True, help="Skip lines that can't be read, with a warning for each."),
     options.text_option("--for", "duration", help="Stop after this lab time: 12h, 7d."),
     options.text_option(
@@ -43,16 +47,18 @@ _ALL = (
     ),
     options.text_option(
         "--restart",
-        help="Time that an evicted job needs before its work goes on: 30s, or 0s. It queues again at once, without Kubernetes' back-off.",
+        help="Time that an evicted job needs, once it runs again, before it continues its work: 30s, or 0s. With this option the job is queued again at once. Without it, after Kubernetes' back-off.",
     ),
     click.option(
         "--estimates",
         type=options.FiniteFloatRange(min=0),
-        help="Users announce longer run times: up to this factor more than the real one, evenly drawn. 0: the real ones.",
+        help="Draw the run time that users announce: between the real time and (1 + this factor) times as much. 0: the real time. Estimates of the trace are kept.",
     ),
     click.option("--arrivals-only", is_flag=True, help="Jobs arrive but never end."),
     options.scheduler_config,
-    click.option("--policy", "policies", multiple=True, help="Policy: fifo, fgd, best-fit ... May be repeated."),
+    click.option(
+        "--policy", "policies", multiple=True, help="Scheduling policy: fifo, fgd, best-fit ... May be repeated."
+    ),
     click.option("--prices", type=options.PATH, help="File of prices, to report cost and energy (docs/cost.md)."),
 )
 

@@ -101,7 +101,7 @@ MOST_SHOWN = 10
     "--target",
     "targets",
     multiple=True,
-    help="Target instead of those of the study: 'vision p99 wait < 10min'. May be repeated.",
+    help="Target that replaces those of the study file: 'vision p99 wait < 10min'. May be repeated.",
 )
 @options.text_option(
     "--least", help="With --target: the quantity to minimise: gpus, cost, or a setting that the study varies."
@@ -110,10 +110,11 @@ MOST_SHOWN = 10
     "--compare",
     "measures",
     multiple=True,
-    help="Compare each setting with --against by this measure, seed by seed: 'mean wait', 'vision p99 wait'. May be repeated.",
+    help="Measure by which each setting is compared with that of --against, seed by seed: 'mean wait', 'vision p99 wait'. May be repeated.",
 )
 @options.text_option(
-    "--against", help="With --compare: the setting to compare with: 'policies fifo'. Default: the first."
+    "--against",
+    help="With --compare: the setting that all others are compared with: 'policies fifo'. Default: the first of the study.",
 )
 @click.option("--table", type=options.PATH, help="Also write the results to this file: .csv or .parquet.")
 @options.output
