@@ -145,6 +145,19 @@ def process(home: Path) -> Callable[..., subprocess.Popen[bytes]]:
     return start
 
 
+def read_terminal(leader: int) -> bytes:
+    """Returns all that is written on a terminal until its last process ends, and closes ``leader``."""
+    written = b""
+    try:
+        while chunk := os.read(leader, 4096):
+            written += chunk
+    except OSError:  # the terminal went with the command
+        pass
+    finally:
+        os.close(leader)
+    return written
+
+
 @pytest.fixture
 def on_a_terminal(process: Callable[..., subprocess.Popen[bytes]]) -> Callable[..., list[str]]:
     """Runs a command on a terminal of so many columns; the lines that it wrote there, without colours."""
@@ -155,14 +168,7 @@ def on_a_terminal(process: Callable[..., subprocess.Popen[bytes]]) -> Callable[.
         kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
         with process(*arguments, stdout=terminal, stderr=subprocess.DEVNULL, env={**kept, "TERM": "xterm"}) as command:
             os.close(terminal)
-            said = b""
-            try:
-                while chunk := os.read(leader, 4096):
-                    said += chunk
-            except OSError:  # the terminal went with the command
-                pass
-            finally:
-                os.close(leader)
+            said = read_terminal(leader)
         assert command.returncode == 0
         return re.sub(r"\x1b\[[0-9;]*m", "", said.decode()).splitlines()
 

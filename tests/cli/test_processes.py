@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kailab.lab import Lab
+from tests.cli.conftest import read_terminal
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -113,14 +114,7 @@ def test_colour_only_where_it_is_wanted(busy, process: Start, setting: dict[str,
     env.pop("NO_COLOR", None)
     command = process("get", "podgroups", stdout=terminal, env={**env, **setting})
     os.close(terminal)
-    said = b""
-    try:
-        while chunk := os.read(leader, 4096):
-            said += chunk
-    except OSError:  # the terminal went with the command
-        pass
-    finally:
-        os.close(leader)
+    said = read_terminal(leader)
     assert command.wait() == 0
     assert (b"\x1b[" in said) == coloured
     assert b"OverLimit" in said
