@@ -255,13 +255,16 @@ def _values_at(value: Any, steps: tuple[str, ...], path: str) -> Iterator[tuple[
     if not steps:
         yield path.removeprefix("."), value
         return
-    step, *rest = steps
+    step, rest = steps[0], steps[1:]
     if isinstance(value, list):
         for index, item in enumerate(value if step == "*" else ()):
-            yield from _values_at(item, tuple(rest), f"{path}[{index}]")
+            yield from _values_at(item, rest, f"{path}[{index}]")
     elif isinstance(value, dict):
-        for name, item in value.items():
-            if fnmatchcase(str(name), step):
-                yield from _values_at(
-                    item, tuple(rest), f"{path}.{name}" if "." not in str(name) else f"{path}[{name}]"
-                )
+        # Most steps name one field, which most objects do not have.
+        if "*" in step:
+            names = [name for name in value if fnmatchcase(str(name), step)]
+        else:
+            names = [step] if step in value else []
+        for name in names:
+            shown = f"{path}.{name}" if "." not in str(name) else f"{path}[{name}]"
+            yield from _values_at(value[name], rest, shown)
