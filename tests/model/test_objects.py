@@ -36,6 +36,7 @@ def test_what_is_missing_is_empty(obj: dict[str, Any]) -> None:
     assert not objects.allocatable_of(obj)
     assert not objects.is_owned(obj)
     assert not objects.involved_of({**obj, "involvedObject": None})
+    assert not objects.involved_of({**obj, "involvedObject": "pod/a"})
     assert objects.controller_of(obj) is None
     assert objects.controller_name(obj) == ""
     assert objects.condition_of(obj, "Ready") is None
