@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
 from kailab.evidence.wording import count, elapsed, some
-from kailab.lab.owners import owners_of, refused_owners
-from kailab.model.kinds import kind_key, part
-from kailab.model.objects import full_name, is_terminating, owner_uids, uid_of
+from kailab.lab.owners import refused_pods
+from kailab.model.objects import full_name
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -32,29 +31,15 @@ class LabChanges:
         text = f"{opening} {elapsed(self._lab.now - self._now)} of lab time: {summarize_pods(self._lab)}"
         for number, what in ((len(entries) - moved, "evicted"), (moved, "moved to other nodes")):
             text += f"; {number} {what}" if number else ""
-        if refused := [f"{count(pods, 'pod')} of {title}" for title, pods in _refused_by_title(self._lab)]:
-            text += f"; not made, because the API server refuses them: {some(refused)}"
+        refused = sorted(refused_pods(self._lab.cluster), key=lambda each: _title(each[0]))
+        if refused:
+            named = [f"{count(pods, 'pod')} of {_title(top)}" for top, pods in refused]
+            text += f"; not made, because the API server refuses them: {some(named)}"
         return text
 
 
-def _refused_by_title(lab: Lab) -> list[tuple[str, int]]:
-    return sorted((f"{top['kind']} {full_name(top)}", pods) for top, pods in refused_pods(lab))
-
-
-def refused_pods(lab: Lab) -> list[tuple[Object, int]]:
-    """The workloads (top owners) that lack pods because the API server refuses them, and how many they lack."""
-    owners = list(refused_owners(lab.cluster))
-    pods = [pod for pod in lab.cluster.list("Pod") if not is_terminating(pod)] if owners else []
-    there = Counter(uid for pod in pods for uid in owner_uids(pod))
-    lacking: dict[str, tuple[Object, int]] = {}
-    for obj in owners:
-        wanted = part(kind_key(obj), "wanted_pods")
-        lacks = max(0, wanted(obj) - there[uid_of(obj)]) if wanted is not None else 0
-        if lacks:
-            top = [obj, *owners_of(lab.cluster, obj)][-1]
-            _, before = lacking.get(uid_of(top), (top, 0))
-            lacking[uid_of(top)] = (top, before + lacks)
-    return list(lacking.values())
+def _title(workload: Object) -> str:
+    return f"{workload['kind']} {full_name(workload)}"
 
 
 def summarize_pods(lab: Lab) -> str:

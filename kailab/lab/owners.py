@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
 from kailab.lab.picture import Picture
-from kailab.model.kinds import KINDS, is_namespaced, key_of
-from kailab.model.objects import involved_of, namespace_of, owner_references, uid_of
+from kailab.model.kinds import KINDS, is_namespaced, key_of, kind_key, part
+from kailab.model.objects import involved_of, is_terminating, namespace_of, owner_references, owner_uids, uid_of
 
 if TYPE_CHECKING:
     from kailab.lab.venues import LabCluster
@@ -30,6 +31,22 @@ def refused_owners(cluster: LabCluster) -> Iterator[Object]:
             continue
         if uid_of(obj) == uid:
             yield obj
+
+
+def refused_pods(cluster: LabCluster) -> list[tuple[Object, int]]:
+    """The workloads (top owners) that lack pods because the API server refuses them, and how many they lack."""
+    owners = list(refused_owners(cluster))
+    pods = [pod for pod in cluster.list("Pod") if not is_terminating(pod)] if owners else []
+    there = Counter(uid for pod in pods for uid in owner_uids(pod))
+    lacking: dict[str, tuple[Object, int]] = {}
+    for obj in owners:
+        wanted = part(kind_key(obj), "wanted_pods")
+        lacks = max(0, wanted(obj) - there[uid_of(obj)]) if wanted is not None else 0
+        if lacks:
+            top = top_of(cluster, obj)
+            _, before = lacking.get(uid_of(top), (top, 0))
+            lacking[uid_of(top)] = (top, before + lacks)
+    return list(lacking.values())
 
 
 def owned_by(cluster: LabCluster, owner: Object) -> Iterator[Object]:

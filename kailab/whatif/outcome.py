@@ -12,8 +12,7 @@ from kailab.errors import NotFound
 from kailab.evidence.entries import MOVING, PodEvicted, PodRow
 from kailab.evidence.shares import QueueAmounts
 from kailab.evidence.wording import count
-from kailab.lab.lab_changes import refused_pods
-from kailab.lab.owners import top_of
+from kailab.lab.owners import refused_pods, top_of
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model import markup
@@ -117,7 +116,7 @@ class Outcome:
             counts.setdefault(workload, _PodCounts()).take(row)
             if row.podgroup:
                 groups[group_of(row)] = workload
-        for top, pods in refused_pods(lab):
+        for top, pods in refused_pods(lab.cluster):
             counts.setdefault(Workload.of(top), _PodCounts()).refused += pods
         evictions = tuple(_eviction(entry, owners, groups) for entry in lab.log.evictions[since:])
         return cls(

@@ -32,8 +32,7 @@ from kailab.explain.steps.proposals import (
 )
 from kailab.explain.steps.question_context import QuestionContext, kind_and_name, object_key
 from kailab.explain.subject import latest_event
-from kailab.lab.lab_changes import refused_pods
-from kailab.lab.owners import owned_by
+from kailab.lab.owners import owned_by, refused_pods
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.kinds import KINDS, kind_key
@@ -219,7 +218,7 @@ def raise_resource_quota(context: QuestionContext) -> Iterator[ProposalFamily]:
     that are refused too are counted in, because they may be made first."""
     own = [context.state.object, *context.works]
     uids = {uid_of(work) for work in own if work is not None}
-    refused = [each for each in refused_pods(context.lab) if namespace_of(each[0]) == context.subject.namespace]
+    refused = [each for each in refused_pods(context.lab.cluster) if namespace_of(each[0]) == context.subject.namespace]
     if uids.isdisjoint(uid_of(work) for work, _ in refused):
         return
     asked: dict[str, dict[str, Fraction]] = {}
