@@ -22,7 +22,9 @@ from kailab.course.lesson import LETTERS, Lesson, lessons
 from kailab.course.lesson import lesson as find_lesson
 from kailab.course.progress import ChallengeProgress, LessonProgress, Progress
 from kailab.errors import InputError
+from kailab.lab.lab_files import DEFAULT_FILE
 from kailab.model.files import read_text
+from kailab.model.wording import count
 
 if TYPE_CHECKING:
     from kailab.course.challenge import Challenge
@@ -295,7 +297,7 @@ def class_command(file: Path, student: str, output: TextOrJson) -> None:
     if output is TextOrJson.json:
         terminal.say_json(standings.data())
         return
-    terminal.say(f"{standings.name}: {len(standings.students)} student{'' if len(standings.students) == 1 else 's'}")
+    terminal.say(f"{standings.name}: {count(len(standings.students), 'student')}")
     rows = [
         (
             student_row.name,
@@ -484,7 +486,7 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
         configurations.print_notices_of_files([task.place(task.config, place)])
     verdict = judge(task, place)
     if opened:
-        workspace.open_lab(task, place / workspace.STATE, place)
+        workspace.open_lab(task, place / DEFAULT_FILE, place)
     with record.changing(path) as progress:
         status = progress.of(task.name)
         status.checks += 1

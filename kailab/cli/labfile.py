@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kailab.evidence.history import LabHistory
     from kailab.lab import Lab
 
-STATE = Path(".kailab/lab.state")
+STATE = lab_files.DEFAULT_FILE
 """The default file of a lab."""
 
 

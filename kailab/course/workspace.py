@@ -19,13 +19,13 @@ from kailab.errors import EvidenceError, InputError, Where
 from kailab.evidence.lab_record import LabRecord
 from kailab.fleet import load_fleet
 from kailab.lab import Lab
+from kailab.lab.lab_files import DEFAULT_FILE
 from kailab.lab.life import begin, end
 from kailab.model.files import read_text
 from kailab.model.private_files import make_folder, write_bytes, write_text
 from kailab.scheduler import settings_of
 from kailab.undertest.selection import choose_scheduler
 
-STATE = Path(".kailab/lab.state")
 TASK, LESSON = "TASK.md", "LESSON.md"
 
 
@@ -50,7 +50,7 @@ def start(challenge: Challenge, folder: Path, *, fresh: bool = False) -> list[Pa
         write_text(folder / TASK, task_text(challenge))
     except OSError as error:
         raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(folder))) from error
-    open_lab(challenge, folder / STATE)
+    open_lab(challenge, folder / DEFAULT_FILE)
     return renamed
 
 
@@ -68,7 +68,7 @@ def lay_out(lesson: Lesson, folder: Path, *, fresh: bool = False) -> None:
             _keep(folder / name, lesson.folder / name)
             write_bytes(folder / name, (lesson.folder / name).read_bytes())
         write_text(folder / LESSON, f"{_headed(lesson.title)}\n{lesson.concept}\n")
-        state = folder / STATE
+        state = folder / DEFAULT_FILE
         if state.exists():
             with StateLock(state):
                 end(state)
@@ -80,7 +80,7 @@ def lay_out(lesson: Lesson, folder: Path, *, fresh: bool = False) -> None:
 
 def lab_was_here(folder: Path) -> bool:
     """True if a lab runs in the folder or did: the state file goes with the lab, its folder does not."""
-    return (folder / STATE.parent).exists()
+    return (folder / DEFAULT_FILE.parent).exists()
 
 
 def _begun_here(folder: Path, text: str, title: str) -> bool:

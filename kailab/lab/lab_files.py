@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Tell = Callable[[str], None]
 Stamp = tuple[int, int, int] | None
 
+DEFAULT_FILE = Path(".kailab/lab.state")
+"""The file of a lab by default. All that is in its folder is kailab's."""
 PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
 

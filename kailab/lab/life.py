@@ -18,6 +18,7 @@ from kailab.evidence.recorder import Recorder
 from kailab.fleet import Fleet
 from kailab.lab import saved
 from kailab.lab.lab import Lab
+from kailab.lab.lab_files import DEFAULT_FILE
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import open_venue, provider_of
 from kailab.lab.venues.contract import Place, Tell, ignore_message
@@ -129,18 +130,14 @@ def was_interrupted(state: Path) -> bool:
         return False
 
 
-OWN_FOLDER = ".kailab"
-"""The folder of a lab's file by default. What is in it is kailab's, also if it is damaged."""
-
-
 def end(state: Path) -> None:
     """Take the lab of a file down, and remove the file. All its processes and files go; in somebody else's cluster, all objects with its
     mark. If the file is damaged, only the file is removed. Raises KailabError if something is left; then the file stays, so that it
-    can be tried again. Raises NoStateFile for a file outside of ``OWN_FOLDER`` that is no lab's; it stays."""
+    can be tried again. Raises NoStateFile for a file that is no lab's and not in the folder of ``DEFAULT_FILE``; it stays."""
     try:
         place = saved.read(state).lab.place
     except NoStateFile:
-        if state.parent.name != OWN_FOLDER:
+        if state.parent.name != DEFAULT_FILE.parent.name:
             raise NoStateFile(
                 f"{state}: not a state file of kailab, or its beginning is damaged: it is not deleted; if it was a lab's, delete it yourself"
             ) from None
