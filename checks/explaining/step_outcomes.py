@@ -56,11 +56,11 @@ def _others(others: _Others, step: Step) -> Iterator[str]:
     """Every pod of other work that loses its place is told: evicted, moved, or of work that is ended or fails."""
     text = step.describe()
     after = _placed(others.copy)
-    # A pod that is evicted may come back under its name, as one of a StatefulSet does.
     gone = {
-        name for name, pod in others.before.items()
-        if (name not in after or after[name]["metadata"]["uid"] != pod["metadata"]["uid"]) and not _ended(others.copy, name)
-    }  # fmt: skip
+        name
+        for name, pod in others.before.items()
+        if not _is_same(pod, after.get(name)) and not _ended(others.copy, name)
+    }
     told, number = _names(_EVICTED.search(text))
     told_moved, number_moved = _names(_MOVED.search(text))
     ended = {name for name in gone if _belongs(others, name, step)}
@@ -104,11 +104,12 @@ def _keeping_their_places(lab: Lab, seconds: float) -> dict[str, Object]:
     with closing(lab.fork()) as untouched:
         untouched.advance(seconds)
         left = _placed(untouched)
-    return {
-        name: pod
-        for name, pod in before.items()
-        if name in left and left[name]["metadata"]["uid"] == pod["metadata"]["uid"]
-    }
+    return {name: pod for name, pod in before.items() if _is_same(pod, left.get(name))}
+
+
+def _is_same(pod: Object, other: Object | None) -> bool:
+    """A pod that is evicted may come back under its name, as one of a StatefulSet does."""
+    return other is not None and other["metadata"]["uid"] == pod["metadata"]["uid"]
 
 
 def _placed(lab: Lab) -> dict[str, Object]:

@@ -51,17 +51,16 @@ def orphans(picture: Picture) -> Iterable[AuditFinding]:
         for missing in _missing(picture, row, pod, look_up, (pod["spec"].get("schedulerName") or "") in ours):
             rows.setdefault(missing, []).append(row)
     # One finding covers all missing owners of a kind if the cluster has no object of that kind, or if they are many.
-    absent = {
-        kind
-        for kind, number in Counter(missing.kind for missing in rows).items()
-        if number > 1 and kind != "Queue" and (number > _MANY or not picture.cluster.list(kind))
-    }
+    numbers = Counter(missing.kind for missing in rows if missing.kind != "Queue")
+    none_there = {kind for kind, number in numbers.items() if number > 1 and not picture.cluster.list(kind)}
+    together = none_there | {kind for kind, number in numbers.items() if number > _MANY}
     for missing, pods in sorted(rows.items()):
-        if missing.kind not in absent:
+        if missing.kind not in together:
             yield _finding(missing, pods)
-    for kind in sorted(absent):
-        none = not picture.cluster.list(kind)
-        yield _absent_kind({missing: pods for missing, pods in sorted(rows.items()) if missing.kind == kind}, none)
+    for kind in sorted(together):
+        yield _absent_kind(
+            {missing: pods for missing, pods in sorted(rows.items()) if missing.kind == kind}, kind in none_there
+        )
 
 
 def _missing(

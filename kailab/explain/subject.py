@@ -277,18 +277,11 @@ class PodsAtMoment:
         return sum(row.phase == "Terminating" for row in self._all)
 
     @cached_property
-    def held_up(self) -> dict[str, list[str]]:
-        """Nodes that are not ready -> the terminating pods there. Such a pod stays until the node is ready again."""
-        nodes: dict[str, list[str]] = {}
-        for row in self._all:
-            if row.phase == "Terminating" and row.node:
-                nodes.setdefault(row.node, []).append(row.name.partition("/")[2])
-        found = {name_of(node): node for node in self.lab.cluster.list("Node")} if nodes else {}
-        return {
-            name: pods
-            for name, pods in sorted(nodes.items())
-            if name in found and not is_ready(found[name], unreported=True)
-        }
+    def held_up(self) -> list[str]:
+        """The nodes that are not ready and have terminating pods. Such a pod stays until its node is ready again."""
+        names = {row.node for row in self._all if row.phase == "Terminating"} - {""}
+        nodes = self.lab.cluster.list("Node") if names else ()
+        return sorted(name_of(node) for node in nodes if name_of(node) in names and not is_ready(node, unreported=True))
 
     @cached_property
     def failed(self) -> int:

@@ -1,7 +1,7 @@
 """All nodes in arrays: one column a node (sorted by name), one row a resource.
 
 ``idle`` is what no task holds; ``releasing`` is what leaving tasks will free, less the promises of it. Both are in the
-units of ``kailab.engine.working.layout``. A task changes them through ``place``; removing it restores them exactly
+units of ``kailab.engine.working.layout``. A task changes them through ``change_usage``; removing it restores them exactly
 (integers).
 """
 
@@ -190,7 +190,7 @@ class NodeTable:
 
     @property
     def shared(self) -> dict[int, SharedGpus]:
-        """The shared devices of nodes that have some or once had. Changed only by ``place``."""
+        """The shared devices of nodes that have some or once had. Changed only by ``change_usage``."""
         return self.shares.nodes
 
     def sharing(self, i: int) -> SharedGpus:
@@ -258,7 +258,7 @@ class NodeTable:
             self.host(task, task.node, True)
 
     def move(self, task: WTask, status: Status, node: str, left: tuple[Place, ...]) -> None:
-        """``place`` and ``host`` in one step for a plain task that gets this state. Unchanged parts are not removed and
+        """``change_usage`` and ``host`` in one step for a plain task that gets this state. Unchanged parts are not removed and
         added again.
         """
         changes: dict[str, list[int]] = {}
@@ -291,8 +291,8 @@ class NodeTable:
         """
 
     def _place_claims(self, info: ShapeInfo, i: int, status: Status, sign: int) -> None:
-        """Count the GPUs of claims once a node, and subtract what ``place`` has counted for the same GPUs."""
-        # ``place`` counts the shape's whole request, claims included; claims are counted by ``change`` instead.
+        """Count the GPUs of claims once a node, and subtract what ``change_usage`` has counted for the same GPUs."""
+        # ``change_usage`` counts the shape's whole request, claims included; claims are counted by ``change`` instead.
         twice = info.rows[GPUS] - self.claims.own_gpus(info.shape, info.rows[GPUS])
         idle, releasing = self.claims.change(i, status, info.shape, sign)
         if status == Status.PIPELINED:
@@ -432,7 +432,7 @@ class NodeTable:
 
 def _count(changes: dict[str, list[int]], status: Status, node: str, left: tuple[Place, ...], sign: int) -> None:
     """The effect of a plain task in this state on its nodes: node -> multiples of its needs in ``idle`` and
-    ``releasing``. See ``place``.
+    ``releasing``. See ``change_usage``.
     """
     if node:
         pools = changes.setdefault(node, [0, 0])

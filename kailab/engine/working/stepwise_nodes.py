@@ -242,7 +242,7 @@ class StepwiseNodeTable(NodeTable):
         record = None if i is None else self._records[i].get(task.uid)
         if record is None:
             return
-        # ``place`` reads the zones of the task, which may have changed since it was added.
+        # ``change_usage`` reads the zones of the task, which may have changed since it was added.
         zones, task.zones = task.zones, record.zones
         self.change_usage(task, record.status, node, record.groups, -1)
         task.zones = zones

@@ -279,12 +279,9 @@ def find_missing_pods(group: WaitingPodGroup) -> Iterable[Refusal]:
 
 def _held_up(state: PodsAtMoment) -> str:
     """What keeps terminating pods from ending; empty if nothing does."""
-    nodes = list(state.held_up)
-    return (
-        f" on {some(nodes)}, which {'is' if len(nodes) == 1 else 'are'} not ready, so that they do not end"
-        if nodes
-        else ""
-    )
+    if not (nodes := state.held_up):
+        return ""
+    return f" on {some(nodes)}, which {'is' if len(nodes) == 1 else 'are'} not ready, so that they do not end"
 
 
 def _why_not(group: WaitingPodGroup) -> str:
