@@ -53,7 +53,7 @@ def parse_targets(words: Sequence[str], others: Sequence[str] = ()) -> list[Kind
     if "/" not in words[0] and (slashed := next((word for word in words if "/" in word), None)):
         namespace, _, name = slashed.partition("/")
         raise InputError(
-            f"'{words[0]} {slashed}': a namespace stands in -n: write `{words[0]} {name} -n {namespace}`, or KIND/NAME for each object"
+            f"'{words[0]} {slashed}': a name contains no namespace; write `{words[0]} {name} -n {namespace}`, or KIND/NAME for each object"
         )
     if any("/" in word for word in words):
         targets: list[KindNames] = []

@@ -122,7 +122,8 @@ def as_owner_reference(owner: Mapping[str, Any]) -> Object:
 
 
 def involved_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The reference of an Event to the object that it is about. It may lack any field: a kube-apiserver reports of objects that it could not create."""
+    """The reference of an Event to the object that it is about. It may lack any field, because a kube-apiserver also reports about
+    objects that it could not create."""
     involved = event.get("involvedObject")
     return involved if isinstance(involved, dict) else _NOTHING
 

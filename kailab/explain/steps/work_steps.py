@@ -214,8 +214,8 @@ def resume_suspended(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def raise_resource_quota(context: QuestionContext) -> Iterator[ProposalFamily]:
-    """Raise what ResourceQuotas allow, if the API server refuses pods of the work for them, to what all its pods use. Pods of other work
-    that are refused too are counted in, because they may be made first."""
+    """Raise the ResourceQuotas for which the API server refuses pods of the work, to what all refused pods need. Those of other work count
+    too, because they may be made first."""
     own = [context.state.object, *context.works]
     uids = {uid_of(work) for work in own if work is not None}
     refused = [each for each in refused_pods(context.lab.cluster) if namespace_of(each[0]) == context.subject.namespace]
