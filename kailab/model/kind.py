@@ -122,6 +122,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """The field below ``spec`` that suspends it, such as ``runPolicy.suspend``; "" if it can't be suspended."""
     label_domains: tuple[str, ...] = ()
     """Domains, with subdomains, of labels that its controller or grouping reads. Evidence and snapshots keep such labels."""
+    field_names: tuple[str, ...] = ()
+    """Names of its fields, and words of its fields that enumerate, for a kind of another distribution. Anonymised snapshots keep them, with
+    the names of the kind, so that its controller reads what it has written."""
 
     owns_pods: bool = True
     """It may own pods, directly or through other objects, so pod grouping has to read it."""
@@ -185,6 +188,7 @@ def check_form(kind: object) -> Kind:
         ("immutable", _PATH, "paths of fields such as ('spec.selector',)"),
         ("watches", r"\S+", "kinds such as ('Node',)"),
         ("label_domains", _GROUP, "domains such as ('ray.io',)"),
+        ("field_names", r"[A-Za-z0-9]+", "names such as ('minSeats',)"),
     ):
         values = getattr(kind, field)
         if not isinstance(values, tuple) or not all(

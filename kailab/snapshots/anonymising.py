@@ -6,8 +6,8 @@ words of that length (a Feistel network over HMAC-SHA256, repeated until the res
 the name of a pod still begins with that of its workload, length limits hold, and selectors, references, labels and queues still match.
 Numbers, amounts, times, uids and words with a meaning to the schedulers (``default``, ``train``, ``kai``) stay.
 
-Every word is replaced unless kailab knows that it is not a name. Words that kailab itself knows (``known_names.txt``) stay in names of fields,
-labels and resources, and in the values of fields that enumerate (``_NOT_NAMES``). Unknown words are replaced everywhere.
+Every word is replaced unless kailab knows that it is not a name. Words that kailab itself knows (``known_names.txt``), and those of a
+registered kind (``Kind.field_names``), stay in names of fields, labels and resources, and in the values of fields that enumerate (``_NOT_NAMES``). Unknown words are replaced everywhere.
 """
 
 from __future__ import annotations
@@ -153,7 +153,12 @@ class Names:
 
 
 def _known() -> frozenset[str]:
-    return frozenset(_KNOWN_FILE.read_text(encoding="utf-8").split())
+    # The file has the words of kailab's own kinds. Kinds of other distributions bring theirs.
+    names = " ".join(
+        " ".join((kind.kind, kind.group, kind.plural, *kind.versions, *kind.label_domains, *kind.field_names))
+        for kind in KINDS.values()
+    )
+    return frozenset((*_KNOWN_FILE.read_text(encoding="utf-8").split(), *_WORD.findall(names)))
 
 
 def _stays(word: str) -> bool:
@@ -200,8 +205,8 @@ def anonymise(original: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
 
 
 class _Walk:
-    """Walks through objects that the evidence's filter has passed. Every text and every field name counts as a name unless it is known to be
-    none."""
+    """Walks through objects that the evidence's filter has passed. Every text and every field name counts as a name unless kailab
+    knows that it is not one."""
 
     def __init__(self, names: Names) -> None:
         self._text, self._known = names.text, names.known

@@ -20,11 +20,12 @@ from kailab.engine.snapshot.gpu_requests import GpuFraction, GpuMemory, GpuReque
 from kailab.errors import InputError
 from kailab.evidence.entries import PodBound, PodEvicted, PodPromised
 from kailab.lab.lab import Lab
-from kailab.model.kinds import KINDS
+from kailab.model.kinds import KINDS, registered_kinds
 from kailab.snapshots import taking
 from kailab.snapshots.anonymising import _PLAIN_NOTES, Names, anonymise, read_key
 from kailab.snapshots.opening import lab_of
 from kailab.snapshots.snapshot import ClusterSnapshot
+from tests.kinds.test_one_file import QUEUE, SQUAD, squad
 from tests.snapshots.test_round_trip import Decisions
 from tools import known_names
 
@@ -309,3 +310,19 @@ def test_a_key_has_to_be_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", [WholeGpus, GpuFraction, GpuMemory, MigInstances])
 def test_a_bind_request_keeps_the_form_in_which_gpus_are_received(form: type[GpuRequest]) -> None:
     assert form.request_type in known_names.FILE.read_text().split()
+
+
+def test_the_controller_of_a_registered_kind_still_reads_its_objects() -> None:
+    kind = structs.replace(SQUAD, field_names=("members", "minSeats"))
+    with registered_kinds(kind):
+        with Lab.open() as lab:
+            lab.apply(QUEUE, squad("red", replicas=3, minSeats=2), validate="ignore")
+            lab.settle()
+            snapshot = anonymise(taking.of_lab(lab), KEY)
+        with lab_of(snapshot) as opened:
+            (red,) = opened.get("squads")
+            assert (red["kind"], red["spec"]["minSeats"], red["status"]) == ("Squad", 2, {"members": 3})
+            for name in [pod["metadata"]["name"] for pod in opened.get("pods")]:
+                opened.delete("pod", name)
+            opened.settle()
+            assert len([pod for pod in opened.get("pods") if pod["spec"].get("nodeName")]) == 3

@@ -54,6 +54,7 @@ SQUAD = Kind(
     controller=SquadController,
     grouping=Family("squad", squad_plan),
     columns=(NAME, Column("MEMBERS", "status.members"), AGE),
+    field_names=("members",),
     in_all=True,
     scalable=True,
 )
