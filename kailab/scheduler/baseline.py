@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
-from kailab.engine.placing.fit import untolerated_reason
+from kailab.engine.placing.fit import matches, tolerates, untolerated_reason
 from kailab.engine.snapshot.records import GPU, UNREPORTED_CAPACITY, Node, NodeTerm, PodTerm, Requirement, Shape, Taint
 from kailab.errors import ApiError, NotFound
 from kailab.model import labels as names
@@ -39,7 +39,7 @@ from kailab.model.objects import (
 from kailab.scheduler.binding import Binding
 from kailab.scheduler.binding.claim_allocation import ClaimAllocator
 from kailab.scheduler.reading import latest_events
-from kailab.scheduler.reading.affinity import label_selector, tolerates
+from kailab.scheduler.reading.affinity import label_selector
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.podgroups import PriorityClasses
 from kailab.scheduler.reading.queues import creation_time
@@ -69,7 +69,7 @@ class SpreadConstraint(NamedTuple):
         return not pod.terminating and bool(self.selector) and self.selects(pod) and pod.namespace == namespace
 
     def selects(self, pod: BaselinePod) -> bool:
-        return self.selector is not None and all(requirement_holds(each, pod.labels) for each in self.selector)
+        return self.selector is not None and all(matches(each, pod.labels) for each in self.selector)
 
 
 def spread_constraints(spec: Object, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
@@ -119,24 +119,7 @@ class BaselinePod(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def matches(self, requirements: tuple[Requirement, ...], namespaces: tuple[str, ...]) -> bool:
         """Whether a pod affinity term selects this pod."""
-        return self.namespace in namespaces and all(requirement_holds(r, self.labels) for r in requirements)
-
-
-def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """Whether labels meet a requirement. As in Kubernetes, ``NotIn`` also holds without the label."""
-    value = labels.get(requirement.key)
-    operator = requirement.operator
-    if operator == "In":
-        return value in requirement.values
-    if operator == "NotIn":
-        return value not in requirement.values
-    if operator in ("Exists", "DoesNotExist"):
-        return (value is not None) == (operator == "Exists")
-    try:
-        number, bound = int(value or ""), int(requirement.values[0])
-    except (ValueError, IndexError):
-        return False
-    return number > bound if operator == "Gt" else number < bound
+        return self.namespace in namespaces and all(matches(r, self.labels) for r in requirements)
 
 
 def pod_needs(shape: Shape) -> dict[str, int]:
@@ -266,14 +249,14 @@ class BaselineNodeTable:
     def _refusal(self, position: int, shape: Shape) -> str:
         node, labels = self.nodes[position], self.labels[position]
         tolerations = shape.tolerations
-        if "unschedulable" in node.unavailable and not any(tolerates(t, _CORDON) for t in tolerations):
+        if "unschedulable" in node.unavailable and not tolerates(tolerations, _CORDON):
             return "node(s) were unschedulable"
         taints = node.taints
         # The node lifecycle controller sets this taint; an embedded cluster has none.
         if "NotReady" in node.unavailable and not any(taint.key == _NOT_READY.key for taint in taints):
             taints = (*taints, _NOT_READY)
         for taint in taints:
-            if taint.effect != "PreferNoSchedule" and not any(tolerates(t, taint) for t in tolerations):
+            if taint.effect != "PreferNoSchedule" and not tolerates(tolerations, taint):
                 return untolerated_reason(taint)
         if not is_selected(node.name, labels, shape):
             return "node(s) didn't match Pod's node affinity/selector"
@@ -314,7 +297,7 @@ def scored_needs(pod: BaselinePod) -> tuple[int, int]:
 
 def is_selected(name: str, labels: Mapping[str, str], shape: Shape) -> bool:
     """Whether a node meets both nodeSelector and required node affinity."""
-    if not all(requirement_holds(requirement, labels) for requirement in shape.selector):
+    if not all(matches(requirement, labels) for requirement in shape.selector):
         return False
     if not shape.terms:
         return True
@@ -325,9 +308,7 @@ def matches_term(
     name: str, labels: Mapping[str, str], requirements: tuple[Requirement, ...], fields: tuple[Requirement, ...]
 ) -> bool:
     by_field = {"metadata.name": name}
-    return all(requirement_holds(r, labels) for r in requirements) and all(
-        requirement_holds(r, by_field) for r in fields
-    )
+    return all(matches(r, labels) for r in requirements) and all(matches(r, by_field) for r in fields)
 
 
 def _clash(port: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
@@ -469,8 +450,7 @@ def _is_eligible(position: int, constraint: SpreadConstraint, shape: Shape, tabl
     if constraint.heeds_affinity and not is_selected(node.name, table.labels[position], shape):
         return False
     return not constraint.heeds_taints or all(
-        taint.effect == "PreferNoSchedule" or any(tolerates(t, taint) for t in shape.tolerations)
-        for taint in node.taints
+        taint.effect == "PreferNoSchedule" or tolerates(shape.tolerations, taint) for taint in node.taints
     )
 
 
@@ -617,7 +597,7 @@ def _soft_taints(pod: BaselinePod, table: BaselineNodeTable, candidates: npt.NDA
     return np.array(
         [
             sum(
-                taint.effect == "PreferNoSchedule" and not any(tolerates(t, taint) for t in pod.shape.tolerations)
+                taint.effect == "PreferNoSchedule" and not tolerates(pod.shape.tolerations, taint)
                 for taint in table.nodes[position].taints
             )
             for position in candidates

@@ -6,6 +6,8 @@ shape. ``fits`` covers resources, shared devices and pod slots. Source: KAI's pr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from kailab.engine.snapshot.records import GPU, NodeTerm, Requirement, Shape, Taint, Toleration
@@ -17,7 +19,8 @@ UNTOLERATED = "node(s) had untolerated taint"
 """The beginning of Kubernetes' message about an untolerated taint."""
 
 
-def matches(requirement: Requirement, labels: dict[str, str]) -> bool:
+def matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels meet a requirement."""
     value = labels.get(requirement.key)
     match requirement.operator:
         case "In":

@@ -128,14 +128,3 @@ def taints(entries: Any) -> tuple[Taint, ...]:
         for entry in entries or ()
         if entry.get("effect") in ("NoSchedule", "NoExecute", "PreferNoSchedule")
     )
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Kubernetes' rule: effect, key and value match; an empty effect or key matches all."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if not toleration.key and toleration.operator != "Exists":
-        return False
-    return toleration.operator == "Exists" or toleration.value == taint.value
