@@ -1,7 +1,7 @@
 """Policy kinds in documents about KAI (``kai.nvidia.com``), field by field: the field of KAI that acts this way, or that KAI has none.
 
 KAI itself knows none of these kinds: its quotas are Queues, its settings a SchedulingShard. The table of all fields and the translation of
-manifests by it come last; before it stand the rules of fields and what they yield. Source: KAI's API types and scheduler.
+manifests by it come last. The rules of fields and their results come first. Source: KAI's API types and scheduler.
 """
 
 from __future__ import annotations

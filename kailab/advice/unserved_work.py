@@ -1,5 +1,5 @@
-"""Pending pods that no cycle considers: kailab's grouping can make no PodGroup for them, or they name a scheduler that does not exist. Also
-node pools that the scheduler under test does not serve.
+"""Pending pods that no cycle considers: kailab's grouping can make no PodGroup for them, or they name a scheduler that does not exist. The
+module also finds node pools that the scheduler under test does not serve.
 """
 
 from __future__ import annotations

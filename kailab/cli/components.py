@@ -46,7 +46,7 @@ class GetMethod(StrEnum):
     "--by",
     type=click.Choice(GetMethod),
     show_default="any",
-    help="Download programs, build them with Go, or any: build those whose download fails.",
+    help="Download programs, build them with Go, or any: download, and build what can't be downloaded.",
 )
 @click.option("--again", is_flag=True, help="Get also programs that are in the cache already.")
 @click.option("--kind", is_flag=True, help="Get also the program kind, for the backend kind.")

@@ -282,7 +282,7 @@ MOST_NAMED = 2
 @click.argument(
     "file",
     type=options.PATH,
-    help="Class file (YAML with name, and students with name and progress), or a folder of their files.",
+    help="Class file (YAML with name, and students with name and progress), or a folder with the students' progress files.",
 )
 @click.option("--student", default="", help="Show one student in detail.")
 @options.output

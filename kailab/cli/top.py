@@ -35,7 +35,8 @@ ReadKey = Callable[[float], str]
 def top(once: bool, state: Path) -> None:
     """Watch the lab in the terminal: GPUs by queue, the queue tree, pending work with reasons, events. Keys 1 to 6 show one section, 0
     shows the overview, arrow keys scroll, q quits. In the sections of workloads and nodes, arrow keys select a row: e explains it, s
-    scales, d deletes, c cordons, r drains. Each shows the command, previews a change, and asks before it is carried out."""
+    scales, d deletes, c cordons, r drains. Each shows the command, previews a change, and asks before carrying the
+    change out."""
     if once or not (sys.stdout.isatty() and sys.stdin.isatty()):
         _print(_read(state))
         return

@@ -152,7 +152,9 @@ group.add_command(upgrade)
 
 
 @group.command()
-@click.argument("on", nargs=-1, metavar="TRIAL.yaml | ON...", help="A trial file; or exercises, scenarios, manifests.")
+@click.argument(
+    "on", nargs=-1, metavar="TRIAL.yaml | SUBJECT...", help="A trial file; or exercises, scenarios, manifests."
+)
 @click.option(
     "--scheduler", "schedulers", multiple=True, help="Contender: kailab, kai=DIR, NAME@FILE ... May be repeated."
 )
@@ -234,8 +236,10 @@ def show(trial: str, root: Path, output: ResultFormat, **options: Any) -> None:
 
 @group.command()
 @click.argument("trial", required=False, default="", help="Name or folder of the trial; default: the latest.")
-@click.option("--baseline", type=options.PATH, required=True, help="File to which they are added; created if missing.")
-@click.option("--reason", required=True, help="Reason why they are accepted.")
+@click.option(
+    "--baseline", type=options.PATH, required=True, help="File to add the accepted differences to; created if missing."
+)
+@click.option("--reason", required=True, help="Reason why the differences are accepted.")
 @click.option(
     "--contender", default="*", help="Only differences of this column; * matches any text.", show_default="all"
 )

@@ -49,7 +49,7 @@ class BuiltImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeImage(BuiltImage, frozen=True, kw_only=True):
-    """Of kind nodes. By its ``layer`` an image in a Docker engine is known to be this one. ``packages``: Debian's, with versions;
+    """The image of kind nodes. By its ``layer`` an image in a Docker engine is known to be this one. ``packages``: Debian's, with versions;
     ``images``: those in it, by the names that kubeadm asks for."""
 
     kind: str
@@ -61,7 +61,7 @@ class NodeImage(BuiltImage, frozen=True, kw_only=True):
 
 
 class VclusterImage(BuiltImage, frozen=True, kw_only=True):
-    """Of virtual control planes. ``versions``: of the programs in it."""
+    """The image of virtual control planes. ``versions``: of the programs in it."""
 
     vcluster: str
     versions: Mapping[str, str]

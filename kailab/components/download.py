@@ -35,7 +35,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class _Temporary(Exception):
-    """An error that a repetition may not meet again."""
+    """A temporary error, worth a retry."""
 
 
 def fetch(published: PublishedFile, folder: Path, progress: Progress) -> Path:
@@ -147,7 +147,7 @@ def _opened(url: str, start: int = 0) -> http.client.HTTPResponse:
         error.close()
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and start:
             return _opened(url)  # the partial download does not match: request the whole file
-        # Temporary states of the server. Other codes are about the request, and stay as they are.
+        # Temporary states of the server. Other codes would be the same on a retry.
         if error.code in (408, 425, 429) or error.code >= 500:
             raise _Temporary(f"{url}: it says {error.code} {error.reason}") from error
         raise DownloadFailed(f"{url}: it says {error.code} {error.reason}") from error

@@ -35,7 +35,7 @@ class ComponentSet:
     paths: Mapping[str, Path]
 
     def path(self, name: str) -> Path:
-        """Of etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok or kubectl."""
+        """One of the programs etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok and kubectl."""
         if name not in self.paths:
             raise InputError(f"{name!r} is no program of a control plane; there are {', '.join(PROGRAMS)}")
         return self.paths[name]

@@ -63,8 +63,8 @@ class Session:
         self.imitated = imitated_faults(config)
         if self.imitates(PROMISES_FORGOTTEN):
             config = structs.replace(config, promised=())
-        # With KAI's faults imitated: the order in which a search evicts, which in KAI is the order of Go maps. The same
-        # start in every cycle, so that equal cycles decide alike.
+        # If KAI's faults are imitated, a search evicts in the order of a Go map, as in KAI. The order starts the same in
+        # every cycle, so that equal cycles decide alike.
         self.map_order = MapOrder(0) if self.imitates(GPU_LOST) or self.imitates(COPY_LEFT) else None
         self.working, self.config, self.now = working, config, now
         self.only, self.until, self.once = only, until, once  # which jobs are tried, see ``run_cycle``
@@ -326,12 +326,12 @@ class Session:
         return last is not None and not zones and (not groups or groups == last)
 
     def _put_back(self, task: WTask, node: str) -> bool:
-        """Undo the eviction of a task that is on ``node`` already. False, and no change, if the task had a promise of
-        another node whose room has been given away since.
+        """Undo the eviction of a task that is on ``node`` already. Return False and change nothing if another task has
+        taken the room that was promised to this one on another node.
         """
         mark = self.mark()
         self.unevict(task)
-        # KAI does not look whether there is still room for the promise, so two tasks may hold it of which one gets it.
+        # KAI does not look whether there is still room for the promise, so two tasks may hold one promise, and only one gets the place.
         if task.node == node or self.imitates(PROMISE_KEPT) or self.table.keeps(task):
             return True
         self.undo(mark)

@@ -56,7 +56,8 @@ def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: 
 
 
 class _Known(NamedTuple):
-    """A row with the objects that it was made from. ``key``: the PodGroup that the pod names. The objects are referenced, so that identities stay unique."""
+    """A row with the objects that it was made from. ``key``: the PodGroup that the pod names. The objects are kept alive,
+    because ``id()`` of a freed object can be reused."""
 
     pod: Object
     key: tuple[str, str]
@@ -65,7 +66,7 @@ class _Known(NamedTuple):
 
 
 class RowCache:
-    """The rows of a cluster from look to look. A row is reused if no object that it depends on has changed."""
+    """The rows of a cluster, kept between two reads. A row is reused if no object that it depends on has changed."""
 
     def __init__(self) -> None:
         self._nodes: Mapping[str, Object] = {}

@@ -177,7 +177,7 @@ class QueueTreeShares:
         siblings = self.children(level)
         unused = {q.name: q.unused for q in sorted(siblings, key=lambda q: (-q.unused, q.name))}
         beyond = dict(self.lenders(level)) if level else {}
-        # The parent's part from ``NOBODY`` is the rest below.
+        # What the parent borrows from ``NOBODY`` is booked below, as the need that remains.
         beyond.pop(NOBODY, None)
         ledger: dict[tuple[str, str], int] = {}
         for borrower in siblings:

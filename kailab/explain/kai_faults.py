@@ -1,4 +1,4 @@
-"""Where the answer about waiting work rests on a fault of KAI: one in which kailab differs on purpose, or that it imitates.
+"""Say whether the answer about waiting work depends on a fault of KAI, in which kailab differs on purpose or which it imitates.
 
 Two cycles are decided, one with all faults that can be imitated and one without any. If they treat the subject unlike each other, the faults
 behind that are looked for, as ``kailab.engine.faults`` has them.
@@ -47,14 +47,15 @@ class Treatment(NamedTuple):
 
 
 def fault_lines(state: PodsAtMoment) -> Iterator[str]:
-    """At most one line: what KAI would decide for the waiting pods otherwise, and by which fault; or on which imitated fault the decision
-    rests. No line if the lab's engine decides nothing about the subject, or has more than ``MOST_TASKS`` pods."""
+    """Yield at most one line. If KAI would decide differently about the waiting pods, the line says how, and by which fault. If the lab
+    imitates faults, it names the one behind the decision. No line if the lab's engine decides nothing about the subject, or has more than
+    ``MOST_TASKS`` pods."""
     moment = state.moment
     waiting = {row.group for row in state.waiting}
     subject = [group.uid for group in moment.snapshot.podgroups if f"{group.namespace}/{group.name}" in waiting]
     if not subject or len(moment.snapshot.tasks) > MOST_TASKS:
         return
-    # Cycles of their own: imitated faults change the working set's node table, which others have read.
+    # Separate cycles, because imitated faults change the working set's node table, which other code has read.
     cycles = RelaxedCycles(moment.snapshot, moment.config, moment.now, subject)
 
     def treat(faults: frozenset[KaiFault]) -> Treatment:

@@ -12,12 +12,12 @@ from kailab.lab.picture import Picture, group_of
 
 
 def shortages_of_subject(state: PodsAtMoment) -> list[ModelShortage]:
-    """Of its waiting pods."""
+    """The GPU models that its waiting pods lack."""
     return state.picture.shortages_of({group_of(row) for row in state.waiting if row.podgroup})
 
 
 def shortages_of_queue(picture: Picture, queues: Collection[str]) -> list[ModelShortage]:
-    """Of what waits in these queues."""
+    """The GPU models that the waiting work of these queues lacks."""
     return picture.shortages_of({name for name, entry in picture.pending.items() if entry.queue in queues})
 
 

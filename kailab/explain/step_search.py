@@ -251,7 +251,7 @@ SLOW_FROM = 2_000
 
 class StepCandidate(NamedTuple):
     """A proposal that may become a step. ``outcome``: of the fork on which the subject ran. None for the correction of a mistyped name that
-    was not tried, or was tried and did not help; ``unchecked`` then says so. ``corrects``: it names what was meant, so that another name is not what was asked for."""
+    was not tried, or was tried and did not help; ``unchecked`` then says so. ``corrects``: it names what was meant, so its evictions do not lower its rank."""
 
     proposal: Proposal
     outcome: StepOutcome | None
@@ -530,7 +530,8 @@ def _order(tried: StepCandidate) -> tuple[bool, bool, bool, Disturbance]:
 
 
 def _step_candidates(context: QuestionContext, trials: StepTrials, agenda: _Agenda) -> Iterator[StepCandidate | None]:
-    """Proposals that work: those of the first cause, or, if there are none, those of the other causes. None after each family of which none works."""
+    """Proposals that work: those of the first cause, or, if there are none, those of the other causes. Yields None after a family without a
+    working proposal."""
     has_step, budget = False, trials.budget
     for cause in context.causes:
         if has_step:

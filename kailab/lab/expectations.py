@@ -138,7 +138,7 @@ def expect(subject: Subject | Lab) -> Expectation:
     if not isinstance(subject, Subject) and not hasattr(subject, "settle_if_changed"):
         raise InputError(f"expect() takes a lab or a part of it, such as lab.queue('team-a'), not {subject!r:.60}")
     whole = subject if isinstance(subject, Subject) else subjects.everything(subject)
-    # Inside ``eventually`` and the others only they let time pass.
+    # Inside ``eventually`` and similar functions the lab is not settled: they advance time themselves.
     if not note_lab(whole.lab):
         whole.lab.settle_if_changed()
     return Expectation(whole)

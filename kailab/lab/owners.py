@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def refused_owners(cluster: LabCluster) -> Iterator[Object]:
-    """The objects of which the API server refused a pod, as for a ResourceQuota or a LimitRange; some may have got their pods since."""
+    """The objects whose pods the API server refused, as for a ResourceQuota or a LimitRange; some may have got their pods since."""
     refused = {
         (key_of(about.get("apiVersion") or "", about["kind"]), about.get("namespace"), about["name"]): about.get("uid")
         for event in cluster.list("Event")

@@ -10,8 +10,8 @@ from kailab.errors import InputError
 
 
 def import_optional(module: str, extra: str, need: str) -> Any:
-    """Return a module of an extra. ``need`` names what needs which library, as a sentence without its end. Raises InputError if it is
-    not installed."""
+    """Return a module of an extra. ``need``: the beginning of the message, such as "Parquet needs pyarrow". Raises InputError if it
+    is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError:

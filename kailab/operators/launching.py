@@ -117,8 +117,8 @@ def kuberay(site: OperatorSite) -> LaunchPlan:
 
 @contextmanager
 def _mounted(certificate: Path) -> Iterator[None]:
-    """Hold a certificate in the folder that is fixed in the training operator's code. The operator waits until any certificate is there;
-    its server uses another one. A file lock makes operators start one after the other."""
+    """Hold a certificate in the folder that is fixed in the training operator's code. The operator only waits for a certificate in this
+    folder. Its webhook server reads its own from another folder. A file lock makes operators start one after the other."""
     there = _MOUNTED / certificate.name
     with ExitStack() as ended:
         try:
@@ -153,7 +153,8 @@ def _written(site: OperatorSite, config: dict[str, Any]) -> str:
 
 
 def _ready(site: OperatorSite) -> Callable[[], str | None]:
-    """A check that the health endpoint answers 200 and that the webhook port is in use, which not every operator includes in its health."""
+    """A check that the health endpoint answers 200 and that the webhook port is in use. The port is checked because some health endpoints
+    leave it out."""
     healthy = health_check(f"http://{LOOPBACK}:{site.health}/readyz")
 
     def look() -> str | None:

@@ -40,12 +40,12 @@ class RackMap:
 
     @classmethod
     def of_nodes(cls, nodes: Iterable[Object], topologies: Iterable[Object]) -> RackMap:
-        """Of a running cluster."""
+        """The racks of a running cluster."""
         return cls({name_of(node): labels_of(node) for node in nodes}, topologies)
 
     @classmethod
     def of_looks(cls, fleet: str, looks: Iterable[ObjectsByKind]) -> RackMap:
-        """Of a lab's evidence: its fleet file (or empty), and nodes and topologies at each look."""
+        """The racks of a lab's evidence: its fleet file (or empty), and nodes and topologies at each look."""
         labels: dict[str, dict[str, str]] = {}
         pools: dict[str, str] = {}
         topologies: Sequence[Object] = ()

@@ -63,7 +63,7 @@ class Observer:
         """A lab has opened."""
 
     def on_begin(self, scheduler: DecidingScheduler) -> None:
-        """Kailab's scheduler exists and has decided nothing yet. In a service: at the begin of each term as leader."""
+        """Kailab's scheduler exists and has decided nothing yet. In a service: at the start of each term as leader."""
 
     def on_phase(self, name: str) -> None:
         """A phase of a cycle begins: the engine's, then ``carry out`` and ``status``."""

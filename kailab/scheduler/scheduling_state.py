@@ -1,6 +1,6 @@
 """The present state of scheduling: allocated, requested and fair amounts of queues, and the serving order of pending work.
 
-Decisions report the queues as of the begin of their cycle. This module reads the cluster's present objects with the code that a cycle
+Decisions report the queues as of the start of their cycle. This module reads the cluster's present objects with the code that a cycle
 begins with, and decides nothing.
 """
 

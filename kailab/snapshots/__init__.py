@@ -2,7 +2,7 @@
 
 - ``taking``: a snapshot of a lab or a cluster, with KAI's settings (``kai_settings``).
 - ``snapshot``: the file.
-- ``anonymising``: the same with other names.
+- ``anonymising``: a snapshot with its names replaced.
 - ``opening``: a snapshot opened as an embedded lab; so can be KAI's own snapshot (``kai_archive``) and recorded evidence
   (``evidence_state``).
 """

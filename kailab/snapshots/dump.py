@@ -426,7 +426,7 @@ _EVERYWHERE = frozenset({"kube-root-ca.crt", "openshift-service-ca.crt"})
 
 
 def _assume_configmaps(looks: dict[str, list[Object]]) -> list[str]:
-    """Add the ConfigMaps that pods require in namespaces of which the files hold no ConfigMap at all.
+    """Add the ConfigMaps that pods require in namespaces without any ConfigMap in the files.
 
     A pod whose ConfigMap is missing fits no node, and few people hand out their ConfigMaps. Returns the names of those
     that a cluster does not make itself.

@@ -204,7 +204,7 @@ class _TemplateNames:
 def _do(lab: Lab, step: RecordedStep, folder: Path) -> None:
     match step.operation:
         case "apply":
-            # What was applied once is applied again, unknown fields included.
+            # Unknown fields are accepted, because the recorded lab accepted these manifests.
             manifests = (folder / "manifests" / name for name in step.manifests)
             lab.apply(*manifests, namespace=step.namespace or "default", validate="ignore")
         case "delete":

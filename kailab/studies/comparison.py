@@ -59,8 +59,8 @@ class StudyFinding:
 
     @property
     def undecided(self) -> list[JudgedSetting]:
-        """Settings with a smaller ``least`` than the best that may also keep the targets: more seeds, or runs that
-        failed, would decide."""
+        """Settings with a smaller ``least`` than the best that may also keep the targets: more seeds, or
+        repeating the failed runs, would decide."""
         return [
             setting
             for setting in self.settings

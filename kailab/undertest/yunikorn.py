@@ -46,7 +46,7 @@ NAME = "yunikorn"
 SCHEDULER_NAME = "yunikorn"
 NAMESPACE = "yunikorn"
 PORT = 9080
-"""Of its REST server, fixed in its code."""
+"""The port of its REST server, fixed in its code."""
 
 CONFIG_MAP = "yunikorn-configs"
 CONFIG_KEY = "queues.yaml"

@@ -77,8 +77,8 @@ def diff(
     *,
     strict: bool = True,
 ) -> Diff:
-    """What applying manifests would change, and its consequence after ``seconds`` of lab time. The lab does not change. ``strict``: refuse
-    what can never work, as ``Lab.apply``. Raises InputError(s) for manifests, NotSettled."""
+    """What applying manifests would change, and its consequence after ``seconds`` of lab time. The lab does not change. ``strict``:
+    refuse, as ``Lab.apply`` does, manifests that can never work. Raises InputError(s) for manifests, NotSettled."""
     texts = [text for source in sources for text in named_texts(source)]
     manifests = read(texts, namespace=namespace).manifests
     if not manifests:

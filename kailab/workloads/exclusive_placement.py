@@ -27,7 +27,8 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def placement_annotations(job_set: Object, template: Object) -> dict[str, str]:
-    """The annotations of exclusive placement for a Job and its pods. Those of the Job's ``template`` come before those of the JobSet."""
+    """The annotations of exclusive placement for a Job and its pods. Those of the Job's ``template``
+    override those of the JobSet."""
     result: dict[str, str] = {}
     for given in (annotations_of(job_set), annotations_of(template)):
         if EXCLUSIVE in given:

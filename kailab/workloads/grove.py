@@ -400,7 +400,7 @@ class PodCliqueController(Controller):
             bench.wake(above)
 
     def _update(self, owner: Object, digest: str) -> None:
-        """Replace a pod of an older template: those that are not ready first, others while all are ready."""
+        """Replace a pod of an older template: an unready pod first, a ready one only while all are ready."""
         pods = [pod for pod in self._bench.owned(owner, "Pod") if not is_terminating(pod)]
         older = sorted((pod for pod in pods if labels_of(pod).get(_HASH) != digest), key=is_ready)
         if older and (not is_ready(older[0]) or all(map(is_ready, pods))):

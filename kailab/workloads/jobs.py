@@ -168,7 +168,7 @@ def failures_of(job: Object) -> tuple[int, float]:
 
 
 def _finished(pod: Object) -> float:
-    """The end of a pod's last container, else the begin of its deletion."""
+    """The end of a pod's last container, else the start of its deletion."""
     ends = [
         parse_time(ended["finishedAt"])
         for entry in pod["status"].get("containerStatuses") or ()

@@ -269,7 +269,7 @@ class Writer:
             sent = await requests.send_in_order(
                 self._transport, [r for planned in plan for r in planned.requests], batch
             )
-        # Nobody waits for this write: whatever went wrong, its result must be found out.
+        # Nobody waits for this write: whatever went wrong, the server is asked for its result.
         except Exception as error:
             lost = Unavailable(f"{type(error).__name__}: {error}")
             lost.unanswered = True

@@ -179,8 +179,8 @@ class ClassedOrder:
                 self._leaves[queue.name] = _Leaf(session, queue, rank[queue.name], classes, others)
 
     def refuse_classes(self, hopeless: Hopeless) -> None:
-        """Leave out classes before any other is left out. ``hopeless``: surely refused, by a queue and its first job of a
-        class.
+        """Leave out the classes that ``hopeless`` refuses, before any other class is left out. It gets a queue and the
+        queue's first job of a class.
         """
         for leaf in self._leaves.values():
             for of_class in list(leaf.open):

@@ -32,9 +32,9 @@ def candidates(
     session: Session, allocator: Allocator, action: Action, failed_before: Hopeless, preemptible_only: bool = False,
     hopeless: Hopeless | None = None,
 ) -> Iterator[Job]:  # fmt: skip
-    """The waiting jobs that may cause evictions, in order. ``hopeless``: a job of this queue, and so every job of its
-    class, would be refused without a trace in ``SearchSkip`` that matters to others, as long as nothing changes. Such
-    jobs may be left out. ``failed_before``: a job is skipped because of those that failed before (``SearchSkip``).
+    """The waiting jobs that may cause evictions, in order. ``hopeless``: gets a queue and a
+    job; True if every job of this class would be refused until something changes, and leaving it out leaves
+    ``SearchSkip`` as it is for others. ``failed_before``: a job is skipped because of those that failed before (``SearchSkip``).
     """
     delayed = _delayed(session, action, preemptible_only)
 

@@ -194,8 +194,8 @@ class Placer:
         """False if these nodes certainly lack room for all tasks even once leaving tasks are gone. Counted for each
         shape alone.
         """
-        # Sums of amounts do not show what shared and claimed devices leave free. Nor do they show that a task may get back
-        # a promise from earlier in the cycle, which takes no new room.
+        # Sums of amounts do not show what shared and claimed devices leave free. They also do not show that a task may get
+        # back a promise from earlier in the cycle, which takes no new room.
         if not all(task.info.plain and not task.left for task in tasks):
             return True
         pool = self.table.free

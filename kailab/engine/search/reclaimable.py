@@ -1,9 +1,9 @@
 """The rules of reclaim: which queue may take how much from which other queue.
 
 The reclaimer's own queue must stay within its fair share. It may take from a queue that holds more than its allocatable
-share (the larger of fair share and quota) or, while it stays within its own quota, from one that holds more than its
-quota. It is not these queues that are compared, but the queues on their paths just below the lowest common one. The
-queues above the reclaimer's may go beyond their fair share: their ratio of allocation to fair share, times the
+share or, while it stays within its own quota, from one that holds more than its quota. The comparison uses the ancestors
+just below the lowest common ancestor of the two queues, not the two queues themselves. The allocatable share is the
+larger of fair share and quota, at most the limit; with an unlimited quota it is the limit. The queues above the reclaimer's may go beyond their fair share: their ratio of allocation to fair share, times the
 saturation multiplier, must then stay below that of every sibling that loses something, unless that sibling has no fair
 share at all. Source: KAI's proportion plugin, package reclaimable.
 """
@@ -91,8 +91,8 @@ def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
 
 
 def above_allocatable(theirs: WQueue, left: Sequence[int]) -> bool:
-    """True if ``left``, what the victim's queue holds before the next victim is taken, exceeds its allocatable share (the larger of
-    its fair share and its quota) in some resource.
+    """True if ``left``, what the victim's queue holds before the next victim is taken, exceeds its allocatable share in some
+    resource. ``theirs``: the ancestor of the victim's queue that is compared.
     """
     return _beyond(left, theirs.allocatable) is not None
 
@@ -143,7 +143,7 @@ def _reclaimer_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside:
     held = mine.allocated[r]
     unused = min(mine.quota[r], mine.limit[r], max(tree.totals[r], held + 1)) - held
     if unused >= 1:
-        # A request within the quota is within the fair share, so only the quota is checked.
+        # The fair share is at least the smaller of quota and request, so only the quota is checked.
         wanted = _demand_of(mine, r, int(unused), beside)
         if may_yield(tree, wanted, theirs) and owed_quota(
             mine.allocated, wanted.amounts, mine, theirs, theirs.allocated

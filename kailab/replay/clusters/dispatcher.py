@@ -77,17 +77,17 @@ class CheckedDispatchPolicy:
 
 
 def _answered(ask: Callable[[], T]) -> T:
-    """Call the policy; ``PATIENCE`` bounds the time spent in this function."""
+    """Call the policy; ``policy_timeouts`` bounds the time spent in this function."""
     return ask()
 
 
 _MOST_UNSUCCESSFUL_ROUNDS = 3
 """Number of unsuccessful rounds, with nothing in progress, after which the labs' time stops.
 
-More than one is needed: labs that are held at a moment have not yet acted on what has just ended.
+More than one is needed: a lab that stops at a moment has not yet acted on the jobs that end at it.
 """
 _PATIENCE = DAY
-"""Seconds for which the policy is still asked after that: it may wait for a time of day."""
+"""Seconds for which the policy is asked after those rounds, because it may wait for a time of day."""
 
 
 def dispatch(

@@ -98,7 +98,7 @@ class ServiceSettings(SchedulerComposition):
 class SchedulerService:
     """One candidate over one cluster. Call ``run``, which returns after ``stop``, or ``turn`` repeatedly.
 
-    ``observers`` makes the observers at the begin of each term as leader. ``check`` is called before each turn of ``run``; its error ends
+    ``observers`` makes the observers at the start of each term as leader. ``check`` is called before each turn of ``run``; its error ends
     the run. ``clock``: seconds that never step; ``rest`` sleeps.
     """
 

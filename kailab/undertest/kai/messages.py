@@ -52,7 +52,7 @@ def parse_eviction(message: str) -> EvictionCondition | None:
 
 
 def parse_code(message: str) -> str:
-    """The code at the begin of a waiting pod's message, or "". A PodGroup that runs in part has no condition with it."""
+    """The code at the start of a waiting pod's message, or "". A PodGroup that runs in part has no condition with it."""
     first, colon, _ = message.partition(":")
     return first if colon and first in _CODES else ""
 

@@ -246,7 +246,8 @@ _CREDENTIALS_SECONDS = 30.0
 
 
 class HttpAnswer(NamedTuple):
-    """``tries``: how often it was sent. ``unanswered``: one of the tries may have been carried out without an answer."""
+    """``tries``: how often it was sent. ``unanswered``: an earlier try got no answer and may have
+    been carried out."""
 
     code: int
     body: bytes
