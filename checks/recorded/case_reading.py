@@ -6,6 +6,7 @@ Units are converted: devices to milli-GPU, MB of queue memory to bytes, ages in 
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -150,7 +151,7 @@ def build_case(raw: dict[str, Any]) -> RecordedCase:
         id=raw["id"],
         suite=raw["suite"],
         tags=tuple(raw["tags"]),
-        unsupported=(*raw["unsupported"], *_moved_while_leaving(raw)),
+        unsupported=(*raw["unsupported"], *_moved_while_leaving(raw), *_claimed_beyond_the_node(raw)),
         integration=raw["mode"] == "integration",
         rounds_until_match=raw["rounds_until_match"] or 0,
         rounds_after_match=raw["rounds_after_match"] or 0,
@@ -264,6 +265,42 @@ def _moved_while_leaving(raw: dict[str, Any]) -> list[str]:
             ):
                 faults[f"the recording lets {uid} leave a place on which it never ran"] = None
     return list(faults)
+
+
+def _claimed_beyond_the_node(raw: dict[str, Any]) -> list[str]:
+    """The nodes on which the recording runs pods with claims of more devices than there are.
+
+    KAI's test runner keeps the claim of a promised pod allocated until the next cycle, also if another claim has the
+    same device. In a cluster a claim is allocated when its pod is bound, and two claims get two devices.
+    """
+    objects = raw.get("dra") or {}
+    counts = {(claim["namespace"], claim["name"]): claim["count"] for claim in objects.get("resource_claims") or ()}
+    if not counts:
+        return []
+    wanted = {
+        task["uid"]: {
+            (job["namespace"], name)
+            for name in (
+                *(task.get("resource_claim_names") or ()),
+                *(task.get("resource_claim_templates") or {}).values(),
+            )
+        }
+        for job in raw["jobs"]
+        for task in job["tasks"]
+    }
+    devices: Counter[str] = Counter()
+    for part in objects.get("resource_slices") or ():
+        devices[part["node_name"]] += part["device_count"]
+    held: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    for job in raw["kai_actual"]["jobs"].values() if raw.get("kai_actual") else ():
+        for uid, task in job["tasks"].items():
+            if task["status"] == "Running":
+                held[task["node"]] |= wanted[uid]
+    return [
+        f"the recording runs pods with claims of more devices than {node} has"
+        for node, claims in held.items()
+        if sum(counts[claim] for claim in claims & counts.keys()) > devices[node]
+    ]
 
 
 def _claims(raw: dict[str, Any]) -> list[ResourceClaim]:

@@ -188,6 +188,23 @@ def test_a_recording_in_which_a_deleted_pod_leaves_a_gpu_on_which_it_never_ran_i
     )
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_recording_that_runs_claims_of_more_devices_than_a_node_has_is_not_counted(devices):
+    raw = small_case()
+    raw["kai_actual"] = {"jobs": {"a": {"tasks": {"a-0": {"status": "Running", "node": "n0"}}}}}
+    raw["jobs"][0]["tasks"][0] |= {"resource_claim_names": ["one", "other"]}
+    raw["dra"] = {
+        "resource_slices": [{"node_name": "n0", "device_count": devices}],
+        "resource_claims": [
+            {"namespace": raw["jobs"][0]["namespace"], "name": n, "count": 1, "device_class_name": "gpu"}
+            for n in ("one", "other")
+        ],
+    }
+    assert build_case(raw).unsupported == (
+        ("the recording runs pods with claims of more devices than n0 has",) if devices == 1 else ()
+    )
+
+
 def recorded_case(node, *others):
     """A case with what KAI's code did in place of expectations: it put a-0 on this node, in other runs on others."""
     raw = small_case() | {"compare": "kai_actual", "kai_rounds": [], "kai_stability": {}}
