@@ -34,6 +34,18 @@ def test_nothing_is_moved_if_the_free_parts_do_not_add_up(team, one, other, move
     assert team.decide(imitate_faults=(9,)).moved == (both if moves else {})
 
 
+@pytest.mark.parametrize(("part", "skips"), [(0.3, True), (0.25, False)])
+def test_a_node_whose_parts_do_not_add_up_is_in_no_set_of_nodes(team, part, skips):
+    """Of three nodes that can each take one of two shares, KAI tries the first two whose sums are large enough."""
+    for age, name in enumerate(("one", "two", "three")):
+        team.node(f"node-{name}", gpus=1)
+        team.job(f"stays-{name}", gpus=0.5, on=f"node-{name}", groups=[(name,)], priority=100)
+        team.job(name, gpus=0.5 if age else part, on=f"node-{name}", groups=[(name,)], created=-age)
+    team.job("asked", tasks=2, gang=2, gpus=0.5, priority=75)
+    assert team.decide().evicted == {"one-0", "two-0"}
+    assert team.decide(imitate_faults=(9,)).evicted == ({"two-0", "three-0"} if skips else {"one-0", "two-0"})
+
+
 def test_amounts_are_added_one_after_the_other():
     assert sum_in_turn([1.4, 0.2, 0.2, 0.2]) == 1.9999999999999998
 

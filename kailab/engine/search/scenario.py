@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from kailab.engine.faults import COUNTED_TWICE, SURPLUS_LEFT
+from kailab.engine.faults import COUNTED_TWICE, FLOAT_SUMS, SURPLUS_LEFT
 from kailab.engine.queueing.jobqueue import JobQueue
 from kailab.engine.queueing.victims import Victim
 from kailab.engine.search.filters import Filters
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.session import Session
+from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.state import Job, WTask
 
 
@@ -188,13 +189,16 @@ class _VictimsByNode:
 
     def __init__(self, gathered: GatheredVictims) -> None:
         session, goal, table = gathered.session, gathered.goal, gathered.session.table
+        # With KAI's sums imitated: what is free on each node in GPUs, to which each victim adds its own in turn.
+        self._floats = table.free_gpu_floats() if session.imitates(FLOAT_SUMS) else None
         self._accumulation = gathered
         self._added = 0
         self._batches: dict[str, list[int]] = {}  # node -> numbers of the batches with a task there, in order
         self._by_job: dict[str, list[int]] = {}
         self._several: set[str] = set()  # uids of jobs with more than one gathered batch
         self._free = table.free_gpu_vector()
-        self._capacity: dict[str, int] = {}  # free once all gathered victims are gone
+        # Free once all gathered victims are gone; in GPUs with KAI's sums.
+        self._capacity: dict[str, float] = {}
         self._wanted = session.gpus_needed(goal.tasks)
         # Held by victims of the smaller try, by node.
         self._recorded: dict[str, int] = {}
@@ -225,7 +229,7 @@ class _VictimsByNode:
                 # Batches come in order, so checking the last is enough.
                 if not node_batches or node_batches[-1] != number:
                     node_batches.append(number)
-                self._capacity[task.node] += session.accepted(task)[2]
+                self._capacity[task.node] += self._counted(session.accepted(task)[2])
         self._added = len(batches)
 
     def _begin(self, node: str) -> None:
@@ -233,13 +237,20 @@ class _VictimsByNode:
         recorded = self._recorded.get(node, 0)
         i = self._accumulation.session.table.index.get(node)
         free = 0 if i is None else int(self._free[i])
-        self._capacity[node] = recorded + free
+        if self._floats is None or i is None:
+            self._capacity[node] = self._counted(recorded + free)
+        else:
+            self._capacity[node] = self._counted(recorded) + float(self._floats[i])
         self._baseline -= recorded + (free if i is not None and self._usable[i] else 0)
+
+    def _counted(self, amount: int) -> float:
+        """An amount of milli-GPU as ``_capacity`` counts it."""
+        return amount if self._floats is None else amount / GPU
 
     def subsets(self) -> Iterator[EvictionScenario]:
         self._catch_up()
         accumulation, capacity = self._accumulation, self._capacity
-        smallest = min(self._wanted, default=0)
+        smallest = self._counted(min(self._wanted, default=0))
         # A node that could not take the smallest task even without these victims is useless.
         nodes = [node for node in self._batches if smallest <= 0 or capacity[node] >= smallest]
         # The smallest sufficient nodes first, so that few tasks are evicted; ties in the order of gathering (KAI:
@@ -247,7 +258,7 @@ class _VictimsByNode:
         nodes.sort(key=capacity.__getitem__)
         # The shortage beyond what is free without these victims.
         missing = sum(self._wanted) - self._baseline
-        k = _fewest_nodes(nodes, capacity, missing)
+        k = _fewest_nodes(nodes, capacity, self._counted(missing))
         step = 1
         while k <= len(nodes):
             # Whole batches, including their tasks on other nodes, because a gang does not go in part.
@@ -278,10 +289,10 @@ class _VictimsByNode:
         return sorted(chosen)
 
 
-def _fewest_nodes(nodes: list[str], capacity: dict[str, int], missing: int) -> int:
+def _fewest_nodes(nodes: list[str], capacity: dict[str, float], missing: float) -> int:
     if missing <= 0:
         return 0
-    total = 0
+    total: float = 0
     for count, node in enumerate(nodes, start=1):
         total += capacity[node]
         if total >= missing:
