@@ -1,5 +1,4 @@
-"""Scenarios that must fail because every victim is served before the job and takes a place as good as the one that it
-left.
+"""Scenarios that must fail because victims are served before the job and take places as good as those that they left.
 
 In a full cluster most searches end like this: the job's queue comes after the victims' queue, because its best job
 (often another waiting one) asks for more than the victims do. The simulation places all victims again and finds no room
@@ -9,8 +8,10 @@ for the job. Two conditions prove that without changing a node:
   by measures that only grow with what they hold and want, so measuring the largest possible values is enough.
 - *places*: after all victims have been served, there is too little room for the job. That is certain if there is no
   more room than before: if victims and job are pods of one shape (each takes exactly one place), if all victims are of
-  one node and fit on no other, or if packing them leaves no gaps (``Repacking``). Otherwise they are served in their
-  order, where only GPUs decide, on counts of these (``CountedNodes``).
+  one node and fit on no other, or if packing them leaves no gaps (``Repacking``).
+
+Where these do not hold and only GPUs decide, the victims are served in their order on counts of GPUs
+(``CountedNodes``), until the job has its turn or its room is gone.
 
 If counting cannot decide (victims that share devices, claims, rules between pods), the scenario is simulated.
 """
@@ -65,7 +66,7 @@ class _QueueTurns:
     turns: list[Job]
     left: int
     allocated: Amounts
-    measure: Measure | None = None
+    measure: Measure
 
 
 class VictimsFirstBound:
@@ -93,16 +94,9 @@ class VictimsFirstBound:
         self._ahead: set[Amounts] | None = None  # what the jobs before it in its queue want
 
     def proves_hopeless(self, goal: SearchGoal, victims: list[WTask]) -> bool:
-        if not self._on or not all(_by_amounts(task.info) for task in goal.tasks):
-            return False
-        jobs = self._whole_jobs(victims)
-        if jobs is None:
-            return False
-        if not self._before_job(goal, jobs):
-            return False
-        return (
-            (len(jobs) == len(victims) and self._no_more_room(goal, victims))
-            or self._none_left_out(goal, victims)
+        jobs = self._jobs_by_amounts(goal, victims)
+        return jobs is not None and (
+            (self._before_job(goal, jobs) and self._take_as_much(goal, victims, jobs))
             or self._too_little_left(goal, victims, jobs)
         )
 
@@ -112,7 +106,31 @@ class VictimsFirstBound:
         """
         if not victims or any(task.info is not tasks[0].info for task in victims):
             return False
-        return self.proves_hopeless(SearchGoal(self._job, tasks, self._session.table.all), victims)
+        goal = SearchGoal(self._job, tasks, self._session.table.all)
+        jobs = self._jobs_by_amounts(goal, victims)
+        # If some victims are served after the job, it may get room where fewer go.
+        return (
+            jobs is not None
+            and self._before_job(goal, jobs)
+            and (self._take_as_much(goal, victims, jobs) or self._too_little_left(goal, victims, jobs))
+        )
+
+    def _jobs_by_amounts(self, goal: SearchGoal, victims: list[WTask]) -> list[_WholeJob] | None:
+        """The victims' jobs; None if more than amounts and measures decides when and where they and the job are placed."""
+        if not self._on or not all(_by_amounts(task.info) for task in goal.tasks):
+            return None
+        jobs = self._whole_jobs(victims)
+        mine = self._queue
+        assert mine is not None
+        if jobs is None or any(
+            # Only siblings are compared with each other by their own measures.
+            queue is mine or queue.parent is not mine.parent or not queue.leaf
+            # A victim that its queue would refuse now leaves its place to others.
+            or _over_limit(queue, held)
+            for queue, held in {(job.queue, job.held) for job in jobs}
+        ):  # fmt: skip
+            return None
+        return jobs
 
     def _whole_jobs(self, victims: list[WTask]) -> list[_WholeJob] | None:
         """The victims' jobs; None if one of them is not evicted as a whole, or is placed by more than amounts."""
@@ -165,6 +183,10 @@ class VictimsFirstBound:
 
     # Places
 
+    def _take_as_much(self, goal: SearchGoal, victims: list[WTask], jobs: list[_WholeJob]) -> bool:
+        """True if victims that are all served before the job leave it no more room than there was."""
+        return (len(jobs) == len(victims) and self._no_more_room(goal, victims)) or self._none_left_out(goal, victims)
+
     def _no_more_room(self, goal: SearchGoal, victims: list[WTask]) -> bool:
         info = goal.tasks[0].info
         if any(task.info is not info for task in goal.tasks):
@@ -192,21 +214,44 @@ class VictimsFirstBound:
         return wanted > int(table.free_of(GPUS)[nodes].sum()) and self._repacking.all_return(nodes, victims)
 
     def _too_little_left(self, goal: SearchGoal, victims: list[WTask], jobs: list[_WholeJob]) -> bool:
-        """True if the job does not fit once all victims have been served, each in its turn."""
+        """True if the job does not fit once those victims have been served that come before it."""
         wanted = Counter(task.info for task in goal.tasks)
         # A score may read what other jobs and queues hold, which changes while victims are served.
         if not all(info.plain for info in wanted) or self._session.config.weighted_order is not None:
             return False
         nodes = self._repacking.without(goal.nodes_after(self._session.table, victims), victims, set(wanted))
-        return (
-            nodes is not None
-            and self._served_in_turn(jobs, nodes)
-            and any(nodes.places(info.rows[GPUS]) < number for info, number in wanted.items())
-        )
+        return nodes is not None and self._served_in_turn(goal, jobs, nodes, wanted)
 
-    def _served_in_turn(self, jobs: list[_WholeJob], nodes: CountedNodes) -> bool:
-        """Place all evicted jobs on ``nodes``, as far as they fit, in their order. False if that is not certain."""
+    def _served_in_turn(
+        self, goal: SearchGoal, jobs: list[_WholeJob], nodes: CountedNodes, wanted: Counter[ShapeInfo]
+    ) -> bool:
+        """Place the evicted jobs on ``nodes``, as far as they fit, in their order. True if there is too little room for
+        ``wanted`` before the job has its turn; False if there is enough, or the order is not certain.
+        """
         evicted = {whole.job: whole for whole in jobs}
+        # Its queue holds the same until the job is served, so one comparison stands for all its turns up to there.
+        mine = self._measure_of_job(goal)
+        queues = self._evicted_by_queue(jobs, evicted)
+        while queues:
+            first = min(queues, key=attrgetter("measure"))
+            # Other things decide between queues of one measure.
+            if first.measure >= mine or any(each.measure == first.measure for each in queues if each is not first):
+                return False
+            whole_job = evicted.get(first.turns.pop())
+            if whole_job is not None:
+                if nodes.place(whole_job.pods):
+                    # Room only shrinks from here on.
+                    if _too_few(nodes, wanted):
+                        return True
+                    first.allocated = _more(first.allocated, whole_job.held)
+                first.left -= 1
+                if not first.left:
+                    queues.remove(first)
+                    continue
+            first.measure = self._measure_of_turn(first, evicted)
+        return _too_few(nodes, wanted)
+
+    def _evicted_by_queue(self, jobs: list[_WholeJob], evicted: dict[Job, _WholeJob]) -> list[_QueueTurns]:
         by_queue: dict[WQueue, list[tuple[Key, Job]]] = {}
         for whole in jobs:
             by_queue.setdefault(whole.queue, []).append((self._turn_key(whole), whole.job))
@@ -216,24 +261,9 @@ class VictimsFirstBound:
             # Those that wait are not placed, but decide by what they want when the queue has its turn.
             turns = [job for _, job in sorted([*waiting, *mine], key=itemgetter(0), reverse=True)]
             allocated = _less(queue.allocated, *(evicted[job].held for _, job in mine))
-            queues.append(_QueueTurns(queue, turns, len(mine), allocated))
-        for each in queues:
-            each.measure = self._measure_of_turn(each, evicted)
-        while queues:
-            first = min(queues, key=attrgetter("measure"))
-            # Other things decide between queues of one measure.
-            if any(each.measure == first.measure for each in queues if each is not first):
-                return False
-            whole_job = evicted.get(first.turns.pop())
-            if whole_job is not None:
-                if nodes.place(whole_job.pods):
-                    first.allocated = _more(first.allocated, whole_job.held)
-                first.left -= 1
-                if not first.left:
-                    queues.remove(first)
-                    continue
-            first.measure = self._measure_of_turn(first, evicted)
-        return True
+            measured = self._measure(queue, allocated, self._wanted(turns[-1], evicted))
+            queues.append(_QueueTurns(queue, turns, len(mine), allocated, measured))
+        return queues
 
     def _turn_key(self, whole: _WholeJob) -> Key:
         """The order key of a job once all its pods are evicted."""
@@ -250,9 +280,10 @@ class VictimsFirstBound:
         return key
 
     def _measure_of_turn(self, turns: _QueueTurns, evicted: dict[Job, _WholeJob]) -> Measure:
-        job = turns.turns[-1]
-        wanted = evicted[job].wanted if job in evicted else self._session.wanted(job)
-        return self._measure(turns.queue, turns.allocated, wanted)
+        return self._measure(turns.queue, turns.allocated, self._wanted(turns.turns[-1], evicted))
+
+    def _wanted(self, job: Job, evicted: dict[Job, _WholeJob]) -> Amounts:
+        return evicted[job].wanted if job in evicted else self._session.wanted(job)
 
     def _only_node(self, victims: list[WTask]) -> int | None:
         """The node of all victims if each surely finds its place there again, else None."""
@@ -277,21 +308,14 @@ class VictimsFirstBound:
     # Turns
 
     def _before_job(self, goal: SearchGoal, jobs: list[_WholeJob]) -> bool:
-        mine = self._queue
-        assert mine is not None
+        """True if all victims are served before the job."""
         by_queue: dict[WQueue, list[_WholeJob]] = {}
         for job in jobs:
             by_queue.setdefault(job.queue, []).append(job)
-        # Only siblings are compared with each other by their own measures.
-        if any(queue is mine or queue.parent is not mine.parent or not queue.leaf for queue in by_queue):
-            return False
         first = self._measure_of_job(goal)
         for queue, members in by_queue.items():
             held = {job.held for job in members}
             most = self._most_wanted(queue, members)
-            # A victim that its queue would refuse now leaves its place to others.
-            if any(_over_limit(queue, amounts) for amounts in held):
-                return False
             # While one of them has no place, its queue holds at most what it holds now without that one.
             if not all(self._measure_without(queue, amounts, most) < first for amounts in held):
                 return False
@@ -343,6 +367,10 @@ class VictimsFirstBound:
             as_if.allocated = list(allocated)
             result = self._measures[key] = measure(as_if, wanted, NOTHING, self._session.tree.totals)
         return result
+
+
+def _too_few(nodes: CountedNodes, wanted: Counter[ShapeInfo]) -> bool:
+    return any(nodes.places(info.rows[GPUS]) < number for info, number in wanted.items())
 
 
 def _over_limit(queue: WQueue, amounts: Amounts) -> bool:
