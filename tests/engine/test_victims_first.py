@@ -4,7 +4,9 @@ changes.
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 
 import pytest
 
@@ -12,6 +14,8 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.policies.contract import JobOrder, register_policy
 from kailab.engine.policies.settings import PolicyChoice
+from kailab.engine.queueing.jobqueue import JobQueue
+from kailab.engine.search.solver import Solver
 from kailab.engine.search.victims_first import VictimsFirstBound
 from tests.engine.conftest import NOW, World
 
@@ -43,6 +47,19 @@ def test_a_search_ends_where_all_victims_are_served_first(full):
     assert decided.nothing
     assert f"the 9 pods that could go {SERVED_FIRST}" in reclaimed(decided, "small")
     assert not long_way(full, EngineConfig()).evictions
+
+
+def test_a_search_leaves_nothing_to_the_cyclic_collector(full, monkeypatch):
+    made = []
+    for kind in (Solver, JobQueue):
+        monkeypatch.setattr(kind, "__init__", recorded(kind.__init__, made))
+    gc.disable()
+    try:
+        run_cycle(full.working(), EngineConfig(), NOW)
+        assert made
+        assert [each() for each in made if each() is not None] == []
+    finally:
+        gc.enable()
 
 
 def test_a_job_that_is_the_first_of_its_queue_gets_its_place(full):
@@ -154,3 +171,11 @@ def counted(asked, told):
 def done(decisions):
     """All but the words on what was tried in vain, and how often."""
     return decisions.binds, decisions.evictions, decisions.pipelines, [one.podgroup for one in decisions.pending]
+
+
+def recorded(init, made):
+    def make(new, *given, **named):
+        made.append(weakref.ref(new))
+        init(new, *given, **named)
+
+    return make

@@ -20,40 +20,43 @@ Key = tuple[Any, ...]
 # The steps are those of Go's container/heap, which KAI uses. The order of queues changes after they were pushed, so the
 # steps decide which item comes out.
 class Heap(Generic[T]):
-    """A binary heap over a comparison that may change between calls. ``fix_top`` moves a changed top to its place."""
+    """A binary heap over a comparison that may change between calls. ``fix_top`` moves a changed top to its place.
 
-    def __init__(self, before: Callable[[T, T], bool]) -> None:
+    Each step is given the comparison. A heap that held it would form a cycle with the queue that compares, which only
+    the cyclic collector frees, and a search makes hundreds of them.
+    """
+
+    def __init__(self) -> None:
         self.items: list[T] = []
-        self._before = before
 
-    def push(self, item: T) -> None:
+    def push(self, item: T, before: Callable[[T, T], bool]) -> None:
         self.items.append(item)
-        self._up(len(self.items) - 1)
+        self._up(len(self.items) - 1, before)
 
-    def pop(self) -> T:
+    def pop(self, before: Callable[[T, T], bool]) -> T:
         items = self.items
         last = len(items) - 1
         items[0], items[last] = items[last], items[0]
-        self._down(0, last)
+        self._down(0, last, before)
         return items.pop()
 
-    def rebuild(self) -> None:
+    def rebuild(self, before: Callable[[T, T], bool]) -> None:
         for i in range(len(self.items) // 2 - 1, -1, -1):
-            self._down(i, len(self.items))
+            self._down(i, len(self.items), before)
 
-    def fix_top(self) -> None:
-        self._down(0, len(self.items))
+    def fix_top(self, before: Callable[[T, T], bool]) -> None:
+        self._down(0, len(self.items), before)
 
-    def _up(self, j: int) -> None:
+    def _up(self, j: int, before: Callable[[T, T], bool]) -> None:
         items = self.items
         while j > 0:
             i = (j - 1) // 2
-            if not self._before(items[j], items[i]):
+            if not before(items[j], items[i]):
                 break
             items[i], items[j] = items[j], items[i]
             j = i
 
-    def _down(self, i: int, n: int) -> None:
+    def _down(self, i: int, n: int, before: Callable[[T, T], bool]) -> None:
         items = self.items
         while True:
             left = 2 * i + 1
@@ -61,9 +64,9 @@ class Heap(Generic[T]):
                 break
             j = left
             # Only an item that comes strictly before moves up, so equal items stay in place, as in Go's heap.
-            if left + 1 < n and self._before(items[left + 1], items[left]):
+            if left + 1 < n and before(items[left + 1], items[left]):
                 j = left + 1
-            if not self._before(items[j], items[i]):
+            if not before(items[j], items[i]):
                 break
             items[i], items[j] = items[j], items[i]
             i = j
@@ -133,13 +136,12 @@ class Leaf(Generic[T]):
 
 
 class _Node(Generic[T]):
-    __slots__ = ("children", "known", "leaf", "measure", "parent", "queue", "stale")
+    __slots__ = ("children", "known", "leaf", "measure", "queue", "stale")
 
-    def __init__(self, queue: WQueue, leaf: Leaf[T] | None, before: Callable[[_Node[T], _Node[T]], bool]) -> None:
+    def __init__(self, queue: WQueue, leaf: Leaf[T] | None) -> None:
         self.queue = queue
         self.leaf = leaf
-        self.children: Heap[_Node[T]] | None = None if leaf is not None else Heap(before)
-        self.parent: _Node[T] | None = None
+        self.children: Heap[_Node[T]] | None = None if leaf is not None else Heap()
         self.stale = False
         self.measure: Measure | None = None  # the last measure, and the amounts that it is based on
         self.known: tuple[int, int, int, Amounts, Amounts] | None = None
@@ -181,7 +183,7 @@ class JobQueue(Generic[T]):
         self._held = held
         self._precedence = precedence
         self.backwards = held is not None
-        self._roots: Heap[_Node[T]] = Heap(self._node_before)
+        self._roots: Heap[_Node[T]] = Heap()
         self._nodes: dict[str, _Node[T]] = {}
         # what popped victims hold, by queue; kept also for queues without jobs left
         self._given: dict[str, Amounts] = {}
@@ -199,7 +201,7 @@ class JobQueue(Generic[T]):
             leaf.push(key, job)
         # A queue without picked jobs is left out, because it could not be compared.
         if not leaf.empty:
-            node = _Node(queue, leaf, self._node_before)
+            node = _Node(queue, leaf)
             self._link(node)
             self._mark(node)
 
@@ -210,7 +212,7 @@ class JobQueue(Generic[T]):
         if node is None:
             leaf: Leaf[T] = Leaf(queue, [], None, self.backwards)
             leaf.push(key, job)
-            node = _Node(queue, leaf, self._node_before)
+            node = _Node(queue, leaf)
             self._link(node)
         else:
             assert node.leaf is not None
@@ -224,20 +226,18 @@ class JobQueue(Generic[T]):
             # pushed.
             above = node.queue.parent
             if above is None:
-                self._roots.push(node)
+                self._roots.push(node, self._node_before)
                 return
             # A known parent is linked to its ancestors already.
             parent = self._nodes.get(above.name)
             if parent is not None:
-                node.parent = parent
                 assert parent.children is not None
-                parent.children.push(node)
+                parent.children.push(node, self._node_before)
                 return
             # Parents are made only above queues with jobs, so the tree has no empty branches.
-            parent = self._nodes[above.name] = _Node(above, None, self._node_before)
-            node.parent = parent
+            parent = self._nodes[above.name] = _Node(above, None)
             assert parent.children is not None
-            parent.children.push(node)
+            parent.children.push(node, self._node_before)
             node = parent
 
     @property
@@ -259,13 +259,17 @@ class JobQueue(Generic[T]):
         self._after_pop(node)
         return job
 
-    @staticmethod
-    def _top(heap: Heap[_Node[T]]) -> _Node[T]:
+    def _above(self, node: _Node[T]) -> _Node[T] | None:
+        """The node of the parent queue. Looked up, because nodes that hold each other form cycles too."""
+        parent = node.queue.parent
+        return None if parent is None else self._nodes.get(parent.name)
+
+    def _top(self, heap: Heap[_Node[T]]) -> _Node[T]:
         items = heap.items
         while (node := items[0]).stale:
             # Only the top is fixed, until it stays: stale nodes further down are fixed when they come up.
             if len(items) > 1:
-                heap.fix_top()
+                heap.fix_top(self._node_before)
             node.stale = False
         return node
 
@@ -275,10 +279,10 @@ class JobQueue(Generic[T]):
         if node is None:
             return
         self._drop(node)
-        parent = node.parent
+        parent = self._above(node)
         heap = self._roots if parent is None or parent.children is None else parent.children
         heap.items = [item for item in heap.items if item is not node]
-        heap.rebuild()
+        heap.rebuild(self._node_before)
         # The parent keeps a child: callers drop only queues with siblings that still have jobs to place.
         self._after_pop(parent)
 
@@ -290,19 +294,19 @@ class JobQueue(Generic[T]):
 
     def _after_pop(self, node: _Node[T] | None) -> None:
         while node is not None and node.empty:
-            parent = node.parent
+            parent = self._above(node)
             # The empty node is the top of its parent, because the job was taken below it.
-            (parent.children if parent is not None and parent.children is not None else self._roots).pop()
+            heap = self._roots if parent is None or parent.children is None else parent.children
+            heap.pop(self._node_before)
             del self._nodes[node.queue.name]
             node = parent
         if node is not None:
             self._mark(node)
 
-    @staticmethod
-    def _mark(node: _Node[T] | None) -> None:
+    def _mark(self, node: _Node[T] | None) -> None:
         while node is not None:
             node.stale = True
-            node = node.parent
+            node = self._above(node)
 
     def _best(self, node: _Node[T]) -> tuple[Amounts, Amounts]:
         """(wanted, given back) of the best job below a node."""

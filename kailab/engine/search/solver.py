@@ -119,6 +119,9 @@ class Solver:
         except BudgetSpent:
             self.session.undo(mark)
             return False
+        finally:
+            # It calls back, so it and the search would hold each other.
+            self._accumulation = None
 
     def _first_solution(self, tasks: list[WTask]) -> bool:
         for plugin in self.session.switches.generators:
