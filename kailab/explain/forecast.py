@@ -7,7 +7,7 @@ All other work runs on. Schedules, minimum runtimes and delays count as they do 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -93,18 +93,21 @@ def is_anything_due(state: PodsAtMoment) -> bool:
 
 def _known_ends(state: PodsAtMoment) -> tuple[int, int]:
     """How many pods that hold something end at a known time, and how many such pods there are in all."""
-    known = running = 0
+    pods = state.picture.pods_by_name
+    running = [pods[row.name] for row in state.picture.rows if row.node and row.phase in ("Running", "Pending")]
+    return number_of_known_ends(state.lab, running), len(running)
+
+
+def number_of_known_ends(lab: Lab, pods: Iterable[Object]) -> int:
+    """How many of these pods end at a known time."""
+    known = 0
     deadlines: dict[tuple[str, str], bool] = {}
-    for row in state.picture.rows:
-        if not row.node or row.phase not in ("Running", "Pending"):
-            continue
-        pod = state.picture.pods_by_name[row.name]
-        running += 1
+    for pod in pods:
         owner = (namespace_of(pod), controller_name(pod))
         if owner not in deadlines:
-            deadlines[owner] = bool(owner[1]) and any(map(_has_deadline, owners_of(state.lab.cluster, pod)))
+            deadlines[owner] = bool(owner[1]) and any(map(_has_deadline, owners_of(lab.cluster, pod)))
         known += RUN_SECONDS in annotations_of(pod) or _has_deadline(pod) or deadlines[owner]
-    return known, running
+    return known
 
 
 def _schedules(state: PodsAtMoment) -> int:

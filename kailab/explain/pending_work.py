@@ -9,13 +9,21 @@ from typing import NamedTuple
 from kailab.explain.cause_groups import first_causes, waiting_groups
 from kailab.explain.cause_kinds import CAUSE_KINDS, Ending, general_last
 from kailab.explain.evictions import eviction_cause, running_causes
-from kailab.explain.forecast import forecast
+from kailab.explain.forecast import forecast, number_of_known_ends
 from kailab.explain.kai_faults import fault_lines
 from kailab.explain.model_shortages import shortage_lines, shortages_of_subject
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.step_search import search_steps
 from kailab.explain.subject import PodsAtMoment, SubjectRef
-from kailab.explain.verdict import TO_BE_CREATED, SettledState, run_without_others, settle_on_fork, verdict_of
+from kailab.explain.verdict import (
+    TO_BE_CREATED,
+    SettledState,
+    could_run,
+    ending_pods,
+    run_without_others,
+    settle_on_fork,
+    verdict_of,
+)
 from kailab.lab.answer import Cause, CauseCode, CauseGroup, Forecast, Step, Verdict
 
 
@@ -32,8 +40,23 @@ def pending_causes(state: PodsAtMoment) -> PendingCauses:
     """The answer without steps. See ``questions.ask``."""
     groups = waiting_groups(state)
     verdict, causes = _verdict_and_causes(state, groups)
-    lines = (*_model_lines(state), *fault_lines(state)) if causes and state.waiting else ()
+    lines: tuple[str, ...] = ()
+    if causes and state.waiting:
+        lines = (*_own_end_lines(state, verdict), *_model_lines(state), *fault_lines(state))
     return PendingCauses(verdict, causes, groups, lines)
+
+
+def _own_end_lines(state: PodsAtMoment, verdict: Verdict | None) -> Iterator[str]:
+    """That it is not known when it runs, where pods of its own workload are in its way."""
+    if verdict is not Verdict.LATER or state.subject.kind == "Queue":
+        return
+    ending = ending_pods(state)
+    unknown = len(ending) - number_of_known_ends(state.lab, ending)
+    if unknown and not could_run(state):
+        yield (
+            f"It fits once pods of its own workload have ended. It is not known when: {unknown} of {len(ending)} such "
+            "pods have no known end (kailab.dev/run-seconds, activeDeadlineSeconds)."
+        )
 
 
 def _model_lines(state: PodsAtMoment) -> Iterator[str]:

@@ -38,11 +38,14 @@ MOST_CYCLES = 50
 """Cycles of one trial at most. More than one is needed as a queue depth may allow one job for each cycle."""
 
 
-def runs_alone(left: RelaxedCycles, now: float, tasks: Set[str]) -> bool:
-    """Whether all of these tasks are placed, cycle by cycle. ``left``: relaxed cycles without other work. ``now``: seconds."""
+def runs_alone(left: RelaxedCycles, now: float, tasks: Set[str], ending: Set[str] = frozenset()) -> bool:
+    """Whether all of these tasks are placed, cycle by cycle. ``left``: relaxed cycles without other work. ``now``: seconds. ``ending``:
+    tasks that end once they have a place."""
     # Promises and refused binds belong to the cluster with the other work.
     config = structs.replace(left.config, promised=(), refused=frozenset())
     snapshot, waiting = left.snapshot, set(tasks)
+    if ending:
+        snapshot = _without_tasks(snapshot, {task.uid for task in snapshot.tasks if task.node} & ending)
     for _ in range(MOST_CYCLES):
         config, decisions = repeat_cycle(partial(_decide_at, snapshot, now), config)
         config = structs.replace(config, promised=decisions.heirs)
@@ -60,7 +63,13 @@ def runs_alone(left: RelaxedCycles, now: float, tasks: Set[str]) -> bool:
                 for task in snapshot.tasks
             ),
         )
+        if ending:
+            snapshot = _without_tasks(snapshot, placed.keys() & ending)
     return False
+
+
+def _without_tasks(snapshot: Snapshot, uids: Set[str]) -> Snapshot:
+    return structs.replace(snapshot, tasks=tuple(task for task in snapshot.tasks if task.uid not in uids))
 
 
 def _decide_at(snapshot: Snapshot, now: float, config: EngineConfig) -> Decisions:
@@ -90,7 +99,7 @@ def verdict_of(state: PodsAtMoment, first: Cause | None) -> Verdict | None:
     if not state.waiting or code == CauseCode.PODS_NOT_CREATED:
         # The controller goes on trying to make the pods, and each of them is refused.
         return Verdict.NEVER if code in _REFUSED else _without_pods(state)
-    return Verdict.LATER if could_run(state) else Verdict.NEVER
+    return Verdict.LATER if could_run(state) or could_run_after_own_pods(state) else Verdict.NEVER
 
 
 def is_short_since_eviction(state: PodsAtMoment) -> bool:
@@ -125,6 +134,30 @@ def _without_pods(state: PodsAtMoment) -> Verdict:
 
 def could_run(state: PodsAtMoment, *relaxations: Relaxation) -> bool:
     """Whether all its waiting pods are placed without other work, now or a day later, after these relaxations."""
+    return _could_run(state, relaxations)
+
+
+def could_run_after_own_pods(state: PodsAtMoment) -> bool:
+    """Whether all its waiting pods are placed without other work if the pods of its own workload end one after the other, as those of a Job
+    do, although nobody may know when."""
+    ending = {pod["metadata"]["uid"] for pod in ending_pods(state)}
+    return bool(ending) and _could_run(state, (), ending)
+
+
+def ending_pods(state: PodsAtMoment) -> list[Object]:
+    """The pods, of the subject or the workload that it is part of, that have not ended, and will not be started again once they have."""
+    groups, pods = workload_podgroups(state), []
+    for row in state.picture.rows:
+        group = state.picture.podgroups.get((row.name.partition("/")[0], row.podgroup))
+        if group is None or group["metadata"]["uid"] not in groups or row.phase in ("Succeeded", "Failed"):
+            continue
+        pod = state.picture.pods_by_name[row.name]
+        if pod["spec"].get("restartPolicy", "Always") != "Always":
+            pods.append(pod)
+    return pods
+
+
+def _could_run(state: PodsAtMoment, relaxations: tuple[Relaxation, ...], ending: Set[str] = frozenset()) -> bool:
     pods = state.picture.pods_by_name
     tasks = {pods[row.name]["metadata"]["uid"] for row in state.waiting}
     if not tasks <= {task.uid for task in state.moment.snapshot.tasks}:
@@ -133,7 +166,7 @@ def could_run(state: PodsAtMoment, *relaxations: Relaxation) -> bool:
     if relaxations:
         tasks &= {task.uid for task in left.snapshot.tasks}
     # Delays, graces and minimum runtimes are usually shorter than a day.
-    return any(runs_alone(left, at, tasks) for at in (left.now, left.now + DAY))
+    return any(runs_alone(left, at, tasks, ending) for at in (left.now, left.now + DAY))
 
 
 _REFUSED = frozenset({CauseCode.PRIORITY_CLASS_MISSING, CauseCode.RUNTIME_CLASS_MISSING})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kailab.lab import Lab
 from kailab.lab.answer import CauseCode, Verdict
-from tests.explain.manifests import deployment, fleet, job, queue
+from tests.explain.manifests import deployment, fleet, queue
 
 
 def test_the_cause_without_others_is_told_where_another_of_its_code_holds_now() -> None:
@@ -12,9 +12,9 @@ def test_the_cause_without_others_is_told_where_another_of_its_code_holds_now() 
         lab.apply([queue("ours", quota=4), queue("theirs", quota=16), deployment("other", "theirs", 2, 7)])
         lab.settle()
         # Two of its three pods fit on the nodes of 8 GPUs, so it never runs as a whole; now other work is on both.
-        lab.apply([job("whole", "ours", 3, 8)])
+        lab.apply([deployment("whole", "ours", 3, 8)])
         lab.settle()
-        now = lab.explain("Job", "whole", tried=False)
+        now = lab.explain("Deployment", "whole", tried=False)
     assert now.verdict is Verdict.NEVER
     assert now.cause is not None
     assert now.cause.code is CauseCode.FRAGMENTED
