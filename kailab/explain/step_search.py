@@ -260,9 +260,10 @@ class StepCandidate(NamedTuple):
 
     @property
     def step(self) -> Step:
+        text, changes, intent = self.proposal.text, self.proposal.changes, self.proposal.intent()
         if self.outcome is None:
-            return Step(self.proposal.text, self.proposal.changes, unchecked=self.unchecked)
-        return Step(self.proposal.text, self.proposal.changes, True, self.outcome)
+            return Step(text, changes, unchecked=self.unchecked, intent=intent)
+        return Step(text, changes, True, self.outcome, intent=intent)
 
 
 class StepTrials:

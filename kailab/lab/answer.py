@@ -154,13 +154,14 @@ class StepOutcome:
 class Step:
     """A change that lets the subject run. ``do``: what to do, in words. ``changes``: in order, in the forms of ``kailab.lab.change``.
     ``checked``: the subject ran on a fork on which they were carried out, with this ``outcome``. ``unchecked``: why a step is proposed that
-    was not checked."""
+    was not checked. ``intent``: the words without the command, and without which objects are deleted and applied again."""
 
     do: str
     changes: tuple[Mapping[str, Any], ...] = ()
     checked: bool = False
     outcome: StepOutcome | None = None
     unchecked: str = "not tried"
+    intent: str = ""
 
     def data(self) -> dict[str, Any]:
         """For programs, redacted as evidence is; ``changes`` is complete."""

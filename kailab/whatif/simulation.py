@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,7 @@ from kailab.lab.answer import Answer, Verdict
 from kailab.model.kinds import KINDS
 from kailab.model.times import DAY, format_time
 from kailab.whatif.losses import Loss, group_losses, losses_of_step
+from kailab.whatif.manifest_steps import ObjectKey, step_in_manifests
 from kailab.whatif.outcome import Comparison, Outcome, Workload
 
 if TYPE_CHECKING:
@@ -144,7 +145,12 @@ def simulate(
         subjects = _subjects(trial, applied)
         trial.settle()
         untouched.settle()
-        run = _Run(trial, lab.now, budget, on_progress)
+        new = {
+            ObjectKey(change.kind, change.namespace, change.name)
+            for change in applied.changes
+            if change.what == "created"
+        }
+        run = _Run(trial, lab.now, new, budget, on_progress)
         forecasts = run.forecasts(subjects, bound, tried)
         on_progress("comparing")
         end = max(trial.now, untouched.now)
@@ -188,11 +194,20 @@ class _Interrupted(Exception):
 
 
 class _Run:
-    """Advances a settled lab until the last workload runs. ``start``: seconds since the epoch."""
+    """Advances a settled lab until the last workload runs. ``start``: seconds since the epoch. ``new``: the objects that exist only in this
+    lab."""
 
-    def __init__(self, lab: Lab, start: float, budget: StepBudget, on_progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        start: float,
+        new: Collection[ObjectKey],
+        budget: StepBudget,
+        on_progress: Callable[[str], None],
+    ) -> None:
         self._lab = lab
         self._start = start
+        self._new = new
         self._budget = budget
         self._on_progress = on_progress
         self.interrupted = False
@@ -241,7 +256,9 @@ class _Run:
             with_forecast=False,
         )
         # The losses are computed now, because the pods that a step would evict may end as time passes.
-        return _AnswerWithLosses(answer, tuple(losses_of_step(self._lab, step) for step in answer.steps))
+        losses = tuple(losses_of_step(self._lab, step) for step in answer.steps)
+        steps = tuple(step_in_manifests(self._lab, step, self._new) for step in answer.steps)
+        return _AnswerWithLosses(replace(answer, steps=steps), losses)
 
     def _check(self, left: float) -> None:
         """``left``: seconds of lab time."""

@@ -8,6 +8,7 @@ from kailab.errors import InputError
 from kailab.explain.step_budget import StepBudget
 from kailab.lab import Lab
 from kailab.lab.answer import IncompleteReason
+from kailab.lab.change import carry_out, read_changes
 from kailab.whatif.simulation import When, simulate
 
 
@@ -185,3 +186,23 @@ def test_a_step_names_all_that_would_go_by_it(lab, job):
         assert loss.gpus == 1000 * len(loss.pods) == sum(loss.nodes.values())
     steps = fate.data()["steps"]
     assert [len(step["must_go"]) for step in steps] == [len(losses) for losses in fate.must_go]
+
+
+def test_steps_change_the_manifest_of_work_that_does_not_exist_yet(queue, job):
+    """Nothing that is only simulated can be deleted, as for another node selector of a Job, or patched, as for another queue."""
+    elsewhere, misled = job("elsewhere", "a", 2), job("misled", "aa", 2)
+    elsewhere["spec"]["template"]["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "none"}
+    with Lab.open("lesson") as lab:
+        lab.apply([queue("a", 16)])
+        lab.settle()
+        for work in (elsewhere, misled):
+            found = simulate(lab, [work], bound=60)
+            name = work["metadata"]["name"]
+            step = found.fates[0].answer.steps[0]
+            assert step.do.endswith(f": apply Job {name} with that change.")
+            assert [list(change) for change in step.changes] == [["apply"]]
+            with lab.fork() as copy:
+                carry_out(copy, read_changes([*step.changes]))
+                copy.settle()
+                running = [pod for pod in copy.cluster.list("Pod") if pod["status"]["phase"] == "Running"]
+                assert len(running) == step.outcome.running == 2

@@ -1,0 +1,60 @@
+"""Steps for work that exists only in a simulation: they change its manifests before they are applied, because there is no object to
+delete or patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kailab.evidence.wording import some
+from kailab.explain.steps.proposals import ObjectsAfterChanges, apply, as_manifest
+from kailab.lab.answer import Step
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+
+class ObjectKey(NamedTuple):
+    """An object by kind, namespace and name; objects of the cluster have no namespace here."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, reference: Mapping[str, Any]) -> ObjectKey:
+        """The key of what a deletion or a patch names."""
+        return cls(reference["kind"], reference.get("namespace") or "", reference["name"])
+
+    @classmethod
+    def of_object(cls, obj: Mapping[str, Any]) -> ObjectKey:
+        """The key of a manifest."""
+        return cls.of({"kind": obj["kind"], **obj["metadata"]})
+
+
+def step_in_manifests(lab: Lab, step: Step, new: Collection[ObjectKey]) -> Step:
+    """The step with the manifests of new objects applied as its changes leave them, instead of deletions and patches of these objects.
+    ``lab``: of the simulation, in which they exist. ``new``: the objects that it made."""
+    after = ObjectsAfterChanges(step.changes)
+    applied = {ObjectKey.of_object(obj) for change in step.changes for obj in change.get("apply", ())}
+    changes: list[Mapping[str, Any]] = []
+    edited: dict[ObjectKey, None] = {}
+    for change in step.changes:
+        named = change.get("delete") or change.get("patch")
+        if named is None or (key := ObjectKey.of(named)) not in new or "subresource" in named:
+            changes.append(change)
+        elif "patch" in change:
+            if key not in edited and key not in applied:
+                obj = lab.cluster.get(key.kind, key.name, key.namespace or None)
+                changes.append(apply(as_manifest(after.of(obj))))
+            edited[key] = None
+        elif key in applied:
+            edited[key] = None
+        else:
+            changes.append(change)
+    if not edited:
+        return step
+    works = some([f"{key.kind} {key.name}" for key in edited])
+    return replace(step, do=f"{step.intent}: apply {works} with that change.", changes=tuple(changes))
