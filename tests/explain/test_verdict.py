@@ -225,3 +225,19 @@ def test_a_gang_of_which_a_resource_quota_refuses_pods_may_be_whole_once_others_
     lab.settle()
     answer = lab.explain("Job", "gang", tried=False)
     assert (answer.running, answer.verdict, answer.cause.code) == (0, verdict, CauseCode.GANG_INCOMPLETE)
+
+
+def test_gates_of_pods_that_do_not_exist_yet_are_named_from_the_template(lab):
+    hard = {"requests.nvidia.com/gpu": "1"}
+    bound = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": {"hard": hard}}
+    gated = replicas("Deployment", "gated", "b", 1, 1)
+    gated["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "lab/budget"}]
+    lab.apply([bound, replicas("Deployment", "first", "b", 1, 1)])
+    lab.settle()
+    lab.apply([gated])
+    lab.settle()
+    answer = lab.explain("Deployment", "gated")
+    assert answer.cause.code is CauseCode.SCHEDULING_GATED
+    assert answer.steps[0].do.startswith(
+        "Remove the scheduling gate lab/budget; then raise what ResourceQuota gpus allows"
+    )

@@ -189,6 +189,9 @@ def open_gates(context: QuestionContext) -> Iterator[ProposalFamily]:
     def edit(pod: Object) -> None:
         pod["spec"].pop("schedulingGates", None)
 
+    # Pods that do not exist yet are made with the gates of the template.
+    templates = [pod for work in context.works for _, pod in pod_templates(work)]
+    gates = sorted({gate["name"] for pod in (*gated, *templates) for gate in pod["spec"].get("schedulingGates") or ()})
     yield ProposalFamily.of(own_change(context, f"Remove the scheduling gate {some(gates)}", edit_of_pods(edit)))
 
 
