@@ -165,8 +165,9 @@ def _could_run(state: PodsAtMoment, relaxations: tuple[Relaxation, ...], ending:
     left = state.trials.about(*sorted(workload_podgroups(state))).after(OthersGone(), *relaxations)
     if relaxations:
         tasks &= {task.uid for task in left.snapshot.tasks}
-    # Delays, graces and minimum runtimes are usually shorter than a day.
-    return any(runs_alone(left, at, tasks, ending) for at in (left.now, left.now + DAY))
+    # Delays, graces and minimum runtimes are usually shorter than a day. Pods of its own take time to end in any case.
+    moments = (left.now + DAY,) if ending else (left.now, left.now + DAY)
+    return any(runs_alone(left, at, tasks, ending) for at in moments)
 
 
 _REFUSED = frozenset({CauseCode.PRIORITY_CLASS_MISSING, CauseCode.RUNTIME_CLASS_MISSING})
