@@ -1,6 +1,6 @@
 """The steps of an answer: the step families of its causes (``cause_kinds``), tried on forks; if one change is not enough, two.
 
-The number of forks is bounded. In a large lab the engine filters proposals before a fork is made: their changes are read into the engine's
+The number of forks is bounded. In a lab of many pods or nodes the engine filters proposals before a fork is made: their changes are read into the engine's
 records, and one cycle shows whether they may serve the subject. A proposal that fails is dropped;
 the others are still tried on a fork.
 """
@@ -245,6 +245,12 @@ FILTERED_FROM = 500
 """In a lab of this many pods the engine filters proposals."""
 
 
+FILTERED_FROM_NODES = 100
+"""On this many nodes the engine filters proposals too, but every amount is tried that may be the smallest."""
+TOGETHER_FROM = 9
+"""This many changes of a proposal settle as those of one command do, in a small lab too."""
+
+
 SLOW_FROM = 2_000
 """In a lab of this many pods one trial takes a good part of a second."""
 
@@ -272,6 +278,7 @@ class StepTrials:
     def __init__(self, context: QuestionContext, everything: bool = False) -> None:
         pods = len(context.picture.pods)
         self.filtered, self.slow = pods >= FILTERED_FROM, pods >= SLOW_FROM
+        self._asks_engine = self.filtered or len(context.nodes) >= FILTERED_FROM_NODES
         self.budget = context.budget
         self.budget.begin(pods, everything)
         self._running = len(context.state.running)
@@ -279,9 +286,9 @@ class StepTrials:
 
     def first_that_works(self, context: QuestionContext, family: ProposalFamily) -> StepCandidate | None:
         """The smallest proposal of a family that lets the subject run."""
-        filtered = self.filtered and engine_can_judge(family)
-        if family.grows and len(family.proposals) > 1 and not filtered:
-            return self._by_halving(context, family.proposals)
+        filtered = self._asks_engine and engine_can_judge(family)
+        if family.grows and len(family.proposals) > 1 and not (filtered and self.filtered):
+            return self._by_halving(context, family.proposals, filtered)
         for proposal in promising_proposals(context, family) if filtered else family.proposals:
             if (tried := self.try_proposal(context, proposal)) is not None or self.budget.used_up:
                 return tried
@@ -302,15 +309,27 @@ class StepTrials:
 
     def carry_out(self, copy: Lab, proposal: Proposal) -> None:
         """Carry out its changes. Raises KailabError if the lab refuses one."""
-        # Settling a large lab is slow, so it settles once for all changes.
+        # Settling a large lab, or settling often, is slow, so it settles once for all changes.
         changes = read_changes([dict(change) for change in proposal.changes])
-        carry_out(copy, changes, together=self.filtered, between=self.budget.check)
+        together = self.filtered or len(changes) >= TOGETHER_FROM
+        carry_out(copy, changes, together=together, between=self.budget.check)
 
-    def _by_halving(self, context: QuestionContext, proposals: Sequence[Proposal]) -> StepCandidate | None:
-        best = self.try_proposal(context, proposals[-1])
+    def _by_halving(
+        self, context: QuestionContext, proposals: Sequence[Proposal], filtered: bool
+    ) -> StepCandidate | None:
+        """The smallest proposal that works. ``filtered``: begin with the one that the engine takes for the smallest."""
         low, high = 0, len(proposals) - 1
+        begin = high
+        if filtered and (smallest := _smallest(context, proposals)) is not None:
+            begin = proposals.index(smallest)
+        best = self.try_proposal(context, proposals[begin])
+        if best is not None:
+            high = begin
+        elif begin < high:
+            low, best = begin + 1, self.try_proposal(context, proposals[high])
+        # The engine's proposal is mostly the smallest, which the one before it shows.
+        middle = high - 1 if best is not None and high == begin < len(proposals) - 1 else (low + high) // 2
         while best is not None and low < high:
-            middle = (low + high) // 2
             try:
                 tried = self.try_proposal(context, proposals[middle])
             except (StepsStopped, KeyboardInterrupt) as error:
@@ -320,6 +339,7 @@ class StepTrials:
                 high, best = middle, tried
             else:
                 low = middle + 1
+            middle = (low + high) // 2
         return best
 
     def _outcome(self, context: QuestionContext, copy: Lab) -> StepOutcome | None:

@@ -14,8 +14,9 @@ from kailab.explain.steps.question_context import QuestionContext
 from kailab.explain.subject import SubjectRef
 from kailab.explain.verdict import could_run
 from kailab.lab import Lab
-from tests.explain.manifests import deployment, fleet, pod, queue
+from tests.explain.manifests import deployment, fleet, job, pod, queue
 
+TOLERATIONS = [{"operator": "Exists"}]
 QUOTA = {"spec": {"resources": {"gpu": {"quota": 4}}}}
 
 
@@ -72,3 +73,36 @@ def test_what_cannot_run_with_a_change_is_not_tried_with_it(beyond: Lab, monkeyp
     tried.clear()
     beyond.explain("Queue", "a")
     assert not [do for do in tried if do.startswith(("Make it preemptible", "Raise the gpu quota", "Delete"))]
+
+
+@pytest.mark.parametrize(("filtered", "openings", "additions"), [(True, 1, 2), (False, 8, 4)])
+def test_on_many_nodes_the_engine_says_where_the_trials_begin(
+    filtered: bool, openings: int, additions: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The steps are the same with fewer trials: of the smallest amount, and for nodes to be added of the one before it."""
+    monkeypatch.setattr(step_search, "FILTERED_FROM_NODES", 0 if filtered else 1_000)
+    tried: list[str] = []
+    try_proposal = step_search.StepTrials.try_proposal
+
+    def counted(
+        self: step_search.StepTrials, context: QuestionContext, proposal: Proposal
+    ) -> step_search.StepCandidate | None:
+        tried.append(proposal.do)
+        return try_proposal(self, context, proposal)
+
+    monkeypatch.setattr(step_search.StepTrials, "try_proposal", counted)
+    with Lab.open(fleet({"count": 16, "gpus": 1})) as lab:
+        for number in range(16):
+            lab.patch("Node", f"p0-{number}", {"spec": {"taints": [{"key": "lab/kept", "effect": "NoSchedule"}]}})
+        lab.apply([queue("a"), job("gang", "a", 11, gang=True), deployment("web", "a", 2, 1, tolerations=TOLERATIONS)])
+        lab.settle()
+        opened = [step.do for step in lab.explain("Job", "gang").steps if step.do.startswith("Remove the taint")]
+        lab.apply([job("more", "a", 18, gang=True, tolerations=TOLERATIONS)])
+        lab.settle()
+        added = [step.do for step in lab.explain("Job", "more").steps if step.do.startswith("Add ")]
+    assert (opened, added) == (
+        ["Remove the taint lab/kept from node p0-0, p0-1, p0-10 and 13 more."],
+        ["Add 4 nodes to the pool p0."],
+    )
+    assert sum(do.startswith("Remove the taint") for do in tried) == openings
+    assert sum("nodes to the pool" in do for do in tried) == additions
