@@ -19,18 +19,18 @@ from kailab.lab.garbage import collector_off
 from kailab.lab.owners import top_of
 
 MOST = 40
-"""Workloads that are asked about, spread evenly over all that wait."""
+"""Workloads that are asked about, spread evenly over all that wait (``--questions``)."""
 TIMEOUT = 20.0
 """Seconds of processor time for the steps of an answer, the default of ``kailab explain``."""
 
 
-def waiting(path: Path) -> list[tuple[str, str, str]]:
-    """Kind, namespace and name of each workload with waiting pods, by name."""
+def waiting(path: Path, most: int) -> list[tuple[str, str, str]]:
+    """Kind, namespace and name of workloads with waiting pods, by name, at most about ``most``."""
     with Lab.resume(path, read_only=True) as lab:
         pods = [pod for pod in lab.cluster.list("Pod") if not pod["spec"].get("nodeName")]
         owners = [top_of(lab.cluster, pod) for pod in pods]
     found = {(one["kind"], one["metadata"].get("namespace", "default"), one["metadata"]["name"]) for one in owners}
-    return sorted(found)[:: max(1, len(found) // MOST)]
+    return sorted(found)[:: max(1, len(found) // most)]
 
 
 def seconds(path: Path, kind: str, namespace: str, name: str, steps: bool) -> float:
@@ -41,8 +41,8 @@ def seconds(path: Path, kind: str, namespace: str, name: str, steps: bool) -> fl
         return time.process_time() - begun
 
 
-def report(title: str, path: Path, steps: bool) -> None:
-    found = {one: seconds(path, *one, steps) for one in waiting(path)}
+def report(title: str, path: Path, steps: bool, most: int) -> None:
+    found = {one: seconds(path, *one, steps) for one in waiting(path, most)}
     slowest = sorted(found, key=lambda one: -found[one])
     print(f"{title}: {len(found)} workloads, median {statistics.median(found.values()):.2f} s")
     for one in slowest[:5]:
@@ -54,13 +54,14 @@ def main() -> None:
     parser.add_argument("--fleet", choices=LABS, action="append")
     parser.add_argument("--state", type=Path, help="the file of a lab, instead of a fleet")
     parser.add_argument("--steps", action="store_true", help="the whole answer, with its steps")
+    parser.add_argument("--questions", type=int, default=MOST, help="workloads that are asked about")
     given = parser.parse_args()
     if given.state is not None:
-        report(str(given.state), given.state, given.steps)
+        report(str(given.state), given.state, given.steps, given.questions)
         return
     for fleet in given.fleet or list(LABS):
         with saved(fleet) as path:
-            report(f"{fleet}, {LABS[fleet]} pods", path, given.steps)
+            report(f"{fleet}, {LABS[fleet]} pods", path, given.steps, given.questions)
 
 
 if __name__ == "__main__":
