@@ -87,6 +87,9 @@ def without_others(situation: Situation, lab: Lab, work: AppliedWorkload) -> Ite
             except InputError:  # deleted with its owner
                 continue
         trial.settle()
+        for pod in _remaining_pods(trial, work):  # on a node that is not ready, where no pod ends
+            trial.cluster.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], grace_seconds=0)
+        trial.settle_if_changed()
         yield trial
 
 

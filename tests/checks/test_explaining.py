@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from checks.explaining import judging, removal
-from checks.explaining.ground_truth import GroundTruth
+from checks.explaining.ground_truth import GroundTruth, without_others
 from checks.explaining.judging import JudgedAnswer, judge_situation
 from checks.explaining.naming import missing_names
 from checks.explaining.random_situation import seeded
@@ -130,6 +130,19 @@ def test_the_emptied_lab_tells_what_waiting_for_others_can_bring() -> None:
         assert truth.runs_alone_in_fork(WORK)
         assert not truth.runs_within_a_day(WORK)
         assert not GroundTruth(LIMITED, limited).runs_alone_in_fork(WORK)
+
+
+def test_no_pod_of_other_work_stays_in_the_emptied_lab() -> None:
+    """Not on a node that has failed either, where it would hold its part of a ResourceQuota for ever."""
+    hard = {"requests.nvidia.com/gpu": "4"}
+    bound = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": {"hard": hard}}
+    steps = ({"apply": [queue("team", "", 8, -1, 1), bound]}, {"apply": [job("first", 1)]}, {"apply": [job("work", 4)]})
+    with (bounded := Situation("bounded", FLEET, steps)).opened() as lab:
+        [node] = {node for pod in lab.cluster.list("Pod") if (node := pod["spec"].get("nodeName"))}
+        lab.fail_node(node)
+        lab.settle()
+        with without_others(bounded, lab, WORK) as emptied:
+            assert [pod for pod in emptied.cluster.list("Pod") if pod["metadata"]["name"].startswith("first-")] == []
 
 
 @pytest.mark.parametrize("seed", range(12))
