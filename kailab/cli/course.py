@@ -113,7 +113,12 @@ _lesson = click.argument("name", shell_complete=completion.lessons, help="Name o
 
 @click.command()
 @_lesson
-@click.argument("folder", required=False, type=options.PATH, help="Folder for its files; default: NAME.")
+@click.argument(
+    "folder",
+    required=False,
+    type=options.PATH,
+    help="Folder for its files; default: where the lesson was begun, or NAME.",
+)
 @click.option("--fresh", is_flag=True, help="Restart the lesson: with a new prediction and without the old lab.")
 @progress_option
 def lesson(name: str, folder: Path | None, fresh: bool, file: Path | None) -> None:
@@ -122,9 +127,7 @@ def lesson(name: str, folder: Path | None, fresh: bool, file: Path | None) -> No
 
     task = find_lesson(name)
     with record.changing(read_progress(file)[0]) as progress:
-        before = progress.lessons.get(task.name)
-        previous = Path(before.folder) if before is not None and folder is None and before.folder else None
-        place = (folder or previous or Path(task.name)).absolute()
+        place = (folder or progress.default_folder(task.name, progress.lessons.get(task.name))).absolute()
         workspace.lay_out(task, place, fresh=fresh)
         status = progress.of_lesson(task.name)
         if fresh:
@@ -249,7 +252,7 @@ def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
         status = progress.of_lesson(task.name)
         status.tries += 1
         if passed:
-            status.quiz, status.answers = status.quiz or record.now(), list(answers)
+            status.quiz, status.answers = status.quiz or record.now(), [question.given for question in marked]
     for number, judged in enumerate(marked, 1):
         word = (
             terminal.paint("right", "green", sys.stdout) if judged.right else terminal.paint("wrong", "red", sys.stdout)
@@ -440,7 +443,7 @@ def list_challenges(file: Path | None, output: TextOrJson) -> None:
     "folder",
     required=False,
     type=options.PATH,
-    help="Folder for your files and your lab; default: NAME, with --fresh where the challenge was begun.",
+    help="Folder for your files and your lab; default: where the challenge was begun, or NAME.",
 )
 @click.option("--fresh", is_flag=True, help="Restart the challenge; your files are kept under other names.")
 @progress_option
@@ -451,11 +454,7 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
 
     task = challenge(name)
     with record.changing(read_progress(file)[0]) as progress:
-        before = progress.challenges.get(name)
-        begun = Path(before.folder) if before is not None and before.folder else None
-        # Somebody who starts again stands in the folder as often as beside it.
-        previous = begun if fresh and begun is not None and begun.is_dir() else None
-        place = (folder or previous or Path(name)).absolute()
+        place = (folder or progress.default_folder(name, progress.challenges.get(name))).absolute()
         backups = workspace.start(task, place, fresh=fresh)
         status = progress.of(name)
         status.folder, status.started = str(place), status.started or record.now()
@@ -463,7 +462,7 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
         terminal.notice(f"your file is kept as {path}")
     terminal.say(wrap_markdown(workspace.task_text(task).rstrip("\n")))
     terminal.notice(
-        f"\nNext: cd {place if previous else folder or name}; kailab get pods, kailab get queues, kailab explain; edit; kailab course check"
+        f"\nNext: cd {place}; kailab get pods, kailab get queues, kailab explain; edit; kailab course check"
     )
 
 
@@ -499,6 +498,10 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
         for warning in verdict.warnings:
             terminal.warn(warning)
         terminal.say("\n".join(_verdict_lines(task, verdict)))
+        if not verdict.solved and workspace.is_unedited(task, place):
+            terminal.notice(
+                f"{', '.join(task.files.edit)}: as given so far. These files are judged, and not what was changed in the folder's lab."
+            )
     if not verdict.solved:
         raise click.exceptions.Exit(1)
 
@@ -535,6 +538,8 @@ def _condition_lines(judged: JudgedCondition, shown: set[str]) -> Iterator[str]:
 @progress_option
 def hint(name: str | None, file: Path | None) -> None:
     """Show the hints so far and the next one."""
+    from kailab.course import workspace
+
     with record.changing(read_progress(file)[0]) as progress:
         task, _ = _begun_challenge(progress, name, None)
         status = progress.of(task.name)
@@ -543,7 +548,7 @@ def hint(name: str | None, file: Path | None) -> None:
         terminal.say(wrap_paragraph(text, f"{number}. ", "   "))
     remaining = len(task.hints) - status.hints
     terminal.notice(
-        f"{remaining} more" if remaining else f"That was the last. The exercise {task.exercise} has the idea behind it."
+        f"{remaining} more" if remaining else f"That was the last. {workspace.where_idea_is_taught(task.exercise)}"
     )
 
 
@@ -577,8 +582,7 @@ def _begun_challenge(progress: Progress, name: str | None, folder: Path | None) 
     from kailab.course.challenge import challenge
 
     if name is None:
-        here = str(Path.cwd())
-        name = next((begun for begun, done in progress.challenges.items() if done.folder == here), None)
+        name = next((begun for begun, done in progress.challenges.items() if record.is_here(done.folder)), None)
         if name is None:
             raise InputError(
                 "no challenge was begun in this folder; give a name (`kailab course challenges` lists them)"

@@ -36,7 +36,7 @@ class JudgedCondition:
 
 @dataclass(frozen=True)
 class ChallengeVerdict:
-    """``warnings``: from applying the student's files."""
+    """``warnings``: about the student's files; they can't change the given ones."""
 
     challenge: str
     judged: tuple[JudgedCondition, ...]
@@ -71,13 +71,14 @@ def judge(challenge: Challenge, folder: Path | None = None) -> ChallengeVerdict:
     conditions = [JudgedCondition(rule, True, reason) for rule, reason in broken(challenge, files)]
     last = len(challenge.steps)
     warnings: list[str] = []
+    given = {str(challenge.place(name, folder)) for name in challenge.files.given}
     run_times = RunTimes()
     with open_challenge_lab(challenge, folder) as lab:
         lab.observers.add(run_times)
         for number, step in enumerate(challenge.steps, 1):
             begun = lab.now
             if (applied := do_step(lab, challenge, step, folder)) is not None:
-                warnings += applied.warnings
+                warnings += [str(notice) for notice in applied.notices if notice.where.file not in given]
             lab.settle()
             for condition in challenge.judged:
                 if condition.get("after", last) == number:

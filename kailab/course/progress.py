@@ -66,7 +66,7 @@ class LessonProgress(msgspec.Struct, omit_defaults=True):
         self.started, self.predicted, self.prediction, self.compared = "", "", [], ""
 
 
-class Progress(msgspec.Struct, omit_defaults=True):
+class Progress(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     format: int = FORMAT
     challenges: dict[str, ChallengeProgress] = {}
     lessons: dict[str, LessonProgress] = {}
@@ -77,6 +77,15 @@ class Progress(msgspec.Struct, omit_defaults=True):
 
     def of_lesson(self, name: str) -> LessonProgress:
         return self.lessons.setdefault(name, LessonProgress())
+
+    def default_folder(self, name: str, before: ChallengeProgress | LessonProgress | None) -> Path:
+        """The folder of a lesson or challenge if none is given: where it was begun, if that still exists, otherwise ``name``
+        here, or beside the folder of another lesson or challenge if that is the current one."""
+        if before is not None and before.folder and Path(before.folder).is_dir():
+            return Path(before.folder)
+        here = Path.cwd()
+        folders = [done.folder for done in self.challenges.values()] + [taken.folder for taken in self.lessons.values()]
+        return (here.parent if any(is_here(folder) for folder in folders) else here) / name
 
     def status(self, name: str) -> str:
         """The status of a challenge; empty if it was not started."""
@@ -96,6 +105,11 @@ class Progress(msgspec.Struct, omit_defaults=True):
     def passed(self) -> set[str]:
         """Lessons whose quiz is passed."""
         return {name for name, taken in self.lessons.items() if taken.quiz}
+
+
+def is_here(folder: str) -> bool:
+    """True if ``folder`` is the current folder, by whichever path."""
+    return bool(folder) and Path(folder).is_dir() and Path(folder).samefile(Path.cwd())
 
 
 def progress_file() -> Path:

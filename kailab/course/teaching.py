@@ -103,7 +103,8 @@ class MarkedAnswer:
 
 
 def mark(lesson: Lesson, given: Sequence[str]) -> list[MarkedAnswer]:
-    """Mark a quiz. Raises InputError for invalid answers."""
+    """Mark a quiz; letters may be capitals. Raises InputError for invalid answers."""
+    given = [letter.lower() for letter in given]
     if len(given) != len(lesson.quiz):
         raise InputError(f"{count(len(given), 'answer')}; expected {len(lesson.quiz)}, a letter for each question")
     for letter, question in zip(given, lesson.quiz, strict=True):

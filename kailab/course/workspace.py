@@ -118,7 +118,7 @@ def task_text(challenge: Challenge) -> str:
     steps = [f"{number}. {_step(step)}" for number, step in enumerate(challenge.steps, 1)]
     goals = [f"- {condition['say']}" for condition in challenge.judged if not condition.get("rule")]
     rules = [f"- {condition['say']}" for condition in challenge.judged if condition.get("rule")]
-    upto = f"the steps up to {challenge.shown}" if challenge.shown else "the steps"
+    upto = f"the steps up to step {challenge.shown}" if challenge.shown else "the steps"
     parts = [
         _headed(challenge.title).strip(),
         challenge.task,
@@ -132,13 +132,18 @@ def task_text(challenge: Challenge) -> str:
         f"The lab in this folder has gone through {upto} with the files as they are. Look with `kailab get pods` and\n"
         "`kailab get queues`, ask with `kailab explain`, try changes with `kailab apply`. Then:",
         f"    kailab course check {challenge.name}\n    kailab course hint {challenge.name}",
-        _idea(challenge.exercise),
+        where_idea_is_taught(challenge.exercise),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _idea(exercise: str) -> str:
-    """Where the idea is taught. An installation has the lessons, and a checkout the exercises, too."""
+def is_unedited(challenge: Challenge, folder: Path) -> bool:
+    """True if each file that the student is to edit is as it was given."""
+    return all((folder / name).read_bytes() == (challenge.folder / name).read_bytes() for name in challenge.files.edit)
+
+
+def where_idea_is_taught(exercise: str) -> str:
+    """A sentence on where the idea is taught. An installation has the lessons, and a checkout the exercises, too."""
     if exercise in {lesson.name for lesson in lessons()}:
         return f"Its idea is taught by lesson `{exercise}`: `kailab course lesson {exercise}`."
     return f"Its idea is taught by the exercise `{exercise}` of kailab's repository."

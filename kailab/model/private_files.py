@@ -83,7 +83,9 @@ def replace_file(path: Path, content: bytes) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yield the path of a file beside ``path`` that replaces it at the end of the block, unless the block raises. Incomplete files that killed
     processes left of the same file are deleted. Raises OSError, also for a device, a pipe or a socket: root could replace even /dev/null."""
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if path.is_dir():
+        raise OSError(errno.EISDIR, "is a folder; expected the name of a file", str(path))
+    if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "is a device, a pipe or a socket; expected the name of a file", str(path))
     for left in path.parent.glob(f"{PARTIAL}*-{glob.escape(path.name)}"):
         pid = left.name.removeprefix(PARTIAL).split("-")[0]

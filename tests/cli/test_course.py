@@ -129,6 +129,34 @@ def test_a_challenge_starts_again_where_it_was_begun(kailab, begun: Path, monkey
     assert "priorityClassName" not in (begun / "render.yaml").read_text()
 
 
+def test_no_challenge_is_begun_inside_another_folder_of_the_course(
+    kailab, begun: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(begun)
+    again = kailab("course", "start", NAME)
+    assert (again.code, f"{begun}: the challenge was started here before" in again.err) == (2, True)
+    other = kailab("course", "start", "lost-queue")
+    assert (other.code, f"cd {home / 'lost-queue'};" in other.err) == (0, True)
+    monkeypatch.chdir(home / "lost-queue")
+    kailab("course", "lesson", "quota")
+    assert (home / "quota" / "LESSON.md").is_file()
+    # A folder is the same by whichever path, as below macOS's /tmp.
+    (home / "link").symlink_to(begun)
+    monkeypatch.chdir(home / "link")
+    assert "2 more" in kailab("course", "hint").err
+
+
+def test_a_lab_that_was_changed_instead_of_the_files_is_told(kailab, begun: Path, record: Path) -> None:
+    """Only the files are judged, and warnings are about those that may be changed."""
+    assert "render.yaml: as given so far" in kailab("course", "check", NAME).err
+    (begun / "render.yaml").write_text("# mine\n" + (begun / "render.yaml").read_text())
+    assert "as given so far" not in kailab("course", "check", NAME).err
+    kailab("course", "start", "one-pod-too-many")
+    warned = kailab("course", "check", "one-pod-too-many").err
+    assert "training.yaml" in warned
+    assert "queues.yaml" not in warned
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -100,7 +100,7 @@ def test_a_quiz_is_judged_and_gives_nothing_away(kailab) -> None:
     for one in named("quota").answers[1:]:
         assert one.why not in told
         assert one.others["c"] in told
-    assert kailab("course", "quiz", "quota", *right).code == 0
+    assert kailab("course", "quiz", "quota", *(letter.upper() for letter in right)).code == 0
     status = {one["name"]: one["status"] for one in json.loads(kailab("course", "lessons", "-o", "json").out)}
     assert (status["quota"], status["borrow"]) == ("passed", "")
 
@@ -204,6 +204,8 @@ def test_slides_are_written_as_one_file(kailab, home: Path) -> None:
     assert "<td>20</td>" in (home / "gang.html").read_text()
     refused = kailab("course", "slides", "gang", "--out", "nowhere/gang.html")
     assert (refused.code, "nowhere/gang.html: can't be written" in refused.err) == (2, True)
+    refused = kailab("course", "slides", "gang", "--out", ".")
+    assert (refused.code, ".: can't be written: is a folder" in refused.err) == (2, True)
 
 
 def test_a_teacher_sees_how_far_each_is(kailab, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -256,6 +258,9 @@ def test_a_folder_of_progress_files_is_a_class(kailab, home: Path, monkeypatch: 
     told = json.loads(kailab("course", "class", "spring", "-o", "json").out)
     assert (told["class"], [student["name"] for student in told["students"]]) == ("spring", ["ada"])
     assert "lost-queue" in kailab("course", "class", "spring", "--student", "ada").out
+    # Another file beside them is no student without progress.
+    (home / "spring" / "certificate.json").write_text('{"student": "Ada"}')
+    assert "certificate.json is not a progress file of the course" in kailab("course", "class", "spring").err
 
 
 def test_a_teacher_adds_lessons_and_challenges(kailab, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
