@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from kailab.cli import completion, labfile, options, terminal
+from kailab.cli.options import TextOrJson
+from kailab.cli.table import render_table
 from kailab.errors import InputError, InputErrors
+from kailab.evidence.wording import gpus, some
 from kailab.lab.lab_changes import LabChanges
 from kailab.model.objects import Object, condition_of, name_of, namespace_of, uid_of
 from kailab.model.objects import full_name as pod_name
+from kailab.model.quantities import format_gpu
+from kailab.model.wording import count
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -52,8 +58,12 @@ def uncordon(names: tuple[str, ...], selector: str, settle: bool, state: Path) -
 @click.option("--force", is_flag=True, help="Also delete pods that no controller recreates.")
 @click.option("--delete-emptydir-data", is_flag=True, help="Also delete pods with data in an emptyDir.")
 @click.option("--disable-eviction", is_flag=True, help="Delete the pods at once, whatever disruption budgets ask for.")
+@click.option(
+    "--preview", is_flag=True, help="Change nothing; list what draining each node alone would evict, least first."
+)
 @options.settle
 @options.state
+@options.output
 def drain(
     names: tuple[str, ...],
     selector: str,
@@ -61,14 +71,22 @@ def drain(
     force: bool,
     delete_emptydir_data: bool,
     disable_eviction: bool,
+    preview: bool,
     settle: bool,
     state: Path,
+    output: TextOrJson,
 ) -> None:
     """Cordon nodes and evict their pods, then run the lab until nothing changes any more.
 
     Disruption budgets are kept: the lab runs between evictions, so that other pods take the place of those that went. Exit code 1 if budgets
-    allow no further eviction and pods remain.
+    allow no further eviction and pods remain. `--preview` answers which nodes can be drained without evicting training; without nodes it
+    lists all.
     """
+    if preview:
+        _preview(names, selector, state, output)
+        return
+    if output is TextOrJson.json:
+        raise InputError("-o json is for --preview")
     from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain
     from kailab.workloads.disruption import evictions, violated_budgets
 
@@ -121,6 +139,45 @@ def drain(
         terminal.warn(text)
     if remaining:
         raise click.exceptions.Exit(1)
+
+
+def _preview(names: Sequence[str], selector: str, state: Path, output: TextOrJson) -> None:
+    from kailab.cli.selection import fetch_objects, select_objects
+    from kailab.lab.node_changes import EvictedWork, preview_drains
+
+    def described(work: EvictedWork) -> str:
+        gang = f", less than its gang of {work.gang}" if work.gang else ""
+        size = gpus(work.milli_gpus) if work.milli_gpus else f"{work.pods} pods"
+        return f"{work.owner} of {work.namespace} ({size}{gang})"
+
+    bare = _bare(names)
+    with labfile.read_lab(state) as lab:
+        everything = not (bare or selector)
+        selected = fetch_objects(lab, select_objects(lab, ["nodes", *bare], "", selector, everything))
+        previews = preview_drains(lab, [name_of(node) for node in selected])
+    if output is TextOrJson.json:
+        terminal.say_json([{**asdict(each), "pods": each.pods, "milli_gpus": each.milli_gpus} for each in previews])
+        return
+    if not previews:
+        terminal.notice("No resources found")
+        return
+    rows = [
+        (
+            each.node,
+            format_gpu(each.milli_gpus),
+            str(each.pods),
+            str(len(each.obstacles)),
+            some([described(work) for work in each.work], 3) or "-",
+            "; ".join(each.blocked) or "-",
+        )
+        for each in previews
+    ]
+    terminal.say(render_table(("NODE", "GPUS", "PODS", "REFUSED", "EVICTS", "BLOCKED BY"), rows))
+    free = sum(not each.milli_gpus for each in previews)
+    terminal.notice(
+        f"{free} of {count(len(previews), 'node')} can be drained without evicting work on GPUs. "
+        "REFUSED: pods for which drain asks --force or --delete-emptydir-data"
+    )
 
 
 @click.command()
@@ -196,7 +253,7 @@ def _change(
     from kailab.cli.objects import settle_lab
     from kailab.cli.selection import fetch_objects, select_objects
 
-    bare = [name.partition("/")[2] if name.startswith(("node/", "nodes/")) else name for name in names]
+    bare = _bare(names)
     with labfile.change_lab(state) as lab:
         before = LabChanges(lab)
         selected = fetch_objects(lab, select_objects(lab, ["nodes", *bare], "", selector, everything))
@@ -207,6 +264,10 @@ def _change(
     for name, outcome in outcomes:
         terminal.say(f"node/{name} {outcome}")
     terminal.notice(report or "No resources found")
+
+
+def _bare(names: Sequence[str]) -> list[str]:
+    return [name.partition("/")[2] if name.startswith(("node/", "nodes/")) else name for name in names]
 
 
 def _set_schedulable(lab: Lab, node: Object, schedulable: bool) -> str:

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -29,8 +31,10 @@ from kailab.model.objects import (
     status_of,
 )
 from kailab.model.times import format_time
+from kailab.workloads.disruption import budget_states, evictions
 
 if TYPE_CHECKING:
+    from kailab.evidence.entries import PodRow
     from kailab.lab.open_lab import OpenLab
 
 
@@ -133,11 +137,85 @@ def drain_node(lab: OpenLab, name: str) -> tuple[Change, ...]:
 
 def pods_to_drain(lab: OpenLab, name: str) -> list[tuple[str, str]]:
     """Namespace and name of the pods that draining a node deletes."""
-    return [
-        (namespace_of(pod), name_of(pod))
-        for pod in lab.cluster.list("Pod")
-        if _is_on(pod, name) and not any(owner.get("kind") in _OF_NODES for owner in owner_references(pod))
-    ]
+    return [(namespace_of(pod), name_of(pod)) for pod in lab.cluster.list("Pod") if _is_on(pod, name) and _leaves(pod)]
+
+
+def _leaves(pod: Object) -> bool:
+    return not any(owner.get("kind") in _OF_NODES for owner in owner_references(pod))
+
+
+@dataclass(frozen=True)
+class EvictedWork:
+    """Work that loses pods on a drained node. ``owner``: ``Kind/name``. ``gang``: the minimum of pods that it would fall below, or 0."""
+
+    namespace: str
+    owner: str
+    queue: str
+    pods: int
+    milli_gpus: int
+    gang: int = 0
+
+
+@dataclass(frozen=True)
+class DrainPreview:
+    """What draining one node would evict. ``blocked``: the reasons of pods that a disruption budget does not let go at once. ``obstacles``: why
+    ``kailab drain`` refuses the node without ``--force`` or ``--delete-emptydir-data``."""
+
+    node: str
+    work: tuple[EvictedWork, ...]
+    blocked: tuple[str, ...]
+    obstacles: tuple[str, ...]
+
+    @property
+    def pods(self) -> int:
+        return sum(entry.pods for entry in self.work)
+
+    @property
+    def milli_gpus(self) -> int:
+        return sum(entry.milli_gpus for entry in self.work)
+
+
+def preview_drains(lab: OpenLab, names: Iterable[str]) -> list[DrainPreview]:
+    """What draining each of the nodes alone would evict; those that evict the fewest GPUs, then the fewest pods, come first."""
+    on_node: dict[str, list[Object]] = {}
+    for pod in lab.cluster.list("Pod"):
+        on_node.setdefault(pod["spec"].get("nodeName") or "", []).append(pod)
+    picture, budgets = lab.picture(), budget_states(lab.cluster)
+    rows = {row.name: row for row in picture.rows}
+    minimums = {
+        f"{key[0]}/{key[1]}": int(spec_of(group).get("minMember") or 0) for key, group in picture.podgroups.items()
+    }
+    bound = Counter(row.group for row in picture.rows if row.node and row.phase not in ENDED_PHASES)
+    result = []
+    for name in names:
+        own = [pod for pod in on_node.get(name, ()) if _is_on(pod, name)]
+        leaving = [pod for pod in own if _leaves(pod) and status_of(pod).get("phase") not in ENDED_PHASES]
+        by_work: dict[tuple[str, str, str, str], list[PodRow]] = {}
+        for row in (rows[full_name(pod)] for pod in leaving):
+            owner = row.owner or f"Pod/{row.name.partition('/')[2]}"
+            # The pods of a Deployment have a group each.
+            group = row.group if minimums.get(row.group, 0) > 1 else ""
+            by_work.setdefault((row.name.partition("/")[0], owner, row.queue, group), []).append(row)
+        work = [
+            EvictedWork(
+                namespace,
+                owner,
+                queue,
+                len(lost),
+                sum(row.milli_gpus for row in lost),
+                minimums[group] if group and bound[group] - len(lost) < minimums[group] else 0,
+            )
+            for (namespace, owner, queue, group), lost in by_work.items()
+        ]
+        result.append(
+            DrainPreview(
+                name,
+                tuple(sorted(work, key=lambda entry: -entry.milli_gpus)),
+                tuple(dict.fromkeys(why for _, why in evictions(lab.cluster, leaving, budgets).blocked)),
+                tuple(map(str, _obstacles(name, own, daemons=False, lone=True, local=True))),
+            )
+        )
+    return sorted(result, key=lambda preview: (preview.milli_gpus, preview.pods, preview.node))
 
 
 _OF_NODES = ("DaemonSet", "Node")
@@ -194,10 +272,13 @@ def _node(lab: OpenLab, name: str) -> Object:
 def drain_obstacles(lab: OpenLab, name: str, *, daemons: bool, lone: bool, local: bool = True) -> list[InputError]:
     """Reasons against draining a node, as kubectl has them. ``daemons``: pods of DaemonSets, which would come back; ``lone``: pods that no
     controller replaces; ``local``: pods that lose data in an emptyDir."""
+    pods = [pod for pod in lab.cluster.list("Pod") if _is_on(pod, name)]
+    return _obstacles(name, pods, daemons=daemons, lone=lone, local=local)
+
+
+def _obstacles(name: str, pods: Iterable[Object], *, daemons: bool, lone: bool, local: bool) -> list[InputError]:
     errors = []
-    for pod in lab.cluster.list("Pod"):
-        if not _is_on(pod, name):
-            continue
+    for pod in pods:
         kinds = {owner.get("kind") for owner in owner_references(pod) if owner.get("controller")}
         pod_title = f"node/{name}: pod {full_name(pod)}"
         if "DaemonSet" in kinds and daemons:

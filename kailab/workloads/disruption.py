@@ -81,9 +81,10 @@ class EvictionAnswer(NamedTuple):
     blocked: list[tuple[Object, str]]
 
 
-def evictions(cluster: Cluster, pods: Sequence[Object]) -> EvictionAnswer:
-    """Ask for the eviction of pods one after the other, as ``kubectl drain`` does. Source: Kubernetes' eviction subresource of pods."""
-    states = budget_states(cluster)
+def evictions(cluster: Cluster, pods: Sequence[Object], states: Sequence[BudgetState] | None = None) -> EvictionAnswer:
+    """Ask for the eviction of pods one after the other, as ``kubectl drain`` does. ``states``: all budgets, if the caller has them. Source:
+    Kubernetes' eviction subresource of pods."""
+    states = budget_states(cluster) if states is None else states
     left = {id(state): state.allowed for state in states}
     result = EvictionAnswer([], [])
     for pod in pods:

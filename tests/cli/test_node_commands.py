@@ -183,3 +183,30 @@ def pods_of(command) -> list[str]:
 def test_a_budget_that_allows_a_drain_is_no_warning(serving, least: str) -> None:
     serving("apply", "-f", "-", input=BUDGET % least)
     assert "PodDisruptionBudget" not in serving("drain", held(serving)[0]).err
+
+
+def test_a_preview_says_which_nodes_can_be_drained_without_evicting_training(busy, home) -> None:
+    """One truth with the drain: its pods, its budgets, its refusals; and nothing is changed."""
+    lone = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lone"}, "spec": {"containers": [{"name": "c"}]}}
+    lone["spec"] |= {"nodeName": "h100-0", "volumes": [{"name": "v", "emptyDir": {}}]}
+    mirror = json.loads(json.dumps(lone))
+    mirror["metadata"] = {
+        "name": "m",
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "h100-0", "uid": "1", "controller": True}],
+    }
+    for pod in (lone, mirror):
+        assert busy("apply", "-f", "-", input=json.dumps(pod)).code == 0
+    before = held(busy)
+    previews = json.loads(busy("drain", "--preview", "-o", "json").out)
+    assert {each["node"] for each in previews} == set(nodes(busy))
+    assert [each["milli_gpus"] for each in previews] == sorted(each["milli_gpus"] for each in previews)
+    for each in previews:
+        lost = sum(node == each["node"] for node in before) - (each["node"] == "h100-0")
+        assert sum(work["pods"] for work in each["work"]) == lost
+    [last] = [each for each in previews if each["node"] == "h100-0"]
+    assert len(last["obstacles"]) == 2
+    text = busy("drain", "--preview", "h100-0")
+    assert "Pod/lone of default" in text.out
+    assert "of 1 node can be drained" in text.err
+    assert held(busy) == before
+    assert not any(node["spec"].get("unschedulable") for node in nodes(busy).values())
