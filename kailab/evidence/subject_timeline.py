@@ -103,12 +103,16 @@ def subject_pods(history: LabHistory, kind: str, name: str, namespace: str) -> C
 
 
 def _near(history: LabHistory, kind: str, namespace: str) -> str:
-    pods = history.pods.values()
-    if kind == "Pod":
-        names = {pod.name.partition("/")[2] for pod in pods}
-    else:
-        names = {owner.partition("/")[2] for pod in pods for owner in pod.owners if owner.startswith(f"{kind}/")}
-    return f"; there are: {some(sorted(names), 8)}" if names else ""
+    """The names of this kind that have pods: those in the namespace, or else those in others, with their namespaces."""
+    names: set[str] = set()
+    for pod in history.pods.values():
+        inside, _, own = pod.name.partition("/")
+        owners = (owner.partition("/")[2] for owner in pod.owners if owner.startswith(f"{kind}/"))
+        names |= {f"{inside}/{name}" for name in ((own,) if kind == "Pod" else owners)}
+    here = {name.partition("/")[2] for name in names if name.startswith(f"{namespace}/")}
+    if here:
+        return f"; there are: {some(sorted(here), 8)}"
+    return f"; there are in other namespaces: {some(sorted(names), 8)}" if names else ""
 
 
 def _pod_lifetimes(pods: Iterable[PodPast]) -> Iterator[TimelineEvent]:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from kailab.lab.answer import Answer
     from kailab.lab.lab import Lab
 
+__all__ = ["Expectation", "at_least", "at_most", "between", "expect"]
+
 
 # --- amounts ----------------------------------------------------------------------------------------------------------
 
@@ -121,8 +123,6 @@ def _check(wanted: object) -> None:
                 f"{number!r:.60} is no amount; expected a number, at_least(...), at_most(...) or between(...)"
             )
 
-
-__all__ = ["Expectation", "at_least", "at_most", "between", "expect"]
 
 # A failed test shows its own line, not a line of this module.
 __tracebackhide__ = methodcaller("errisinstance", ExpectationFailed)

@@ -209,7 +209,7 @@ class DeploymentController(Controller):
                     owner, name, digest, sets, 0 if older and not recreate else spec.get("replicas", 1)
                 )
             if current is not None:
-                current = self._renumber(owner, current, older)
+                current = self._renumber(current, older)
             if current is not None and not recreate:
                 self._roll(owner, current, older)
             elif current is not None:
@@ -232,8 +232,8 @@ class DeploymentController(Controller):
             "spec": {"replicas": replicas, "selector": selector, "template": labelled},
         })  # fmt: skip
 
-    def _renumber(self, owner: Object, current: Object, older: list[Object]) -> Object:
-        """If a template is used again, its ReplicaSet becomes the newest revision; the Deployment carries the number."""
+    def _renumber(self, current: Object, older: list[Object]) -> Object:
+        """If a template is used again, its ReplicaSet becomes the newest revision."""
         newest = max((_revision(rs) for rs in older), default=0)
         if _revision(current) <= newest:
             current = self._bench.patch(

@@ -55,7 +55,7 @@ class JobSetController(Controller):
         # Jobs of all attempts have the same names, so the next ones wait until the old ones are gone.
         if not leftovers:
             self._create(owner, jobs, restarts)
-        self._report(owner, jobs)
+        self._report(owner)
 
     def _create(self, owner: Object, jobs: dict[str, Object], restarts: int) -> None:
         bench, spec = self._bench, owner["spec"]
@@ -135,7 +135,7 @@ class JobSetController(Controller):
         self._bench.delete("Job", *(job for job in jobs if not has_condition(job, "Complete", "Failed")))
         self.set_status(owner, (type, True, reason, message), terminalState=type)
 
-    def _report(self, owner: Object, jobs: dict[str, Object]) -> None:
+    def _report(self, owner: Object) -> None:
         current = {name_of(job): job for job in self._bench.owned(owner, "Job")}
         rows = [
             {key: value for key, value in row.items() if key != "wanted"} for row in _states(owner, current).values()

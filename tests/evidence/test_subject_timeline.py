@@ -155,3 +155,8 @@ def test_what_is_whole_again_runs_and_its_evictions_are_told(reclaimed: LabHisto
     answer = explain_evidence(reclaimed, "Deployment", "borrower")
     assert (answer.verdict, answer.cause, answer.scheduler_reason) == (Verdict.RUNNING, None, "")
     assert [line.endswith("8 pods by reclaim for Job default/owner.") for line in answer.notes] == [True]
+
+
+def test_a_name_in_another_namespace_is_told_with_its_namespace(reclaimed: LabHistory) -> None:
+    with pytest.raises(InputError, match="there are in other namespaces: default/borrower"):
+        subject_timeline(reclaimed, "Deployment", "borrower", "elsewhere")

@@ -730,7 +730,7 @@ def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
                 codes.add(cause.code)
                 yield cause
     if not codes and facts.ready and facts.topologies_known and not facts.starts_alone().further:
-        yield from _gang_causes(group, facts)
+        yield from _gang_causes(facts)
 
 
 def _full(group: WaitingPodGroup, task: WTask) -> np.ndarray:
@@ -750,8 +750,8 @@ _RELAXATIONS: tuple[Relaxation, ...] = (
 """In this order each is given up if the others suffice, so the later ones are named first."""
 
 
-def _gang_causes(group: WaitingPodGroup, facts: NodeFacts) -> Iterable[Refusal]:
-    """Causes of a group of which each pod fits on some node, but not all at once."""
+def _gang_causes(facts: NodeFacts) -> Iterable[Refusal]:
+    """Causes of a group whose pods each fit on some node, but not all at once."""
     tasks = facts.starting_tasks
     for relaxation in reversed(facts.needed_alone(_RELAXATIONS)):
         match relaxation:
