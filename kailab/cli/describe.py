@@ -11,6 +11,7 @@ import click
 from kailab.cli import labfile, options, selection, terminal
 from kailab.cli.selection import ObjectKey, fetch_objects, parse_targets, select_objects
 from kailab.cli.table import render_table
+from kailab.model.labels import LAST_APPLIED
 from kailab.model.objects import (
     Object,
     annotations_of,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _WIDTH = 16
 _SPELLINGS = {"GPUS": "GPUs", "CPU": "CPU", "PODGROUP": "PodGroup"}
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"  # a copy of the whole object
 _CONDITION = ("TYPE", "STATUS", "REASON", "MESSAGE")
 
 
@@ -61,7 +61,7 @@ def _page(view: TableContext, key: ObjectKey, obj: Object) -> Iterator[str]:
         yield _line("Namespace", namespace)
     yield from _map("Labels", labels_of(obj))
     annotations = annotations_of(obj)
-    yield from _map("Annotations", {name: value for name, value in annotations.items() if name != _LAST_APPLIED})
+    yield from _map("Annotations", {name: value for name, value in annotations.items() if name != LAST_APPLIED})
     yield _line("Created", metadata_of(obj).get("creationTimestamp", ""))
     for owner in owner_references(obj):
         yield _line("Controlled by" if owner.get("controller") else "Owned by", f"{owner['kind']}/{owner['name']}")

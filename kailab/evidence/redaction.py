@@ -175,7 +175,6 @@ LEFT_OUT = "(left out)"
 """Replaces the content of a field that must exist."""
 
 _ABSENT: Any = object()  # None is a value of its own in manifests
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _LONGEST_TEXT = 253  # of a DNS name, the longest that Kubernetes takes for an object
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 # A key that can't be a field name is data, for example a key of a ConfigMap.
@@ -367,7 +366,7 @@ class Redaction:
         for key, text in value.items():
             if keeps(key, text):
                 kept[key] = text
-            elif key == _LAST_APPLIED:
+            elif key == labels.LAST_APPLIED:
                 self._applied(text)
             else:
                 self._drop(text, field)

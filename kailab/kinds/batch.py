@@ -63,7 +63,8 @@ def _check_job_spec(faults: Faults, spec: Object, path: str = "spec") -> None:
         faults.integer(spec, key, f"{path}.{key}")
     faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1, most=LARGEST_INT64)
     mode = faults.one_of(spec, "completionMode", f"{path}.completionMode", ("NonIndexed", "Indexed"))
-    if mode == "Indexed" and spec.get("completions") is None:
+    # With neither of them, both are 1.
+    if mode == "Indexed" and spec.get("completions") is None and spec.get("parallelism") is not None:
         faults.add(f"{path}.completions", "is required for an Indexed job")
     if spec.get("successPolicy") is not None and mode != "Indexed":
         faults.add(f"{path}.successPolicy", "needs completionMode Indexed")

@@ -16,6 +16,7 @@ from kailab.model import kinds
 from kailab.model.manifests import Notice
 from kailab.model.objects import name_of, namespace_of
 from kailab.model.validation.advice import pods_found_once
+from kailab.model.validation.once import validated_once
 
 if TYPE_CHECKING:
     from kailab.lab.open_lab import OpenLab
@@ -33,7 +34,7 @@ def apply(
     seen: list[str | Object] = []
     try:
         # Large manifests become very many objects at once.
-        with collector_off():
+        with collector_off(), validated_once():
             read = intake.read(sources, lab.base, namespace, seen)
             refused = intake.impossible_gangs(read.manifests) if strict else []
             if validate == "strict":

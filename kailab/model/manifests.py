@@ -21,6 +21,7 @@ from kailab.model.objects import Object, metadata_of
 from kailab.model.validation import advise, validate
 from kailab.model.validation.advice import pod_templates
 from kailab.model.validation.fields import shown
+from kailab.model.validation.once import remember_valid
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MOST_ERRORS = 100  # the rest of a text is not read after this many
@@ -252,6 +253,7 @@ class _Loading:
             self.errors.extend(InputError(message, manifest.where(path)) for path, message in faults)
             # Advice requires the right shape.
             if not faults:
+                remember_valid(obj, manifest.kind)
                 self.notices.extend(
                     Notice(text, manifest.where(path), "not-meant") for path, text in advise(obj, manifest.kind)
                 )

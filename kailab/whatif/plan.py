@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from kailab.cluster.embedded.updates import LAST_APPLIED
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
 from kailab.lab.change import Apply
 from kailab.lab.intake import NamedText, named_texts, read
 from kailab.model.kinds import is_namespaced
+from kailab.model.labels import LAST_APPLIED
 from kailab.model.manifests import Manifest
 from kailab.model.objects import metadata_of, name_of, namespace_of
 from kailab.model.patches import merge_key
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 HIDDEN = "(not shown)"
 _SERVER_METADATA = frozenset({"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"})
-_LAST_APPLIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration", LAST_APPLIED})
 
 
 class FieldDiff(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -123,7 +122,7 @@ def _object_diff(manifest: Manifest, before: Object | None, after: Object | None
 def _user_fields(obj: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of an object that a user sets: without its identity, its status, and the metadata that the server sets."""
     meta = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _SERVER_METADATA}
-    notes = {key: value for key, value in (meta.get("annotations") or {}).items() if key not in _LAST_APPLIED}
+    notes = {key: value for key, value in (meta.get("annotations") or {}).items() if key != LAST_APPLIED}
     meta = {key: value for key, value in meta.items() if key not in ("name", "namespace", "annotations")}
     if notes:
         meta["annotations"] = notes

@@ -2,7 +2,11 @@ from __future__ import annotations
 
 import copy
 
+from checks.fuzzing.odd_seeds import SEEDS
 from kailab.model.defaults import apply_defaults, strip_nulls
+from kailab.model.kinds import kind_key
+from kailab.model.objects import Object
+from kailab.model.validation import validate
 
 
 def test_a_pod_gets_what_the_server_fills_in(make):
@@ -60,3 +64,16 @@ def test_nulls_are_as_good_as_absent():
     assert strip_nulls({"a": None, "b": {"c": None, "d": [1, {"e": None}, None]}}) == {"b": {"d": [1, {}, None]}}
     kept = {"a": [1, {"b": "c"}]}
     assert strip_nulls(kept) is kept
+
+
+def test_defaults_make_no_fault_in_a_valid_object():
+    # Admission relies on it: it does not validate again what was valid when it was read.
+    def without(spec, field):
+        return {key: value for key, value in spec.items() if key != field}
+
+    for objects in SEEDS.values():
+        obj: Object = objects[-1]
+        for field in ("", *(obj.get("spec") or {})):
+            changed = {**obj, "spec": without(obj["spec"], field)} if field else obj
+            if not validate(changed, kind_key(obj)):
+                assert validate(apply_defaults(changed, kind_key(obj)), kind_key(obj)) == [], changed

@@ -226,7 +226,8 @@ def test_workloads(make, faults):
     assert "spec.replicas" in faults(make["deployment"](replicas=-1))
     assert "spec.replicas" in faults(make["deployment"](replicas="2"))
     assert "spec.parallelism" in faults(make["job"](parallelism=1.5))
-    assert "spec.completions" in faults(make["job"](completionMode="Indexed"))
+    assert "spec.completions" in faults(make["job"](completionMode="Indexed", parallelism=2))
+    assert not faults(make["job"](completionMode="Indexed"))  # both are 1 by default
     always = make["job"]()
     always["spec"]["template"]["spec"]["restartPolicy"] = "Always"
     assert "OnFailure or Never" in faults(always)["spec.template.spec.restartPolicy"]

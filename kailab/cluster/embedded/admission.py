@@ -25,6 +25,7 @@ from kailab.model.pod_resources import parsed
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
 from kailab.model.validation.fields import Faults, check_metadata, shown
+from kailab.model.validation.once import is_known_valid
 
 
 def with_runtime_class(store: ObjectStore, spec: Object, name: str) -> Object:
@@ -183,8 +184,9 @@ class Admission:
             )
 
     def _checked(self, kind: str, obj: Object, name: str) -> Object:
+        known_valid = is_known_valid(obj, kind)
         obj = apply_defaults(strip_nulls(obj), kind)
-        faults = validate(obj, kind)
+        faults = [] if known_valid else validate(obj, kind)
         if faults:
             # The error names one field for programs, and all of them for people.
             first = faults[0][0]

@@ -19,12 +19,12 @@ from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
 from kailab.errors import Conflict, Invalid
 from kailab.model.kinds import KINDS
+from kailab.model.labels import LAST_APPLIED
 from kailab.model.objects import annotations_of, is_terminating
 from kailab.model.validation import validate_status
 from kailab.model.validation.fields import Faults, check_notes
 from kailab.model.validation.pods import CHECKED_ANNOTATIONS, check_annotations
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _NOTHING: Mapping[str, Any] = {}
 # Sorted: a manifest gives the same annotation in whatever order its keys come.
 _encode = msgspec.json.Encoder(order="sorted").encode

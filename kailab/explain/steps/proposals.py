@@ -13,7 +13,6 @@ from enum import IntEnum
 from typing import Any, TypeAlias
 
 from kailab.cluster.embedded.merge import merge_patch
-from kailab.cluster.embedded.updates import LAST_APPLIED
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import Relaxation
 from kailab.evidence.wording import some
@@ -234,7 +233,7 @@ Edit = Callable[[Object], None]
 
 _KEPT = ("name", "namespace", "labels", "annotations")
 _WRITTEN_BY_OTHERS = frozenset({
-    LAST_APPLIED, TOP_OWNER_METADATA, labels.LAST_START, labels.STALE_SINCE, LAST_EVICTION, labels.GPU_GROUP,
+    labels.LAST_APPLIED, TOP_OWNER_METADATA, labels.LAST_START, labels.STALE_SINCE, LAST_EVICTION, labels.GPU_GROUP,
     labels.RECEIVED_RESOURCE_TYPE, labels.CHECKPOINT_REQUESTED, labels.CHECKPOINT_DONE, "deployment.kubernetes.io/revision",
 })  # fmt: skip
 _OF_THE_JOB = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
