@@ -143,13 +143,13 @@ def test_an_object_of_another_namespace_is_named_with_its_namespace(busy, tmp_pa
 
 
 def test_the_cause_alone(busy) -> None:
-    """Nothing is tried, so there are no steps; all else is as with them."""
+    """Nothing is tried, so there are no steps and no forecast; all else is as with them."""
     with_steps, without = (busy("explain", "job", "train", *options, "-o", "json") for options in ((), ("--no-steps",)))
     assert with_steps.code == without.code == 0
     whole, cause = json.loads(with_steps.out), json.loads(without.out)
     assert whole["steps"]
     assert not cause["steps"]
-    assert {**whole, "steps": [], "lines": []} == {**cause, "lines": []}
+    assert {**whole, "steps": [], "forecast": None, "lines": []} == {**cause, "lines": []}
 
 
 @pytest.mark.parametrize("other", [("--nodes",), ("--evidence", "run/test")])
