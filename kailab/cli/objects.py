@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,8 +26,9 @@ from kailab.model.objects import Object, metadata_of, name_of, namespace_of
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
-    from kailab.lab.intake import Applied, NamedText
+    from kailab.lab.intake import NamedText
     from kailab.lab.unknown_fields import Validation
+    from kailab.model.manifests import Notice
     from kailab.whatif.plan_files import ChangePlan
 
 
@@ -175,7 +177,8 @@ def apply(
     for warning in applied.warnings:
         terminal.warn(warning)
     if output == "json":
-        terminal.say_json(_answer(applied, dry))
+        outcomes = [(ObjectKey(change.kind, change.name, change.namespace), change.what) for change in applied.changes]
+        terminal.say_json(_answer(outcomes, applied.notices, dry))
     else:
         for change in applied.changes:
             outcome = "" if output == "name" else f" {change.what}{' (dry run)' if dry else ''}"
@@ -185,27 +188,44 @@ def apply(
 
 
 @contextmanager
-def _errors_in(output: str, dry: bool) -> Iterator[None]:
+def _errors_in(output: str, dry: bool = False) -> Iterator[None]:
     """With -o json, stdout has the errors of the block, too."""
     try:
         yield
     except KailabError as error:
         if output == "json":
-            terminal.say_json(_answer(None, dry, error))
+            terminal.say_json(_answer((), (), dry, error))
         raise
 
 
-def _answer(applied: Applied | None, dry: bool, error: KailabError | None = None) -> dict[str, Any]:
-    """The answer of `apply` for programs. ``applied``: None if nothing was applied."""
+def _answer(
+    outcomes: Sequence[tuple[ObjectKey, str]],
+    notices: Sequence[Notice],
+    dry: bool = False,
+    error: KailabError | None = None,
+) -> dict[str, Any]:
+    """The answer of a command that changes objects, for programs: what it did with each object."""
     return {
         "dry_run": dry,
         "objects": [
-            {"kind": change.kind, "namespace": change.namespace, "name": change.name, "action": change.what}
-            for change in (applied.changes if applied is not None else ())
+            {"kind": key.kind, "namespace": key.namespace, "name": key.name, "action": action}
+            for key, action in outcomes
         ],
-        "notices": [notice.data() for notice in (applied.notices if applied is not None else ())],
+        "notices": [notice.data() for notice in notices],
         "errors": [] if error is None else error.data(),
     }
+
+
+def _answering(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with `-o json`: stdout then has its errors, too."""
+
+    @options.output
+    @wraps(command)
+    def answering(*args: Any, output: str, **given: Any) -> None:
+        with _errors_in(output):
+            command(*args, output=output, **given)
+
+    return answering
 
 
 def _plan(files: Sequence[str], recursive: bool, kustomization: Path | None) -> tuple[str, ChangePlan] | None:
@@ -242,6 +262,7 @@ def _refuse_warnings(
 @selection.all_option
 @click.option("--ignore-not-found", is_flag=True, help="Do not fail if an object does not exist.")
 @options.settle
+@_answering
 @options.state
 def delete(
     what: tuple[str, ...],
@@ -253,6 +274,7 @@ def delete(
     everything: bool,
     ignore_not_found: bool,
     settle: bool,
+    output: str,
     state: Path,
 ) -> None:
     """Delete objects by name, by label or by manifest, then run the lab until nothing changes any more. If one of them does
@@ -271,12 +293,9 @@ def delete(
         )
         deleted = _delete(lab, targets, ignore_not_found)
         report = settle_lab(lab, before, settle) if deleted else ""
-    for kind, name, _ in deleted:
-        terminal.say(f'{resource_name(kind)} "{name}" deleted')
-    if not deleted:
-        terminal.notice("No resources found")
-    if report:
-        terminal.notice(report)
+    _print_outcomes(
+        [(key, "deleted") for key in deleted], report, output, lambda key: f'{resource_name(key.kind)} "{key.name}"'
+    )
 
 
 def sources_of(files: Sequence[str], recursive: bool, kustomization: Path | None) -> list[Path | str | NamedText]:
@@ -355,6 +374,7 @@ overwrite = click.option("--overwrite", is_flag=True, help="Change keys that alr
 @options.selector
 @selection.all_option
 @options.settle
+@_answering
 @options.state
 def scale(
     what: tuple[str, ...],
@@ -364,6 +384,7 @@ def scale(
     selector: str,
     everything: bool,
     settle: bool,
+    output: str,
     state: Path,
 ) -> None:
     """Set the replicas of a Deployment, StatefulSet or another scalable kind, then run the lab until nothing changes any more."""
@@ -377,7 +398,7 @@ def scale(
         for key in keys:
             lab.scale(key.kind, key.name, replicas, key.namespace or "default")
         report = settle_lab(lab, before, settle) if keys else ""
-    print_outcomes([(key, "scaled") for key in keys], report)
+    _print_outcomes([(key, "scaled") for key in keys], report, output)
 
 
 def _metadata_command(field: str, verb: str) -> Callable[..., None]:
@@ -391,9 +412,12 @@ def _metadata_command(field: str, verb: str) -> Callable[..., None]:
         overwrite: bool,
         list_: bool,
         settle: bool,
+        output: str,
         state: Path,
     ) -> None:
         if list_:
+            if output == "json":
+                raise InputError(f"--list has no -o json; use kailab get -o jsonpath={{.metadata.{field}}}")
             with labfile.read_lab(state) as lab:
                 keys = select_objects(lab, what, namespace, selector, everything)
                 _print_values(keys, fetch_objects(lab, keys), field)
@@ -415,7 +439,7 @@ def _metadata_command(field: str, verb: str) -> Callable[..., None]:
                     outcomes.append((key, f"not {verb}"))
             changed_any = any(not outcome.startswith("not ") for _, outcome in outcomes)
             report = settle_lab(lab, before, settle) if changed_any else ""
-        print_outcomes(outcomes, report)
+        _print_outcomes(outcomes, report, output)
 
     return command
 
@@ -469,9 +493,20 @@ def _refuse_overwriting(
         raise InputErrors.of(errors)
 
 
-def print_outcomes(outcomes: Sequence[tuple[ObjectKey, str]], report: str) -> None:
-    for key, outcome in outcomes:
-        terminal.say(f"{full_name(key.kind, key.name)} {outcome}")
+def _print_outcomes(
+    outcomes: Sequence[tuple[ObjectKey, str]],
+    report: str,
+    output: str,
+    shown: Callable[[ObjectKey], str] = lambda key: full_name(key.kind, key.name),
+    notices: Sequence[Notice] = (),
+) -> None:
+    for notice in notices:
+        terminal.warn(str(notice))
+    if output == "json":
+        terminal.say_json(_answer(outcomes, notices))
+    else:
+        for key, outcome in outcomes:
+            terminal.say(f"{shown(key)} {outcome}")
     if not outcomes:
         terminal.notice("No resources found")
     if report:
@@ -482,6 +517,7 @@ def _edit_command(field: str, verb: str, name: str, help: str) -> click.Command:
     command = _metadata_command(field, verb)
     for decorate in (
         options.state,
+        _answering,
         options.settle,
         click.option("--list", "list_", is_flag=True, help=f"List the {field} of the objects; change nothing."),
         overwrite,
@@ -527,6 +563,7 @@ PatchFunction = Callable[[str, Object], Object]
 @click.option("--subresource", type=click.Choice(["status"]), help="Change only the status.")
 @options.namespace
 @options.settle
+@_answering
 @options.state
 def patch(
     what: tuple[str, ...],
@@ -536,6 +573,7 @@ def patch(
     subresource: Literal["status"] | None,
     namespace: str,
     settle: bool,
+    output: str,
     state: Path,
 ) -> None:
     """Update fields of objects, then run the lab until nothing changes any more: patch queue team-a -p '{"spec": {"priority": 5}}'."""
@@ -563,13 +601,11 @@ def patch(
         report = settle_lab(lab, before, settle)
         embedded = lab.venue.exclusive
     fields = [
-        str(notice)
+        notice
         for key, obj, new in zip(keys, objects, patched, strict=True)
         for notice in new_field_notices(key.kind, obj, new, embedded)
     ]
-    for warning in (*fields, *warnings):
-        terminal.warn(warning)
-    print_outcomes(outcomes, report)
+    _print_outcomes(outcomes, report, output, notices=[*fields, *warnings])
 
 
 def _patch(text: str, file: str, form: PatchType | None) -> PatchFunction:

@@ -27,6 +27,7 @@ from kailab.model.objects import name_of
 if TYPE_CHECKING:
     from kailab.lab.intake import NamedText
     from kailab.lab.open_lab import OpenLab
+    from kailab.model.manifests import Notice
 
 DEFAULT_NAMESPACE = "default"
 FORMS = "apply, patch, delete, advance, or an object"
@@ -84,7 +85,7 @@ class Patch(Change):
         queues = [self.name] if lab.kind(self.kind) == "Queue" and not self.subresource else []
         with new_queue_warnings(lab, queues) as warnings:
             lab.patch(self.kind, self.name, dict(self.patch), self.namespace, self.subresource)
-        return warnings
+        return list(map(str, warnings))
 
 
 @dataclass(frozen=True)
@@ -118,19 +119,19 @@ class Advance(Change):
 
 
 @contextmanager
-def new_queue_warnings(lab: OpenLab, names: Sequence[str]) -> Iterator[list[str]]:
+def new_queue_warnings(lab: OpenLab, names: Sequence[str]) -> Iterator[list[Notice]]:
     """Yield a list that has, at the end of the block, what `apply` would warn about these queues now and would not have before."""
-    warnings: list[str] = []
+    warnings: list[Notice] = []
     before = _queue_warnings(lab, names)
     yield warnings
     warnings += [warning for warning in _queue_warnings(lab, names) if warning not in before]
 
 
-def _queue_warnings(lab: OpenLab, names: Sequence[str]) -> list[str]:
+def _queue_warnings(lab: OpenLab, names: Sequence[str]) -> list[Notice]:
     from kailab.lab import intake  # a change that is only read needs no manifests
 
     queues = [queue for queue in lab.cluster.list("Queue") if name_of(queue) in names] if names else []
-    return list(map(str, intake.check(lab.cluster, intake.read([queues]).manifests))) if queues else []
+    return intake.check(lab.cluster, intake.read([queues]).manifests) if queues else []
 
 
 def read_changes(data: Any, where: Where | None = None) -> tuple[Change, ...]:

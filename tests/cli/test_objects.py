@@ -361,3 +361,26 @@ def test_strict_takes_manifests_of_stdin_and_validates_as_it_is_told(busy, home:
     mistyped = text.replace("parallelism: 20", "parallelism: 20\n  paralelism: 2")
     assert busy("apply", "-f", "-", "--strict", input=mistyped).code == 2
     assert busy("apply", "-f", "-", "--strict", "--validate=ignore", input=mistyped).code == 0
+
+
+def test_other_changes_answer_programs_as_apply_does(started) -> None:
+    assert started("apply", "-f", "-", input=QUEUE % ("q", "priority: 1")).code == 0
+
+    def answer(*words: str, code: int = 0) -> dict[str, Any]:
+        done = started(*words, "-o", "json")
+        assert done.code == code, done.err
+        return json.loads(done.out)
+
+    def queue(action: str) -> dict[str, Any]:
+        objects = [{"kind": "Queue", "namespace": "", "name": "q", "action": action}]
+        return {"dry_run": False, "objects": objects, "notices": [], "errors": []}
+
+    assert answer("label", "queue", "q", "team=a") == queue("labeled")
+    assert answer("annotate", "queue", "q", "note=b") == queue("annotated")
+    assert answer("patch", "queue", "q", "-p", '{"spec": {"priority": 2}}') == queue("patched")
+    assert answer("patch", "queue", "q", "-p", '{"spec": {"priority": 2}}') == queue("patched (no change)")
+    (notice,) = answer("patch", "queue", "q", "-p", '{"spec": {"priorty": 2}}')["notices"]
+    assert "priorty" in notice["field"]
+    assert answer("scale", "deployment", "none", "--replicas", "2", code=2)["errors"]
+    assert answer("delete", "queue", "q") == queue("deleted")
+    assert answer("delete", "queue", "q", code=2)["objects"] == []
