@@ -6,7 +6,7 @@ from typing import Any
 
 from kailab.kinds.kubernetes import check_claim_templates, spec_check, unread_of_claims, unread_retention
 from kailab.model.defaults import spec_defaults
-from kailab.model.kind import AGE, NAME, Column, Kind
+from kailab.model.kind import AGE, NAME, Column, Kind, Unread
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_selector, check_template
 
@@ -133,7 +133,15 @@ KINDS = (
         immutable=("spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"),
         scalable=True,
         columns="kailab.cli.object_tables:STATEFUL_SET",
-        unread=(*unread_of_claims("spec", "volumeClaimTemplates", "*", "spec"), *unread_retention("spec")),
+        unread=(
+            Unread(
+                ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"),
+                "so many pods are replaced at once; here one after the other",
+                (1, "1"),
+            ),
+            *unread_of_claims("spec", "volumeClaimTemplates", "*", "spec"),
+            *unread_retention("spec"),
+        ),
     ),
     _apps(
         "DaemonSet",

@@ -30,6 +30,7 @@ def _one(api_version: str, kind: str, spec: str) -> list[str]:
         ("v1", "PersistentVolumeClaim", "{accessModes: [ReadWriteOncePod]}", "spec.accessModes[0]"),
         ("sparkoperator.k8s.io/v1beta2", "SparkApplication", "{sparkConf: {spark.executor.instances: 9}}", "spec.sparkConf[spark.executor.instances]"),
         ("apps/v1", "StatefulSet", "{volumeClaimTemplates: [{spec: {accessModes: [ReadWriteOncePod]}}]}", "spec.volumeClaimTemplates[0].spec.accessModes[0]"),
+        ("apps/v1", "StatefulSet", "{updateStrategy: {rollingUpdate: {maxUnavailable: 2}}}", "spec.updateStrategy.rollingUpdate.maxUnavailable"),
         ("v1", "Pod", "{resources: {requests: {cpu: 4}}, containers: [{name: a, image: x}]}", "spec.resources"),
         ("batch/v1", "Job", "{template: {spec: {volumes: [{name: v, ephemeral: {a: b}}], containers: [{name: a, image: x}]}}}", "spec.template.spec.volumes[0].ephemeral"),
     ],
