@@ -9,6 +9,7 @@ If no object of a file has been in a cluster (no uid, no status), the file is a 
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -41,6 +42,7 @@ from kailab.model.objects import (
     uid_of,
 )
 from kailab.model.queues import check_queue_tree
+from kailab.model.times import format_time, spoken_duration
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.references import referenced_objects
@@ -109,13 +111,19 @@ class _Found(NamedTuple):
     file: str
 
 
+CLOCKS_DIFFER_BY = 86400.0
+"""Seconds by which the clock of a cluster may be ahead of this machine's."""
+LONG_AFTER = 30 * 86400.0
+"""A given time so many seconds after the newest time in the files is reported."""
+
+
 class _Reading:
     def __init__(self, partial: bool) -> None:
         self.partial = partial
         self.errors: list[InputError] = []
         self.found: dict[tuple[str, str, str], _Found] = {}
         self.uids: dict[tuple[str, str], str] = {}
-        self.newest: float | None = None
+        self.times: list[tuple[float, str]] = []  # newest time of each object, with its name
         self.manifests: list[NamedText] = []
         self.empty: list[str] = []
         self.skipped: dict[Skip, list[str]] = {}
@@ -156,7 +164,7 @@ class _Reading:
 
     def add(self, obj: Object, file: str) -> None:
         if (newest := newest_time(obj)) is not None:
-            self.newest = newest if self.newest is None else max(self.newest, newest)
+            self.times.append((newest, f"{object_name(obj)} in {file}"))
         key = key_of(obj["apiVersion"], obj["kind"])
         if key in _NEVER:
             return
@@ -224,7 +232,13 @@ class _Reading:
         assumed = _assume_configmaps(looks)
         classes = _assume_priority_classes(looks)
         runtimes = _assume_runtime_classes(looks)
-        taken = at if at is not None else self.newest
+        newest, time_notices = self.newest_past()
+        taken = newest if at is None else at
+        if at is not None:
+            time_notices = []
+            if newest is not None and at - newest > LONG_AFTER:
+                after = spoken_duration(at - newest)
+                time_notices.append(f"--at is {after} after the newest time in the files, {format_time(newest)}")
         if taken is None and looks:
             raise InputError(
                 "its objects have no time, so the time of the cluster is unknown; give it with --at", place
@@ -247,7 +261,7 @@ class _Reading:
         snapshot = ClusterSnapshot(
             taken=when, opened=when, facts=facts, node_pool=kai.node_pool, objects=objects, cut=filtered.cut,
         )  # fmt: skip
-        notices = [*self.about_files(), *map(filtered.text.text, kai.notices), *_about_objects(looks)]
+        notices = [*time_notices, *self.about_files(), *map(filtered.text.text, kai.notices), *_about_objects(looks)]
         if assumed:
             notices.append(
                 f"{count(len(assumed), 'ConfigMap')} that pods use ({some(assumed)}) {'is' if len(assumed) == 1 else 'are'} not in "
@@ -270,6 +284,20 @@ class _Reading:
                 "default configuration is used"
             )
         return Dump(snapshot, tuple(self.manifests), tuple(notices))
+
+    def newest_past(self) -> tuple[float | None, list[str]]:
+        """The newest time in the objects, and notices. Times that this machine's clock has not reached are left out unless most objects have
+        such: a lab's own clock may lie ahead, but in the files of a cluster it is a few objects that some machine with a wrong clock wrote."""
+        limit = time.time() + CLOCKS_DIFFER_BY
+        past = [seconds for seconds, _ in self.times if seconds <= limit]
+        ahead = sorted((entry for entry in self.times if entry[0] > limit), reverse=True)
+        if not ahead or len(ahead) > len(past):
+            return max((seconds for seconds, _ in self.times), default=None), []
+        named = some([f"{title} ({format_time(seconds)})" for seconds, title in ahead])
+        return max(past), [
+            f"{count(len(ahead), 'object')} with a time in the future: {named}; the clock starts at the newest time of the others, "
+            f"{format_time(max(past))}. Another one can be given with --at"
+        ]
 
     def looks(self) -> dict[str, list[Object]]:
         """The objects to keep by kind key, in the order of a snapshot."""

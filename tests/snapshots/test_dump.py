@@ -162,6 +162,23 @@ def test_the_clock_starts_at_the_newest_time(tmp_path: Path) -> None:
     assert opening.read(tmp_path, at="2026-03-02T00:00:00Z").snapshot.taken == parse_time("2026-03-02T00:00:00Z")
 
 
+def test_a_time_that_has_not_come_is_told_and_does_not_set_the_clock(tmp_path: Path) -> None:
+    nodes = [a_node(name) for name in "abc"]
+    nodes[1]["metadata"]["managedFields"] = [{"manager": "kubelet", "time": "2299-01-01T00:00:00Z"}]
+    (tmp_path / "n.yaml").write_text(text_of(nodes))
+    read = opening.read(tmp_path)
+    assert read.snapshot.taken == parse_time("2026-03-01T09:00:00Z")
+    assert read.notices[0].startswith("1 object with a time in the future: Node/b in ")
+    given = opening.read(tmp_path, at="2299-01-01T00:00:00Z")
+    assert given.snapshot.taken == parse_time("2299-01-01T00:00:00Z")
+    assert "after the newest time in the files, 2026-03-01T09:00:00Z" in given.notices[0]
+    # A lab may have run until then.
+    for node in nodes:
+        node["metadata"]["managedFields"] = [{"manager": "kubelet", "time": "2299-01-01T00:00:00Z"}]
+    (tmp_path / "n.yaml").write_text(text_of(nodes))
+    assert opening.read(tmp_path).snapshot.taken == parse_time("2299-01-01T00:00:00Z")
+
+
 def a_node(name: str, version: str = "1", model: str = "A100") -> Object:
     offer = {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "8"}
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-03-01T09:00:00Z"}
