@@ -134,8 +134,14 @@ def read_trace(
 def _collected(
     trace: Trace, parsed_lines: Iterable[lines.ParsedLine], skip_broken: bool, priorities: Collection[str] | None
 ) -> Trace:
+    first_lines: dict[tuple[str, float, float], int] = {}
     for parsed in parsed_lines:
         parsed_job = _replayable(parsed, priorities)
+        # Exports of months that overlap have the same job twice. In other forms than sacct's a name need not be an id.
+        if trace.form == _SACCT and not isinstance(parsed_job, SkippedLine):
+            first = first_lines.setdefault((parsed_job.name, parsed_job.arrival, parsed_job.seconds), parsed_job.line)
+            if first != parsed_job.line:
+                parsed_job = SkippedLine(parsed_job.line, "it repeats the job of an earlier line", broken=False)
         if isinstance(parsed_job, SkippedLine):
             trace.left_out.append(parsed_job)
         else:

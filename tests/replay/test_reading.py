@@ -326,6 +326,16 @@ def test_any_format_of_sacct_with_the_facts_is_read(trace_file, header: str, lin
     assert (job.seconds, job.gpus, job.pods, job.team) == expected
 
 
+def test_a_job_of_sacct_that_is_there_twice_counts_once(trace_file) -> None:
+    """Ids may begin again after a reset of Slurm's database, so that the time of submission belongs to it."""
+    one = "8|a|2026-01-05T08:00:00|x|y|60|gres/gpu=1|COMPLETED"
+    trace = read_trace(trace_file(one, one, one.replace("-01-", "-02-"), header=SACCT))
+    assert len(trace.jobs) == 2
+    assert [(left.line, left.reason, left.broken) for left in trace.left_out] == [
+        (3, "it repeats the job of an earlier line", False)
+    ]
+
+
 @pytest.mark.parametrize(
     "line, why",
     [
