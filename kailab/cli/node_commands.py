@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kailab.cli import completion, labfile, options, terminal
-from kailab.cli.options import TextOrJson
+from kailab.cli.objects import answering, print_outcomes, settle_lab
 from kailab.cli.table import render_table
-from kailab.errors import InputError, InputErrors
+from kailab.errors import InputError, InputErrors, Where
 from kailab.evidence.wording import gpus, some
 from kailab.lab.lab_changes import LabChanges
+from kailab.model.manifests import Notice
 from kailab.model.objects import Object, condition_of, name_of, namespace_of, uid_of
 from kailab.model.objects import full_name as pod_name
 from kailab.model.quantities import format_gpu
@@ -35,20 +36,22 @@ nodes = click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=co
 @nodes
 @options.selector
 @options.settle
+@answering
 @options.state
-def cordon(names: tuple[str, ...], selector: str, settle: bool, state: Path) -> None:
+def cordon(names: tuple[str, ...], selector: str, settle: bool, output: str, state: Path) -> None:
     """Mark nodes unschedulable: no new pods are placed on them, and their present pods stay."""
-    _change(names, selector, settle, state, lambda lab, node: _set_schedulable(lab, node, False))
+    _change(names, selector, settle, output, state, lambda lab, node: _set_schedulable(lab, node, False))
 
 
 @click.command()
 @nodes
 @options.selector
 @options.settle
+@answering
 @options.state
-def uncordon(names: tuple[str, ...], selector: str, settle: bool, state: Path) -> None:
+def uncordon(names: tuple[str, ...], selector: str, settle: bool, output: str, state: Path) -> None:
     """Mark nodes schedulable."""
-    _change(names, selector, settle, state, lambda lab, node: _set_schedulable(lab, node, True))
+    _change(names, selector, settle, output, state, lambda lab, node: _set_schedulable(lab, node, True))
 
 
 @click.command()
@@ -62,8 +65,8 @@ def uncordon(names: tuple[str, ...], selector: str, settle: bool, state: Path) -
     "--preview", is_flag=True, help="Change nothing; list what draining each node alone would evict, least first."
 )
 @options.settle
+@answering
 @options.state
-@options.output
 def drain(
     names: tuple[str, ...],
     selector: str,
@@ -73,8 +76,8 @@ def drain(
     disable_eviction: bool,
     preview: bool,
     settle: bool,
+    output: str,
     state: Path,
-    output: TextOrJson,
 ) -> None:
     """Cordon nodes and evict their pods, then run the lab until nothing changes any more.
 
@@ -85,12 +88,11 @@ def drain(
     if preview:
         _preview(names, selector, state, output)
         return
-    if output is TextOrJson.json:
-        raise InputError("-o json is for --preview")
     from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain
     from kailab.workloads.disruption import evictions, violated_budgets
 
-    remaining: list[str] = []
+    remaining: list[Notice] = []
+    warnings: list[Notice] = []
 
     def delete_all(lab: Lab, node: Object) -> str:
         for change in drain_node(lab, name_of(node)):
@@ -110,7 +112,8 @@ def drain(
             if not found.blocked:
                 break
             if not found.allowed or not settle:
-                remaining.extend(f"node/{name}: pod {pod_name(pod)} remains: {why}" for pod, why in found.blocked)
+                at = Where(object=f"node/{name}")
+                remaining.extend(Notice(f"pod {pod_name(pod)} remains: {why}", at) for pod, why in found.blocked)
                 return "cordoned"
             lab.settle()
         return "drained"
@@ -131,17 +134,15 @@ def drain(
             raise InputErrors.of(errors)
         if disable_eviction:
             leaving = {pod for node in nodes for pod in pods_to_drain(lab, name_of(node))}
-            for warning in violated_budgets(lab.cluster, leaving):
-                terminal.warn(warning)
+            warnings.extend(Notice(warning, Where()) for warning in violated_budgets(lab.cluster, leaving))
 
-    _change(names, selector, settle, state, delete_all if disable_eviction else evict, check)
-    for text in remaining:
-        terminal.warn(text)
+    drain_one = delete_all if disable_eviction else evict
+    _change(names, selector, settle, output, state, drain_one, check, notices=lambda: (*warnings, *remaining))
     if remaining:
         raise click.exceptions.Exit(1)
 
 
-def _preview(names: Sequence[str], selector: str, state: Path, output: TextOrJson) -> None:
+def _preview(names: Sequence[str], selector: str, state: Path, output: str) -> None:
     from kailab.cli.selection import fetch_objects, select_objects
     from kailab.lab.node_changes import EvictedWork, preview_drains
 
@@ -155,7 +156,7 @@ def _preview(names: Sequence[str], selector: str, state: Path, output: TextOrJso
         everything = not (bare or selector)
         selected = fetch_objects(lab, select_objects(lab, ["nodes", *bare], "", selector, everything))
         previews = preview_drains(lab, [name_of(node) for node in selected])
-    if output is TextOrJson.json:
+    if output == "json":
         terminal.say_json([{**asdict(each), "pods": each.pods, "milli_gpus": each.milli_gpus} for each in previews])
         return
     if not previews:
@@ -187,22 +188,24 @@ def _preview(names: Sequence[str], selector: str, state: Path, output: TextOrJso
     "--not-ready", is_flag=True, help="Ready becomes False instead of Unknown: the kubelet reports the failure itself."
 )
 @options.settle
+@answering
 @options.state
-def fail(names: tuple[str, ...], selector: str, not_ready: bool, settle: bool, state: Path) -> None:
+def fail(names: tuple[str, ...], selector: str, not_ready: bool, settle: bool, output: str, state: Path) -> None:
     """Make nodes fail as if their kubelets were silent: Ready becomes Unknown, the node gets the taint node.kubernetes.io/unreachable, and its
     pods are evicted once their toleration (300 s) has expired: `kailab run --for 6m`."""
     ready: FailedReadyStatus = "False" if not_ready else "Unknown"
-    _change(names, selector, settle, state, lambda lab, node: _fail_node(lab, node, ready))
+    _change(names, selector, settle, output, state, lambda lab, node: _fail_node(lab, node, ready))
 
 
 @click.command()
 @nodes
 @options.selector
 @options.settle
+@answering
 @options.state
-def recover(names: tuple[str, ...], selector: str, settle: bool, state: Path) -> None:
+def recover(names: tuple[str, ...], selector: str, settle: bool, output: str, state: Path) -> None:
     """Bring failed nodes back: their pods continue, and pods that were evicted meanwhile end."""
-    _change(names, selector, settle, state, _recover_node)
+    _change(names, selector, settle, output, state, _recover_node)
 
 
 @click.command()
@@ -217,8 +220,11 @@ def recover(names: tuple[str, ...], selector: str, settle: bool, state: Path) ->
 @click.option("--all", "everything", is_flag=True, help="Select all nodes.")
 @click.option("--overwrite", is_flag=True, help="Change a taint that already has another value.")
 @options.settle
+@answering
 @options.state
-def taint(words: tuple[str, ...], selector: str, everything: bool, overwrite: bool, settle: bool, state: Path) -> None:
+def taint(
+    words: tuple[str, ...], selector: str, everything: bool, overwrite: bool, settle: bool, output: str, state: Path
+) -> None:
     """Set or remove taints of nodes: KEY=VALUE:EFFECT or KEY:EFFECT sets a taint, KEY:EFFECT- or KEY- removes it."""
     names = [word for word in words if ":" not in word and "=" not in word and not word.endswith("-")]
     changes = [_read_taint(word) for word in words if word not in names]
@@ -237,33 +243,33 @@ def taint(words: tuple[str, ...], selector: str, everything: bool, overwrite: bo
         lab.patch("Node", name_of(node), {"spec": {"taints": after or None}})
         return "tainted" if any(not change.remove for change in changes) else "untainted"
 
-    _change(names, selector, settle, state, taint_node, everything=everything)
+    _change(names, selector, settle, output, state, taint_node, everything=everything)
 
 
 def _change(
     names: Sequence[str],
     selector: str,
     settle: bool,
+    output: str,
     state: Path,
     change: NodeChange,
     check: Callable[[Lab, Sequence[Object]], None] | None = None,
     *,
     everything: bool = False,
+    notices: Callable[[], Sequence[Notice]] = tuple,
 ) -> None:
-    from kailab.cli.objects import settle_lab
     from kailab.cli.selection import fetch_objects, select_objects
 
     bare = _bare(names)
     with labfile.change_lab(state) as lab:
         before = LabChanges(lab)
-        selected = fetch_objects(lab, select_objects(lab, ["nodes", *bare], "", selector, everything))
+        keys = select_objects(lab, ["nodes", *bare], "", selector, everything)
+        selected = fetch_objects(lab, keys)
         if check is not None:
             check(lab, selected)
-        outcomes = [(name_of(node), change(lab, node)) for node in selected]
+        outcomes = [(key, change(lab, node)) for key, node in zip(keys, selected, strict=True)]
         report = settle_lab(lab, before, settle) if outcomes else ""
-    for name, outcome in outcomes:
-        terminal.say(f"node/{name} {outcome}")
-    terminal.notice(report or "No resources found")
+    print_outcomes(outcomes, report, output, notices=notices())
 
 
 def _bare(names: Sequence[str]) -> list[str]:

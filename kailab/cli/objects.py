@@ -216,7 +216,7 @@ def _answer(
     }
 
 
-def _answering(command: Callable[..., None]) -> Callable[..., None]:
+def answering(command: Callable[..., None]) -> Callable[..., None]:
     """A command with `-o json`: stdout then has its errors, too."""
 
     @options.output
@@ -262,7 +262,7 @@ def _refuse_warnings(
 @selection.all_option
 @click.option("--ignore-not-found", is_flag=True, help="Do not fail if an object does not exist.")
 @options.settle
-@_answering
+@answering
 @options.state
 def delete(
     what: tuple[str, ...],
@@ -293,7 +293,7 @@ def delete(
         )
         deleted = _delete(lab, targets, ignore_not_found)
         report = settle_lab(lab, before, settle) if deleted else ""
-    _print_outcomes(
+    print_outcomes(
         [(key, "deleted") for key in deleted], report, output, lambda key: f'{resource_name(key.kind)} "{key.name}"'
     )
 
@@ -374,7 +374,7 @@ overwrite = click.option("--overwrite", is_flag=True, help="Change keys that alr
 @options.selector
 @selection.all_option
 @options.settle
-@_answering
+@answering
 @options.state
 def scale(
     what: tuple[str, ...],
@@ -398,7 +398,7 @@ def scale(
         for key in keys:
             lab.scale(key.kind, key.name, replicas, key.namespace or "default")
         report = settle_lab(lab, before, settle) if keys else ""
-    _print_outcomes([(key, "scaled") for key in keys], report, output)
+    print_outcomes([(key, "scaled") for key in keys], report, output)
 
 
 def _metadata_command(field: str, verb: str) -> Callable[..., None]:
@@ -439,7 +439,7 @@ def _metadata_command(field: str, verb: str) -> Callable[..., None]:
                     outcomes.append((key, f"not {verb}"))
             changed_any = any(not outcome.startswith("not ") for _, outcome in outcomes)
             report = settle_lab(lab, before, settle) if changed_any else ""
-        _print_outcomes(outcomes, report, output)
+        print_outcomes(outcomes, report, output)
 
     return command
 
@@ -493,13 +493,14 @@ def _refuse_overwriting(
         raise InputErrors.of(errors)
 
 
-def _print_outcomes(
+def print_outcomes(
     outcomes: Sequence[tuple[ObjectKey, str]],
     report: str,
     output: str,
     shown: Callable[[ObjectKey], str] = lambda key: full_name(key.kind, key.name),
     notices: Sequence[Notice] = (),
 ) -> None:
+    """Print what a command did with each object, for people or for programs. ``report``: of the lab that ran after it."""
     for notice in notices:
         terminal.warn(str(notice))
     if output == "json":
@@ -517,7 +518,7 @@ def _edit_command(field: str, verb: str, name: str, help: str) -> click.Command:
     command = _metadata_command(field, verb)
     for decorate in (
         options.state,
-        _answering,
+        answering,
         options.settle,
         click.option("--list", "list_", is_flag=True, help=f"List the {field} of the objects; change nothing."),
         overwrite,
@@ -563,7 +564,7 @@ PatchFunction = Callable[[str, Object], Object]
 @click.option("--subresource", type=click.Choice(["status"]), help="Change only the status.")
 @options.namespace
 @options.settle
-@_answering
+@answering
 @options.state
 def patch(
     what: tuple[str, ...],
@@ -605,7 +606,7 @@ def patch(
         for key, obj, new in zip(keys, objects, patched, strict=True)
         for notice in new_field_notices(key.kind, obj, new, embedded)
     ]
-    _print_outcomes(outcomes, report, output, notices=[*fields, *warnings])
+    print_outcomes(outcomes, report, output, notices=[*fields, *warnings])
 
 
 def _patch(text: str, file: str, form: PatchType | None) -> PatchFunction:

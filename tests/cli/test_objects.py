@@ -384,3 +384,21 @@ def test_other_changes_answer_programs_as_apply_does(started) -> None:
     assert answer("scale", "deployment", "none", "--replicas", "2", code=2)["errors"]
     assert answer("delete", "queue", "q") == queue("deleted")
     assert answer("delete", "queue", "q", code=2)["objects"] == []
+
+
+def test_commands_of_nodes_answer_programs_as_apply_does(started) -> None:
+    node = started("get", "nodes", "-o", "name").out.split()[0]
+
+    def answer(*words: str, code: int = 0) -> dict[str, Any]:
+        done = started(*words, "-o", "json")
+        assert done.code == code, done.err
+        return json.loads(done.out)
+
+    (done,) = answer("cordon", node)["objects"]
+    assert done == {"kind": "Node", "namespace": "", "name": node.partition("/")[2], "action": "cordoned"}
+    assert answer("drain", node)["objects"][0]["action"] == "drained"
+    assert answer("uncordon", node)["objects"][0]["action"] == "uncordoned"
+    assert answer("taint", node, "team=a:NoSchedule")["objects"][0]["action"] == "tainted"
+    refused = answer("taint", node, "team=b:NoSchedule", code=2)
+    assert refused["objects"] == [] and refused["errors"]
+    assert answer("cordon", "no-such-node", code=2)["errors"]
