@@ -400,5 +400,6 @@ def test_commands_of_nodes_answer_programs_as_apply_does(started) -> None:
     assert answer("uncordon", node)["objects"][0]["action"] == "uncordoned"
     assert answer("taint", node, "team=a:NoSchedule")["objects"][0]["action"] == "tainted"
     refused = answer("taint", node, "team=b:NoSchedule", code=2)
-    assert refused["objects"] == [] and refused["errors"]
+    assert refused["objects"] == []
+    assert refused["errors"]
     assert answer("cordon", "no-such-node", code=2)["errors"]
