@@ -283,3 +283,24 @@ def test_a_device_keeps_its_name_where_other_work_wants_further_devices() -> Non
         verdict, code, sentence = told(lab, "Job", "x")
     assert (verdict, code) == ("never", CauseCode.LARGER_THAN_THE_FLEET)
     assert "want 3 example.com/fpga (1 example.com/fpga each); the nodes that they may use have 2 in all" in sentence
+
+
+def test_cpu_that_only_the_rack_of_its_pods_lacks_is_told_of_that_rack() -> None:
+    store = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "x", "labels": {"kai.scheduler/queue": "team"}, "annotations": in_one_rack()},
+        "spec": {
+            "replicas": 2,
+            "serviceName": "x",
+            "selector": {"matchLabels": {"app": "x"}},
+            "template": in_rack(template(0.5, cpu="40", memory="200Gi", labels={"app": "x"})),
+        },
+    }
+    with opened(rack("a", 2, 1), rack("b", 2, 1)) as lab:
+        for node, cpu in (("a-1", "60"), ("b-0", "1"), ("b-1", "1")):
+            put(lab, pod(f"on-{node}", 1, cpu=cpu, nodeSelector={"kubernetes.io/hostname": node}))
+        put(lab, store)
+        verdict, code, sentence = told(lab, "StatefulSet", "x")
+    assert (verdict, code) == ("later", CauseCode.NO_DOMAIN_FREE)
+    assert "40 CPU" in sentence

@@ -353,8 +353,9 @@ def _too_few_devices(group: WaitingPodGroup, facts: NodeFacts) -> DevicesLacking
     )
 
 
-def _short_of(facts: NodeFacts, resource: Resource) -> ResourceLacking:
-    """The refusal that CPU, memory or pod slots are lacking where all other resources would suffice."""
+def _short_of(facts: NodeFacts, resource: Resource) -> Iterator[ResourceLacking]:
+    """The refusal that CPU, memory or pod slots are lacking where all other resources would suffice. None if they are lacking only in the
+    domain in which the pods have to be, which ``DomainLacking`` says."""
     table, tasks = facts.table, facts.next_tasks
     code, row, _ = _SHORTAGES[resource]
     task = tasks[0]
@@ -373,7 +374,9 @@ def _short_of(facts: NodeFacts, resource: Resource) -> ResourceLacking:
         "capacity": int(table.allocatable[row, best]), "nodes": int(among.sum()), "placed": _placed(facts),
         "for_devices": with_free_rest and bool(task.info.request or shared), "objects": node_refs(table, [best]),
     }  # fmt: skip
-    return PodSlotsLacking(**fields, shared=shared) if row == PODS else ResourceLacking(**fields, code=code)
+    lacking = PodSlotsLacking(**fields, shared=shared) if row == PODS else ResourceLacking(**fields, code=code)
+    if lacking.holds or not facts.needs_domain:
+        yield lacking
 
 
 def _fits_but_for(facts: NodeFacts, task: WTask, row: int, pool: np.ndarray) -> np.ndarray:
@@ -540,11 +543,11 @@ def _tightest(
     best domain has, and that domain."""
     table, usable = facts.table, facts.usable_nodes(tasks)
     device = int(table.min_gpu_memory)
-    pool = np.maximum(table.idle, 0) if now else table.allocatable
     first = None
     for row in rows_of(tasks):
         wanted = sum(row_wanted(task, row, device) for task in tasks)
-        room = {domain.id: int(pool[row][domain.mask & usable].sum()) for domain in domains}
+        has = _free_on(facts, row, usable) if now else np.where(usable, table.allocatable[row], 0)
+        room = {domain.id: int(has[domain.mask].sum()) for domain in domains}
         best = max(domains, key=lambda domain: (room[domain.id], [-ord(c) for c in domain.name]), default=None)
         tightest = row, wanted, room[best.id] if best is not None else 0, best
         if wanted > tightest[2]:
@@ -580,7 +583,7 @@ def find_lacking_room(group: WaitingPodGroup) -> Iterable[Refusal]:
             case ZonesIgnored():
                 yield _numa_misaligned(facts)
             case RoomGiven(resources=(resource,)) if resource in _SHORTAGES and not devices and _wants_devices(facts):
-                yield _short_of(facts, resource)
+                yield from _short_of(facts, resource)
     if devices and _in_sum(facts):
         yield _fragmented(facts)
 
@@ -598,7 +601,7 @@ def find_shortage(group: WaitingPodGroup) -> Iterable[Refusal]:
         return
     for relaxation in missing:
         if isinstance(relaxation, RoomGiven) and relaxation.resources[0] in _SHORTAGES:
-            yield _short_of(facts, relaxation.resources[0])
+            yield from _short_of(facts, relaxation.resources[0])
 
 
 def find_closed_nodes(group: WaitingPodGroup) -> Iterable[Refusal]:
