@@ -6,44 +6,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kailab.evidence.wording import some
 from kailab.explain.steps.proposals import ObjectsAfterChanges, apply, as_manifest
-from kailab.lab.answer import Step
+from kailab.lab.answer import ObjectRef, Step
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 
-class ObjectKey(NamedTuple):
-    """An object by kind, namespace and name; objects of the cluster have no namespace here."""
-
-    kind: str
-    namespace: str
-    name: str
-
-    @classmethod
-    def of(cls, reference: Mapping[str, Any]) -> ObjectKey:
-        """The key of what a deletion or a patch names."""
-        return cls(reference["kind"], reference.get("namespace") or "", reference["name"])
-
-    @classmethod
-    def of_object(cls, obj: Mapping[str, Any]) -> ObjectKey:
-        """The key of a manifest."""
-        return cls.of({"kind": obj["kind"], **obj["metadata"]})
-
-
-def step_in_manifests(lab: Lab, step: Step, new: Collection[ObjectKey]) -> Step:
+def step_in_manifests(lab: Lab, step: Step, new: Collection[ObjectRef]) -> Step:
     """The step with the manifests of new objects applied as its changes leave them, instead of deletions and patches of these objects.
     ``lab``: of the simulation, in which they exist. ``new``: the objects that it made."""
     after = ObjectsAfterChanges(step.changes)
-    applied = {ObjectKey.of_object(obj) for change in step.changes for obj in change.get("apply", ())}
+    applied = {
+        _reference({"kind": obj["kind"], **obj["metadata"]})
+        for change in step.changes
+        for obj in change.get("apply", ())
+    }
     changes: list[Mapping[str, Any]] = []
-    edited: dict[ObjectKey, None] = {}
+    edited: dict[ObjectRef, None] = {}
     for change in step.changes:
         named = change.get("delete") or change.get("patch")
-        if named is None or (key := ObjectKey.of(named)) not in new or "subresource" in named:
+        if named is None or (key := _reference(named)) not in new or "subresource" in named:
             changes.append(change)
         elif "patch" in change:
             if key not in edited and key not in applied:
@@ -58,3 +44,8 @@ def step_in_manifests(lab: Lab, step: Step, new: Collection[ObjectKey]) -> Step:
         return step
     works = some([f"{key.kind} {key.name}" for key in edited])
     return replace(step, do=f"{step.intent}: apply {works} with that change.", changes=tuple(changes))
+
+
+def _reference(named: Mapping[str, Any]) -> ObjectRef:
+    """The object that a deletion or a patch names."""
+    return ObjectRef(named["kind"], named.get("namespace") or "", named["name"])

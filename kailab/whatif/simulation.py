@@ -14,11 +14,11 @@ from kailab.explain.forecast import binding_moments
 from kailab.explain.questions import ask
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import SubjectRef
-from kailab.lab.answer import Answer, Verdict
+from kailab.lab.answer import Answer, ObjectRef, Verdict
 from kailab.model.kinds import KINDS
 from kailab.model.times import DAY, format_time
 from kailab.whatif.losses import Loss, group_losses, losses_of_step
-from kailab.whatif.manifest_steps import ObjectKey, step_in_manifests
+from kailab.whatif.manifest_steps import step_in_manifests
 from kailab.whatif.outcome import Comparison, Outcome, Workload
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def simulate(
         trial.settle()
         untouched.settle()
         new = {
-            ObjectKey(change.kind, change.namespace, change.name)
+            ObjectRef(change.kind, change.namespace, change.name)
             for change in applied.changes
             if change.what == "created"
         }
@@ -201,7 +201,7 @@ class _Run:
         self,
         lab: Lab,
         start: float,
-        new: Collection[ObjectKey],
+        new: Collection[ObjectRef],
         budget: StepBudget,
         on_progress: Callable[[str], None],
     ) -> None:
