@@ -11,6 +11,7 @@ import click
 
 from kailab.cli import completion, labfile, options, terminal
 from kailab.cli.objects import answering, print_outcomes, settle_lab
+from kailab.cli.selection import fetch_objects, select_objects
 from kailab.cli.table import render_table
 from kailab.errors import InputError, InputErrors, Where
 from kailab.evidence.wording import gpus, some
@@ -143,7 +144,6 @@ def drain(
 
 
 def _preview(names: Sequence[str], selector: str, state: Path, output: str) -> None:
-    from kailab.cli.selection import fetch_objects, select_objects
     from kailab.lab.node_changes import EvictedWork, preview_drains
 
     def described(work: EvictedWork) -> str:
@@ -258,7 +258,6 @@ def _change(
     everything: bool = False,
     notices: Callable[[], Sequence[Notice]] = tuple,
 ) -> None:
-    from kailab.cli.selection import fetch_objects, select_objects
 
     bare = _bare(names)
     with labfile.change_lab(state) as lab:

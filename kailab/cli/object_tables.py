@@ -21,6 +21,7 @@ from kailab.model import labels
 from kailab.model.kind import AGE, NAME, Column, field_of
 from kailab.model.kinds import is_namespaced, part
 from kailab.model.objects import (
+    ENDED_PHASES,
     Object,
     allocatable_of,
     has_condition,
@@ -189,13 +190,13 @@ def _minimum(group: Object) -> int:
 def _group_phase(view: TableContext, group: Object) -> str:
     """Completed or Failed if all its pods have ended; Running if its minimum runs; else Pending."""
     phases = [row.phase for row in _group_pods(view, group)]
-    if phases and all(phase in ("Succeeded", "Failed") for phase in phases):
+    if phases and all(phase in ENDED_PHASES for phase in phases):
         return "Failed" if "Failed" in phases else "Completed"
     return "Running" if phases.count("Running") >= _minimum(group) else "Pending"
 
 
 def _group_running(view: TableContext, group: Object) -> str:
-    pods = [row for row in _group_pods(view, group) if row.phase not in ("Succeeded", "Failed")]
+    pods = [row for row in _group_pods(view, group) if row.phase not in ENDED_PHASES]
     return f"{sum(row.phase == 'Running' for row in pods)}/{len(pods)}"
 
 

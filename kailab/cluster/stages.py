@@ -35,6 +35,7 @@ from kailab.cluster import pod_lifecycle
 from kailab.cluster.pod_lifecycle import PodEvent
 from kailab.cluster.protocol import Object
 from kailab.model import labels
+from kailab.model.objects import ENDED_PHASES
 
 # --- the form of a Stage object (source: kwok.x-k8s.io/v1alpha1) ------------------------------------------------------
 
@@ -431,7 +432,6 @@ _FREE = absent(".metadata.finalizers")
 _HELD = present(".metadata.finalizers")
 # Without grace and finalizers the API server itself removes a pod: there is nothing left to do.
 _GRACE_LEFT = among(".metadata.deletionGracePeriodSeconds // 0 | . > 0", "true")
-_ENDED = ("Succeeded", "Failed")
 _HOW = {"stopped": None, "checkpointed": pod_lifecycle.CHECKPOINTED, "checkpoint-lost": pod_lifecycle.CHECKPOINT_LOST}
 
 
@@ -493,14 +493,14 @@ def _departures() -> list[Object]:
             )
         )
         # A finalizer holds it: its containers end, and it stays as a failed pod.
-        held = [_LEAVES, _HELD, outside(_PHASE, *_ENDED), leaves]
+        held = [_LEAVES, _HELD, outside(_PHASE, *ENDED_PHASES), leaves]
         stages.append(stage(f"pod-{how}-held", "Pod", held, due=TO_LEAVING, patch=STOPPED, event=event))
     return stages
 
 
 def _released() -> Object:
     """An ended pod waits only for its finalizers: no grace is left."""
-    return stage("pod-released", "Pod", [_LEAVES, _HELD, among(_PHASE, *_ENDED), _GRACE_LEFT], delete=True)
+    return stage("pod-released", "Pod", [_LEAVES, _HELD, among(_PHASE, *ENDED_PHASES), _GRACE_LEFT], delete=True)
 
 
 # --- all stages, and the file that KWOK is started with ---------------------------------------------------------------

@@ -17,7 +17,7 @@ from kailab.lab.expectations import Amount, describe_amount, holds
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import Subject
 from kailab.model.labels import GPU_FRACTION_DEVICES
-from kailab.model.objects import annotations_of
+from kailab.model.objects import ENDED_PHASES, annotations_of
 from kailab.model.times import duration_seconds
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
@@ -58,7 +58,7 @@ class SubjectPods:
         self._subject, self._run_times = subject, run_times
         self._picture = subject.lab.picture()
         subject.look_up(self._picture)
-        self._pods = [row for row in subject.pods(self._picture) if row.phase not in ("Succeeded", "Failed")]
+        self._pods = [row for row in subject.pods(self._picture) if row.phase not in ENDED_PHASES]
 
     def has(self, pods: Amount) -> None:
         """It has this number of pods, running or waiting."""

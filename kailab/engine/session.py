@@ -331,7 +331,8 @@ class Session:
         """
         mark = self.mark()
         self.unevict(task)
-        # KAI does not look whether there is still room for the promise, so two tasks may hold one promise, and only one gets the place.
+        # KAI does not look whether there is still room for the promise, so two tasks may hold one promise, and only one
+        # gets the place.
         if task.node == node or self.imitates(PROMISE_KEPT) or self.table.keeps(task):
             return True
         self.undo(mark)

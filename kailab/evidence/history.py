@@ -27,7 +27,16 @@ from kailab.evidence.entries import (
 from kailab.evidence.recording import Recording
 from kailab.grouping.default import TOP_OWNER_METADATA
 from kailab.model import labels
-from kailab.model.objects import annotations_of, controller_name, full_name, metadata_of, name_of, parent_of, status_of
+from kailab.model.objects import (
+    ENDED_PHASES,
+    annotations_of,
+    controller_name,
+    full_name,
+    metadata_of,
+    name_of,
+    parent_of,
+    status_of,
+)
 from kailab.model.times import parse_time
 
 _TOP = re.compile(r"""^(name|kind): (["']?)(.*)\2$""", re.MULTILINE)
@@ -286,7 +295,7 @@ class LabHistory:
         pod.phase = status_of(obj).get("phase") or "Pending"
         for status in status_of(obj).get("containerStatuses") or ():
             over = (status.get("state") or {}).get("terminated") or {}
-            if pod.phase in ("Succeeded", "Failed") and over.get("finishedAt"):
+            if pod.phase in ENDED_PHASES and over.get("finishedAt"):
                 pod.ended = self._since(over["finishedAt"])
 
     def _take_rows(self, by_name: dict[str, PodPast], t: float, rows: Sequence[PodRow]) -> None:
@@ -299,7 +308,7 @@ class LabHistory:
             if not pod.created:
                 pod.created.append(t)
             # The first state that shows the end; objects have the exact time and were read before.
-            if row.phase in ("Succeeded", "Failed") and pod.ended is None:
+            if row.phase in ENDED_PHASES and pod.ended is None:
                 pod.ended, pod.phase = t, row.phase
         # Cycles have the exact time of a deletion; states would add it again, later.
         if self.cycles:

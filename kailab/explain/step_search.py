@@ -34,6 +34,7 @@ from kailab.explain.verdict import could_run, verdict_of
 from kailab.lab.answer import Cause, Forecast, Step, StepOutcome, Verdict
 from kailab.lab.change import carry_out, read_changes
 from kailab.lab.owners import owners_of, top_of
+from kailab.model.objects import ENDED_PHASES
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.queues import queue_record
 
@@ -377,7 +378,7 @@ def _restarted(
     held = {row.name: picture.pods_by_name[row.name] for row in picture.rows if row.node}
     stopped: dict[str, list[str]] = {}
     for row in context.picture.rows:
-        if not row.node or row.name in displaced or row.phase in ("Succeeded", "Failed"):
+        if not row.node or row.name in displaced or row.phase in ENDED_PHASES:
             continue
         before = context.pods[row.name]
         if held.get(row.name, {}).get("metadata", {}).get("uid") != before["metadata"]["uid"]:

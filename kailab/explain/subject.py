@@ -20,7 +20,7 @@ from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture, group_of
 from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import KINDS, is_namespaced, kind_key, part
-from kailab.model.objects import involved_of, is_ready, name_of, namespace_of, spec_of
+from kailab.model.objects import ENDED_PHASES, involved_of, is_ready, name_of, namespace_of, spec_of
 from kailab.scheduler.reading.queues import creation_time
 
 if TYPE_CHECKING:
@@ -72,9 +72,6 @@ def choice_of_subgroups(podgroup: Object) -> tuple[int, tuple[str, ...]] | None:
     names = tuple(str(subgroup.get("name")) for subgroup in spec.get("subGroups") or () if not subgroup.get("parent"))
     needed = spec.get("minSubGroup")
     return None if needed is None or int(needed) >= len(names) else (int(needed), names)
-
-
-_ENDED = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True)
@@ -166,7 +163,7 @@ class PodsAtMoment:
     @cached_property
     def pods(self) -> list[PodRow]:
         """Pods that have neither ended nor are terminating."""
-        return [row for row in self._all if row.phase not in (*_ENDED, "Terminating")]
+        return [row for row in self._all if row.phase not in (*ENDED_PHASES, "Terminating")]
 
     @cached_property
     def done(self) -> int:

@@ -31,7 +31,7 @@ from kailab.lab.answer import Cause, CauseCode, Verdict
 from kailab.lab.lab import Lab
 from kailab.lab.owners import owners_of, refused_owners, top_of
 from kailab.model.kinds import kind_key
-from kailab.model.objects import condition_of, is_owned
+from kailab.model.objects import ENDED_PHASES, condition_of, is_owned, uid_of
 from kailab.model.times import DAY, parse_time
 
 MOST_CYCLES = 50
@@ -140,7 +140,7 @@ def could_run(state: PodsAtMoment, *relaxations: Relaxation) -> bool:
 def could_run_after_own_pods(state: PodsAtMoment) -> bool:
     """Whether all its waiting pods are placed without other work if the pods of its own workload end one after the other, as those of a Job
     do, although nobody may know when."""
-    ending = {pod["metadata"]["uid"] for pod in ending_pods(state)}
+    ending = {uid_of(pod) for pod in ending_pods(state)}
     return bool(ending) and _could_run(state, (), ending)
 
 
@@ -149,7 +149,7 @@ def ending_pods(state: PodsAtMoment) -> list[Object]:
     groups, pods = workload_podgroups(state), []
     for row in state.picture.rows:
         group = state.picture.podgroups.get((row.name.partition("/")[0], row.podgroup))
-        if group is None or group["metadata"]["uid"] not in groups or row.phase in ("Succeeded", "Failed"):
+        if group is None or uid_of(group) not in groups or row.phase in ENDED_PHASES:
             continue
         pod = state.picture.pods_by_name[row.name]
         if pod["spec"].get("restartPolicy", "Always") != "Always":
@@ -239,7 +239,7 @@ def _emptied(state: PodsAtMoment) -> Iterator[Lab]:
     own, others = {row.name for row in state.pods}, []
     for row in state.picture.rows:
         group = state.picture.podgroups.get((row.name.partition("/")[0], row.podgroup))
-        if row.name not in own and (group is None or group["metadata"]["uid"] not in groups):
+        if row.name not in own and (group is None or uid_of(group) not in groups):
             others.append(pods[row.name])
     kept_owners = _owners(state, [pods[name] for name in sorted(own)])
     # An owner that the subject shares with other work stays, as the CronJob of two Jobs does.

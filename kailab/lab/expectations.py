@@ -28,7 +28,7 @@ from kailab.lab.seen_names import check_action, check_reason
 from kailab.lab.subjects import Subject
 from kailab.lab.temporal import in_temporal_form, note_lab
 from kailab.model import labels
-from kailab.model.objects import labels_of
+from kailab.model.objects import ENDED_PHASES, labels_of
 
 if TYPE_CHECKING:
     from kailab.evidence.entries import PodEvicted, PodRow
@@ -243,7 +243,7 @@ class Expectation:
 
     def no_pods(self) -> Expectation:
         """Expect it to have no pods that are pending, running or terminating."""
-        alive = [row for row in self._pods if row.phase not in ("Succeeded", "Failed")]
+        alive = [row for row in self._pods if row.phase not in ENDED_PHASES]
         return self._check("no pods", not alive, alive)
 
     # --- gangs ---------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class Expectation:
         """Expect all of its pods to be pending: none runs or holds a place."""
         check_reason(self._picture, reason)
         waiting = [row for row in self._in_phase("Pending") if not row.node]
-        alive = [row for row in self._pods if row.phase not in ("Succeeded", "Failed")]
+        alive = [row for row in self._pods if row.phase not in ENDED_PHASES]
         partly = [row for row in alive if row not in waiting]
         pods = no_more(pods) if self._podless else pods
         right = bool(waiting or self._podless) and not partly and (pods is None or holds(pods, len(waiting)))

@@ -18,10 +18,12 @@ from kailab.cluster.protocol import Cluster, LiveUpdates, Object, WatchEvent
 from kailab.lab.settle import CYCLE_SECONDS, NotSettled
 from kailab.model import labels
 from kailab.model.objects import (
+    ENDED_PHASES,
     condition_of,
     full_name,
     has_condition,
     involved_of,
+    is_ended,
     is_ready,
     is_terminating,
     metadata_of,
@@ -128,7 +130,7 @@ class PendingChanges:
         return Counter(
             reference["uid"]
             for pod in self._objects["Pod"].values()
-            if not is_terminating(pod) and status_of(pod).get("phase") not in ("Succeeded", "Failed")
+            if not is_terminating(pod) and not is_ended(pod)
             for reference in owner_references(pod)
             if reference.get("controller")
         )
@@ -166,7 +168,7 @@ class PendingChanges:
         if "deletionTimestamp" in metadata:
             slow = _seconds(notes.get(TERMINATION), TERMINATION_SECONDS) > PROMPT_SECONDS or _saves_slowly(notes)
             # Only a finalizer holds an ended pod, and its owner takes its own time.
-            held = metadata.get("finalizers") and phase in ("Succeeded", "Failed")
+            held = metadata.get("finalizers") and phase in ENDED_PHASES
             # Pods of a missing or silent node end only when the node is given up.
             stuck = spec.get("nodeName") and (node is None or not is_ready(node, unreported=True))
             return "" if slow or held or stuck else "is leaving"
@@ -174,7 +176,7 @@ class PendingChanges:
             # The garbage collector will delete it.
             if reference.get("controller") and reference["kind"] in _OWNERS and reference["uid"] not in owners:
                 return "lost its owner"
-        if phase in ("Succeeded", "Failed"):
+        if phase in ENDED_PHASES:
             return ""
         if not spec.get("nodeName"):
             return "waits for the scheduler" if self._considers(pod) and not _has_scheduler_condition(pod) else ""

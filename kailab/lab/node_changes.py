@@ -22,6 +22,7 @@ from kailab.model.objects import (
     ENDED_PHASES,
     annotations_of,
     full_name,
+    is_ended,
     is_terminating,
     metadata_of,
     name_of,
@@ -189,7 +190,7 @@ def preview_drains(lab: OpenLab, names: Iterable[str]) -> list[DrainPreview]:
     result = []
     for name in names:
         own = [pod for pod in on_node.get(name, ()) if _is_on(pod, name)]
-        leaving = [pod for pod in own if _leaves(pod) and status_of(pod).get("phase") not in ENDED_PHASES]
+        leaving = [pod for pod in own if _leaves(pod) and not is_ended(pod)]
         by_work: dict[tuple[str, str, str, str], list[PodRow]] = {}
         for row in (rows[full_name(pod)] for pod in leaving):
             owner = row.owner or f"Pod/{row.name.partition('/')[2]}"
@@ -288,7 +289,7 @@ def _obstacles(name: str, pods: Iterable[Object], *, daemons: bool, lone: bool, 
                 )
             )
         # Nothing is lost with a pod that stays or has ended.
-        if not kinds.isdisjoint(_OF_NODES) or status_of(pod).get("phase") in ENDED_PHASES:
+        if not kinds.isdisjoint(_OF_NODES) or is_ended(pod):
             continue
         if not kinds and lone:
             errors.append(InputError(f"{pod_title} has no controller that replaces it; --force deletes it"))

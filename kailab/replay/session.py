@@ -12,7 +12,7 @@ from kailab.errors import InputError
 from kailab.evidence.model_use import model_of_node
 from kailab.lab import Lab
 from kailab.model import labels
-from kailab.model.objects import annotations_of, is_ended, labels_of, name_of, namespace_of, uid_of
+from kailab.model.objects import ENDED_PHASES, annotations_of, is_ended, labels_of, name_of, namespace_of, uid_of
 from kailab.model.times import DAY, parse_time
 from kailab.replay.accounts import PodLifetime, ReplayAccounts, ReplayedJob
 from kailab.replay.failures import NodeFailure
@@ -223,7 +223,7 @@ class PodFollower:
         uid, phase = uid_of(pod), (pod.get("status") or {}).get("phase")
         life = work.lives.get(uid)
         if life is None:
-            if phase in ("Succeeded", "Failed") or work.ended is not None:
+            if phase in ENDED_PHASES or work.ended is not None:
                 return False  # its end was already processed
             index = int(annotations_of(pod).get(_INDEX, 0))
             node = pod["spec"].get("nodeName")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.engine.snapshot.records import Shape
 from kailab.model import labels, objects
+from kailab.model.objects import ENDED_PHASES
 from kailab.model.times import parse_time
 from kailab.replay.job import WHOLE
 from kailab.scheduler.reading.shapes import ShapeCache
@@ -34,7 +35,6 @@ COLUMNS = (
 """Columns of the plain form, with the user who submitted the job, which a replay ignores."""
 _USER = "user"
 _MIB = 1024 * 1024
-_OVER = ("Succeeded", "Failed")
 Row = tuple[Any, ...]
 
 
@@ -145,7 +145,7 @@ class TraceRecorder:
             job = self._job_of(pod)
             created = int(parse_time(objects.metadata_of(pod)["creationTimestamp"]))
             life = _RecordedPod(objects.uid_of(pod), objects.name_of(pod), created, self._shapes.of(pod))
-            life.found_ended = status.get("phase") in _OVER
+            life.found_ended = status.get("phase") in ENDED_PHASES
             job.lives[life.uid] = life
             self._of_pod[life.uid] = job, life
         else:
@@ -158,7 +158,7 @@ class TraceRecorder:
                 job.count()
         if life.begun is None:
             life.begun = _begun(status)
-        if status.get("phase") in _OVER:
+        if status.get("phase") in ENDED_PHASES:
             life.ended = _finished(status, now)
             life.kept = status["phase"] == "Succeeded"
 

@@ -7,7 +7,8 @@ the name of a pod still begins with that of its workload, length limits hold, an
 Numbers, amounts, times, uids and words with a meaning to the schedulers (``default``, ``train``, ``kai``) stay.
 
 Every word is replaced unless kailab knows that it is not a name. Words that kailab itself knows (``known_names.txt``), and those of a
-registered kind (``Kind.field_names``), stay in names of fields, labels and resources, and in the values of fields that enumerate (``_NOT_NAMES``). Unknown words are replaced everywhere.
+registered kind (``Kind.field_names``), stay in names of fields, labels and resources, and in the values of fields that enumerate
+(``_NOT_NAMES``). Unknown words are replaced everywhere.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from kailab.model.objects import (
     uid_of,
 )
 from kailab.model.queues import check_queue_tree
-from kailab.model.times import format_time, spoken_duration
+from kailab.model.times import DAY, format_time, spoken_duration
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.references import referenced_objects
@@ -111,9 +111,9 @@ class _Found(NamedTuple):
     file: str
 
 
-CLOCKS_DIFFER_BY = 86400.0
+CLOCKS_DIFFER_BY = DAY
 """Seconds by which the clock of a cluster may be ahead of this machine's."""
-LONG_AFTER = 30 * 86400.0
+LONG_AFTER = 30 * DAY
 """A given time so many seconds after the newest time in the files is reported."""
 
 

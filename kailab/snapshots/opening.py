@@ -22,7 +22,7 @@ from kailab.model.file_trees import is_packed
 from kailab.model.files import foreign_format, open_file, read_bytes
 from kailab.model.labels import RUN_SECONDS
 from kailab.model.manifests import load_texts
-from kailab.model.objects import metadata_of, name_of, namespace_of, status_of
+from kailab.model.objects import ENDED_PHASES, metadata_of, name_of, namespace_of, status_of
 from kailab.model.times import parse_time
 from kailab.scheduler.observers import Observer
 from kailab.scheduler.reading.tasks import gpu_group_labels
@@ -30,15 +30,13 @@ from kailab.snapshots import dump, evidence_state, kai_archive, snapshot
 from kailab.snapshots.snapshot import ClusterSnapshot
 from kailab.workloads.apps import forget_template
 
-_DONE = ("Succeeded", "Failed")
-
 
 def apply_bind_requests(objects: Mapping[str, list[Object]]) -> tuple[dict[str, list[Object]], int]:
     """Objects without BindRequests, and the number of pods that these bind. A failed request binds nothing, because KAI decides again."""
     requests = {
         key: request
         for request in objects.get("BindRequest", ())
-        if (key := _pod_of(request)) and status_of(request).get("phase") not in _DONE
+        if (key := _pod_of(request)) and status_of(request).get("phase") not in ENDED_PHASES
     }
     others = {kind: list(several) for kind, several in objects.items() if kind != "BindRequest"}
     if not requests:

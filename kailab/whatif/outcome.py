@@ -17,15 +17,12 @@ from kailab.lab.picture import group_of
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model import markup
 from kailab.model.kinds import kind_key
-from kailab.model.objects import name_of, namespace_of
+from kailab.model.objects import ENDED_PHASES, name_of, namespace_of
 from kailab.model.times import format_time
 
 if TYPE_CHECKING:
     from kailab.cluster.protocol import Object
     from kailab.lab.lab import Lab
-
-
-ENDED = ("Succeeded", "Failed")
 
 
 class Workload(NamedTuple):
@@ -161,7 +158,7 @@ class _PodCounts:
     def take(self, row: PodRow) -> None:
         # The pod that submits a RayJob has no queue; its cluster's pods do.
         self._queue = self._queue or row.queue
-        if row.phase in ENDED:
+        if row.phase in ENDED_PHASES:
             self._done += 1
         # A pod that is being deleted does not count; its replacement does.
         elif row.phase == "Terminating":

@@ -17,7 +17,7 @@ from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Invalid
 from kailab.model.kinds import key_of
-from kailab.model.objects import is_terminating, owner_references, uid_of
+from kailab.model.objects import ENDED_PHASES, is_terminating, owner_references, uid_of
 from kailab.model.times import format_time
 
 # The namespaces that the NamespaceLifecycle admission plugin protects, as far as a lab has them.
@@ -76,7 +76,7 @@ class Deletion:
     def pod_grace(self, pod: Object, grace: float | None) -> int:
         """Seconds that a pod gets to leave: 0 if no kubelet runs it or it has ended, else ``grace``, else its own."""
         phase = (pod.get("status") or {}).get("phase")
-        if not pod["spec"].get("nodeName") or phase in ("Succeeded", "Failed"):
+        if not pod["spec"].get("nodeName") or phase in ENDED_PHASES:
             return 0
         if grace is None:
             grace = pod["spec"].get("terminationGracePeriodSeconds")

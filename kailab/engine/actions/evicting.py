@@ -32,9 +32,10 @@ def candidates(
     session: Session, allocator: Allocator, action: Action, failed_before: Hopeless, preemptible_only: bool = False,
     hopeless: Hopeless | None = None,
 ) -> Iterator[Job]:  # fmt: skip
-    """The waiting jobs that may cause evictions, in order. ``hopeless``: gets a queue and a
-    job; True if every job of this class would be refused until something changes, and leaving it out leaves
-    ``SearchSkip`` as it is for others. ``failed_before``: a job is skipped because of those that failed before (``SearchSkip``).
+    """The waiting jobs that may cause evictions, in order. ``hopeless``: gets a queue and a job. It
+    is true if every job of this class would be refused until something changes, and to leave the class out changes
+    nothing in ``SearchSkip`` for others. ``failed_before``: true for a job that is skipped because of those that failed
+    before (``SearchSkip``).
     """
     delayed = _delayed(session, action, preemptible_only)
 

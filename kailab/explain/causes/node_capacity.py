@@ -354,8 +354,8 @@ def _too_few_devices(group: WaitingPodGroup, facts: NodeFacts) -> DevicesLacking
 
 
 def _short_of(facts: NodeFacts, resource: Resource) -> Iterator[ResourceLacking]:
-    """The refusal that CPU, memory or pod slots are lacking where all other resources would suffice. None if they are lacking only in the
-    domain in which the pods have to be, which ``DomainLacking`` says."""
+    """Yield the refusal that CPU, memory or pod slots are lacking where all other resources would suffice. Yield nothing if they are lacking
+    only in the domain in which the pods have to be: ``DomainLacking`` says that."""
     table, tasks = facts.table, facts.next_tasks
     code, row, _ = _SHORTAGES[resource]
     task = tasks[0]

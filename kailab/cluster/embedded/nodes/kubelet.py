@@ -50,7 +50,7 @@ from kailab.cluster.pod_lifecycle import (
 from kailab.cluster.protocol import EventType, Object
 from kailab.cluster.unreadable_objects import UnreadableObjects
 from kailab.model import labels
-from kailab.model.objects import annotations_of, is_ready, is_terminating, uid_of
+from kailab.model.objects import ENDED_PHASES, annotations_of, is_ready, is_terminating, uid_of
 from kailab.model.times import parse_time
 
 Slot: TypeAlias = tuple[float, bool]
@@ -321,7 +321,7 @@ class Kubelet:
         if not pod["metadata"].get("finalizers"):
             self._deletion.remove("Pod", key, pod)
             return
-        if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+        if pod["status"].get("phase") not in ENDED_PHASES:
             self._end(key, pod, "Failed", CODE_STOPPED, ERROR)
             ended = self._store.find("Pod", key)
             if ended is None:

@@ -21,7 +21,7 @@ from kailab.cluster.embedded.pod_status import bound_at, condition, disrupted_po
 from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
-from kailab.model.objects import is_terminating
+from kailab.model.objects import ENDED_PHASES, is_terminating
 from kailab.model.times import parse_time
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -245,7 +245,7 @@ class NodeLifecycle:
 
     def _orphaned(self, key: Key, pod: Object) -> Object:
         # PodGC marks only pods that have not ended; others keep their phase.
-        if pod["status"].get("phase") in ("Succeeded", "Failed"):
+        if pod["status"].get("phase") in ENDED_PHASES:
             return pod
         new = disrupted_pod(pod, "DeletionByPodGC", "PodGC: node no longer exists", self._clock.stamp())
         return self._store.replace("Pod", key, pod, {**new, "status": {**new["status"], "phase": "Failed"}})
