@@ -178,6 +178,22 @@ def test_victims_put_in_order_when_they_are_looked_for_are_those_of_the_cycle_s_
     assert decisions == run_cycle(world.working(), config, NOW)
 
 
+class _EveryKind(set):
+    def __contains__(self, kind):
+        return True
+
+
+@pytest.mark.parametrize("policies", [{}, {"victim_order": "priority"}])
+@pytest.mark.parametrize("seed", range(8))
+def test_searches_whose_bounds_come_first_decide_what_others_do(seed, policies):
+    world = crowded(random.Random(seed).choice, [3, 4, 6], range(8, 20))
+    config = EngineConfig(**policies)
+    decisions = run_cycle(world.working(), config, NOW, reasons=False)
+    working = world.working()
+    working.hopeless = _EveryKind()
+    assert run_cycle(working, config, NOW, reasons=False) == decisions
+
+
 @pytest.fixture
 def borrowed(world):
     """A queue below its share, and gangs of another that hold all nodes, more than theirs."""

@@ -177,22 +177,23 @@ def search(
     mark = session.mark()
     # When KAI's faults are imitated, some victims and what they free count twice, so the room they need is unknown.
     all_stay = all_stay and not session.imitates(COUNTED_TWICE)
-    bounds = SearchBounds(
-        session, job, pick, queues, session.victims.lists if lists is None else lists, wanted, all_stay
-    )
+    bounds = SearchBounds(session, job, pick, queues, lists, wanted, all_stay)
     # A bound ends a failing search sooner or later; at once only where nobody asks how many sets were tried, and where
     # trying them leaves no trace: the order of domains, numbers in the names of shared devices, a budget that is used up.
-    if (
-        all_stay
-        and classes_count(session, allocator, action)
-        and not session.working.topologies
-        and not session.table.shared
-        and bounds.broken(tasks_to_allocate(job)) is not None
-    ):
-        session.held_back = False
-        return False
+    at_once = classes_count(session, allocator, action) and not session.working.topologies and not session.table.shared
+    tasks, hopeless = tasks_to_allocate(job), session.working.hopeless
+    kind = (action, job.record.queue, len(tasks), tasks[0].info if tasks else None)
+    # A search that succeeds at once is cheaper than the bounds, so they are checked first where one ended the last search
+    # of this kind, in whichever cycle. They are true or not whatever has changed since, so nothing ends this memory.
+    if at_once and (all_stay or kind in hopeless):
+        if tasks and queues and bounds.broken(tasks) is not None:
+            session.held_back = False
+            return False
+        hopeless.discard(kind)
     solver = Solver(session, allocator, job, pick, queues, valid, bounds, surely_invalid)
     solved = solver.solve()
+    if solver.hopeless and at_once:
+        hopeless.add(kind)
     # A solution beyond the maximum is dropped as a whole: evicting a part of its victims would achieve nothing.
     refused = session.limits.refuses(session, mark) if solved else None
     session.held_back = False

@@ -16,7 +16,7 @@ necessary conditions, they change only the run time, not a decision.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil, inf
 
@@ -41,24 +41,40 @@ _ROUNDING = 1e-6
 @dataclass(frozen=True)
 class SearchBounds:
     """The bounds of one search: for all ``tasks`` of a job, with victims that ``pick`` allows in ``queues``; all of
-    these are in ``lists``, by queue and in order. ``wanted``: for reclaim, whose queue rules then apply.
-    ``all_stay``: every victim has to find another place.
+    these are in ``lists``, by queue and in order, or among all possible victims if that is None. ``wanted``: for
+    reclaim, whose queue rules then apply. ``all_stay``: every victim has to find another place.
     """
 
     session: Session
     job: Job
     pick: JobFilter
     queues: list[WQueue]
-    lists: Mapping[str, list[Entry]]
+    lists: Mapping[str, list[Entry]] | None
     wanted: Demand | None = None
     all_stay: bool = False
+
+    def in_order(self, queue: WQueue) -> list[Entry]:
+        """The jobs of a queue that may be victims if ``pick`` allows them, in order."""
+        lists = self.session.victims.lists if self.lists is None else self.lists
+        return lists.get(queue.name, [])
+
+    def _in_any_order(self, queue: WQueue) -> Iterator[Job]:
+        if self.lists is not None:
+            yield from (job for _, job in self.in_order(queue))
+            return
+        # Not sorted, because a policy is called for each job that is.
+        for job in self.session.victims.members(queue.name):
+            # A job that gets places later in this cycle counts to a policy as it was when a search first considered it.
+            if job.pending:
+                job.victim_key()
+            yield job
 
     def broken(self, tasks: list[WTask]) -> str | None:
         """The violated bound as text, or None if a solution is possible."""
         victims = [
             victim
             for queue in self.queues
-            for _, victim in self.lists.get(queue.name, [])
+            for victim in self._in_any_order(queue)
             if victim is not self.job and self.pick(victim)
         ]
         freed = self._freed_devices(victims)

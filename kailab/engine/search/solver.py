@@ -251,9 +251,8 @@ class Solver:
         over_all = config.victim_order == "priority" or config.victim_order_policy is not None
         order = LowestNewest(self.session, self.job) if over_all else None
         queue: JobQueue[Job | Victim] = JobQueue(self.session.tree, held=_held, precedence=order)
-        lists = self._bounds.lists
         for leaf in self._queues:
-            queue.load(leaf, lists.get(leaf.name, []), self._pick)  # type: ignore[arg-type]
+            queue.load(leaf, self._bounds.in_order(leaf), self._pick)  # type: ignore[arg-type]
         return queue
 
     def _simulate(self, goal: SearchGoal, scenario: EvictionScenario) -> Solution | None:
