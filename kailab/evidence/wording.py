@@ -7,6 +7,7 @@ from math import inf
 
 from kailab.model.times import format_duration
 from kailab.model.wording import count as count
+from kailab.model.wording import some as some
 
 
 def gpus(milli: float) -> str:
@@ -77,12 +78,6 @@ def listed(names: Sequence[str]) -> str:
     """
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
-
-
-def some(names: Sequence[str], limit: int = 3) -> str:
-    """The first names, and the number of the others."""
-    shown = ", ".join(names[:limit])
-    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
 
 
 def capitalized(text: str) -> str:

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 from kailab.errors import InputError, InputErrors, Where
 from kailab.fleet.fleet import Fleet, Pool
 from kailab.model import labels, quantities
-from kailab.model.cluster_files import newest_time, read_objects
+from kailab.model.cluster_files import newest_time, read_objects, time_of_cluster
 from kailab.model.file_trees import TreeFile
 from kailab.model.kinds import key_of
+from kailab.model.manifests import object_name
 from kailab.model.objects import Object, condition_of, labels_of, name_of, spec_of, status_of
 from kailab.model.validation import validate
-from kailab.model.wording import count
+from kailab.model.wording import count, some
 
 MOST_NODES = 100_000
 _LIFECYCLE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
@@ -38,12 +39,12 @@ def fleet_of(files: Iterable[TreeFile], path: Path) -> Fleet:
     """The fleet of all nodes in files, with their topologies and priority classes. ``path``: where they are. Raises InputError(s)."""
     found: dict[tuple[str, str], Object] = {}
     errors: list[InputError] = []
-    newest: float | None = None
+    times: list[tuple[float, str]] = []
     others = 0
     for file in files:
         for obj in read_objects(file):
             if (at := newest_time(obj)) is not None:
-                newest = max(at, newest or at)
+                times.append((at, object_name(obj)))
             key = key_of(obj["apiVersion"], obj["kind"])
             if key != "Node" and key not in _FLEET_KINDS:
                 others += 1
@@ -64,6 +65,7 @@ def fleet_of(files: Iterable[TreeFile], path: Path) -> Fleet:
     if len(nodes) > MOST_NODES:
         raise InputError(f"{len(nodes):,} nodes; expected {MOST_NODES:,} at most", place)
     pools = tuple(_pools([_Node(name_of(node), _pool(node, place)) for node in nodes]))
+    newest, time_notices = time_of_cluster(times)
     name = _NOT_IN_NAMES.sub("-", path.name.partition(".")[0].lower()).strip("-")[:63].strip("-")
     return Fleet(
         name=name or "nodes",
@@ -77,7 +79,7 @@ def fleet_of(files: Iterable[TreeFile], path: Path) -> Fleet:
         ),
         start_time=newest,
         file=str(path),
-        notices=tuple(_notices(nodes, others, path)),
+        notices=(*(f"{path}: {notice}" for notice in time_notices), *_notices(nodes, others, path)),
     )
 
 
@@ -210,8 +212,7 @@ def _notices(nodes: list[Object], others: int, path: Path) -> Iterator[str]:
         name_of(node) for node in nodes if (ready := condition_of(node, "Ready")) and ready.get("status") != "True"
     ]
     if failed:
-        shown = ", ".join(failed[:3]) + (f" and {len(failed) - 3} more" if len(failed) > 3 else "")
-        yield f"{path}: not Ready in the cluster, but ready in the fleet: {shown} (`kailab fail NODE` lets a node fail)"
+        yield f"{path}: not Ready in the cluster, but ready in the fleet: {some(failed)} (`kailab fail NODE` lets a node fail)"
     if others:
         yield (
             f"{path}: {others} other object{' is' if others == 1 else 's are'} no part of a fleet; `kailab open {path}` opens the whole state, with "

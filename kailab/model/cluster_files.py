@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -22,7 +23,8 @@ from kailab.model.files import decode_text
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import list_items
 from kailab.model.objects import Object
-from kailab.model.times import time_or_none
+from kailab.model.times import DAY, format_time, time_or_none
+from kailab.model.wording import count, some
 
 LARGEST_DOCUMENT = 10_000_000
 """Values in one YAML document. A list of 10,000 pods has some three millions."""
@@ -170,11 +172,30 @@ _PAST = frozenset(
     }
 )  # fmt: skip
 """Fields with a time that has passed. Others, such as the end of a grace period or of a certificate, may lie ahead."""
+CLOCKS_DIFFER_BY = DAY
+"""Seconds by which the clock of a cluster may be ahead of this machine's."""
 
 
 def newest_time(value: Any) -> float | None:
     """The latest time that has passed in an object, in seconds since the epoch; None if it has none."""
     return max(_times(value, ""), default=None)
+
+
+def time_of_cluster(times: Sequence[tuple[float, str]]) -> tuple[float | None, list[str]]:
+    """When a cluster was written, from the newest time of each object and the object's name; None without any. Also returns notices.
+
+    Times that this machine's clock has not reached are left out unless most objects have such: a lab's own clock may lie ahead, but in the
+    files of a cluster it is a few objects that some machine with a wrong clock wrote."""
+    limit = time.time() + CLOCKS_DIFFER_BY
+    past = [seconds for seconds, _ in times if seconds <= limit]
+    ahead = sorted((entry for entry in times if entry[0] > limit), reverse=True)
+    if not ahead or len(ahead) > len(past):
+        return max((seconds for seconds, _ in times), default=None), []
+    named = some([f"{title} ({format_time(seconds)})" for seconds, title in ahead])
+    return max(past), [
+        f"{count(len(ahead), 'object')} with a time in the future: {named}; the clock starts at the newest time of the others, "
+        f"{format_time(max(past))}. Another one can be given with --at"
+    ]
 
 
 def _times(value: Any, field: str) -> Iterator[float]:

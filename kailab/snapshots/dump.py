@@ -9,7 +9,6 @@ If no object of a file has been in a cluster (no uid, no status), the file is a 
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,7 @@ from kailab.evidence.sanitizing import Sanitizer
 from kailab.evidence.wording import count, some
 from kailab.lab.intake import NamedText
 from kailab.model import labels, yamltext
-from kailab.model.cluster_files import newest_time, read_objects, was_in_cluster
+from kailab.model.cluster_files import newest_time, read_objects, time_of_cluster, was_in_cluster
 from kailab.model.file_trees import Skip, read_tree
 from kailab.model.files import decode_text
 from kailab.model.kinds import KINDS, is_namespaced, key_of
@@ -111,8 +110,6 @@ class _Found(NamedTuple):
     file: str
 
 
-CLOCKS_DIFFER_BY = DAY
-"""Seconds by which the clock of a cluster may be ahead of this machine's."""
 LONG_AFTER = 30 * DAY
 """A given time so many seconds after the newest time in the files is reported."""
 
@@ -123,7 +120,7 @@ class _Reading:
         self.errors: list[InputError] = []
         self.found: dict[tuple[str, str, str], _Found] = {}
         self.uids: dict[tuple[str, str], str] = {}
-        self.times: list[tuple[float, str]] = []  # newest time of each object, with its name
+        self.times: list[tuple[float, str]] = []
         self.manifests: list[NamedText] = []
         self.empty: list[str] = []
         self.skipped: dict[Skip, list[str]] = {}
@@ -232,7 +229,7 @@ class _Reading:
         assumed = _assume_configmaps(looks)
         classes = _assume_priority_classes(looks)
         runtimes = _assume_runtime_classes(looks)
-        newest, time_notices = self.newest_past()
+        newest, time_notices = time_of_cluster(self.times)
         taken = newest if at is None else at
         if at is not None:
             time_notices = []
@@ -284,20 +281,6 @@ class _Reading:
                 "default configuration is used"
             )
         return Dump(snapshot, tuple(self.manifests), tuple(notices))
-
-    def newest_past(self) -> tuple[float | None, list[str]]:
-        """The newest time in the objects, and notices. Times that this machine's clock has not reached are left out unless most objects have
-        such: a lab's own clock may lie ahead, but in the files of a cluster it is a few objects that some machine with a wrong clock wrote."""
-        limit = time.time() + CLOCKS_DIFFER_BY
-        past = [seconds for seconds, _ in self.times if seconds <= limit]
-        ahead = sorted((entry for entry in self.times if entry[0] > limit), reverse=True)
-        if not ahead or len(ahead) > len(past):
-            return max((seconds for seconds, _ in self.times), default=None), []
-        named = some([f"{title} ({format_time(seconds)})" for seconds, title in ahead])
-        return max(past), [
-            f"{count(len(ahead), 'object')} with a time in the future: {named}; the clock starts at the newest time of the others, "
-            f"{format_time(max(past))}. Another one can be given with --at"
-        ]
 
     def looks(self) -> dict[str, list[Object]]:
         """The objects to keep by kind key, in the order of a snapshot."""

@@ -21,10 +21,11 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, Where
 from kailab.evidence.sanitizing import Sanitizer
-from kailab.model.cluster_files import newest_time
+from kailab.model.cluster_files import newest_time, time_of_cluster
 from kailab.model.files import open_file
 from kailab.model.kinds import KINDS
 from kailab.model.labels import SCHEDULER_NAME
+from kailab.model.manifests import object_name
 from kailab.model.objects import metadata_of
 from kailab.model.validation import validate
 from kailab.scheduler import SchedulerSettings
@@ -80,7 +81,15 @@ def read(path: Path, data: bytes, at: float | None = None) -> Archive:
     place = Where(file=str(path))
     content = _content(data, place)
     looks, notices = _objects(content.raw_objects)
-    latest = newest_time(list(looks.values()))
+    times = [
+        (newest, object_name(obj))
+        for several in looks.values()
+        for obj in several
+        if (newest := newest_time(obj)) is not None
+    ]
+    latest, time_notices = time_of_cluster(times)
+    if at is None:
+        notices += time_notices
     taken = latest if at is None else at
     if taken is None:
         raise InputError(

@@ -12,7 +12,7 @@ import yaml
 from kailab.errors import InputError
 from kailab.fleet import Fleet, fleet_definition, load_fleet, read_fleet
 from kailab.lab.lab import Lab
-from kailab.model.times import format_time
+from kailab.model.times import format_time, parse_time
 
 
 def node(
@@ -111,6 +111,13 @@ def test_folders_and_json_are_taken_too(tmp_path: Path) -> None:
     fleet: Fleet = load_fleet(tmp_path)
     assert fleet.summary().nodes == 2
     assert any("1 other object is no part of a fleet" in text for text in fleet.notices)
+
+
+def test_a_time_in_the_future_does_not_set_the_clock() -> None:
+    early, late = node("a"), node("b", ready={"lastHeartbeatTime": "2299-01-01T00:00:00Z"})
+    fleet = read_fleet(written(early, late), "nodes.yaml")
+    assert fleet.start_time == parse_time("2026-03-01T09:00:00Z")
+    assert fleet.notices[0].startswith("nodes.yaml: 1 object with a time in the future: Node/b (2299-01-01T00:00:00Z)")
 
 
 def test_what_a_fleet_does_not_show_is_told() -> None:

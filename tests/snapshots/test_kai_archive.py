@@ -108,6 +108,11 @@ def test_it_is_as_old_as_the_latest_that_it_tells(content: dict[str, Any], tmp_p
     assert opening.read(path, at="2026-01-01T01:00:00Z").snapshot.taken == parse_time("2026-01-01T01:00:00Z")
     with pytest.raises(InputError, match=r"--at: .*expected the time at which it was taken"):
         opening.read(path, at="noon")
+    content["rawObjects"]["nodes"][0]["metadata"]["creationTimestamp"] = "2299-01-01T00:00:00Z"
+    found = opening.read(archive(path, content))
+    assert found.snapshot.taken == parse_time("2026-01-01T00:00:31Z")
+    (notice,) = (notice for notice in found.notices if "in the future" in notice)
+    assert notice.startswith("1 object with a time in the future: Node/")
 
 
 def test_a_pod_that_was_being_bound_counts_as_bound(content: dict[str, Any], tmp_path: Path) -> None:
