@@ -259,6 +259,12 @@ def _recognised(path: Path, header: list[str], forms: Mapping[str, TraceFormat])
             f"only one column, {header[0]!r:.80}; expected several columns, separated by commas, or in all lines by |, ; or tabs",
             Where(file=str(path), line=1),
         )
+    if any(name[:1].isdigit() for name in header):
+        raise InputError(
+            f"no column names: the first line, {','.join(header)!r:.80}, is one of values; expected the names there (sacct prints them "
+            "without --noheader)",
+            Where(file=str(path), line=1),
+        )
     raise InputError(
         f"no known form has the columns {', '.join(header):.400}; expected those of one of "
         f"{', '.join(forms)}, or a declaration: --columns submit=...,seconds=...,gpus=...",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, TypeVar
 
 from kailab.errors import InputError, Where
-from kailab.model.files import encoding_of, open_file
+from kailab.model.files import HEAD, encoding_of, foreign_format, open_file
 from kailab.replay.job import SkippedLine, TraceJob
 
 Record = TypeVar("Record")
@@ -159,11 +159,13 @@ def open_text(path: Path) -> Iterator[TextIO]:
     kept as surrogates, so that their line can be reported. Raises InputError."""
     try:
         with open_file(path) as raw:
-            content, start = raw, raw.read(2)
+            content, start = raw, raw.read(HEAD)
             raw.seek(0)
-            if start == b"\x1f\x8b":
+            if start.startswith(b"\x1f\x8b"):
                 packed = io.BufferedReader(_Unpacking(raw, path))
-                content, start = packed, packed.peek(2)
+                content, start = packed, packed.peek(HEAD)[:HEAD]
+            if problem := foreign_format(start):
+                raise InputError(problem, Where(file=str(path)))
             encoding = encoding_of(start)
             errors = "surrogatepass" if encoding == "utf-16" else "surrogateescape"
             with io.TextIOWrapper(content, encoding=encoding, errors=errors, newline="") as text:
@@ -175,7 +177,11 @@ def open_text(path: Path) -> Iterator[TextIO]:
                         "the file ends within a character of UTF-16; expected a whole text", Where(file=str(path))
                     ) from None
     # Damaged gzip content raises one or another of these, depending on the place.
-    except (OSError, EOFError, zlib.error) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(
+            f"cannot be unpacked, it may be incomplete: {error}; copy it again from its source", Where(file=str(path))
+        ) from None
+    except OSError as error:
         raise InputError(
             f"cannot be read: {getattr(error, 'strerror', None) or error}", Where(file=str(path))
         ) from None
@@ -224,6 +230,9 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
                 values = _values(line, separator)
             except BrokenLine as error:
                 yield number, str(error)
+                continue
+            # The files of several months may be joined into one.
+            if values == header:
                 continue
             if len(values) == len(header):
                 yield number, dict(zip(header, values, strict=True))

@@ -138,8 +138,8 @@ def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         )
     seconds = _seconds(fields)
     if not seconds:
-        return SkippedLine(line, "it never ran", broken=False)
-    column = next((column for column in _ARRIVALS if fields.text(column).lower() not in _SACCT_EMPTY), "")
+        return SkippedLine(line, _why_no_seconds(fields, seconds, state), broken=False)
+    column = next((column for column in _ARRIVALS if _is_given(fields, column)), "")
     if not column:
         return SkippedLine(line, "its arrival is not recorded", broken=False)
     arrival = fields.moment(column)
@@ -217,19 +217,35 @@ def _resources(fields: LineFields) -> _Held:
     return _Held(column, held)
 
 
-def _seconds(fields: LineFields) -> int:
-    if fields.text("ElapsedRaw").lower() not in _SACCT_EMPTY:
+def _is_given(fields: LineFields, column: str) -> bool:
+    return fields.text(column).lower() not in _SACCT_EMPTY
+
+
+def _why_no_seconds(fields: LineFields, seconds: int | None, state: str) -> str:
+    """Why a job has no run time: ``seconds`` is 0, or None if no column says it."""
+    completed = state == "COMPLETED"
+    if seconds == 0:
+        return "it ran for less than a second" if completed else "it never ran"
+    columns = [column for column in ("ElapsedRaw", "Elapsed", "Start", "End") if fields.text(column)]
+    if "Start" in columns and not _is_given(fields, "Start") and not completed:
+        return "it never ran"
+    said = [f"{column} is {fields.text(column)}" for column in columns if not _is_given(fields, column)]
+    return ": ".join(["its run time is not recorded", *([", ".join(said)] if said else [])])
+
+
+def _seconds(fields: LineFields) -> int | None:
+    """The run time by the first column that says it; None if none does. Raises BrokenLine."""
+    if _is_given(fields, "ElapsedRaw"):
         return fields.seconds("ElapsedRaw")
-    if text := fields.text("Elapsed"):
-        if text.lower() in _SACCT_EMPTY:
-            return 0
+    if _is_given(fields, "Elapsed"):
+        text = fields.text("Elapsed")
         match = _ELAPSED.fullmatch(text)
         if match is None:
             raise BrokenLine(f"Elapsed is {text!r:.80}; expected a time such as 1-02:30:00")
         days, hours, minutes, seconds = (_bounded(part or "0", f"Elapsed is {text!r:.80}") for part in match.groups())
         return days * 86_400 + hours * 3600 + minutes * 60 + seconds
-    if fields.text("Start").lower() in _SACCT_EMPTY or fields.text("End").lower() in _SACCT_EMPTY:
-        return 0
+    if not _is_given(fields, "Start") or not _is_given(fields, "End"):
+        return None
     lasted = fields.moment("End") - fields.moment("Start")
     if lasted < 0:
         raise BrokenLine(f"End is {fields.text('End')}; expected a time not before Start, {fields.text('Start')}")
