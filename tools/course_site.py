@@ -30,6 +30,8 @@ _HEAD = "<!-- Made from kailab/course by `make docs`; change that, not this file
 _PROVEN = "What fake GPUs prove, and what they don't"
 _SHOWN = "What fakes can and can't show"
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+IN_CLASS = 10
+"""Minutes that a lesson takes longer in a class, for discussion."""
 _LEVELS = {1: "one field", 2: "the cause is elsewhere", 3: "several causes, or a trade"}
 
 
@@ -115,13 +117,13 @@ def _solutions(all_challenges: list[Challenge]) -> Iterator[str]:
 
 def _timing() -> Iterator[str]:
     taught, all_challenges = lessons(), challenges()
-    yield "# Timing\n\nThe times are for a lesson alone; in a class add ten minutes per lesson for discussion.\n"
+    yield f"# Timing\n\nThe times are for a lesson alone; in a class add {IN_CLASS} minutes per lesson for discussion.\n"
     yield "| lesson | alone | in a class | then |\n|---|---|---|---|"
     for item in taught:
         fitting = ", ".join(f"`{task.name}`" for task in all_challenges if task.exercise == item.exercise) or "-"
-        yield f"| [{item.number}. {item.title}](lessons/{item.name}.md) | {item.minutes} min | {item.minutes + 10} min | {fitting} |"
+        yield f"| [{item.number}. {item.title}](lessons/{item.name}.md) | {item.minutes} min | {item.minutes + IN_CLASS} min | {fitting} |"
     alone = sum(item.minutes for item in taught)
-    yield f"| all | {alone / 60:.1f} h | {(alone + 10 * len(taught)) / 60:.1f} h | |\n"
+    yield f"| all | {alone / 60:.1f} h | {(alone + IN_CLASS * len(taught)) / 60:.1f} h | |\n"
     yield "| challenges | how many | alone |\n|---|---|---|"
     for level, meaning in _LEVELS.items():
         of_level = [item for item in all_challenges if item.level == level]

@@ -24,10 +24,11 @@ from kailab.course.progress import ChallengeProgress, LessonProgress, Progress
 from kailab.errors import InputError
 from kailab.lab.lab_files import DEFAULT_FILE
 from kailab.model.files import read_text
-from kailab.model.wording import count
+from kailab.model.wording import count, some
 
 if TYPE_CHECKING:
     from kailab.course.challenge import Challenge
+    from kailab.course.class_file import StudentStanding
     from kailab.course.judging import ChallengeVerdict, JudgedCondition
 
 
@@ -308,7 +309,7 @@ def class_command(file: Path, student: str, output: TextOrJson) -> None:
             f"{student_row.predicted[0]}/{student_row.predicted[1]}",
             f"{student_row.challenges}/{standings.challenges}",
             str(student_row.hints),
-            "file can't be read" if student_row.fault else _at_work(student_row.begun),
+            "file can't be read" if student_row.fault else _at_work(student_row),
             student_row.last,
         )
         for student_row in standings.students
@@ -323,10 +324,10 @@ def class_command(file: Path, student: str, output: TextOrJson) -> None:
             terminal.warn(f"{student_row.name}: {student_row.fault}")
 
 
-def _at_work(begun: Sequence[tuple[str, int]]) -> str:
-    most = sorted(begun, key=lambda entry: -entry[1])
-    named = [f"{name} ({checks})" for name, checks in most[:MOST_NAMED]]
-    return ", ".join([*named, *([f"{len(most) - MOST_NAMED} more"] if len(most) > MOST_NAMED else [])])
+def _at_work(student: StudentStanding) -> str:
+    named = [f"{name} ({checks})" for name, checks in sorted(student.begun, key=lambda entry: -entry[1])]
+    named += [f"lesson {name} ({status})" for name, status in student.lessons_begun]
+    return some(named, MOST_NAMED)
 
 
 def _show_one(progress: Progress, output: TextOrJson) -> None:

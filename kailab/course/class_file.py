@@ -41,7 +41,7 @@ class StudentStanding:
     """How far a student is.
 
     ``predicted``: correct first predictions, and predictions compared. ``begun``: started and unsolved challenges with
-    the number of checks. ``last``: time of the last activity. ``missing``: there is no progress file yet. ``fault``: why
+    the number of checks. ``lessons_begun``: lessons without a passed quiz, with their status. ``last``: time of the last activity. ``missing``: there is no progress file yet. ``fault``: why
     the file can't be read; the numbers are 0 then.
     """
 
@@ -51,6 +51,7 @@ class StudentStanding:
     challenges: int
     hints: int
     begun: tuple[tuple[str, int], ...]
+    lessons_begun: tuple[tuple[str, str], ...]
     last: str
     missing: bool = False
     fault: str = ""
@@ -73,7 +74,8 @@ class ClassStanding:
             "students": [
                 {
                     "name": student.name, "lessons": student.lessons, "predicted_right": student.predicted[0], "predicted": student.predicted[1],
-                    "challenges": student.challenges, "hints": student.hints, "begun": dict(student.begun), "last": student.last,
+                    "challenges": student.challenges, "hints": student.hints, "begun": dict(student.begun),
+                    "lessons_begun": dict(student.lessons_begun), "last": student.last,
                     "missing": student.missing, "fault": student.fault,
                 }
                 for student in self.students
@@ -143,6 +145,7 @@ def _standing(name: str, progress: Progress, *, missing: bool) -> StudentStandin
         len(progress.solved()),
         sum(entry.hints for entry in challenges),
         tuple((name, entry.checks) for name, entry in progress.challenges.items() if entry.folder and not entry.solved),
+        tuple((name, progress.status_of_lesson(name)) for name, entry in progress.lessons.items() if not entry.quiz),
         max(times, default=""),
         missing,
     )

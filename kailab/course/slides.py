@@ -22,11 +22,12 @@ _MARKS = re.compile(r"[*`]+")
 
 @dataclass(frozen=True)
 class Slide:
-    """``numbers``: questions with their numbers, as text. ``blocks``: commands, or their output. ``tree``, ``gpus``: drawings."""
+    """``choices``: answers of a question, with letters as in the quiz. ``numbers``: questions with their numbers, as text. ``blocks``: commands, or their output. ``tree``, ``gpus``: drawings."""
 
     title: str
     texts: tuple[str, ...] = ()
     points: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
     numbers: tuple[tuple[str, str], ...] = ()
     blocks: tuple[str, ...] = ()
     tree: QueueTreeDrawing | None = None
@@ -65,7 +66,7 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
             *_scheduler(lesson),
         ),
     )
-    yield Slide("The idea", tuple(_plain(part) for part in lesson.concept.split("\n\n")))
+    yield Slide("The idea", tuple(lesson.concept.split("\n\n")))
     if walked.drawn:
         yield Slide("The queues", ("GPUs that each queue owns, and may have at most.",), tree=walked.drawn[0].tree)
     yield Slide(
@@ -94,7 +95,7 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
         )
     yield Slide("What fake GPUs show, and what not", (lesson.fakes,))
     for question in lesson.quiz:
-        yield Slide("Ask yourself", (question.ask,), question.choices)
+        yield Slide("Ask yourself", (question.ask,), choices=question.choices)
     yield Slide("To remember", points=lesson.points, blocks=(f"kailab course quiz {lesson.name}",))
 
 
@@ -109,6 +110,7 @@ def html(deck: Deck, *, beside: bool = False) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["plain"] = _plain
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     style, script = (path.read_text(encoding="utf-8") for path in (STYLE, SCRIPT))
     return template.render(deck=deck, beside=beside, style=style, script=script).rstrip("\n") + "\n"

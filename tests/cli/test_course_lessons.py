@@ -225,6 +225,9 @@ def test_a_teacher_sees_how_far_each_is(kailab, home: Path, monkeypatch: pytest.
     assert "no progress file yet: Eve" in told.err
     ada, bob, eve = json.loads(kailab("course", "class", "class.yaml", "-o", "json").out)["students"]
     assert (ada["predicted_right"], ada["predicted"], ada["begun"]) == (2, 2, {})
+    assert ada["lessons_begun"] == {"quota": "compared"}
+    [row] = [line for line in told.out.splitlines() if line.startswith("Ada")]
+    assert "lesson quota (compared)" in row
     assert (bob["predicted_right"], bob["hints"], bob["begun"]) == (1, 1, {"lost-queue": 1})
     assert eve["missing"]
     one = json.loads(kailab("course", "class", "class.yaml", "--student", "Bob", "-o", "json").out)

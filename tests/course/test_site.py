@@ -8,10 +8,11 @@ from pathlib import PurePosixPath
 import pytest
 import yaml
 
-from kailab.course.lesson import lessons
+from kailab.course.challenge import challenges
+from kailab.course.lesson import lesson, lessons
 from kailab.course.slides import deck, html
 from kailab.course.teaching import LessonExplanation, LessonWalk, walk
-from tools.course_site import MADE, ROOT, SOLUTIONS, TARGET, pages, solutions
+from tools.course_site import IN_CLASS, MADE, ROOT, SOLUTIONS, TARGET, pages, solutions
 
 _LINK = re.compile(r"\]\(([^)#]+)")
 _NAMED = re.compile(r"`([a-z]+(?:-[a-z]+)+)`")
@@ -57,6 +58,21 @@ def test_challenges_that_pages_name_are_there(made: dict[str, str]) -> None:
     for page in ("cases.md", "instructor.md"):
         named = set(_NAMED.findall((TARGET / page).read_text("utf-8")))
         assert named <= known, named - known
+
+
+def test_the_parts_of_the_agenda_have_what_a_certificate_needs_and_the_time_for_it() -> None:
+    guide = (TARGET / "instructor.md").read_text("utf-8")
+    parts = re.findall(r"^\| \d: [^|]+\| ([^|]+) \| ([^|]+) \|\D+(\d+) min \|$", guide, re.MULTILINE)
+    taught = [name for names, _, _ in parts for name in names.split(", ")]
+    assert sorted(taught) == sorted(one.name for one in lessons())
+    of_name = {task.name: task for task in challenges()}
+    for names, tasks, minutes in parts:
+        given = [of_name[name] for name in _NAMED.findall(tasks)]
+        held = [lesson(name) for name in names.split(", ")]
+        assert sum(one.minutes + IN_CLASS for one in held) + sum(task.minutes for task in given) <= int(minutes)
+    practised = {of_name[name].exercise for _, tasks, _ in parts for name in _NAMED.findall(tasks)}
+    possible = {task.exercise for task in of_name.values()}
+    assert practised >= {one.exercise for one in lessons() if one.exercise in possible}
 
 
 def test_no_answer_is_on_the_page_of_its_question(made: dict[str, str]) -> None:

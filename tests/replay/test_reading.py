@@ -261,7 +261,10 @@ def test_a_trace_is_read_in_each_encoding_with_a_byte_order_mark(tmp_path, encod
         (b"a,b\n1,2\n", "no known form has the columns"),
         (b"submit,seconds,gpus\n", "no line is a job that can be replayed$"),
         (b"submit,seconds,gpus\n0,0,1\n9,0,2\n", "no line is a job that can be replayed: 2 of 2 lines: "),
-        ("submit,seconds,gpus\n0,60,1\n".encode("utf-16-le"), "t.csv: looks like UTF-16 text without a byte order mark"),
+        (
+            "submit,seconds,gpus\n0,60,1\n".encode("utf-16-le"),
+            "t.csv: looks like UTF-16 text without a byte order mark",
+        ),
         ("submit,seconds,gpus\n0,60,1\n".encode("utf-16") + b"x", "ends within a character of UTF-16"),
         (b'{"jobs": [{"vc": "a"}]}', "1: is an object in JSON; expected a list of jobs"),
         (b"submit,seconds,gpus,gpus\n0,60,1,2\n", "1: duplicate column 'gpus'; expected each column once"),
