@@ -72,14 +72,16 @@ def gang_shrunk(context: WorkloadContext) -> Iterator[Step]:
     quotas = [quota["metadata"]["name"] for quota in context.lab.cluster.list("ResourceQuota", context.work.namespace)]
     # Its pods may be refused, and then no minimum lets it run: they are made without the quota.
     yield from ({"delete": {"kind": "ResourceQuota", "name": name}} for name in quotas)
-    manifests, present = context.manifests, max(1, len(context.work.pods(context.lab)))
+    manifests, present = context.manifests, len(context.work.pods(context.lab))
     if context.work.kind == "PodGroup":
-        if quotas:
-            present = sum(manifest["kind"] == "Pod" for manifest in manifests)
-            yield {"apply": [manifest for manifest in manifests if manifest["kind"] == "Pod"]}
-        patch = {"spec": {"minMember": present}}
+        if quotas or not present:
+            made = _applied_pods(context)
+            present = len(made)
+            yield {"apply": made}
+        patch = {"spec": {"minMember": max(1, present)}}
         yield {"patch": {"kind": "PodGroup", "name": context.work.name, "patch": patch}}
         return
+    present = max(1, present)
     least = (manifests[0]["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER)
     wanted = context.work.wanted(context.lab) if quotas else present
     if quotas and (least is None or int(least) <= wanted):
@@ -88,6 +90,19 @@ def gang_shrunk(context: WorkloadContext) -> Iterator[Step]:
         yield from workload_reapplied(
             lambda manifest, _: set_annotation(manifest, labels.BATCH_MIN_MEMBER, str(wanted))
         )(context)
+
+
+def _applied_pods(context: WorkloadContext) -> list[Object]:
+    """The pods of a PodGroup as they were applied. A pod that still terminates, perhaps for ever, is made under another
+    name.
+    """
+    pods = [manifest for manifest in context.manifests if manifest["kind"] == "Pod"]
+    present = context.lab.cluster.list("Pod", context.work.namespace)
+    leaving = {pod["metadata"]["name"] for pod in present if "deletionTimestamp" in pod["metadata"]}
+    for pod in pods:
+        if pod["metadata"]["name"] in leaving:
+            pod["metadata"]["name"] += "-anew"
+    return pods
 
 
 def shrink_share(manifest: Object, _: WorkloadContext) -> None:

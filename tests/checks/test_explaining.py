@@ -15,7 +15,7 @@ from checks.explaining.random_situation import seeded
 from checks.explaining.run import Findings, SeedResult, run_seeds
 from checks.explaining.shares import table as shares_table
 from checks.explaining.shrinking import shrink
-from checks.explaining.situation import Situation
+from checks.explaining.situation import Situation, carry_out_steps
 from checks.explaining.workload_context import WorkloadContext
 from checks.explaining.workloads import AppliedWorkload, waiting_workloads
 from checks.fuzzing.walk_objects import queue
@@ -447,3 +447,39 @@ def test_the_table_of_shares_adds_up_the_runs_of_an_area() -> None:
     _, _, row = shares_table([run, {**run, "asked": 6, "right": 6, "failed": []}])
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells == ["`platform-small`", "4 to 9", "4", "10", "10 (100.00 %)", "10", "0", "1", "1", "9 (90.00 %)"]
+
+
+def test_pods_that_terminate_for_ever_are_made_anew_for_a_smaller_gang() -> None:
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "gang", "labels": {"app": "gang"}},
+        "spec": {"minMember": 2, "queue": "team"},
+    }
+    template = job("gang", 4)["spec"]["template"]
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": {"app": "gang"}, "annotations": {"pod-group-name": "gang"}},
+            "spec": template["spec"],
+        }
+        for name in ("gang-0", "gang-1")
+    ]
+    lost = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    steps = (
+        {"apply": [queue("team", "", 8, -1, 1)]},
+        {"apply": [group, *pods]},
+        {"advance": 5},
+        {"patch": {"kind": "Node", "name": "a100-0", "subresource": "status", "patch": lost}},
+        {"delete": {"kind": "Pod", "name": "gang-0"}},
+        {"delete": {"kind": "Pod", "name": "gang-1"}},
+    )
+    situation, work = Situation("lost", FLEET, steps), AppliedWorkload("PodGroup", "gang")
+    with situation.opened() as lab:
+        change = removal.cause_removal(situation, lab, work, CauseCode.GANG_INCOMPLETE)
+        assert change is not None
+        with lab.fork() as trial:
+            carry_out_steps(trial, change.steps)
+            assert [pod["metadata"]["name"] for pod in work.pods(trial)] == ["gang-0-anew", "gang-1"]
+            assert not work.runs(lab)
