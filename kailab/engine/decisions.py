@@ -29,7 +29,7 @@ class PendingCode(StrEnum):
     UNSCHEDULABLE = "Unschedulable"  # KAI reports a text without a code
     NOT_READY = "NotReady"  # fewer pods than minMember exist
     RESERVED = "Reserved"  # kailab's own: nodes have room, but it is kept free for another job
-    WAITING = "Pipelined"  # a place is promised; it becomes free once other tasks have left
+    PIPELINED = "Pipelined"  # a place is promised; it becomes free once other tasks have left
 
 
 class ScoreNumbers(TypedDict):

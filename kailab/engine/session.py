@@ -283,7 +283,7 @@ class Session:
     def evict(self, task: WTask) -> None:
         """Evict a task, provisionally until ``commit``: it is releasing, and its place becomes free later.
 
-        As in KAI, a task that a scenario names twice is subtracted twice from its queue's account.
+        As in KAI, a task that a set of victims names twice is subtracted twice from its queue's account.
         """
         self._log(task)
         if task.status == Status.RELEASING:

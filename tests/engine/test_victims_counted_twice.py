@@ -8,9 +8,9 @@ from kailab.engine.actions import preempt
 from kailab.engine.config import EngineConfig
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.search.filters import Filters
-from kailab.engine.search.scenario import EvictionScenario
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.search.solver import representatives
+from kailab.engine.search.victim_sets import VictimSet
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
 from tests.engine.conftest import NOW
@@ -74,11 +74,11 @@ def test_a_unit_has_each_victim_once_in_the_next_try(tasks):
     assert [batch.tasks for batch in found] == [[old, new]]
 
 
-def test_scenarios_that_evict_a_victim_once_or_twice_differ(tasks):
+def test_sets_that_evict_a_victim_once_or_twice_differ(tasks):
     old, new = tasks
     goal = SearchGoal(old.job, [], None)
-    once = EvictionScenario(goal, [], [VictimBatch(old.job, [old, new])])
-    twice = EvictionScenario(goal, [], [VictimBatch(old.job, [old, old, new])])
+    once = VictimSet(goal, [], [VictimBatch(old.job, [old, new])])
+    twice = VictimSet(goal, [], [VictimBatch(old.job, [old, old, new])])
     assert once.fingerprint() != twice.fingerprint()
     assert once.tasks() == twice.tasks()
 

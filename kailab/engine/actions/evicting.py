@@ -18,9 +18,9 @@ from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.search.bounds import SearchBounds
 from kailab.engine.search.reclaimable import Demand
-from kailab.engine.search.scenario import EvictionScenario
 from kailab.engine.search.signatures import Representatives, kind_of_job
 from kailab.engine.search.solver import Solver
+from kailab.engine.search.victim_sets import VictimSet
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
 from kailab.engine.working.jobindex import Entry
@@ -162,16 +162,16 @@ class SearchSkip:
 
 def search(
     session: Session, allocator: Allocator, job: Job, action: Action,
-    pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[EvictionScenario], bool], wanted: Demand | None = None,
+    pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[VictimSet], bool], wanted: Demand | None = None,
     ground: Callable[[Job], EvictionGround] | None = None, lists: Mapping[str, list[Entry]] | None = None, all_stay: bool = False,
-    surely_invalid: Callable[[EvictionScenario], bool] | None = None,
+    surely_invalid: Callable[[VictimSet], bool] | None = None,
 ) -> bool:  # fmt: skip
     """Look for victims for a job. If some are found, commit the solution and return True; else undo everything and note
     the outcome.
 
     ``pick``: the jobs that may be victims. ``valid``: the final check of a solution. ``ground``: why a victim without
     another place may be evicted. ``lists``: the parts of the sorted victim lists that contain all jobs that ``pick`` allows.
-    ``all_stay``: every victim has to find another place, which ``valid`` verifies. ``surely_invalid``: True if ``valid`` would refuse a scenario
+    ``all_stay``: every victim has to find another place, which ``valid`` verifies. ``surely_invalid``: True if ``valid`` would refuse a set of victims
     wherever its victims find other places; it is not simulated.
     """
     mark = session.mark()
@@ -236,11 +236,11 @@ def lost_at_least(job: Job, tasks: list[WTask]) -> int:
     return max(0, len(tasks) - max(1, missing))
 
 
-def someone_stays_without(scenario: EvictionScenario) -> bool:
-    """True if ``everyone_moved`` is certainly false once the scenario has been simulated."""
-    return any(lost_at_least(job, tasks) for job, tasks in scenario.by_job().values())
+def someone_stays_without(victim_set: VictimSet) -> bool:
+    """True if ``everyone_moved`` is certainly false once the set of victims has been simulated."""
+    return any(lost_at_least(job, tasks) for job, tasks in victim_set.by_job().values())
 
 
-def everyone_moved(scenario: EvictionScenario) -> bool:
+def everyone_moved(victim_set: VictimSet) -> bool:
     # A victim that was placed again is pipelined, or back in its old state; one that is still releasing found no place.
-    return all(task.status != Status.RELEASING for task in scenario.tasks())
+    return all(task.status != Status.RELEASING for task in victim_set.tasks())

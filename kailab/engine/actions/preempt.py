@@ -13,7 +13,7 @@ from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.capacity import over_quota
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.search.minruntime import MinRuntime, keeps_minimum
-from kailab.engine.search.scenario import EvictionScenario
+from kailab.engine.search.victim_sets import VictimSet
 from kailab.engine.session import Session
 from kailab.engine.working.jobindex import Entry
 from kailab.engine.working.queues import WQueue
@@ -69,10 +69,10 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             and (victim.elastic or not runtime.preempt_protects(victim))
         )
 
-    def valid(scenario: EvictionScenario) -> bool:
+    def valid(victim_set: VictimSet) -> bool:
         return all(
             keeps_minimum(victim, tasks)
-            for victim, tasks in scenario.by_job().values()
+            for victim, tasks in victim_set.by_job().values()
             if victim.elastic and runtime.preempt_protects(victim)
         )
 

@@ -20,7 +20,7 @@ from kailab.engine.search.reclaimable import (
     involved,
     may_yield,
 )
-from kailab.engine.search.scenario import EvictionScenario
+from kailab.engine.search.victim_sets import VictimSet
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ACTIVE
 from kailab.engine.working.queues import RESOURCES, WQueue
@@ -64,7 +64,7 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         # Within one queue only preempt evicts. A queue that the rules protect is not worth a simulation.
         if queue is not wanted.queue and queue.name in session.victims.lists and may_yield(session.tree, wanted, queue)
     ]
-    # Read before any eviction, so that every scenario is compared with the same amounts.
+    # Read before any eviction, so that every set of victims is compared with the same amounts.
     balances = QueueBalances(session.tree)
     multiplier = max(1.0, session.config.saturation_multiplier)
 
@@ -76,10 +76,10 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         # A protected job may lose its surplus; ``valid`` makes sure that its minimum stays.
         return victim.elastic or not runtime.reclaim_protects(wanted.queue, victim)
 
-    def valid(scenario: EvictionScenario) -> bool:
-        victims = scenario.by_job().values()
+    def valid(victim_set: VictimSet) -> bool:
+        victims = victim_set.by_job().values()
         # A gang is tried in part at first, and then demands no more than that part.
-        tried = demand(session, job, scenario.goal.tasks)
+        tried = demand(session, job, victim_set.goal.tasks)
         assert tried is not None
         if not balances.allows(tried, _reclaimed_by_queue(session, victims), multiplier):
             return False
@@ -89,12 +89,12 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             if victim.elastic and runtime.reclaim_protects(wanted.queue, victim)
         )
 
-    def surely_refused(scenario: EvictionScenario) -> bool:
-        victims = scenario.by_job().values()
+    def surely_refused(victim_set: VictimSet) -> bool:
+        victims = victim_set.by_job().values()
         # The usual case: no job surely loses anything.
         if session.config.allow_consolidating_reclaim and not any(lost_at_least(*victim) for victim in victims):
             return False
-        tried = demand(session, job, scenario.goal.tasks)
+        tried = demand(session, job, victim_set.goal.tasks)
         assert tried is not None
         losses: dict[WQueue, tuple[list[int], list[int]]] = {}
         for victim, tasks in victims:

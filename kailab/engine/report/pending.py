@@ -72,7 +72,7 @@ def pending_jobs(session: Session) -> list[Pending]:
             Pending(
                 podgroup=uid,
                 queue=job.record.queue,
-                code=PendingCode.WAITING,
+                code=PendingCode.PIPELINED,
                 message="a place is promised; it is taken once the pods that leave it are gone",
                 tasks=tuple(task.uid for task in waiting),
                 amounts=tuple(session.requested_amounts(task) for task in waiting),

@@ -1,7 +1,7 @@
 """The search for victims, used by consolidation, reclaim and preempt.
 
-``solver.Solver`` runs a search: ``scenario`` proposes sets of victims for a ``search_goal``, ``filters`` discards useless
+``solver.Solver`` runs a search: ``victim_sets`` proposes sets of victims for a ``search_goal``, ``filters`` discards useless
 ones, and each remaining one is simulated. ``reclaimable`` and ``minruntime`` are the rules about victims.
 ``signatures`` compares jobs, so that one no easier than a failed one is skipped. ``bounds``, ``shortfall``,
-``victims_first`` and ``repacking`` prove that a search or a scenario must fail, without changing a decision.
+``victims_first`` and ``repacking`` prove that a search or a set must fail, without changing a decision.
 """

@@ -165,7 +165,7 @@ def _demand_of(queue: WQueue, r: int, amount: int, beside: Sequence[int]) -> Dem
 
 
 class QueueBalances:
-    """What queues held before the search began. Every scenario is compared with these amounts."""
+    """What queues held before the search began. Every set of victims is compared with these amounts."""
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree

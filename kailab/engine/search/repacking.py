@@ -25,7 +25,7 @@ from kailab.engine.working.state import ShapeInfo, WTask
 
 
 class Repacking:
-    """The proof for one search, in which every scenario begins in the present state of the nodes."""
+    """The proof for one search, in which every set of victims begins in the present state of the nodes."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

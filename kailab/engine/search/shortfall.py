@@ -1,6 +1,6 @@
-"""Scenarios that must fail, proved by counting whether enough pods of each shape fit on the nodes.
+"""Sets of victims that must fail, proved by counting whether enough pods of each shape fit on the nodes.
 
-``Shortfall`` counts with all victims gone; if too few fit, the scenario is not simulated. ``RemainingRoom`` counts after
+``Shortfall`` counts with all victims gone; if too few fit, the set of victims is not simulated. ``RemainingRoom`` counts after
 each victim that is placed again before the job; if too few fit, the simulation ends. The count is an upper bound (it
 ignores rules between pods), so it changes no decision. It does not apply to shared or claimed devices.
 """
@@ -19,7 +19,7 @@ from kailab.engine.working.state import Job, ShapeInfo, WTask
 
 
 class Shortfall:
-    """The count for one search, in which every scenario begins in the present state of the nodes."""
+    """The count for one search, in which every set of victims begins in the present state of the nodes."""
 
     def __init__(self, session: Session, nodes: np.ndarray, all_stay: bool) -> None:
         """``nodes``: where the job may go without victims. ``all_stay``: every victim has to find another place."""

@@ -1,7 +1,7 @@
 """The search for victims: for how many of the job's tasks can room be made, and by evicting which tasks?
 
 A gang is tried with 1, 2, 4 ... of its tasks, then by halving, then whole; the victims of the largest success are the
-start of the next try. Each scenario is simulated: its victims leave, then the job and the victims themselves are placed
+start of the next try. Each set of victims is simulated: its victims leave, then the job and the victims themselves are placed
 again. Victims that find another place are moved, not lost. Source: KAI's JobSolver and byPodSolver.
 """
 
@@ -21,23 +21,23 @@ from kailab.engine.queueing.jobqueue import JobQueue, Key
 from kailab.engine.queueing.order import tasks_anew, tasks_to_allocate
 from kailab.engine.queueing.victims import Victim, held_by
 from kailab.engine.search.bounds import SearchBounds
-from kailab.engine.search.scenario import EvictionScenario, GatheredVictims, multi_node, node_local
 from kailab.engine.search.search_goal import SearchGoal, VictimBatch
 from kailab.engine.search.shortfall import RemainingRoom, Shortfall
+from kailab.engine.search.victim_sets import GatheredVictims, VictimSet, multi_node, node_local
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ACTIVE, Status
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, WTask
 
-Generator = Callable[[GatheredVictims], Iterator[EvictionScenario]]
+Generator = Callable[[GatheredVictims], Iterator[VictimSet]]
 # Plugin -> KAI's name of the generator in budgets, and the generator.
 GENERATORS: dict[str, tuple[str, Generator]] = {
     "sg-nodelocalgreedy": ("NodeLocalGreedy", node_local),
     "sg-multinodegang": ("MultiNodeGang", multi_node),
 }
 
-# The effort of a search: 1 per victim considered, SIMULATION per scenario simulated. At PATIENCE the bounds are checked
+# The effort of a search: 1 per victim considered, SIMULATION per set of victims simulated. At PATIENCE the bounds are checked
 # once.
 SIMULATION = 8
 PATIENCE = 64
@@ -48,7 +48,7 @@ class _SearchHopeless(Exception):
 
 
 class Solution(NamedTuple):
-    """A scenario that worked: the victim units that really go or move, whether these are all units of the scenario, and
+    """A set of victims that worked: the victim units that really go or move, whether these are all units of the set, and
     whether all of them simply go.
     """
 
@@ -58,7 +58,7 @@ class Solution(NamedTuple):
 
 
 class Solver:
-    """One search. ``pick`` selects the jobs that may be victims; ``valid`` is the final check of a solution. ``surely_invalid``: True for a scenario that
+    """One search. ``pick`` selects the jobs that may be victims; ``valid`` is the final check of a solution. ``surely_invalid``: True for a set of victims that
     ``valid`` would refuse wherever its victims find other places.
     """
 
@@ -69,9 +69,9 @@ class Solver:
         job: Job,
         pick: Callable[[Job], bool],
         queues: list[WQueue],
-        valid: Callable[[EvictionScenario], bool],
+        valid: Callable[[VictimSet], bool],
         bounds: SearchBounds,
-        surely_invalid: Callable[[EvictionScenario], bool] | None = None,
+        surely_invalid: Callable[[VictimSet], bool] | None = None,
     ) -> None:
         self.session = session
         self.allocator = allocator
@@ -82,13 +82,13 @@ class Solver:
         self._surely_invalid = surely_invalid
         self._failed: set[tuple[int, tuple[str, ...], tuple[str, ...]]] = set()
         self._nodes = self._feasible_nodes()
-        self._shortfall: Shortfall | None = None  # set after the first failed scenario
+        self._shortfall: Shortfall | None = None  # set after the first failed simulation
         self._victims_first: VictimsFirstBound | None = None  # set at the same time
         self._plain: dict[str, bool] = {}  # uid of a job -> none of its tasks takes a part of a device, or a claim
         self._bounds = bounds
         self._tasks: list[WTask] = []
         self._accumulation: GatheredVictims | None = None  # of the latest try
-        self._counts = False  # scenarios may be skipped by counting
+        self._counts = False  # sets may be skipped by counting
         # A simulation may leave counts changed when KAI's faults are imitated, so none of them is left out.
         self._every_step = bool(session.imitated)
         self._effort = 0
@@ -223,24 +223,24 @@ class Solver:
 
     def _feasible_nodes(self) -> np.ndarray:
         table = self.session.table
-        # A node without a free GPU has no room for a GPU task; each scenario adds the nodes of its victims. As in KAI
+        # A node without a free GPU has no room for a GPU task; each set of victims adds the nodes of its victims. As in KAI
         # (FeasibleNodesForJob), one pod of the job without a GPU, running or not, opens all nodes.
         if any(task.info.cpu_only for task in self.job):
             return table.all
         return table.some_gpu_free()
 
     def _probe(self, generator: Generator, tasks: list[WTask], recorded: list[VictimBatch]) -> Solution | None:
-        """The first scenario that works, which is then in the journal, or None."""
+        """The first set of victims that works, which is then in the journal, or None."""
         goal = SearchGoal(self.job, tasks, self._nodes)
         accumulation = GatheredVictims(self.session, goal, recorded, self._victim_queue(), lambda: self._spend(1))
         self._accumulation = accumulation
-        for scenario in generator(accumulation):
+        for victim_set in generator(accumulation):
             # Both generators, and tries of equally many tasks, propose the same victims; repeating a simulation would
             # cost as much.
-            fingerprint = (len(tasks), *scenario.fingerprint())
+            fingerprint = (len(tasks), *victim_set.fingerprint())
             if fingerprint in self._failed:
                 continue
-            solution = self._simulate(goal, scenario)
+            solution = self._simulate(goal, victim_set)
             if solution is not None:
                 return solution
             self._failed.add(fingerprint)
@@ -255,60 +255,60 @@ class Solver:
             queue.load(leaf, self._bounds.in_order(leaf), self._pick)  # type: ignore[arg-type]
         return queue
 
-    def _simulate(self, goal: SearchGoal, scenario: EvictionScenario) -> Solution | None:
+    def _simulate(self, goal: SearchGoal, victim_set: VictimSet) -> Solution | None:
         session = self.session
-        victims = scenario.tasks()
+        victims = victim_set.tasks()
         if not victims:
             return None
         self.budget.use()
         self.simulated += 1
         self._spend(SIMULATION)
-        if self._must_fail(scenario, victims):
+        if self._must_fail(victim_set, victims):
             for task in victims:
                 assert task.job is not None
                 task.job.version += 1  # as if evicted and restored, so that cached values are computed again
             return None
         mark = session.mark()
-        # The victims' nodes become feasible only for this scenario.
+        # The victims' nodes become feasible only for this set of victims.
         nodes = goal.nodes_after(session.table, victims)
         # Before any eviction: only gangs that are complete now can be broken.
-        whole = [job for job, _ in scenario.by_job().values() if job.root.satisfied]
-        for task in scenario.evictions():
+        whole = [job for job, _ in victim_set.by_job().values() if job.root.satisfied]
+        for task in victim_set.evictions():
             # All victims before any placement: they compete with the job for what they leave, as in KAI.
             session.evict(task)
         if (
             not self._place_all(goal, victims, nodes)
-            or not self._valid(scenario)
+            or not self._valid(victim_set)
             or self._breaks_gang(whole)
             or not session.taking.allows(session, mark)
         ):
             session.undo(mark)
             if self._shortfall is None and self._counts:
-                # After the undo, so that it counts in the state in which every scenario begins. Not before the first
-                # failure: most searches end with their first scenario.
+                # After the undo, so that it counts in the state in which every set of victims begins. Not before the first
+                # failure: most searches end with their first set.
                 self._shortfall = Shortfall(session, self._nodes, self._bounds.all_stay)
                 self._victims_first = VictimsFirstBound(session, self.job)
             return None
-        batches = [*scenario.recorded, *scenario.extra]
-        needed = representatives(batches, scenario.evictions())
+        batches = [*victim_set.recorded, *victim_set.extra]
+        needed = representatives(batches, victim_set.evictions())
         # Without duplicates; a victim that is evicted twice here may be evicted once in the next try.
-        repeatable = len(needed) == len(batches) and len(victims) == len(scenario.evictions())
+        repeatable = len(needed) == len(batches) and len(victims) == len(victim_set.evictions())
         all_gone = repeatable and all(task.status == Status.RELEASING for task in victims)
         return Solution(needed, repeatable, all_gone)
 
-    def _must_fail(self, scenario: EvictionScenario, victims: list[WTask]) -> bool:
+    def _must_fail(self, victim_set: VictimSet, victims: list[WTask]) -> bool:
         if self._shortfall is None or self._victims_first is None or self._every_step:
             return False
-        goal = scenario.goal
+        goal = victim_set.goal
         return (
             self._shortfall.proves_hopeless(goal, victims)
             or self._victims_first.proves_hopeless(goal, victims)
-            or (self._surely_invalid is not None and self._surely_invalid(scenario) and self._traceless(scenario))
+            or (self._surely_invalid is not None and self._surely_invalid(victim_set) and self._traceless(victim_set))
         )
 
-    def _traceless(self, scenario: EvictionScenario) -> bool:
+    def _traceless(self, victim_set: VictimSet) -> bool:
         """False if a simulation gives names to shared devices: their numbers go on after it is undone."""
-        jobs = {scenario.goal.job, *(batch.job for batch in (*scenario.recorded, *scenario.extra))}
+        jobs = {victim_set.goal.job, *(batch.job for batch in (*victim_set.recorded, *victim_set.extra))}
         for job in jobs:
             plain = self._plain.get(job.uid)
             if plain is None:

@@ -1,4 +1,4 @@
-"""Scenarios that must fail because victims are served before the job and take places as good as those that they left.
+"""Sets of victims that must fail because victims are served before the job and take places as good as those that they left.
 
 In a full cluster most searches end like this: the job's queue comes after the victims' queue, because its best job
 (often another waiting one) asks for more than the victims do. The simulation places all victims again and finds no room
@@ -13,7 +13,7 @@ for the job. Two conditions prove that without changing a node:
 Where these do not hold and only GPUs decide, the victims are served in their order on counts of GPUs
 (``CountedNodes``), until the job has its turn or its room is gone.
 
-If counting cannot decide (victims that share devices, claims, rules between pods), the scenario is simulated.
+If counting cannot decide (victims that share devices, claims, rules between pods), the set of victims is simulated.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _QueueTurns:
 
 
 class VictimsFirstBound:
-    """The proof for one search, in which every scenario begins in the present state of nodes and queues."""
+    """The proof for one search, in which every set of victims begins in the present state of nodes and queues."""
 
     def __init__(self, session: Session, job: Job) -> None:
         self._session = session
@@ -101,7 +101,7 @@ class VictimsFirstBound:
         )
 
     def rules_out(self, tasks: list[WTask], victims: list[WTask]) -> bool:
-        """True if no scenario for these tasks can work, whichever of the victims go: a proof for all of them holds for
+        """True if no set of victims for these tasks can work, whichever of the victims go: a proof for all of them holds for
         each part.
         """
         if not victims or any(task.info is not tasks[0].info for task in victims):

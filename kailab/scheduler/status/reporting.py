@@ -325,7 +325,7 @@ class StatusReporter:
         """Write the conditions and events of one pending PodGroup."""
         uid = pending.podgroup
         podgroup = self._mirror.podgroup_objects.get(uid)
-        if podgroup is None or pending.code is PendingCode.WAITING:
+        if podgroup is None or pending.code is PendingCode.PIPELINED:
             return
         # As in KAI's recordJobNotReadyEvent, there are no conditions while pods are missing.
         if pending.code is PendingCode.NOT_READY:

@@ -1,4 +1,4 @@
-"""Scenarios: sets of victims that might make room for a job, in the order in which they are tried.
+"""Sets of victims that might make room for a job, in the order in which they are tried.
 
 Victims accumulate one unit at a time, the last in serving order first. After each unit, two generators propose subsets
 of what has accumulated: *node local* (victims on one node of the newest victim) and, if none of those works, *multi
@@ -21,7 +21,7 @@ from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.state import Job, WTask
 
 
-class EvictionScenario(NamedTuple):
+class VictimSet(NamedTuple):
     """A set of victims for ``goal``. ``recorded``: victims of the last successful smaller try. ``extra``: victims added
     now.
     """
@@ -46,7 +46,7 @@ class EvictionScenario(NamedTuple):
         return victims
 
     def fingerprint(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """A key that is equal for scenarios that evict the same tasks equally often."""
+        """A key that is equal for sets that evict the same tasks equally often."""
         return (
             tuple(sorted(task.uid for batch in self.recorded for task in batch.tasks)),
             tuple(sorted(task.uid for batch in self.extra for task in batch.tasks)),
@@ -119,14 +119,14 @@ class GatheredVictims:
             return True
         return False
 
-    def scenario(self, extra: list[VictimBatch]) -> EvictionScenario:
+    def victim_set(self, extra: list[VictimBatch]) -> VictimSet:
         """A set of gathered units."""
         order = self.session.map_order
         if order is not None:
             extra = [VictimBatch(unit.job, order.of(unit.tasks)) for unit in order.of(extra)]
-        return EvictionScenario(self.goal, self._recorded_in_turn(), extra)
+        return VictimSet(self.goal, self._recorded_in_turn(), extra)
 
-    def all_victims_of(self, uids: dict[str, None]) -> EvictionScenario:
+    def all_victims_of(self, uids: dict[str, None]) -> VictimSet:
         """The set of all gathered victims of these jobs."""
         order = self.session.map_order
         extra = []
@@ -134,7 +134,7 @@ class GatheredVictims:
             # The units of a job stay in order, but not the pods of a unit.
             units = self._by_job[uid] if order is None else [order.of(u) for u in self._by_job[uid]]
             extra.append(VictimBatch(self.session.jobs[uid], [task for unit in units for task in unit]))
-        return EvictionScenario(self.goal, self._recorded_in_turn(), extra)
+        return VictimSet(self.goal, self._recorded_in_turn(), extra)
 
     def _recorded_in_turn(self) -> list[VictimBatch]:
         order = self.session.map_order
@@ -147,11 +147,11 @@ class GatheredVictims:
         return [VictimBatch(unit.job, order.of(unit.tasks)) for unit in in_turn]
 
 
-def node_local(gathered: GatheredVictims) -> Iterator[EvictionScenario]:
+def node_local(gathered: GatheredVictims) -> Iterator[VictimSet]:
     """Victims with a pod on one node of the newest victim's job, node by node."""
     # The victims of the smaller try may suffice for the larger one.
     if gathered.valid and gathered.recorded:
-        yield gathered.scenario([])
+        yield gathered.victim_set([])
     while gathered.advance():
         if not gathered.valid or not gathered.batches:
             continue
@@ -171,21 +171,21 @@ def node_local(gathered: GatheredVictims) -> Iterator[EvictionScenario]:
                 yield chosen
 
 
-def multi_node(gathered: GatheredVictims) -> Iterator[EvictionScenario]:
+def multi_node(gathered: GatheredVictims) -> Iterator[VictimSet]:
     """After each unit, victims of the smallest sets of nodes that could suffice, then of larger sets."""
     if gathered.valid:
-        yield gathered.scenario([])
+        yield gathered.victim_set([])
     by_node = _VictimsByNode(gathered)
     while gathered.advance():
         if gathered.valid:
             if gathered.batches:
                 yield from by_node.subsets()
             else:
-                yield gathered.scenario([])
+                yield gathered.victim_set([])
 
 
 class _VictimsByNode:
-    """The gathered victims by node. Amounts in milli-GPU. Consumers of a scenario leave the nodes as they were."""
+    """The gathered victims by node. Amounts in milli-GPU. Whoever simulates a set leaves the nodes as they were."""
 
     def __init__(self, gathered: GatheredVictims) -> None:
         session, goal, table = gathered.session, gathered.goal, gathered.session.table
@@ -247,7 +247,7 @@ class _VictimsByNode:
         """An amount of milli-GPU as ``_capacity`` counts it."""
         return amount if self._floats is None else amount / GPU
 
-    def subsets(self) -> Iterator[EvictionScenario]:
+    def subsets(self) -> Iterator[VictimSet]:
         self._catch_up()
         accumulation, capacity = self._accumulation, self._capacity
         smallest = self._counted(min(self._wanted, default=0))
@@ -263,10 +263,10 @@ class _VictimsByNode:
         while k <= len(nodes):
             # Whole batches, including their tasks on other nodes, because a gang does not go in part.
             picked = sorted({number for node in nodes[:k] for number in self._batches[node]})
-            yield accumulation.scenario([accumulation.batches[number] for number in picked])
+            yield accumulation.victim_set([accumulation.batches[number] for number in picked])
             with_surplus = self._with_surplus(picked)
             if with_surplus != picked and not accumulation.session.imitates(SURPLUS_LEFT):
-                yield accumulation.scenario([accumulation.batches[number] for number in with_surplus])
+                yield accumulation.victim_set([accumulation.batches[number] for number in with_surplus])
             if k == len(nodes):
                 return
             k = min(k + step, len(nodes))
