@@ -17,9 +17,9 @@ from kailab.engine.search.reclaimable import (
     QueueBalances,
     ReclaimedAmounts,
     above_allocatable,
-    can_reclaim,
-    may_yield,
+    can_reclaim_from,
     owed_quota,
+    stays_within_share,
 )
 from kailab.engine.snapshot.records import GPU, Queue, ResourceShare
 from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree, WQueue
@@ -99,13 +99,13 @@ def _difference(ours: object, recorded: object) -> list[str]:
 
 def can_reclaim_resources(case: Raw) -> list[str]:
     queues = queue_tree(case["input"]["queues"])
-    return _difference(can_reclaim(_demand(case["input"], queues)), case["output"])
+    return _difference(stays_within_share(_demand(case["input"], queues)), case["output"])
 
 
 def filter_victim(case: Raw) -> list[str]:
     given = case["input"]
     queues = queue_tree(given["queues"])
-    ours = may_yield(queues, _demand(given, queues), queues.queues[given["reclaimee_queue"]])
+    ours = can_reclaim_from(queues, _demand(given, queues), queues.queues[given["reclaimee_queue"]])
     return _difference(ours, case["output"])
 
 
@@ -116,7 +116,7 @@ def reclaimable(case: Raw) -> list[str]:
         queues.queues[name]: [ReclaimedAmounts(amounts(victim), _asked(amounts(victim))) for victim in victims]
         for name, victims in given["reclaimees_by_queue"].items()
     }
-    ours = QueueBalances(queues).allows(_demand(given, queues), yields, given["saturation_multiplier"])
+    ours = QueueBalances(queues).is_reclaimable(_demand(given, queues), yields, given["saturation_multiplier"])
     return _difference(ours, case["output"])
 
 

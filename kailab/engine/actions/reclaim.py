@@ -15,10 +15,10 @@ from kailab.engine.search.reclaimable import (
     QueueBalances,
     ReclaimedAmounts,
     beyond_quota,
-    can_reclaim,
+    can_reclaim_from,
     demand,
     involved,
-    may_yield,
+    stays_within_share,
 )
 from kailab.engine.search.victim_sets import VictimSet
 from kailab.engine.session import Session
@@ -33,7 +33,7 @@ def execute(session: Session, allocator: Allocator) -> None:
 
     def hopeless(queue: WQueue, job: Job) -> bool:
         wanted = demand(session, job, tasks_to_allocate(job))
-        return wanted is None or not can_reclaim(wanted)
+        return wanted is None or not stays_within_share(wanted)
 
     def failed_before(queue: WQueue, job: Job) -> bool:
         return skip.hopeless(job, queue.name)
@@ -42,7 +42,7 @@ def execute(session: Session, allocator: Allocator) -> None:
         wanted = demand(session, job, tasks_to_allocate(job))
         if wanted is None:
             continue
-        if not can_reclaim(wanted):
+        if not stays_within_share(wanted):
             beyond = (
                 "would hold non-preemptible work over its quota"
                 if beyond_quota(wanted)
@@ -62,7 +62,9 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         queue
         for queue in session.tree.leaves
         # Within one queue only preempt evicts. A queue that the rules protect is not worth a simulation.
-        if queue is not wanted.queue and queue.name in session.victims.lists and may_yield(session.tree, wanted, queue)
+        if queue is not wanted.queue
+        and queue.name in session.victims.lists
+        and can_reclaim_from(session.tree, wanted, queue)
     ]
     # Read before any eviction, so that every set of victims is compared with the same amounts.
     balances = QueueBalances(session.tree)
@@ -81,7 +83,7 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         # A gang is tried in part at first, and then demands no more than that part.
         tried = demand(session, job, victim_set.goal.tasks)
         assert tried is not None
-        if not balances.allows(tried, _reclaimed_by_queue(session, victims), multiplier):
+        if not balances.is_reclaimable(tried, _reclaimed_by_queue(session, victims), multiplier):
             return False
         return all(
             keeps_minimum(victim, tasks)

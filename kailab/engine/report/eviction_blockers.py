@@ -14,7 +14,7 @@ from kailab.engine.decisions import HeldAmounts
 from kailab.engine.placing import fit
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.search.minruntime import MinRuntime
-from kailab.engine.search.reclaimable import Demand, demand, may_yield
+from kailab.engine.search.reclaimable import Demand, can_reclaim_from, demand
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import ALLOCATED
 from kailab.engine.working.layout import CPU, MEMORY
@@ -156,7 +156,7 @@ class _Rules:
             # comparison.
             if any(_beyond_share(each, self._wanted.amounts) for each in (self._wanted.queue, level)):
                 keeps = EvictionBlocker.SHARE
-            elif not may_yield(self._session.tree, self._wanted, queue):
+            elif not can_reclaim_from(self._session.tree, self._wanted, queue):
                 keeps = EvictionBlocker.QUOTA
             cached = self._shares[queue.name] = (level, beside, keeps)
         return cached

@@ -1,8 +1,9 @@
 """The rules of reclaim: which queue may take how much from which other queue.
 
-The reclaimer's own queue must stay within its fair share. It may take from a queue that holds more than its allocatable
+The reclaimer's own queue must stay within its fair share (``stays_within_share``). It may take from a queue that holds more than its allocatable
 share or, while it stays within its own quota, from one that holds more than its quota. The comparison uses the ancestors
-just below the lowest common ancestor of the two queues, not the two queues themselves. The allocatable share is the
+just below the lowest common ancestor of the two queues, not the two queues themselves. ``can_reclaim_from`` is the first
+check of a victim's queue, before any search; ``QueueBalances.is_reclaimable`` is the final check of a set of victims. The allocatable share is the
 larger of fair share and quota, at most the limit; with an unlimited quota it is the limit. The queues above the reclaimer's may go beyond their fair share: their ratio of allocation to fair share, times the
 saturation multiplier, must then stay below that of every sibling that loses something, unless that sibling has no fair
 share at all. Source: KAI's proportion plugin, package reclaimable.
@@ -54,11 +55,13 @@ def demand(session: Session, job: Job, tasks: list[WTask]) -> Demand | None:
     return Demand(queue, amounts, involved(tasks, amounts), job.record.preemptible)
 
 
-def can_reclaim(wanted: Demand) -> bool:
-    """True if the reclaimer's queue stays within its fair share, and non-preemptible work within its quota."""
+def stays_within_share(wanted: Demand) -> bool:
+    """True if the reclaimer's queue stays within its fair share, and non-preemptible work within its quota. Source: KAI's
+    CanReclaimResources.
+    """
     queue = wanted.queue
     for r in RESOURCES:
-        # As in KAI's CanReclaimResources, every resource is checked, even if the job wants none of it.
+        # As in KAI, every resource is checked, even if the job wants none of it.
         if queue.allocated[r] + wanted.amounts[r] > queue.fair[r]:
             return False
     return not beyond_quota(wanted)
@@ -72,8 +75,8 @@ def beyond_quota(wanted: Demand) -> bool:
     )
 
 
-def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
-    """A first check of a victim's queue, before any search."""
+def can_reclaim_from(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
+    """True if work of ``victim_queue`` can be a victim at all. It is checked before any search."""
     mine, theirs = tree.diverging_ancestors(wanted.queue, victim_queue)
     # A reclaimer beyond its quota can take only what exceeds the other's allocatable share.
     if not mine.within_quota_with(wanted.amounts):
@@ -145,7 +148,7 @@ def _reclaimer_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside:
     if unused >= 1:
         # The fair share is at least the smaller of quota and request, so only the quota is checked.
         wanted = _demand_of(mine, r, int(unused), beside)
-        if may_yield(tree, wanted, theirs) and owed_quota(
+        if can_reclaim_from(tree, wanted, theirs) and owed_quota(
             mine.allocated, wanted.amounts, mine, theirs, theirs.allocated
         ):
             amount = -1 if mine.quota[r] == inf else int(unused)
@@ -154,7 +157,11 @@ def _reclaimer_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside:
     if due < 1:
         return None
     wanted = _demand_of(mine, r, due, beside)
-    if can_reclaim(wanted) and may_yield(tree, wanted, theirs) and above_allocatable(theirs, theirs.allocated):
+    if (
+        stays_within_share(wanted)
+        and can_reclaim_from(tree, wanted, theirs)
+        and above_allocatable(theirs, theirs.allocated)
+    ):
         return Reclaimer(queue=mine.name, beside=theirs.name, rule="fair share", amount=due, resource=NAMES[r])
     return None
 
@@ -172,8 +179,8 @@ class QueueBalances:
         self.allocated = {queue: tuple(queue.allocated) for queue in tree.queues.values()}
         self.non_preemptible = {queue: tuple(queue.non_preemptible) for queue in tree.queues.values()}
 
-    def allows(self, wanted: Demand, yields: dict[WQueue, list[ReclaimedAmounts]], multiplier: float) -> bool:
-        """True if the reclaimer may take these amounts from these queues."""
+    def is_reclaimable(self, wanted: Demand, yields: dict[WQueue, list[ReclaimedAmounts]], multiplier: float) -> bool:
+        """True if the reclaimer may take these amounts from these queues. Source: KAI's Reclaimable."""
         remaining: dict[WQueue, list[int]] = {}
         resources: dict[WQueue, frozenset[int]] = {}
         for queue, given in yields.items():
@@ -194,7 +201,7 @@ class QueueBalances:
         return self._within(wanted, remaining, resources, multiplier)
 
     def refuses_loss(self, wanted: Demand, theirs: WQueue, lost: Sequence[int], unit: Sequence[int]) -> bool:
-        """True if ``allows`` refuses every set of victims that takes at least ``lost`` from the diverging ancestor ``theirs``, in units of at most
+        """True if ``is_reclaimable`` refuses every set of victims that takes at least ``lost`` from the diverging ancestor ``theirs``, in units of at most
         ``unit``. Before the last unit is taken, the queue holds at most what it holds now less ``lost`` plus ``unit``; if that is within its
         bounds, the last unit is refused.
         """
@@ -205,7 +212,7 @@ class QueueBalances:
         return not (above_allocatable(theirs, left) or self._owed(wanted, mine, theirs, left))
 
     def ground(self, reclaimer: WQueue, victims: WQueue) -> EvictionGround:
-        """The rule by which ``allows`` accepted the first victim of the queue ``victims``. In the result, ``before`` is what that queue
+        """The rule by which ``is_reclaimable`` accepted the first victim of the queue ``victims``. In the result, ``before`` is what that queue
         held before the search, and ``after`` what it holds now."""
         mine, theirs = self.tree.diverging_ancestors(reclaimer, victims)
         held = self.allocated[theirs]
