@@ -52,7 +52,7 @@ class CauseKind:
     """What is true of every cause with one code.
 
     ``refusals``: the classes that can yield this cause. Each has the compared numbers, checks that they show a refusal (``holds``), makes
-    the sentence, and names the relaxation that switches the rule off (``lifted``). A cause without one is a ``Statement`` about objects. ``is_general``: a general cause, which
+    the sentence, and names the relaxation that switches the rule off (``lifted``). A cause without one is a ``PlainRefusal`` about objects. ``is_general``: a general cause, which
     comes after every more specific one. ``steps``: the step functions that may remove it, the least
     disturbing first.
     """

@@ -14,7 +14,7 @@ from kailab.engine.decisions import EvictionGround, beyond_quota
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.shares import QueueAmounts, queue_ancestry
 from kailab.evidence.wording import amount_text, count, gpus, some
-from kailab.explain.causes.refusal import INTERNAL, Refusal, Statement
+from kailab.explain.causes.refusal import INTERNAL, PlainRefusal, Refusal
 from kailab.explain.kai_faults import decided_by
 from kailab.explain.queues import RESOURCES, borrowing_lines, shares_in, unused_words
 from kailab.explain.subject import PodsAtMoment, min_member
@@ -171,7 +171,7 @@ def failure_cause(state: PodsAtMoment) -> Cause:
     """Why it has failed, by its own status."""
     subject = state.subject
     kind = subject.kind if state.object is None else state.object["kind"]
-    cause = Statement.of(
+    cause = PlainRefusal.of(
         CauseCode.FAILED,
         f"{kind} {subject.name} has failed: {state.failure.rstrip('.')}.",
         (ObjectRef(kind, subject.namespace, subject.name),),

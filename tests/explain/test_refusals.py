@@ -16,7 +16,7 @@ from kailab.explain.cause_kinds import CAUSE_KINDS, FALLBACK_FINDERS, FINDERS, f
 from kailab.explain.causes.node_capacity import DevicesFragmented, DevicesLacking
 from kailab.explain.causes.queue_limits import LimitExceeded, PodsTogether, QueueBoundRefusal
 from kailab.explain.causes.queue_order import WorkInFront
-from kailab.explain.causes.refusal import ContradictionError, Refusal, Statement
+from kailab.explain.causes.refusal import ContradictionError, PlainRefusal, Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup, waiting_podgroups
 from kailab.explain.evictions import Borrowing, StaleGang
 from kailab.explain.subject import SubjectRef
@@ -127,7 +127,7 @@ def test_each_kind_of_refusal_has_its_place_in_the_table() -> None:
             yield from concrete(below)
 
     named = {refusal for kind in CAUSE_KINDS.values() for refusal in kind.refusals}
-    assert named == {kind for kind in concrete(Refusal) if kind not in (Refusal, Statement)} - {QueueBoundRefusal}
+    assert named == {kind for kind in concrete(Refusal) if kind not in (Refusal, PlainRefusal)} - {QueueBoundRefusal}
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -135,7 +135,7 @@ def test_what_finders_report_holds_and_ends_when_it_is_lifted(seed: int) -> None
     for group in waiting(seed):
         for refusal in refusals(group):
             assert refusal.holds, refusal
-            assert isinstance(refusal, (Statement, *CAUSE_KINDS[refusal.code].refusals)), refusal
+            assert isinstance(refusal, (PlainRefusal, *CAUSE_KINDS[refusal.code].refusals)), refusal
             lifted, trials = refusal.lifted(), group.trials
             if trials is None or not lifted:
                 continue

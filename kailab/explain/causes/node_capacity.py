@@ -48,7 +48,7 @@ from kailab.explain.causes.node_facts import (
     rows_of,
 )
 from kailab.explain.causes.node_restrictions import closed_node_causes, cordon_cause, taint_cause
-from kailab.explain.causes.refusal import Refusal, Statement
+from kailab.explain.causes.refusal import PlainRefusal, Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.subject import workload_podgroups
 from kailab.lab.answer import CauseCode, ObjectRef
@@ -675,7 +675,7 @@ def _kept_apart(facts: NodeFacts) -> Refusal:
                 if not term.weight
             }
         )
-        return Statement.of(
+        return PlainRefusal.of(
             CauseCode.KEPT_APART,
             f"Its {len(facts.next_tasks)} pods must start together, and their anti-affinity keeps them apart (one for each {some(keys)}); "
             "there is no room for all of them.",
@@ -686,7 +686,7 @@ def _kept_apart(facts: NodeFacts) -> Refusal:
     by = "a host port" if answers[0].rule == NodeRule.PORT else "anti-affinity"
     where = "the node" if len(nodes) == 1 else f"each of the {len(nodes)} nodes"
     blockers = some([f"{answer.nodes[0]} has pod {answer.pod}" for answer in answers])
-    return Statement.of(
+    return PlainRefusal.of(
         CauseCode.KEPT_APART,
         f"{capitalized(by)} keeps it off {where} where it could run: {blockers}.",
         tuple(ObjectRef("Node", "", node) for node in nodes[:4]),
@@ -698,7 +698,7 @@ def _missing_company(facts: NodeFacts) -> Refusal:
     answers = [answer for answer in facts.answers if answer.rule == NodeRule.AFFINITY]
     nodes = [node for answer in answers for node in answer.nodes]
     reason = answers[0].text if answers else "no pod that its affinity wants to be with"
-    return Statement.of(
+    return PlainRefusal.of(
         CauseCode.SELECTOR_MATCHES_NO_NODE,
         f"Its required pod affinity demands other pods beside it, and there are none where it could run ({reason}).",
         tuple(ObjectRef("Node", "", node) for node in nodes[:4]),
@@ -707,7 +707,7 @@ def _missing_company(facts: NodeFacts) -> Refusal:
 
 def _numa_misaligned(facts: NodeFacts) -> Refusal:
     nodes = [node for answer in facts.answers if answer.rule == NodeRule.NUMA for node in answer.nodes]
-    return Statement.of(
+    return PlainRefusal.of(
         CauseCode.FRAGMENTED,
         f"Enough is free on {some(nodes) or 'nodes'}, but not in NUMA zones that can be aligned as the policy of the node demands.",
         tuple(ObjectRef("Node", "", node) for node in nodes[:4]),
@@ -721,7 +721,7 @@ def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
         return
     table = facts.empty_working_set.table
     if not group.picture.nodes:
-        yield Statement.of(CauseCode.LARGER_THAN_THE_FLEET, "There are no nodes.")
+        yield PlainRefusal.of(CauseCode.LARGER_THAN_THE_FLEET, "There are no nodes.")
         return
     codes: set[CauseCode] = set()
     for task in {id(task.info): task for task in facts.waiting_alone()}.values():
@@ -796,7 +796,7 @@ def _too_few_domains(facts: NodeFacts, tasks: list[WTask]) -> Refusal:
         has = "there is no room for all of them"
         if required:
             has = f"they also have to be in one {required[0].required} of topology {required[0].topology}"
-    return Statement.of(
+    return PlainRefusal.of(
         CauseCode.KEPT_APART,
         f"Its {len(tasks)} pods must start together, and their anti-affinity keeps them apart (one for each {some(keys)}); {has}.",
         (),

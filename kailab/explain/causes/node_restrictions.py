@@ -30,7 +30,7 @@ from kailab.explain.causes.node_facts import (
     request_text,
     requirement_text,
 )
-from kailab.explain.causes.refusal import Refusal, Statement
+from kailab.explain.causes.refusal import PlainRefusal, Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.model.labels import NODE_POOL
@@ -81,13 +81,13 @@ def _causes(table: NodeTable, info: ShapeInfo, blocking: Barriers) -> Iterable[R
                 yield _larger(table, info, short, blocking.nodes)
             case NodeRule.CLAIM:
                 lack = table.claims.lacking(info.shape, int(blocking.nodes[0])) or ""
-                yield Statement.of(
+                yield PlainRefusal.of(
                     CauseCode.LARGER_THAN_ANY_NODE,
                     f"No node has the devices that it claims; {nodes_that(blocking.nodes, table, 'that it may use')}: {lack}.",
                     node_refs(table, blocking.nodes),
                 )
             case NodeRule.NUMA:
-                yield Statement.of(
+                yield PlainRefusal.of(
                     CauseCode.LARGER_THAN_ANY_NODE,
                     f"{capitalized(nodes_that(blocking.nodes, table, 'that it may use'))} can't align what it asks for to NUMA zones, as "
                     "their policy demands.",
@@ -114,7 +114,7 @@ def _selector(table: NodeTable, info: ShapeInfo) -> Refusal:
         first = next((requirement for term in shape.terms for requirement in term.requirements), None)
         text += _instead(table, first) if first is not None else ""
         keys = sorted({requirement.key for term in shape.terms for requirement in (*term.requirements, *term.fields)})
-    return Statement.of(CauseCode.SELECTOR_MATCHES_NO_NODE, f"{text}.", (), {"keys": keys})
+    return PlainRefusal.of(CauseCode.SELECTOR_MATCHES_NO_NODE, f"{text}.", (), {"keys": keys})
 
 
 def _term_text(term: NodeTerm) -> str:
@@ -149,7 +149,7 @@ def taint_cause(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Refusal
     order = sorted(taints, key=lambda taint: (-taints[taint], taint.key, taint.value))
     names = some([taint_text(taint) for taint in order])
     has = "has" if len(nodes) == 1 else "have"
-    return Statement.of(
+    return PlainRefusal.of(
         CauseCode.TAINT_NOT_TOLERATED,
         f"{capitalized(nodes_that(nodes, table, 'that it could use'))} {has} {'taints' if len(order) > 1 else 'the taint'} {names}, "
         "which it does not tolerate.",
@@ -170,12 +170,12 @@ def cordon_cause(table: NodeTable, nodes: np.ndarray) -> Refusal:
         reasons = some([f"{table.nodes[i].name} ({why[i]})" for i in nodes], 4)
         text = f"The {len(nodes)} nodes that it could use are cordoned or not ready: {reasons}"
     names = [table.nodes[i].name for i in nodes]
-    return Statement.of(CauseCode.NODES_CORDONED, f"{text}.", node_refs(table, nodes), {"nodes": names})
+    return PlainRefusal.of(CauseCode.NODES_CORDONED, f"{text}.", node_refs(table, nodes), {"nodes": names})
 
 
 def _memory_unknown(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Refusal:
     do = "does not tell how much memory its GPUs have" if len(nodes) == 1 else "do not tell how much their GPUs have"
-    return Statement.of(
+    return PlainRefusal.of(
         CauseCode.GPU_MEMORY_UNKNOWN,
         f"It wants {info.shape.gpu.memory_mib} MiB of GPU memory, and {nodes_that(nodes, table, 'that it may use')} {do} (no label "
         "nvidia.com/gpu.memory).",
@@ -233,7 +233,7 @@ def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> GPUShareTooL
 def _kind(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Refusal:
     split = any(table.mig[i] for i in nodes)
     why = "have only GPUs that are split (MIG)" if split else "have only GPUs that are for resource claims"
-    return Statement.of(
+    return PlainRefusal.of(
         CauseCode.LARGER_THAN_ANY_NODE,
         f"It wants {info.shape.gpu.text()}; {nodes_that(nodes, table, 'that it may use')} {why}.",
         node_refs(table, nodes),
@@ -257,7 +257,7 @@ def _profile(table: NodeTable, info: ShapeInfo) -> Refusal:
     wanted = [name for name, _ in info.shape.gpu.profiles]
     missing = [name for name in wanted if not offered.get(name)] or wanted
     where = "" if not any(offered.get(name) for name in missing) else " of those that it may use"
-    return Statement.of(
+    return PlainRefusal.of(
         CauseCode.MIG_PROFILE_ABSENT,
         f"It wants {some(missing)}, and no node{where} offers that profile; {f'there are {there}' if there else 'no GPU is split'}.",
         (),
@@ -381,7 +381,7 @@ def _nodes_elsewhere(group: WaitingPodGroup, served: str) -> Iterable[Refusal]:
 
 
 def _not_served(what: str, name: str, served: str, *about: ObjectRef) -> Refusal:
-    return Statement.of(
+    return PlainRefusal.of(
         CauseCode.NODE_POOL_NOT_SERVED,
         f"{what} (label {NODE_POOL}), and this scheduler serves only the pool {served}.",
         about,
@@ -402,7 +402,7 @@ def find_missing_references(group: WaitingPodGroup) -> Iterable[Refusal]:
     if named:
         names = some([f"{_KINDS[reference.kind]} {reference.name}" for reference in named])
         uses = "A pod of it uses" if group.subject.kind != "Pod" else "It uses"
-        yield Statement.of(
+        yield PlainRefusal.of(
             CauseCode.VOLUME_MISSING,
             f"{uses} {names}, which {'is' if len(named) == 1 else 'are'} missing in namespace {named[0].namespace}: no node takes it.",
             tuple(ObjectRef(*reference) for reference in named),
@@ -415,7 +415,7 @@ def find_missing_references(group: WaitingPodGroup) -> Iterable[Refusal]:
         )
     for text in blocked:
         if text not in missing and "claim" in text:
-            yield Statement.of(CauseCode.VOLUME_MISSING, f"No node takes it: {text}.")
+            yield PlainRefusal.of(CauseCode.VOLUME_MISSING, f"No node takes it: {text}.")
 
 
 def find_refused_claim(group: WaitingPodGroup) -> Iterable[Refusal]:
@@ -426,7 +426,7 @@ def find_refused_claim(group: WaitingPodGroup) -> Iterable[Refusal]:
     refusals = (claims.refusal(task.uid, task.shape, group.queue) for task in group.pending_tasks if task.shape.claims)
     refused = next((refusal for refusal in refusals if refusal is not None), None)
     if refused is not None:
-        yield Statement.of(
+        yield PlainRefusal.of(
             CauseCode.CLAIM_REFUSED,
             f"No node takes it: {refused.why}.",
             (ObjectRef("ResourceClaim", *refused.claim.split("/", 1)),),
@@ -446,7 +446,7 @@ def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Refusal]:
         topology = known.get(constraint.topology)
         if topology is None:
             close = f"; there are {some(sorted(known))}" if known else "; no topology exists"
-            yield Statement.of(
+            yield PlainRefusal.of(
                 CauseCode.TOPOLOGY_UNKNOWN,
                 f"It names the topology {constraint.topology}, which does not exist{close}.",
                 (ObjectRef("Topology", "", constraint.topology),),
@@ -459,7 +459,7 @@ def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Refusal]:
         if unknown or not levels:
             what = f"the level {unknown[0]}" if unknown else "no level"
             suffix = ", which does not exist" if unknown else " of it"
-            yield Statement.of(
+            yield PlainRefusal.of(
                 CauseCode.TOPOLOGY_UNKNOWN,
                 f"It names {what} of topology {constraint.topology}{suffix}: {has}."
                 if unknown
@@ -474,7 +474,7 @@ def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Refusal]:
         }
         bare = [level for level, number in without.items() if number == len(group.moment.snapshot.nodes)]
         if bare and group.trials(TopologyGone()) != group.trials():
-            yield Statement.of(
+            yield PlainRefusal.of(
                 CauseCode.TOPOLOGY_UNKNOWN,
                 f"It has to be in a domain of topology {constraint.topology}, and no node has the label {bare[0]} of that topology.",
                 (ObjectRef("Topology", "", constraint.topology),),

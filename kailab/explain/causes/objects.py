@@ -15,7 +15,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.rules import PriorityGiven
 from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import count, some
-from kailab.explain.causes.refusal import INTERNAL, Refusal, Statement
+from kailab.explain.causes.refusal import INTERNAL, PlainRefusal, Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.explain.subject import PodsAtMoment, latest_event, min_member
 from kailab.lab.answer import CauseCode, ObjectRef
@@ -41,7 +41,7 @@ def find_suspension(group: WaitingPodGroup) -> Iterable[Refusal]:
         if not at and isinstance(policy, dict) and policy.get("suspend") is True:
             at = "spec.runPolicy.suspend"
         if at:
-            yield Statement.of(
+            yield PlainRefusal.of(
                 CauseCode.SUSPENDED,
                 f"{obj['kind']} {obj['metadata']['name']} is suspended ({at} is true), so it has no pods.",
                 (_ref(obj),),
@@ -62,7 +62,7 @@ def find_missing_priority_class(group: WaitingPodGroup) -> Iterable[Refusal]:
         if group.pods
         else f"Its pods name the priority class {missing}, which does not exist, so none of them is admitted"
     )
-    yield Statement.of(
+    yield PlainRefusal.of(
         CauseCode.PRIORITY_CLASS_MISSING,
         f"{what}.",
         (ObjectRef("PriorityClass", "", missing),),
@@ -76,7 +76,7 @@ def find_missing_runtime_class(group: WaitingPodGroup) -> Iterable[Refusal]:
         return
     known = set(map(name_of, group.lab.cluster.list("RuntimeClass")))
     if missing := _named_by_template(group, "runtimeClassName", known):
-        yield Statement.of(
+        yield PlainRefusal.of(
             CauseCode.RUNTIME_CLASS_MISSING,
             f"Its pods name the RuntimeClass {missing}, which does not exist, so none of them is admitted.",
             (ObjectRef("RuntimeClass", "", missing),),
@@ -134,7 +134,7 @@ def find_scheduling_gates(group: WaitingPodGroup) -> Iterable[Refusal]:
         if group.subject.kind == "Pod"
         else "A pod of it has"
     )
-    yield Statement.of(
+    yield PlainRefusal.of(
         CauseCode.SCHEDULING_GATED,
         f"{whose} scheduling gates ({', '.join(names)}): the scheduler ignores such a pod until they are removed.",
         tuple(ObjectRef("Pod", *name.split("/", 1)) for name in gated),
@@ -202,13 +202,13 @@ def find_failed_binding(group: WaitingPodGroup) -> Iterable[Refusal]:
         text = _binding_message(group, row)
         refs = (ObjectRef("Pod", *row.name.split("/", 1)),)
         if binding_state == REFUSED:
-            yield Statement.of(
+            yield PlainRefusal.of(
                 CauseCode.BIND_REFUSED,
                 f"There was a place for it when it was last tried, and the cluster refused to bind pod {row.name}: {text}",
                 refs,
             )
         else:
-            yield Statement.of(
+            yield PlainRefusal.of(
                 CauseCode.BIND_RETRIED,
                 f"There was a place for it when it was last tried, and the binding of pod {row.name} did not go through; that is no refusal, "
                 f"and it is tried again. {text}",
@@ -249,7 +249,7 @@ def find_missing_pods(group: WaitingPodGroup) -> Iterable[Refusal]:
     name = f"{obj['kind']} {obj['metadata']['name']}"
     known = KINDS.get(group.subject.kind)
     if not group.state.is_counted and (known is None or known.controller is None):
-        yield Statement.of(
+        yield PlainRefusal.of(
             CauseCode.NO_CONTROLLER, f"{_nobody_makes_them(group)}.", (_ref(obj),), {"kind": obj["kind"]}
         )
         return
@@ -274,7 +274,7 @@ def find_missing_pods(group: WaitingPodGroup) -> Iterable[Refusal]:
             f"; {count(leaving, 'pod')} of it still {'terminates' if leaving == 1 else 'terminate'}" if leaving else ""
         ) + (_held_up(group.state) if leaving else "")
         text = f"{name} wants {count(group.state.wanted, 'pod')}, and {exist}{left}{_why_not(group)}."
-    yield Statement.of(CauseCode.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": group.state.wanted})
+    yield PlainRefusal.of(CauseCode.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": group.state.wanted})
 
 
 def _held_up(state: PodsAtMoment) -> str:
@@ -334,7 +334,7 @@ def find_missing_podgroup(group: WaitingPodGroup) -> Iterable[Refusal]:
         ours = group.picture.scheduler.scheduler_name
         theirs = group.scheduler_name
         nobody = f", and no scheduler here places pods of {theirs}" if group.is_nobodys else ""
-        yield Statement.of(
+        yield PlainRefusal.of(
             CauseCode.OTHER_SCHEDULER,
             f"{_it(group)} spec.schedulerName {theirs}, so {ours} ignores it{nobody}.",
             ref,
@@ -343,7 +343,7 @@ def find_missing_podgroup(group: WaitingPodGroup) -> Iterable[Refusal]:
     elif group.podgroup is not None:
         return
     elif row.podgroup and not group.has_owner:
-        yield Statement.of(
+        yield PlainRefusal.of(
             CauseCode.POD_GROUP_MISSING,
             f"{_it(group)} the annotation {labels.POD_GROUP}: {row.podgroup}, and there is no PodGroup {group.name}: "
             f"{count(len(group.pods), 'pod')} {'waits' if len(group.pods) == 1 else 'wait'} until it is made.",
@@ -351,14 +351,14 @@ def find_missing_podgroup(group: WaitingPodGroup) -> Iterable[Refusal]:
             {"podgroup": group.name},
         )
     elif group.grouping_error:
-        yield Statement.of(
+        yield PlainRefusal.of(
             CauseCode.GROUPING_FAILED,
             f"It can't be grouped, so it has no PodGroup and is not considered: {group.grouping_error.rstrip('.')}.",
             ref,
             {"error": group.grouping_error},
         )
     elif group.grouping is None and group.is_grouping_known:
-        yield Statement.of(
+        yield PlainRefusal.of(
             CauseCode.POD_GROUP_MISSING,
             f"It, or an owner of it, has the annotation {labels.SKIP_PODGROUPER}: true, so no PodGroup is made for it, and it names none "
             f"({labels.POD_GROUP}).",
@@ -383,7 +383,7 @@ def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Refusal]:
     leaves = sorted(set(queues) - set(queues.values()))
     if name not in queues:
         if not name and group.podgroup is not None:
-            yield Statement.of(
+            yield PlainRefusal.of(
                 CauseCode.QUEUE_LABEL_MISSING,
                 f"PodGroup {full_name(group.podgroup)} names no queue (its spec.queue is empty).{_known_leaves(leaves)}",
                 (_ref(group.podgroup),),
@@ -394,7 +394,7 @@ def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Refusal]:
         return
     children = sorted(child for child, parent in queues.items() if parent == name)
     if children:
-        yield Statement.of(
+        yield PlainRefusal.of(
             CauseCode.QUEUE_NOT_LEAF,
             f"Its queue {name} has child queues ({some(children, 4)}); only queues without children run work.",
             (ObjectRef("Queue", "", name),),
@@ -405,7 +405,7 @@ def find_unusable_queue(group: WaitingPodGroup) -> Iterable[Refusal]:
     while parent := queues.get(line[-1]):
         if parent not in queues or parent in line:
             what = "which does not exist" if parent not in queues else "which is below itself"
-            yield Statement.of(
+            yield PlainRefusal.of(
                 CauseCode.QUEUE_PARENT_MISSING,
                 f"Its queue {name} exists, but the parent of {line[-1]} is {parent}, {what}: nothing runs in a queue that "
                 "leads to no root.",
@@ -430,7 +430,7 @@ def _known_leaves(leaves: list[str]) -> str:
 def _missing(name: str, leaves: list[str], *, named: bool) -> Refusal:
     known = _known_leaves(leaves)
     if not name or (name == labels.DEFAULT_QUEUE and not named):
-        return Statement.of(
+        return PlainRefusal.of(
             CauseCode.QUEUE_LABEL_MISSING,
             f"It has no label {QUEUE}, so it counts for {labels.DEFAULT_QUEUE}, which does not exist.{known}",
             (),
@@ -438,7 +438,7 @@ def _missing(name: str, leaves: list[str], *, named: bool) -> Refusal:
         )
     close = get_close_matches(name, leaves, 1)
     meant = f" Did you mean {close[0]}?" if close else known
-    return Statement.of(
+    return PlainRefusal.of(
         CauseCode.QUEUE_MISSING,
         f"It names the queue {name}, which does not exist.{meant}",
         (ObjectRef("Queue", "", name),),

@@ -76,7 +76,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statement(Refusal):
+class PlainRefusal(Refusal):
     """A refusal that compares no amounts: an object that is missing, or one that is not what it has to be. ``text``: its sentence.
     ``names``: its facts."""
 
@@ -86,8 +86,8 @@ class Statement(Refusal):
     @classmethod
     def of(
         cls, code: CauseCode, text: str, objects: tuple[ObjectRef, ...] = (), names: Mapping[str, Any] | None = None
-    ) -> Statement:
-        """Make a statement from positional arguments."""
+    ) -> PlainRefusal:
+        """Make a refusal from positional arguments."""
         return cls(code=code, text=text, objects=objects, names=names or {})
 
     @property
