@@ -21,7 +21,7 @@ from benchmarks.looks import work
 from kailab.fleet import load_fleet
 from kailab.lab import lab_files, life
 from kailab.scheduler import settings_of
-from kailab.serve.actions import Action, DeleteObject, SetFields, SubmitManifests
+from kailab.serve.actions import DeleteObject, PageAction, SetFields, SubmitManifests
 from kailab.serve.session import LabSession
 from kailab.serve.view import PageView
 from kailab.undertest.selection import choose_scheduler
@@ -36,7 +36,7 @@ spec:
 """
 
 
-def changes(replicas: int) -> dict[str, Action]:
+def changes(replicas: int) -> dict[str, PageAction]:
     """Small changes. The lab's Deployments start with 32 replicas."""
     return {
         "a pod submitted": SubmitManifests(POD),

@@ -59,11 +59,11 @@ class AddNodes(_Action, tag="add-nodes"):
     nodes: str
 
 
-Action: TypeAlias = SubmitManifests | SetFields | DeleteObject | DrainNode | AddNodes
+PageAction: TypeAlias = SubmitManifests | SetFields | DeleteObject | DrainNode | AddNodes
 
 
 @dataclass(frozen=True)
-class PlannedAction:
+class PlannedPageAction:
     """``title``: the action in words. ``notes``: warnings about its input."""
 
     title: str
@@ -71,15 +71,15 @@ class PlannedAction:
     notes: tuple[str, ...] = field(default=())
 
 
-def read_action(body: bytes) -> Action:
+def read_action(body: bytes) -> PageAction:
     """Decode an action. Raises InputError."""
     try:
-        return msgspec.json.decode(body, type=Action)
+        return msgspec.json.decode(body, type=PageAction)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise InputError(f"this request can't be read: {error}") from error
 
 
-def plan_action(lab: Lab, action: Action) -> PlannedAction:
+def plan_action(lab: Lab, action: PageAction) -> PlannedPageAction:
     """The changes of an action. Raises InputError or InputErrors if the lab does not allow it."""
     match action:
         case SubmitManifests():
@@ -88,20 +88,20 @@ def plan_action(lab: Lab, action: Action) -> PlannedAction:
             if not action.fields:
                 raise InputError("no fields to set; expected KIND/NAME.FIELD=VALUE")
             patches = tuple(patch_of(lab, text, action.namespace) for text in action.fields)
-            return PlannedAction("Set " + ", ".join(action.fields), patches)
+            return PlannedPageAction("Set " + ", ".join(action.fields), patches)
         case DeleteObject():
-            return PlannedAction(f"Delete {action.what}", (deletion_of(lab, action.what, action.namespace),))
+            return PlannedPageAction(f"Delete {action.what}", (deletion_of(lab, action.what, action.namespace),))
         case DrainNode():
             notes = tuple(violated_budgets(lab.cluster, pods_to_drain(lab, action.node)))
-            return PlannedAction(f"Drain {action.node}", tuple(drain_node(lab, action.node)), notes)
+            return PlannedPageAction(f"Drain {action.node}", tuple(drain_node(lab, action.node)), notes)
         case AddNodes():
             change = nodes_to_add(lab, action.nodes)
             names = [name_of(obj) for obj in change.objects if obj["kind"] == "Node"]
             note = f"{some(names)} {'is' if len(names) == 1 else 'are'} added"
-            return PlannedAction(f"Add nodes {action.nodes}", (change,), (note,))
+            return PlannedPageAction(f"Add nodes {action.nodes}", (change,), (note,))
 
 
-def _plan_submission(lab: Lab, action: SubmitManifests) -> PlannedAction:
+def _plan_submission(lab: Lab, action: SubmitManifests) -> PlannedPageAction:
     text = NamedText(EDITOR, action.text)
     manifests = intake.read([text], namespace=action.namespace)
     objects = tuple(obj for _, of_part in manifests.parts for obj in of_part)
@@ -111,4 +111,4 @@ def _plan_submission(lab: Lab, action: SubmitManifests) -> PlannedAction:
     with lab.fork() as trial:
         warnings = trial.apply(text, namespace=action.namespace).warnings
     names = [f"{obj['kind']}/{name_of(obj)}" for obj in objects]
-    return PlannedAction(f"Submit {some(names)}", (Apply(objects, action.namespace, (text,)),), tuple(warnings))
+    return PlannedPageAction(f"Submit {some(names)}", (Apply(objects, action.namespace, (text,)),), tuple(warnings))

@@ -27,7 +27,7 @@ from kailab.lab.lab_files import Stamp
 from kailab.lab.settle import CYCLE_SECONDS
 from kailab.model.times import DAY
 from kailab.serve import held_lab
-from kailab.serve.actions import Action, PlannedAction, plan_action
+from kailab.serve.actions import PageAction, PlannedPageAction, plan_action
 from kailab.serve.held_lab import HeldLab, LabWatcher
 from kailab.serve.view import PageView, ViewBuilder
 from kailab.whatif.trial import Alternative, what_if
@@ -51,7 +51,7 @@ class OutdatedRequest(InputError):
 class PreviewedAction:
     """``stamp``: the stamp of the lab's file when the action was tried."""
 
-    planned: PlannedAction
+    planned: PlannedPageAction
     stamp: Stamp
 
 
@@ -149,7 +149,7 @@ class LabSession:
 
     # --- changing ------------------------------------------------------------------------------------------------
 
-    def preview(self, action: Action) -> dict[str, Any]:
+    def preview(self, action: PageAction) -> dict[str, Any]:
         """Try an action on a copy, and compare with a copy without it. Raises InputError, NotSettled."""
         stamp = self.stamp()
         with self._open_for_reading(to_try=True) as lab:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kailab.evidence.lab_record import LabRecord
 from kailab.lab import Lab
-from kailab.serve.actions import Action, SubmitManifests
+from kailab.serve.actions import PageAction, SubmitManifests
 from kailab.serve.session import LabSession
 from kailab.serve.view import PageView
 from tests.serve.conftest import TEXTS
@@ -17,7 +17,7 @@ from tests.serve.forms import form_of, resolved
 TEAMS, BORROWER, OWNER = (SubmitManifests(TEXTS[name]) for name in ("10-two-teams", "20-borrower", "30-owner"))
 
 
-def done(session: LabSession, *wishes: Action) -> str:
+def done(session: LabSession, *wishes: PageAction) -> str:
     for wish in wishes:
         told = session.apply(session.preview(wish)["id"])
     return told

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kailab.errors import KailabError
-from kailab.serve.actions import Action, DeleteObject, DrainNode, SetFields, SubmitManifests
+from kailab.serve.actions import DeleteObject, DrainNode, PageAction, SetFields, SubmitManifests
 from kailab.serve.session import LabSession
 from kailab.serve.view import PageView
 from tests.serve.conftest import TEXTS, begun
@@ -21,7 +21,7 @@ from tests.serve.forms import form_of, resolved, taken_in
 
 POD = TEXTS["70-too-large"].replace("too-large", "small").replace('"64"', '"1"')
 
-WISHES: dict[str, Action] = {
+WISHES: dict[str, PageAction] = {
     "small": SubmitManifests(POD),
     "too large": SubmitManifests(TEXTS["70-too-large"]),
     "owner": SubmitManifests(TEXTS["30-owner"]),

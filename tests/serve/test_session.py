@@ -12,7 +12,7 @@ from kailab.cluster.embedded.storage.state_file import StateLock
 from kailab.errors import InputError, StateError
 from kailab.lab import Lab, lab_files
 from kailab.lab.settle import NotSettled
-from kailab.serve.actions import Action, AddNodes, DeleteObject, DrainNode, SetFields, SubmitManifests, read_action
+from kailab.serve.actions import AddNodes, DeleteObject, DrainNode, PageAction, SetFields, SubmitManifests, read_action
 from kailab.serve.session import LabSession, OutdatedRequest
 from kailab.serve.view import PageView
 from tests.serve.conftest import TEXTS, begun, opened
@@ -56,7 +56,7 @@ def test_a_preview_tells_what_then_comes_and_changes_nothing(session: LabSession
         (AddNodes("a100:many"), "POOL:COUNT"),
     ],
 )
-def test_what_can_not_be_done_is_refused_with_its_reason(session: LabSession, wish: Action, message: str) -> None:
+def test_what_can_not_be_done_is_refused_with_its_reason(session: LabSession, wish: PageAction, message: str) -> None:
     done(session, TEAMS, BORROWER)
     before = session.path.read_bytes()
     with pytest.raises(InputError) as refused:

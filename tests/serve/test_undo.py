@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kailab.errors import InputError
-from kailab.serve.actions import Action, DeleteObject, DrainNode, SetFields
+from kailab.serve.actions import DeleteObject, DrainNode, PageAction, SetFields
 from kailab.serve.session import LabSession
 from tests.serve.conftest import begun, opened
 from tests.serve.sessions import BORROWER, OWNER, TEAMS, done, held, recorded, told
@@ -64,7 +64,7 @@ CHANGES = st.lists(
 @settings(max_examples=8)
 @given(changes=CHANGES)
 def test_whatever_was_done_is_taken_back_step_by_step(
-    changes: list[Action | str], tmp_path_factory: pytest.TempPathFactory
+    changes: list[PageAction | str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     session = opened(begun(tmp_path_factory.mktemp("lab") / "lab.state"))
     done(session, TEAMS, BORROWER)
@@ -83,7 +83,7 @@ def test_whatever_was_done_is_taken_back_step_by_step(
         assert session.path.read_bytes() == before
 
 
-def _do(session: LabSession, change: Action | str) -> None:
+def _do(session: LabSession, change: PageAction | str) -> None:
     match change:
         case "pause":
             session.pause()
