@@ -387,6 +387,6 @@ def _found(group: WaitingPodGroup, finders: Sequence[Finder], contradicted: list
 
 def _as_scheduler_says(group: WaitingPodGroup, refusal: Refusal) -> Cause:
     """The cause of a refusal whose numbers are not known, in the words of the scheduler, if nothing else is found."""
-    pending = () if group.trials is None else group.trials().pending
+    pending = () if group.relaxed_cycles is None else group.relaxed_cycles().pending
     said = next((capitalized(reason.message) for reason in pending), "The scheduler gave it no place")
     return Cause(refusal.code, f"{said}.", refusal.objects)

@@ -88,7 +88,7 @@ def is_anything_due(state: PodsAtMoment) -> bool:
         return True
     groups = {(row.name.partition("/")[0], row.podgroup) for row in state.pods}
     uids = [group["metadata"]["uid"] for name, group in sorted(state.picture.podgroups.items()) if name in groups]
-    return state.trials.about(*(uid for uid in uids if uid in state.records))().decisions.wake_at is not None
+    return state.relaxed_cycles.about(*(uid for uid in uids if uid in state.records))().decisions.wake_at is not None
 
 
 def _known_ends(state: PodsAtMoment) -> tuple[int, int]:

@@ -103,19 +103,19 @@ def _answers_by_pods(state: PodsAtMoment) -> Iterator[NodesOfPods]:
         record = state.records.get(task.podgroup) if task is not None else None
         if task is not None and record is not None:
             alike.setdefault((bool(row.node), id(task.shape), record.root), []).append((row, task))
-    trials = state.trials
+    relaxed_cycles = state.relaxed_cycles
     for same in alike.values():
         row, task = same[0]
-        session = Session(trials.working, trials.config, trials.now)
+        session = Session(relaxed_cycles.working, relaxed_cycles.config, relaxed_cycles.now)
         try:
-            answers = node_answers(session, trials.working.tasks[task.uid])
+            answers = node_answers(session, relaxed_cycles.working.tasks[task.uid])
         finally:
             session.close()
-        pending = () if row.node else trials.about(task.podgroup)().pending
+        pending = () if row.node else relaxed_cycles.about(task.podgroup)().pending
         yield NodesOfPods(
             pods=tuple(pod.name for pod, _ in same),
             node=row.node,
-            nodes=len(trials.working.table),
+            nodes=len(relaxed_cycles.working.table),
             answers=answers,
             group=pending[0].message if pending else "",
         )

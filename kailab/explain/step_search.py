@@ -145,22 +145,22 @@ def _serves(context: QuestionContext, proposal: Proposal, before: bool) -> bool:
     """Whether the subject gets any placement. ``before``: with the turns of all work served before it."""
     context.budget.check()
     with context.budget.ends_cycles():
-        return _trials(context).further(*_relaxations(context, proposal), before=before)
+        return _relaxed_cycles(context).further(*_relaxations(context, proposal), before=before)
 
 
 def _outcome(context: QuestionContext, proposal: Proposal, before: bool) -> RelaxedCycleOutcome:
     context.budget.check()
     with context.budget.ends_cycles():
-        return _trials(context)(*_relaxations(context, proposal), before=before)
+        return _relaxed_cycles(context)(*_relaxations(context, proposal), before=before)
 
 
 def _relaxations(context: QuestionContext, proposal: Proposal) -> tuple[Relaxation, ...]:
     return BoundedVictimSearch(), proposal.seen or ChangesMade(json.dumps(proposal.changes), context)
 
 
-def _trials(context: QuestionContext) -> RelaxedCycles:
+def _relaxed_cycles(context: QuestionContext) -> RelaxedCycles:
     uids = sorted(group["metadata"]["uid"] for group in context.podgroups)
-    return context.state.trials.about(*(uid for uid in uids if uid in context.state.records))
+    return context.state.relaxed_cycles.about(*(uid for uid in uids if uid in context.state.records))
 
 
 def _is_one(context: QuestionContext) -> bool:

@@ -230,19 +230,19 @@ class PodsAtMoment:
         return self.picture.cycle_input
 
     @property
-    def trials(self) -> RelaxedCycles:
+    def relaxed_cycles(self) -> RelaxedCycles:
         """Relaxed cycles on that input, with no PodGroup chosen yet."""
         return self.picture.cycles
 
     @property
     def records(self) -> Mapping[str, PodGroup]:
         """Engine records of PodGroups, by UID."""
-        return self.trials.podgroups
+        return self.relaxed_cycles.podgroups
 
     @property
     def tasks(self) -> Mapping[str, Sequence[Task]]:
         """Engine records of pods, by the UID of their PodGroup."""
-        return self.trials.tasks_by_podgroup
+        return self.relaxed_cycles.tasks_by_podgroup
 
     @property
     def runs(self) -> bool:

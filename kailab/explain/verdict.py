@@ -162,7 +162,7 @@ def _could_run(state: PodsAtMoment, relaxations: tuple[Relaxation, ...], ending:
     tasks = {pods[row.name]["metadata"]["uid"] for row in state.waiting}
     if not tasks <= {task.uid for task in state.moment.snapshot.tasks}:
         return False  # the scheduler does not know them
-    left = state.trials.about(*sorted(workload_podgroups(state))).after(OthersGone(), *relaxations)
+    left = state.relaxed_cycles.about(*sorted(workload_podgroups(state))).after(OthersGone(), *relaxations)
     if relaxations:
         tasks &= {task.uid for task in left.snapshot.tasks}
     # Delays, graces and minimum runtimes are usually shorter than a day. Pods of its own take time to end in any case.
@@ -185,17 +185,17 @@ AFFORDABLE_PODS = 100_000
 def run_without_others(state: PodsAtMoment) -> tuple[bool, tuple[Cause, ...]]:
     """Whether a subject runs within a day on a fork without other work, and the causes that keep it from running there at once."""
     subject = state.subject
-    with _emptied(state) as trial:
-        alone = subject.state(trial)
+    with _emptied(state) as fork:
+        alone = subject.state(fork)
         if alone.runs:
             return True, ()
         causes = causes_now(alone)
         # Its own pods may end and make room for its other pods. If none is placed, time brings only thousands of retries of a refused
         # binding, unless its controller has yet to try again to create them.
         is_created = not causes or causes[0].code not in TO_BE_CREATED
-        if is_created and not any(pod["spec"].get("nodeName") for pod in trial.cluster.list("Pod")):
+        if is_created and not any(pod["spec"].get("nodeName") for pod in fork.cluster.list("Pod")):
             return False, causes
-        return any(subject.runs(trial) for _ in islice(trial.moments(DAY), _moments(trial))), causes
+        return any(subject.runs(fork) for _ in islice(fork.moments(DAY), _moments(fork))), causes
 
 
 class SettledState(NamedTuple):
@@ -209,12 +209,12 @@ class SettledState(NamedTuple):
 def settle_on_fork(state: PodsAtMoment) -> SettledState | None:
     """A subject after a fork has settled. None if that changes nothing for it, or if the fork never settles."""
     subject = state.subject
-    with closing(state.lab.fork()) as trial:
+    with closing(state.lab.fork()) as fork:
         try:
-            trial.settle()
+            fork.settle()
         except KailabError:
             return None
-        then = subject.state(trial)
+        then = subject.state(fork)
         if _created(then) == _created(state):
             return None
         causes = causes_now(then)
@@ -226,9 +226,9 @@ def _created(state: PodsAtMoment) -> tuple[bool, list[tuple[str, str, bool]]]:
     return state.ended, sorted((row.name, row.podgroup, state.picture.is_grouped(row)) for row in state.pods)
 
 
-def _moments(trial: Lab) -> int:
+def _moments(fork: Lab) -> int:
     """How many moments are looked at. A binding that is refused for ever makes thousands of them in a day."""
-    return min(MOST_MOMENTS, max(LEAST_MOMENTS, AFFORDABLE_PODS // max(1, len(trial.cluster.list("Pod")))))
+    return min(MOST_MOMENTS, max(LEAST_MOMENTS, AFFORDABLE_PODS // max(1, len(fork.cluster.list("Pod")))))
 
 
 @contextmanager
@@ -245,15 +245,15 @@ def _emptied(state: PodsAtMoment) -> Iterator[Lab]:
     # An owner that the subject shares with other work stays, as the CronJob of two Jobs does.
     others += _refused_others(state.lab, kept_owners)
     doomed = (top_of(state.lab.cluster, obj, kept_owners) for obj in others)
-    with state.lab.fork(without=dict.fromkeys(map(_reference, doomed))) as trial:
+    with state.lab.fork(without=dict.fromkeys(map(_reference, doomed))) as fork:
         for obj in kept_owners.values():
             # The Jobs that it would create next are other work.
             if obj["kind"] == "CronJob" and state.subject.kind != "CronJob":
-                trial.patch(
+                fork.patch(
                     "CronJob", obj["metadata"]["name"], {"spec": {"suspend": True}}, obj["metadata"]["namespace"]
                 )
-        trial.settle()
-        yield trial
+        fork.settle()
+        yield fork
 
 
 def _refused_others(lab: Lab, kept: Container[str]) -> Iterator[Object]:

@@ -225,4 +225,4 @@ def test_trials_leave_the_pods_that_are_told_of_as_they_are() -> None:
         for _ in range(2):
             assert facts.next_tasks
             assert all(task.podset in facts.job.root.podsets for task in facts.next_tasks)
-            facts.trials(AllTolerated(), TopologyGone())
+            facts.relaxed_cycles(AllTolerated(), TopologyGone())

@@ -136,16 +136,16 @@ def test_what_finders_report_holds_and_ends_when_it_is_lifted(seed: int) -> None
         for refusal in refusals(group):
             assert refusal.holds, refusal
             assert isinstance(refusal, (PlainRefusal, *CAUSE_KINDS[refusal.code].refusals)), refusal
-            lifted, trials = refusal.lifted(), group.trials
-            if trials is None or not lifted:
+            lifted, relaxed_cycles = refusal.lifted(), group.relaxed_cycles
+            if relaxed_cycles is None or not lifted:
                 continue
             if isinstance(refusal, WorkInFront):
-                assert trials.further(*lifted, before=True)
+                assert relaxed_cycles.further(*lifted, before=True)
             elif isinstance(refusal, QueueBoundRefusal) and refusal.code in (
                 CauseCode.OVER_LIMIT,
                 CauseCode.NON_PREEMPTIBLE_OVER_QUOTA,
             ):
-                rules = refusing_rules(trials.after(*lifted))
+                rules = refusing_rules(relaxed_cycles.after(*lifted))
                 assert all(
                     (rule.queue, rule.resource, rule.lifted()) != (refusal.queue, refusal.resource, *lifted)
                     for rule in rules

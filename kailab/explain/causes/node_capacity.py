@@ -395,7 +395,7 @@ def _most(free: np.ndarray, among: np.ndarray) -> tuple[int, int]:
 
 def _placed(facts: NodeFacts) -> int:
     """For how many of the next pods there is room now."""
-    return _placed_of(facts.trials())
+    return _placed_of(facts.relaxed_cycles())
 
 
 def _placed_of(outcome: RelaxedCycleOutcome) -> int:
@@ -611,7 +611,7 @@ def find_closed_nodes(group: WaitingPodGroup) -> Iterable[Refusal]:
         return
     table, info = facts.table, facts.next_tasks[0].info
     for opening in (NodesOpened(), AllTolerated()):
-        outcome = facts.trials(opening)
+        outcome = facts.relaxed_cycles(opening)
         used = np.array(sorted({table.index[bind.node] for bind in outcome.binds}), dtype=np.int64)
         used = used[~facts.open_nodes(info)[used]] if len(used) else used
         if len(used):
@@ -622,7 +622,7 @@ def find_closed_nodes(group: WaitingPodGroup) -> Iterable[Refusal]:
 
 def _opened(facts: NodeFacts, opening: Relaxation, info: ShapeInfo) -> np.ndarray:
     """Nodes (positions) that have room for a shape and that it may use only with a relaxation."""
-    relaxed_facts = NodeFacts(facts.trials.after(opening), facts.uid)
+    relaxed_facts = NodeFacts(facts.relaxed_cycles.after(opening), facts.uid)
     # The relaxation may have changed the shape itself, what it tolerates.
     [relaxed, *_] = relaxed_facts.next_tasks
     mask = relaxed_facts.open_nodes(relaxed.info) & ~facts.open_nodes(info)
@@ -738,7 +738,7 @@ def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
 
 def _full(group: WaitingPodGroup, task: WTask) -> np.ndarray:
     """The nodes (a mask) on which the running pods of its workload leave too little room for one more."""
-    working = group.state.trials.about(*sorted(workload_podgroups(group.state))).after(OthersGone()).working
+    working = group.state.relaxed_cycles.about(*sorted(workload_podgroups(group.state))).after(OthersGone()).working
     table = working.table
     full: np.ndarray = ~table.all
     # Each working set has rows of its own for the resources that its pods request.

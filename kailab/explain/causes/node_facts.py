@@ -44,22 +44,22 @@ from kailab.lab.answer import ObjectRef
 
 
 class NodeFacts:
-    """``trials``: about the PodGroup with this UID. Positions and masks are over ``table.nodes``, which are the same in both clusters."""
+    """``relaxed_cycles``: about the PodGroup with this UID. Positions and masks are over ``table.nodes``, which are the same in both clusters."""
 
-    def __init__(self, trials: RelaxedCycles, uid: str) -> None:
-        self.trials = trials
+    def __init__(self, relaxed_cycles: RelaxedCycles, uid: str) -> None:
+        self.relaxed_cycles = relaxed_cycles
         self.uid = uid
 
     @property
     def working_set(self) -> WorkingSet:
         """The present cluster."""
-        return self.trials.working
+        return self.relaxed_cycles.working
 
     @property
     def _alone(self) -> RelaxedCycles:
         """Relaxed cycles of a cluster in which only the pods of the group exist, all of them unplaced."""
         # In two steps, because the verdict needs the first as well.
-        return self.trials.after(OthersGone()).after(Unplaced())
+        return self.relaxed_cycles.after(OthersGone()).after(Unplaced())
 
     @cached_property
     def empty_working_set(self) -> WorkingSet:
@@ -89,7 +89,7 @@ class NodeFacts:
     @cached_property
     def no_queue_rules(self) -> tuple[Relaxation, ...]:
         """Relaxations after which no queue rule refuses the group."""
-        draft = self.trials.draft()
+        draft = self.relaxed_cycles.draft()
         path = tuple(queue.name for queue in draft.way(self.job.record.queue))
         return LimitsLifted(path), QuotasRaised(path), DelayGone(), RefusalsForgotten(), Actions()
 
@@ -160,7 +160,7 @@ class NodeFacts:
     @cached_property
     def answers(self) -> tuple[NodeAnswer, ...]:
         """What the nodes answer to the first of the next pods."""
-        session = Session(self.working_set, self.trials.config, self.trials.now)
+        session = Session(self.working_set, self.relaxed_cycles.config, self.relaxed_cycles.now)
         try:
             return node_answers(session, self.next_tasks[0])
         finally:
@@ -175,12 +175,17 @@ class NodeFacts:
     def missing_room(self) -> tuple[Relaxation, ...]:
         """The fewest relaxations of what its own pods lack that let the group run now; one that says least only if no other helps. Empty
         if it would run at its turn, if a queue rule refuses it, and if it could not start on empty nodes."""
-        if not self.ready or not self.topologies_known or self.trials().further or not self.starts_alone().further:
+        if (
+            not self.ready
+            or not self.topologies_known
+            or self.relaxed_cycles().further
+            or not self.starts_alone().further
+        ):
             return ()
         # First without evictions: with them, room may also help by what it lets other pods move to, which its own pods do not lack. Then
         # with them, because what evictions bring is not lacking either.
-        own = self.trials.fewest(self._applicable_relaxations(), given=(Actions(("allocate",)),))
-        return tuple(reversed(self.trials.fewest(own))) if own else ()
+        own = self.relaxed_cycles.fewest(self._applicable_relaxations(), given=(Actions(("allocate",)),))
+        return tuple(reversed(self.relaxed_cycles.fewest(own))) if own else ()
 
     def _is_scarce(self, row: int) -> bool:
         """Whether some node that its next pods may use could not take all of them, as far as this row decides."""

@@ -439,7 +439,7 @@ _KINDS = {"PersistentVolumeClaim": "the volume claim", "ConfigMap": "the ConfigM
 
 def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Refusal]:
     """It names a topology that does not exist, or a level that the topology does not have."""
-    if group.trials is None or group.record is None:
+    if group.relaxed_cycles is None or group.record is None:
         return
     known = {existing.name: existing for existing in group.moment.snapshot.topologies}
     for constraint in constraints(group.record.root):
@@ -473,7 +473,7 @@ def find_unknown_topology(group: WaitingPodGroup) -> Iterable[Refusal]:
             for level in topology.levels
         }
         bare = [level for level, number in without.items() if number == len(group.moment.snapshot.nodes)]
-        if bare and group.trials(TopologyGone()) != group.trials():
+        if bare and group.relaxed_cycles(TopologyGone()) != group.relaxed_cycles():
             yield PlainRefusal.of(
                 CauseCode.TOPOLOGY_UNKNOWN,
                 f"It has to be in a domain of topology {constraint.topology}, and no node has the label {bare[0]} of that topology.",

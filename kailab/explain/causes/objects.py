@@ -106,10 +106,10 @@ def _named_by_label(group: WaitingPodGroup, known: Container[str]) -> str:
 
 
 def _priority_would_help(group: WaitingPodGroup) -> bool:
-    trials = group.trials
-    if trials is None or trials().further:
+    relaxed_cycles = group.relaxed_cycles
+    if relaxed_cycles is None or relaxed_cycles().further:
         return False
-    return any(trials(given).further for given in _priorities(group))
+    return any(relaxed_cycles(given).further for given in _priorities(group))
 
 
 def _priorities(group: WaitingPodGroup) -> Iterator[PriorityGiven]:

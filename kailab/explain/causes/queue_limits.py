@@ -175,8 +175,8 @@ def find_exceeded_bounds(group: WaitingPodGroup) -> Iterable[Refusal]:
     quotas = [rule for rule in rules if rule.reason == Reason.NON_PREEMPTIBLE_OVER_QUOTA]
     if (
         0 < len(quotas) < len(rules)
-        and group.trials is not None
-        and group.trials(*(rule.lifted() for rule in quotas)).further
+        and group.relaxed_cycles is not None
+        and group.relaxed_cycles(*(rule.lifted() for rule in quotas)).further
     ):
         rules.sort(key=lambda rule: rule not in quotas)
     for rule in rules:
@@ -187,7 +187,7 @@ def find_exceeded_bounds(group: WaitingPodGroup) -> Iterable[Refusal]:
 
 
 def _rules(group: WaitingPodGroup) -> list[RefusingRule]:
-    return [] if group.trials is None else refusing_rules(group.trials)
+    return [] if group.relaxed_cycles is None else refusing_rules(group.relaxed_cycles)
 
 
 def _is_missing(group: WaitingPodGroup, rule: RefusingRule) -> bool:

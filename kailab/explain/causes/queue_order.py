@@ -267,19 +267,19 @@ class VictimsNonPreemptible(BlockedVictims):
 
 def find_earlier_turns(group: WaitingPodGroup) -> Iterable[Refusal]:
     """It would be placed if its turn came first, but is not in the present serving order."""
-    if group.trials is None:
+    if group.relaxed_cycles is None:
         return
-    alone = group.trials()
+    alone = group.relaxed_cycles()
     if not alone.further:
         return
     # Free room alone is enough to see who gets the place, and costs much less than a victim search for everyone.
-    everyone = group.trials(Actions(("allocate",)), everyone=True)
+    everyone = group.relaxed_cycles(Actions(("allocate",)), everyone=True)
     turns: Iterable[ServingPosition] = group.picture.turns.values()
     if everyone.further:
         # It would be first in the next cycle, which begins once a victim has left; until then its ordinary turn counts.
         everyone, turns = (
-            group.trials(PromisesForgotten(), Actions(("allocate",)), everyone=True),
-            _ordinary(group.trials),
+            group.relaxed_cycles(PromisesForgotten(), Actions(("allocate",)), everyone=True),
+            _ordinary(group.relaxed_cycles),
         )
     if everyone.further:
         return  # its turn comes
@@ -303,9 +303,9 @@ def find_earlier_turns(group: WaitingPodGroup) -> Iterable[Refusal]:
     )
 
 
-def _ordinary(trials: RelaxedCycles) -> tuple[ServingPosition, ...]:
+def _ordinary(relaxed_cycles: RelaxedCycles) -> tuple[ServingPosition, ...]:
     """The serving order without the promises of the last cycle."""
-    session = Session(trials.working, trials.config, trials.now)
+    session = Session(relaxed_cycles.working, relaxed_cycles.config, relaxed_cycles.now)
     try:
         return in_turn(session, ())
     finally:
@@ -333,36 +333,38 @@ _ROOM = (Reason.POD_SCHEDULING_ERRORS, Reason.PREEMPTION_DELAY, Reason.UNSCHEDUL
 def lacks_room_or_claim(facts: NodeFacts) -> bool:
     """True if it gets nothing even when it is served first and no queue rule refuses it: it lacks room, and has no claim on what others hold.
     False if it would not start on empty nodes, where neither would help."""
-    outcome = facts.trials()
+    outcome = facts.relaxed_cycles()
     return (
         not outcome.further
         and any(pending.code in _ROOM for pending in outcome.pending)
-        and not refusing_rules(facts.trials)
+        and not refusing_rules(facts.relaxed_cycles)
         and not facts.fits_nowhere
     )
 
 
-def has_room_on_closed_nodes(trials: RelaxedCycles) -> bool:
+def has_room_on_closed_nodes(relaxed_cycles: RelaxedCycles) -> bool:
     """True if nodes that are cordoned or not ready have free room for it, which no other waiting work takes before it."""
-    return bool(trials(NodesOpened()).binds and trials(NodesOpened(), everyone=True).binds)
+    return bool(relaxed_cycles(NodesOpened()).binds and relaxed_cycles(NodesOpened(), everyone=True).binds)
 
 
-def without_own_delay(trials: RelaxedCycles) -> tuple[Relaxation, ...]:
+def without_own_delay(relaxed_cycles: RelaxedCycles) -> tuple[Relaxation, ...]:
     """The relaxation of its own preemption delay, if that applies now."""
-    delayed = any(pending.code == Reason.PREEMPTION_DELAY for pending in trials().pending)
+    delayed = any(pending.code == Reason.PREEMPTION_DELAY for pending in relaxed_cycles().pending)
     return (DelayGone(),) if delayed else ()
 
 
 def find_own_delay(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Its preemption delay keeps it from evicting others, alone or together with rules of its queue."""
-    trials, record = group.trials, group.record
-    if trials is None or record is None or not without_own_delay(trials):
+    relaxed_cycles, record = group.relaxed_cycles, group.record
+    if relaxed_cycles is None or record is None or not without_own_delay(relaxed_cycles):
         return
-    allowed = tuple(rule.lifted() for rule in refusing_rules(trials))
-    outcome = trials(DelayGone(), *allowed)
-    if not outcome.further or (allowed and trials(*allowed).further):
+    allowed = tuple(rule.lifted() for rule in refusing_rules(relaxed_cycles))
+    outcome = relaxed_cycles(DelayGone(), *allowed)
+    if not outcome.further or (allowed and relaxed_cycles(*allowed).further):
         return
-    until = next(pending.numbers["until"] for pending in trials().pending if pending.code == Reason.PREEMPTION_DELAY)
+    until = next(
+        pending.numbers["until"] for pending in relaxed_cycles().pending if pending.code == Reason.PREEMPTION_DELAY
+    )
     yield OwnDelay(
         delay=record.preemption_delay,
         until=until,
@@ -375,33 +377,33 @@ def find_own_delay(group: WaitingPodGroup) -> Iterable[Refusal]:
 
 def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Find causes for work that could reclaim or preempt, but whose victims are protected by a minimum runtime or non-preemptible."""
-    trials, record, facts = group.trials, group.record, group.node_facts
-    if trials is None or record is None or facts is None:
+    relaxed_cycles, record, facts = group.relaxed_cycles, group.record, group.node_facts
+    if relaxed_cycles is None or record is None or facts is None:
         return
-    refusing = refusing_rules(trials)
+    refusing = refusing_rules(relaxed_cycles)
     # Victims of its own queue would also make room below a limit.
     if (
-        trials(DelayGone(), *(rule.lifted() for rule in refusing)).further
+        relaxed_cycles(DelayGone(), *(rule.lifted() for rule in refusing)).further
         if refusing
         else not lacks_room_or_claim(facts)
     ):
         return
-    before = without_own_delay(trials)
-    if before and trials(*before).further:
+    before = without_own_delay(relaxed_cycles)
+    if before and relaxed_cycles(*before).further:
         return
     both = (QueuesUnprotected(), OthersPreemptible())
     # Asked first, because in most cases nothing that it could evict is protected, or not even both help.
-    if not _some_blocked(trials, record.uid) or not trials(*before, *both).further:
+    if not _some_blocked(relaxed_cycles, record.uid) or not relaxed_cycles(*before, *both).further:
         return
     for changes in ((QueuesUnprotected(),), (OthersPreemptible(),), both):
-        outcome = trials(*before, *changes)
+        outcome = relaxed_cycles(*before, *changes)
         # Also where they would only be moved: what holds the room keeps it waiting, whether or not it gets another place.
         if not (outcome.further and outcome.evictions):
             continue
         # If other work would take what the victims leave, a closed node that would be its own keeps it waiting.
-        if has_room_on_closed_nodes(trials) and not trials(*before, *changes, everyone=True).further:
+        if has_room_on_closed_nodes(relaxed_cycles) and not relaxed_cycles(*before, *changes, everyone=True).further:
             return
-        reach = trials.reach(record.uid)
+        reach = relaxed_cycles.reach(record.uid)
         holders = {holder.podgroup: holder for holder in (reach.holders if reach is not None else ())}
         # Work that would only be moved counts too: it holds the room, and what is evicted for it elsewhere does not.
         displaced = dict.fromkeys(eviction.podgroup for eviction in outcome.evictions)
@@ -418,9 +420,9 @@ def find_blocked_victims(group: WaitingPodGroup) -> Iterable[Refusal]:
         return
 
 
-def _some_blocked(trials: RelaxedCycles, podgroup: str) -> bool:
+def _some_blocked(relaxed_cycles: RelaxedCycles, podgroup: str) -> bool:
     """Whether only a minimum runtime or non-preemptibility keeps a PodGroup (UID) from evicting some other."""
-    reach = trials.reach(podgroup)
+    reach = relaxed_cycles.reach(podgroup)
     return reach is None or any(
         holder.keeps in (EvictionBlocker.PROTECTED, EvictionBlocker.NON_PREEMPTIBLE) for holder in reach.holders
     )
@@ -460,17 +462,17 @@ ONE_BY_ONE = 8
 
 def find_work_in_front(group: WaitingPodGroup) -> Iterable[Refusal]:
     """It would be placed, in free room or by evictions, if some of the waiting work did not exist."""
-    trials, facts = group.trials, group.node_facts
+    relaxed_cycles, facts = group.relaxed_cycles, group.node_facts
     # Nothing that others do gives it a place in a topology that does not exist, and the searches for victims in vain are long.
-    if trials is None or facts is None or facts.topology_missing or not lacks_room_or_claim(facts):
+    if relaxed_cycles is None or facts is None or facts.topology_missing or not lacks_room_or_claim(facts):
         return
-    before = without_own_delay(trials)
-    if before and trials(*before).further:
+    before = without_own_delay(relaxed_cycles)
+    if before and relaxed_cycles(*before).further:
         return
-    first = _in_the_way(group, trials, before)
+    first = _in_the_way(group, relaxed_cycles, before)
     if not first:
         return
-    outcome = trials(*before, WaitingWithdrawn(first))
+    outcome = relaxed_cycles(*before, WaitingWithdrawn(first))
     places = {turn.podgroup: turn.place for turn in group.picture.turns.values()}
     own = places.get(group.record.uid) if group.record is not None else None
     queues = sorted({group.state.records[uid].queue for uid in first})
@@ -487,18 +489,20 @@ def find_work_in_front(group: WaitingPodGroup) -> Iterable[Refusal]:
     )
 
 
-def _in_the_way(group: WaitingPodGroup, trials: RelaxedCycles, before: tuple[Relaxation, ...]) -> tuple[str, ...]:
+def _in_the_way(
+    group: WaitingPodGroup, relaxed_cycles: RelaxedCycles, before: tuple[Relaxation, ...]
+) -> tuple[str, ...]:
     """The fewest PodGroups (UIDs) without which it gets something, although all others have their turns before it. Its own queue comes
     first, then the queues beside it, and so on up the tree."""
 
     def served_first(gone: Sequence[str]) -> bool:
-        return trials.further(*before, WaitingWithdrawn(tuple(gone)))
+        return relaxed_cycles.further(*before, WaitingWithdrawn(tuple(gone)))
 
     def in_its_turn(gone: Sequence[str]) -> bool:
-        return served_first(gone) and trials.further(*before, WaitingWithdrawn(tuple(gone)), before=True)
+        return served_first(gone) and relaxed_cycles.further(*before, WaitingWithdrawn(tuple(gone)), before=True)
 
     line: list[str] = []
-    for groups in _lines(group, trials):
+    for groups in _lines(group, relaxed_cycles):
         if not groups:
             continue
         line += groups
@@ -525,19 +529,19 @@ def _fewest(is_placed_without: Callable[[Sequence[str]], bool], line: Sequence[s
     return tuple(needed)
 
 
-def _lines(group: WaitingPodGroup, trials: RelaxedCycles) -> Iterable[list[str]]:
+def _lines(group: WaitingPodGroup, relaxed_cycles: RelaxedCycles) -> Iterable[list[str]]:
     """Waiting PodGroups (UIDs) in the serving order: those of its queue; then, if it has a claim now, those below each queue above it,
     and all others. Without a claim these would only leave it a larger share."""
     own = _own(group)
-    waiting = {task.podgroup: "" for task in trials.snapshot.tasks if task.status == Status.PENDING}
+    waiting = {task.podgroup: "" for task in relaxed_cycles.snapshot.tasks if task.status == Status.PENDING}
     records = group.state.records
     queues = {uid: records[uid].queue for uid in waiting if uid in records and uid not in own}
     places = {turn.podgroup: turn.place for turn in group.picture.turns.values()}
     order = sorted(queues, key=lambda uid: (places.get(uid, len(places) + 1), uid))
     yield [uid for uid in order if queues[uid] == group.queue]
-    if not _has_claim(group, trials):
+    if not _has_claim(group, relaxed_cycles):
         return
-    draft = trials.draft()
+    draft = relaxed_cycles.draft()
     below = {name: {queue.name for queue in draft.way(name)} for name in {*queues.values()}}
     listed = {uid for uid in order if queues[uid] == group.queue}
     for level in [queue.name for queue in draft.way(group.queue)][1:]:
@@ -558,8 +562,8 @@ def _own(group: WaitingPodGroup) -> set[str]:
     }
 
 
-def _has_claim(group: WaitingPodGroup, trials: RelaxedCycles) -> bool:
-    reach = None if group.record is None else trials.reach(group.record.uid)
+def _has_claim(group: WaitingPodGroup, relaxed_cycles: RelaxedCycles) -> bool:
+    reach = None if group.record is None else relaxed_cycles.reach(group.record.uid)
     return reach is not None and any(
         holder.keeps == EvictionBlocker.NOTHING and holder.queue != group.queue for holder in reach.holders
     )

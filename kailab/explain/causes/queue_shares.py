@@ -176,13 +176,13 @@ class VictimsWithinQuota(ShareRefusal):
 
 def find_share_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
     """Its queue has reached its share, or the other queues may keep what they hold. One at most."""
-    trials, record, facts = group.trials, group.record, group.node_facts
-    if trials is None or record is None or facts is None or not lacks_room_or_claim(facts):
+    relaxed_cycles, record, facts = group.relaxed_cycles, group.record, group.node_facts
+    if relaxed_cycles is None or record is None or facts is None or not lacks_room_or_claim(facts):
         return
-    before = without_own_delay(trials)
-    if before and trials(*before).further:
+    before = without_own_delay(relaxed_cycles)
+    if before and relaxed_cycles(*before).further:
         return
-    reach = trials.reach(record.uid)
+    reach = relaxed_cycles.reach(record.uid)
     if reach is None or not reach.lacks() or any(find_blocked_victims(group)) or any(find_work_in_front(group)):
         return
     lacking = cast(QueueField, reach.lacks()[0])
@@ -193,13 +193,13 @@ def find_share_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
     ]
     if not others:
         return
-    shares = _Shares(group, trials, reach, lacking, before, others)
+    shares = _Shares(group, relaxed_cycles, reach, lacking, before, others)
     refusal = (
         shares.reached() if all(holder.keeps == EvictionBlocker.SHARE for holder in others) else shares.within_quotas()
     )
     # Where other rules would have to be lifted with the share, and closed nodes have room of its own, these alone keep it waiting.
     if refusal is not None and not (
-        has_room_on_closed_nodes(trials) and not trials(*before, *refusal.lifted()).further
+        has_room_on_closed_nodes(relaxed_cycles) and not relaxed_cycles(*before, *refusal.lifted()).further
     ):
         yield refusal
 
@@ -209,7 +209,7 @@ class _Shares(NamedTuple):
     case."""
 
     group: WaitingPodGroup
-    trials: RelaxedCycles
+    relaxed_cycles: RelaxedCycles
     reach: ReachableCapacity
     lacking: QueueField
     before: tuple[Relaxation, ...]
@@ -227,13 +227,13 @@ class _Shares(NamedTuple):
             no_weight = NoWeight(**self._shared(queue, resource))
             if (
                 no_weight.holds
-                and self.trials.weight(queue, resource) == 0
+                and self.relaxed_cycles.weight(queue, resource) == 0
                 and self._would_be_enough()
                 and self._lacks_weight(no_weight)
             ):
                 return no_weight
             reached = self._fair_share(queue, resource)
-            if self.trials(*self.before, *reached.lifted()).further:
+            if self.relaxed_cycles(*self.before, *reached.lifted()).further:
                 return reached
         if not self._would_be_enough():
             return None
@@ -259,10 +259,10 @@ class _Shares(NamedTuple):
             return False
         if self._is_within_quotas():
             return True  # it could then take all that they hold
-        own = self.trials.queue_path
-        taken = QuotasTaken(tuple(queue.name for queue in self.trials.snapshot.queues if queue.name not in own))
+        own = self.relaxed_cycles.queue_path
+        taken = QuotasTaken(tuple(queue.name for queue in self.relaxed_cycles.snapshot.queues if queue.name not in own))
         return any(
-            self.trials(*self.before, taken, *more).further
+            self.relaxed_cycles(*self.before, taken, *more).further
             for more in ((), (OthersPreemptible(),), (OthersPreemptible(), QueuesUnprotected()))
         )
 
@@ -270,7 +270,7 @@ class _Shares(NamedTuple):
         """Whether no queue of its own, at any level, would hold more than its quota of a resource that it wants."""
         return all(
             share.quota == UNLIMITED or share.allocated + wanted <= share.quota
-            for queue in self.trials.queue_path
+            for queue in self.relaxed_cycles.queue_path
             for resource in FIELDS
             if (wanted := getattr(self.reach.wanted, resource))
             for share in (self._share(queue, resource),)
@@ -286,24 +286,26 @@ class _Shares(NamedTuple):
         holders = tuple(
             sorted({holder.podgroup for holder in self.reach.holders if holder.queue not in ("", self.group.queue)})
         )
-        return self.trials(*self.before, QuotasRaised(self.trials.queue_path), HoldingsGone(holders)).further
+        return self.relaxed_cycles(
+            *self.before, QuotasRaised(self.relaxed_cycles.queue_path), HoldingsGone(holders)
+        ).further
 
     def _lacks_weight(self, refusal: NoWeight) -> bool:
         """Whether an over-quota weight would let it run, or would give it a larger share where larger quotas alone would not let it run."""
-        with_weight = self.trials(*self.before, *refusal.lifted())
+        with_weight = self.relaxed_cycles(*self.before, *refusal.lifted())
         if with_weight.further:
             return True
         if with_weight.share(refusal.queue, refusal.resource).fair_share <= refusal.fair_share:
             return False
         # Its share is a part of the shares above it, so all levels are relaxed.
-        line = self.trials.queue_path
+        line = self.relaxed_cycles.queue_path
         return (
-            self.trials(*self.before, WeightsGiven(line, (refusal.resource,))).further
-            or not self.trials(*self.before, QuotasRaised(line, (refusal.resource,))).further
+            self.relaxed_cycles(*self.before, WeightsGiven(line, (refusal.resource,))).further
+            or not self.relaxed_cycles(*self.before, QuotasRaised(line, (refusal.resource,))).further
         )
 
     def _share(self, queue: str, resource: QueueField | None = None) -> QueueShare:
-        return self.trials().share(queue, resource or self.lacking)
+        return self.relaxed_cycles().share(queue, resource or self.lacking)
 
     def _shared(self, queue: str, resource: QueueField, beside: Iterable[str] = ()) -> dict[str, Any]:
         """The fields of a refusal by this queue. ``beside``: the queues that hold the rest."""

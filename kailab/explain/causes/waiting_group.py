@@ -74,18 +74,22 @@ class WaitingPodGroup:
         return () if self.record is None else tuple(self.state.tasks.get(self.record.uid, ()))
 
     @cached_property
-    def trials(self) -> RelaxedCycles | None:
+    def relaxed_cycles(self) -> RelaxedCycles | None:
         """Relaxed cycles about the group. None where the engine decides nothing: it does not know the group, no pod of it is to be
         placed, or its queue has child queues."""
         queues = {queue.parent: queue.name for queue in self.moment.snapshot.queues} if self.pending_tasks else {}
         if self.record is None or not self.pending_tasks or self.record.queue in queues:
             return None
-        return self.state.trials.about(self.record.uid)
+        return self.state.relaxed_cycles.about(self.record.uid)
 
     @cached_property
     def node_facts(self) -> NodeFacts | None:
-        """What the nodes offer the group; None where ``trials`` is."""
-        return None if self.trials is None or self.record is None else NodeFacts(self.trials, self.record.uid)
+        """What the nodes offer the group; None where ``relaxed_cycles`` is."""
+        return (
+            None
+            if self.relaxed_cycles is None or self.record is None
+            else NodeFacts(self.relaxed_cycles, self.record.uid)
+        )
 
     @property
     def pending_tasks(self) -> tuple[Task, ...]:

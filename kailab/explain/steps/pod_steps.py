@@ -250,7 +250,7 @@ def _offered(context: QuestionContext, key: str, read: Any) -> set[int]:
 
 def _free(context: QuestionContext, row: int) -> set[int]:
     """What each node has free of CPU or memory (a row of the engine's table of nodes)."""
-    return {int(free) for free in context.state.trials.working.table.idle[row]}
+    return {int(free) for free in context.state.relaxed_cycles.working.table.idle[row]}
 
 
 def _note(obj: Object, key: str) -> str:
@@ -401,11 +401,11 @@ def _largest_that_fits(context: QuestionContext, runs: int, now: int) -> int:
     groups = {group for group, _ in sets}
     if len(groups) != 1 or max(sets.values()) != now:
         return runs
-    trials = context.state.trials.about(*groups)
+    relaxed_cycles = context.state.relaxed_cycles.about(*groups)
     low, high = runs, now - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if trials(OthersGone(), GangLowered(middle)).whole:
+        if relaxed_cycles(OthersGone(), GangLowered(middle)).whole:
             low = middle
         else:
             high = middle - 1

@@ -220,7 +220,7 @@ class QuestionContext:
         waiting = {row.podgroup for row in self.waiting}
         for group in self.podgroups:
             if group["metadata"]["name"] in waiting and group["metadata"]["uid"] in self.state.records:
-                reach = self.state.trials.reach(group["metadata"]["uid"])
+                reach = self.state.relaxed_cycles.reach(group["metadata"]["uid"])
                 records = self.state.records
                 holding = (
                     records[holder.podgroup]
