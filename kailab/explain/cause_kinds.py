@@ -1,12 +1,17 @@
 """All causes: one ``CauseKind`` for each code, and the finders of causes in the order in which they are asked.
 
-A new cause takes a code (``answer.CauseCode``), its entry in ``CAUSE_KINDS``, and a finder: a function that takes a waiting group and yields
-refusals, in a module of ``causes``, with its place in ``FINDERS``. If the cause compares amounts, the finder's module has a subclass of
-``Refusal`` for it, which the entry names in ``refusals``; its ``lifted`` may need a new ``engine.relaxing.rules.Relaxation``. If a change of
-objects takes the cause away, the entry also names step functions of the modules of ``steps``, which propose changes. PodGroups with equal
-``cause_groups.likeness`` share their causes, so a fact that a cause depends on has to be part of it. ``checks.explaining``, which
-tests answers, needs to know how the cause is removed (``removal``), which objects it names (``naming``), and whether it ends with other
-work (``judging``). docs/explain.md lists the cause.
+A new cause takes, in this order:
+
+- ``kailab.lab.answer``: its ``CauseCode``.
+- ``causes/NAME.py``: its finder, a function from a waiting group to refusals. A cause without amounts yields a ``PlainRefusal``. A cause
+  that compares amounts has a subclass of ``Refusal``: its numbers, its sentence, and ``lifted``, the ``engine.relaxing.rules.Relaxation``
+  that switches the rule off.
+- this module: the finder's place in ``FINDERS``, in the order of what has to be changed first, and the ``CauseKind`` in ``CAUSE_KINDS``.
+  If a change of objects takes the cause away, the entry names step functions of ``steps``; a new kind of change is a new function there.
+- ``cause_groups``: PodGroups of equal ``likeness`` share their causes, so a new fact that the cause depends on is added to it.
+- ``checks.explaining``, which tests answers: how the cause is removed (``removal``), which objects it names (``naming``), and whether it
+  ends with other work (``judging``).
+- docs/explain.md: its row.
 """
 
 from __future__ import annotations
