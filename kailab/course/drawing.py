@@ -109,11 +109,11 @@ def _tree(queues: Mapping[str, QueueState], colours: Mapping[str, int]) -> Queue
     for queue in queues.values():
         below.setdefault(queue.parent if queue.parent in queues else "", []).append(queue.name)
 
-    def place(name: str, left: int, depth: int, parent: str) -> int:
+    def place(name: str, left: int, depth: int) -> int:
         """Place a queue and those below it; returns the right edge. A parent stands above the middle of its children."""
         right = left
         for child in sorted(below.get(name, ())):
-            right = place(child, right if right == left else right + _GAP, depth + 1, name)
+            right = place(child, right if right == left else right + _GAP, depth + 1)
         right = max(right, left + _BOX)
         x, y = (left + right - _BOX) // 2, depth * (_ROW + 2 * _GAP)
         boxes.append(QueueBox(name, _amounts(queues[name]), x, y, colours.get(name, -1), None))
@@ -121,7 +121,7 @@ def _tree(queues: Mapping[str, QueueState], colours: Mapping[str, int]) -> Queue
 
     width = 0
     for root in sorted(below.get("", ())):
-        width = place(root, width + _GAP if width else 0, 0, "")
+        width = place(root, width + _GAP if width else 0, 0)
     at = {box.name: box for box in boxes}
     joined = tuple(
         QueueBox(box.name, box.amounts, box.x, box.y, box.colour, _foot(at.get(queues[box.name].parent)))

@@ -15,7 +15,6 @@ from kailab.engine.relaxing.rules import (
     AllTolerated,
     AntiAffinityGone,
     ClaimsGone,
-    MissingClaimsGiven,
     NodesAdded,
     NodesOpened,
     PodAffinityGone,
@@ -52,7 +51,6 @@ def trials(world, subject="a"):
         (NodesOpened(), {"taints": (Taint(key="node.kubernetes.io/unschedulable"),)}, {}),
         (AllTolerated(), {"taints": (Taint(key="reserved"),)}, {}),
         (SelectorGone(), {}, {"selector": (Requirement(key="disk", operator="Exists"),)}),
-        (MissingClaimsGiven(), {}, {"blocked": ("a claim is not there",)}),
         (PodAffinityGone(), {"labels": {"host": "1"}}, {"affinity": (APART,)}),
         (RoomGiven(("cpu",)), {"cpu": 100}, {"cpu": 200}),
         (RoomGiven(("memory",)), {"memory": 100}, {"memory": 200}),
@@ -72,7 +70,6 @@ def test_each_takes_away_its_own_and_no_other(team, change, node, shape):
         NodesOpened(),
         AllTolerated(),
         SelectorGone(),
-        MissingClaimsGiven(),
         PodAffinityGone(),
         RoomGiven(("cpu",)),
     ]
@@ -133,7 +130,6 @@ _RESOURCES = {"cpu": "cpu", "memory": "memory", "pods": "pods", "nvidia.com/gpu"
 def _without(answer: NodeAnswer) -> Relaxation | None:
     """What takes the rule of an answer away."""
     rules: dict[NodeRule, Relaxation] = {
-        NodeRule.BLOCKED: MissingClaimsGiven(),
         NodeRule.UNAVAILABLE: NodesOpened(),
         NodeRule.SELECTOR: SelectorGone(),
         NodeRule.TAINT: AllTolerated(),

@@ -250,13 +250,6 @@ class _OfShapes(Relaxation):
         raise NotImplementedError
 
 
-class MissingClaimsGiven(_OfShapes):
-    """Every object that the pods name exists, and no bind of them was refused."""
-
-    def shaped(self, shape: Shape) -> Shape:
-        return structs.replace(shape, blocked=())
-
-
 class AllTolerated(_OfShapes):
     """The pods tolerate every taint."""
 

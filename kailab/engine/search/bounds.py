@@ -112,7 +112,7 @@ class SearchBounds:
         for part, jobs in parts.items():
             held = sum(session.accepted(task)[2] for job in jobs for task in job if ACTIVE[task.status])
             # No more than the allowed victims hold, whatever the rules permit.
-            takeable += min(held, self._from(part, wanted, jobs))
+            takeable += min(held, self._from(part, jobs))
         if free + takeable >= wanted.amounts[2]:
             return None
         return (
@@ -120,7 +120,7 @@ class SearchBounds:
             f"{takeable / GPU:g} at the most"
         )
 
-    def _from(self, part: WQueue, wanted: Demand, jobs: list[Job]) -> float:
+    def _from(self, part: WQueue, jobs: list[Job]) -> float:
         """The most GPU that may be taken below ``part``: units are taken while it is above its bound, and the last one
         may overshoot.
         """
@@ -180,7 +180,7 @@ class SearchBounds:
             counts = fitting(self.session, info, room)
             if info.shape.ports and self.session.config.predicates:
                 self._keep_free_ports(info, victims, counts)
-            short = self._apart(info, same, counts) or self._inside(job, info, same, counts)
+            short = self._apart(info, same, counts) or self._inside(job, same, counts)
             if short is not None:
                 return short
             places = int(counts.sum())
@@ -261,7 +261,7 @@ class SearchBounds:
                 )
         return None
 
-    def _inside(self, job: Job, info: ShapeInfo, same: list[WTask], counts: np.ndarray) -> str | None:
+    def _inside(self, job: Job, same: list[WTask], counts: np.ndarray) -> str | None:
         """A required level must have one domain for all pods of the group."""
         for group in _confined(job.root):
             constraint = group.constraint

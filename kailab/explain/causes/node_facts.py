@@ -293,7 +293,7 @@ def requirement_text(requirement: Requirement) -> str:
     return f"{requirement.key} {words[requirement.operator]}{text}"
 
 
-def by_value(table: NodeTable, positions: Iterable[int], value: Callable[[int], str], limit: int = 5) -> str:
+def by_value(positions: Iterable[int], value: Callable[[int], str], limit: int = 5) -> str:
     """``L40S (2 nodes), A100 (1 node)``: the values that nodes have, the most frequent first."""
     counts: dict[str, int] = {}
     for i in positions:

@@ -130,7 +130,7 @@ def _instead(table: NodeTable, requirement: Requirement) -> str:
     having = [i for i, labels in enumerate(table.labels) if key in labels]
     if not having:
         return f": no node has the label {key}"
-    return f"; there are {by_value(table, having, lambda i: table.labels[i][key])}"
+    return f"; there are {by_value(having, lambda i: table.labels[i][key])}"
 
 
 def _each(table: NodeTable, requirements: Sequence[Requirement]) -> str:
