@@ -1,5 +1,5 @@
 """``replay``: replay the jobs of a trace in virtual time on one fleet, or on several clusters (``--clusters``), and report waiting times. Optional
-outputs: jobs, timeline, figure, metrics, evidence, and a checkpoint from which an interrupted replay continues (``--resume``).
+outputs: jobs, timeline, figure, metrics, evidence, and a resume file from which an interrupted replay continues (``--resume``).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
     from kailab.fleet import Fleet
     from kailab.replay.accounts import UnstartedJobs
-    from kailab.replay.checkpoint import ReplayCheckpoint
     from kailab.replay.clusters.cluster_file import SiteDefaults
     from kailab.replay.clusters.figures import DispatchFigures
     from kailab.replay.clusters.journeys import DispatchedReplay
     from kailab.replay.costs import ReplayCost
     from kailab.replay.plan import ReplayPlan
     from kailab.replay.queues import TeamQueues
+    from kailab.replay.resume_file import ResumeFile
     from kailab.replay.run import CompletedReplay
     from kailab.replay.summary import Distribution, Summary, SummaryRow
     from kailab.replay.trace import Trace
@@ -184,9 +184,9 @@ def _other_files(parameters: Mapping[str, Any]) -> dict[str, Path]:
 
 
 @contextmanager
-def keep_checkpoint(facts: Callable[[], Mapping[str, str]], file: Path | None) -> Iterator[ReplayCheckpoint | None]:
-    """Yield the checkpoint in ``file``, None without one. It is deleted if the block raises nothing. ``facts``: identifies the replay."""
-    from kailab.replay.checkpoint import ReplayCheckpoint
+def keep_resume_file(facts: Callable[[], Mapping[str, str]], file: Path | None) -> Iterator[ResumeFile | None]:
+    """Yield the resume file ``file``, None without one. It is deleted if the block raises nothing. ``facts``: identifies the replay."""
+    from kailab.replay.resume_file import ResumeFile
 
     if file is None:
         yield None
@@ -194,15 +194,15 @@ def keep_checkpoint(facts: Callable[[], Mapping[str, str]], file: Path | None) -
     if not file.parent.is_dir():
         raise InputError(f"--resume {file}: there is no folder {file.parent}")
     with signals.defer_interrupts() as interrupted:
-        checkpoint = ReplayCheckpoint(file, facts(), interrupted)
-        with checkpoint.lock():
+        resume_file = ResumeFile(file, facts(), interrupted)
+        with resume_file.lock():
             try:
-                yield checkpoint
+                yield resume_file
             except KeyboardInterrupt:
                 if file.exists():
                     terminal.notice(f"the replay is saved in {file}; the same command continues it")
                 raise
-            checkpoint.remove()
+            resume_file.remove()
 
 
 def write_evidence(recorders: Sequence[Recorder], trace: Trace, fleets: Sequence[Fleet], folder: Path) -> None:
@@ -258,9 +258,9 @@ def replay_over_clusters(
     if folder:
         evidence.check_evidence(trace, limit, folder)
         sites = sites.observed(recorders)
-    with keep_checkpoint(lambda: dispatch_facts(sites, limit), resume) as checkpoint:
+    with keep_resume_file(lambda: dispatch_facts(sites, limit), resume) as resume_file:
         with terminal.progress_bars() as tell:
-            replayed = dispatcher.dispatch(sites, limit, tell, checkpoint)
+            replayed = dispatcher.dispatch(sites, limit, tell, resume_file)
         results = figures(replayed)
         # The results are printed even if a file can't be written.
         try:
@@ -452,13 +452,13 @@ def replay(
     several clusters."""
     from kailab.evidence.recorder import Recorder
     from kailab.model.prices import load_prices
-    from kailab.replay.checkpoint import checkpoint_facts
     from kailab.replay.clusters.cluster_file import SiteDefaults
     from kailab.replay.estimates import with_estimates
     from kailab.replay.failures import read_failures
     from kailab.replay.fleets import replay_fleet
     from kailab.replay.plan import ReplayPlan
     from kailab.replay.policies import uses_random_numbers, with_replay_policies
+    from kailab.replay.resume_file import resume_facts
     from kailab.replay.services import beyond_quotas, read_services
     from kailab.replay.speeds import read_speeds
 
@@ -531,13 +531,13 @@ def replay(
         metered=None if files.series is None else files.every or 0,
         observers=(recorder,) if recorder else (),
     )
-    with keep_checkpoint(lambda: checkpoint_facts(plan), resume) as saved:
+    with keep_resume_file(lambda: resume_facts(plan), resume) as saved:
         _run(plan, saved, files, recorder, evidence_folder, output)
 
 
 def _run(
     plan: ReplayPlan,
-    checkpoint: ReplayCheckpoint | None,
+    resume_file: ResumeFile | None,
     files: ReplayOutputs,
     recorder: Recorder | None,
     folder: Path | None,
@@ -550,7 +550,7 @@ def _run(
     if folder:
         evidence.check_evidence(plan.trace, plan.lasting, folder)
     with terminal.progress_bars() as tell:
-        completed = run.replay(plan, tell, checkpoint)
+        completed = run.replay(plan, tell, resume_file)
     summary = summarise(completed)
     # The results are printed even if a file can't be written: a full disk must not lose a long replay.
     try:

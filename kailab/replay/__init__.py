@@ -7,7 +7,7 @@ A replay passes through these modules:
   them together.
 - ``run`` opens the lab and drives it. ``session`` submits jobs (``manifests``), follows their pods and books them in
   ``accounts``.
-- ``sampling`` measures fairness, fragmentation and metrics while the replay runs; ``checkpoint`` saves it for
+- ``sampling`` measures fairness, fragmentation and metrics while the replay runs; ``resume_file`` saves it for
   ``--resume``.
 - ``costs``, ``summary``, ``tables``, ``plotting`` and ``evidence`` turn the completed replay into results.
 - ``clusters`` replays one trace over several clusters with a dispatcher above them.

@@ -16,12 +16,12 @@ from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
 from kailab.lab.settle import CYCLE_SECONDS
 from kailab.replay.accounts import GpuTimeBalance, ReplayAccounts, UnstartedJobs, balance_at, unstarted_jobs
-from kailab.replay.checkpoint import ReplayCheckpoint
 from kailab.replay.costs import gpus_by_model
 from kailab.replay.fleets import counted_gpus, has_mig
 from kailab.replay.job import LONGEST
 from kailab.replay.plan import ReplayPlan as Plan
 from kailab.replay.policies import workload
+from kailab.replay.resume_file import ResumeFile
 from kailab.replay.sampling import Fairness, FairnessSampler, Fragmentation, FragmentationSampler, MetricsSampler
 from kailab.replay.services import ServedReplicas
 from kailab.replay.session import ReplaySession
@@ -63,21 +63,21 @@ class CompletedReplay:
 
 
 def replay(
-    plan: Plan, progress: Progress = lambda step, done, total: None, checkpoint: ReplayCheckpoint | None = None
+    plan: Plan, progress: Progress = lambda step, done, total: None, resume_file: ResumeFile | None = None
 ) -> CompletedReplay:
     """Replay a plan.
 
-    ``progress``: called with a description, the number of completed jobs and the number of all jobs. ``checkpoint``: saves
+    ``progress``: called with a description, the number of completed jobs and the number of all jobs. ``resume_file``: saves
     the replay and resumes a saved one. The result may have ``faults``. Raises InputError, StateError.
     """
     with collector_off():
-        saved = None if checkpoint is None else checkpoint.load()
+        saved = None if resume_file is None else resume_file.load()
         if saved is not None:
             assert isinstance(saved, _Run)
             with saved.lab:
-                return saved.resume(plan, progress, checkpoint)
+                return saved.resume(plan, progress, resume_file)
         with open_replay_lab(plan) as replay_lab:
-            return _Run(replay_lab, progress, checkpoint).run()
+            return _Run(replay_lab, progress, resume_file).run()
 
 
 class ReasonsAtEnd(Observer):
@@ -191,18 +191,18 @@ def open_replay_lab(plan: Plan) -> Iterator[ReplayLab]:
 class _Run:
     """Submits all jobs of the trace to one lab as they arrive."""
 
-    def __init__(self, replay_lab: ReplayLab, progress: Progress, checkpoint: ReplayCheckpoint | None) -> None:
+    def __init__(self, replay_lab: ReplayLab, progress: Progress, resume_file: ResumeFile | None) -> None:
         self._replay_lab = replay_lab
         self._session, self._accounts = replay_lab.session, replay_lab.accounts
-        self._progress, self._checkpoint = progress, checkpoint
+        self._progress, self._resume_file = progress, resume_file
         self._jobs = replay_lab.plan.trace.jobs
         self._next = 0
         self._began = replay_lab.session.now
         self._shift = self._began - self._jobs[0].arrival
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the trace, the progress callback and the checkpoint; they are supplied again on resume."""
-        return {**self.__dict__, "_jobs": None, "_progress": None, "_checkpoint": None}
+        """Leave out the trace, the progress callback and the resume file; they are supplied again on resume."""
+        return {**self.__dict__, "_jobs": None, "_progress": None, "_resume_file": None}
 
     @property
     def lab(self) -> Lab:
@@ -221,10 +221,10 @@ class _Run:
         self._await_arrivals()
         return self._run_to_end(rested=False)
 
-    def resume(self, plan: Plan, progress: Progress, checkpoint: ReplayCheckpoint | None) -> CompletedReplay:
+    def resume(self, plan: Plan, progress: Progress, resume_file: ResumeFile | None) -> CompletedReplay:
         """Resume a saved replay."""
         self._replay_lab.plan, self._jobs = plan, plan.trace.jobs
-        self._progress, self._checkpoint = progress, checkpoint
+        self._progress, self._resume_file = progress, resume_file
         return self._run_to_end(rested=True)
 
     def _run_to_end(self, *, rested: bool) -> CompletedReplay:
@@ -236,8 +236,8 @@ class _Run:
                 self._progress("replaying", self._next - len(self._accounts.unfinished), len(self._jobs))
                 if plan.lasting is None and self._is_complete():
                     break
-                if resting and self._checkpoint is not None:
-                    self._checkpoint.save_if_due(self)
+                if resting and self._resume_file is not None:
+                    self._resume_file.save_if_due(self)
         finally:
             session.close()
         return self._replay_lab.replayed(self._began, self._jobs[-1].arrival + self._shift)

@@ -17,7 +17,7 @@ from kailab.cluster.controlplane.supervision import processes_of
 from kailab.model.private_files import PARTIAL
 from tests.cli.conftest import MANIFESTS
 from tests.faults.dying import FEWER, Doomed, Ended, Moment, kailab, nearly_full, spread
-from tests.replay.test_checkpoint import COMMAND, HEADER, busy
+from tests.replay.test_resume_file import COMMAND, HEADER, busy
 from tests.serve.conftest import TEXTS, Served
 
 pytestmark = pytest.mark.slow

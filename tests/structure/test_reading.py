@@ -36,7 +36,7 @@ OWN = {
     "evidence/store.py": "an archive that is written",
     "snapshots/kai_archive.py": "bytes that were read, unpacked up to a bound",
     "report/page.py": "styles of the package",
-    "replay/checkpoint.py": "kailab's own modules",
+    "replay/resume_file.py": "kailab's own modules",
     "scheduler/service/manifests/__init__.py": "a file of the package",
     "trials/upgrade.py": "tokens that the trial made",
 }

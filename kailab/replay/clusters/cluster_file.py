@@ -32,7 +32,6 @@ from kailab.model.prices import Prices, load_prices
 from kailab.model.quantities import mem_bytes
 from kailab.model.schema_files import SchemaFault, field_place, find_duration_faults, read_schema_file
 from kailab.model.times import duration_seconds
-from kailab.replay.checkpoint import facts_digest, lab_facts, program_facts, trace_facts
 from kailab.replay.clusters.sites import (
     ALL,
     RETRY,
@@ -51,6 +50,7 @@ from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.policies import NamedPolicy, files_of, uses_random_numbers, with_replay_policies
 from kailab.replay.queues import MODES, NO_QUOTA, priorities_of, queues_for
+from kailab.replay.resume_file import facts_digest, lab_facts, program_facts, trace_facts
 from kailab.replay.trace import Trace, unknown_priority, without
 from kailab.scheduler.settings.policies import load_choice, names_policy_file, resolve_policy_name
 
@@ -369,7 +369,7 @@ def _data_faults(value: dict[str, Any], names: list[str]) -> Iterator[SchemaFaul
 
 
 def dispatch_facts(sites: ClusterSites, lasting: int | None) -> dict[str, str]:
-    """Everything that the course of the replay depends on, as ``checkpoint_facts``. Raises InputError,
+    """Everything that the course of the replay depends on, as ``resume_facts``. Raises InputError,
     ExtensionError."""
     facts = trace_facts(sites.trace)
     for site in sites.sites:

@@ -21,11 +21,11 @@ from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
 from kailab.model.times import DAY
 from kailab.replay.accounts import ReplayedJob
-from kailab.replay.checkpoint import ReplayCheckpoint
 from kailab.replay.clusters.journeys import DispatchedReplay, JobJourney
 from kailab.replay.clusters.replica import ClusterReplica, JobInTransfer
 from kailab.replay.clusters.sites import ClusterSites, TransferPlanner, dispatch_policy
 from kailab.replay.job import LONGEST, WHOLE
+from kailab.replay.resume_file import ResumeFile
 from kailab.replay.run import Progress, open_replay_lab
 from kailab.scheduler.policy_timeouts import WATCHDOG
 
@@ -94,22 +94,22 @@ def dispatch(
     sites: ClusterSites,
     lasting: int | None,
     progress: Progress = lambda step, done, total: None,
-    checkpoint: ReplayCheckpoint | None = None,
+    resume_file: ResumeFile | None = None,
 ) -> DispatchedReplay:
     """Replay a trace over several clusters.
 
-    ``lasting``: seconds after the first arrival at which the replay is cut off. ``checkpoint``: as in ``replay``. The
+    ``lasting``: seconds after the first arrival at which the replay is cut off. ``resume_file``: as in ``replay``. The
     result may have ``faults``. Raises InputError, PolicyError, StateError.
     """
     with collector_off(), ExitStack() as labs:
-        saved = None if checkpoint is None else checkpoint.load()
+        saved = None if resume_file is None else resume_file.load()
         if saved is not None:
             assert isinstance(saved, _Run)
             for lab in saved.labs:
                 labs.enter_context(lab)
-            return saved.resume(sites, progress, checkpoint)
+            return saved.resume(sites, progress, resume_file)
         replicas = [ClusterReplica(site, labs.enter_context(open_replay_lab(site.plan))) for site in sites.sites]
-        return _Run(sites, replicas, lasting, progress, checkpoint).run()
+        return _Run(sites, replicas, lasting, progress, resume_file).run()
 
 
 @dataclass(order=True)
@@ -130,10 +130,10 @@ class _Run:
         replicas: Sequence[ClusterReplica],
         lasting: int | None,
         progress: Progress,
-        checkpoint: ReplayCheckpoint | None,
+        resume_file: ResumeFile | None,
     ) -> None:
         self._replicas = {replica.name: replica for replica in replicas}
-        self._attach(sites, progress, checkpoint)
+        self._attach(sites, progress, resume_file)
         self._lasting = lasting
         self._journeys: list[JobJourney] = []
         self._held: list[JobJourney] = []
@@ -148,13 +148,20 @@ class _Run:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the sites, the policy and the callbacks; they are supplied again on resume."""
-        return {**self.__dict__, "_sites": None, "_policy": None, "_jobs": None, "_progress": None, "_checkpoint": None}
+        return {
+            **self.__dict__,
+            "_sites": None,
+            "_policy": None,
+            "_jobs": None,
+            "_progress": None,
+            "_resume_file": None,
+        }
 
-    def _attach(self, sites: ClusterSites, progress: Progress, checkpoint: ReplayCheckpoint | None) -> None:
+    def _attach(self, sites: ClusterSites, progress: Progress, resume_file: ResumeFile | None) -> None:
         self._sites = sites
         self._policy = CheckedDispatchPolicy(sites.dispatching.policy.name, dispatch_policy(sites.dispatching.policy))
         self._jobs = sites.trace.jobs
-        self._progress, self._checkpoint = progress, checkpoint
+        self._progress, self._resume_file = progress, resume_file
 
     @property
     def labs(self) -> list[Lab]:
@@ -170,9 +177,9 @@ class _Run:
             replica.accounts.pass_to(began)
         return self._run(rested=False)
 
-    def resume(self, sites: ClusterSites, progress: Progress, checkpoint: ReplayCheckpoint | None) -> DispatchedReplay:
+    def resume(self, sites: ClusterSites, progress: Progress, resume_file: ResumeFile | None) -> DispatchedReplay:
         """Resume a saved replay."""
-        self._attach(sites, progress, checkpoint)
+        self._attach(sites, progress, resume_file)
         self._transfers.restore(sites)
         for site in sites.sites:
             self._replicas[site.name].restore(site)
@@ -210,8 +217,8 @@ class _Run:
                 replica.accounts.note(replica.session.now)
             self._report_progress()
             # No lab has acted at this moment yet, so the replay can be saved and resumed here.
-            if self._checkpoint is not None:
-                self._checkpoint.save_if_due(self)
+            if self._resume_file is not None:
+                self._resume_file.save_if_due(self)
         self._arriving = False
 
     # --- time ----------------------------------------------------------------------------------------------------------
@@ -255,8 +262,8 @@ class _Run:
                 self._report_progress()
                 if self._lasting is None and (not replica.accounts.unfinished or replica.session.still):
                     break
-                if resting and self._checkpoint is not None:
-                    self._checkpoint.save_if_due(self)
+                if resting and self._resume_file is not None:
+                    self._resume_file.save_if_due(self)
             rested = False
             self._through += 1
 

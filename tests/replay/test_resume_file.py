@@ -1,4 +1,4 @@
-"""An interrupted replay resumes from its checkpoint and gives the same result as one that was not interrupted."""
+"""An interrupted replay resumes from its resume file and gives the same result as one that was not interrupted."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 
 from kailab.errors import InputError, StateError
 from kailab.replay import tables
-from kailab.replay.checkpoint import ReplayCheckpoint, checkpoint_facts
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.queues import by_share
+from kailab.replay.resume_file import ResumeFile, resume_facts
 from kailab.replay.run import replay
 from kailab.replay.summary import as_json, summarise
 from kailab.replay.trace import read_trace
@@ -63,11 +63,11 @@ def interrupted(plan, path: Path, at: list[int]):
         asked = iter([None] * number)
         try:
             return replay(
-                plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan), lambda asked=asked: next(asked, Stop()))
+                plan, resume_file=ResumeFile(path, resume_facts(plan), lambda asked=asked: next(asked, Stop()))
             )
         except Stop:
             assert path.exists()
-    return replay(plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan)))
+    return replay(plan, resume_file=ResumeFile(path, resume_facts(plan)))
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_cut_off_it_ends_where_it_would_have(planned, tmp_path) -> None:
 def test_another_replay_is_refused_by_what_differs(planned, tmp_path) -> None:
     path = tmp_path / "kept"
     with pytest.raises(Stop):
-        replay(planned(), checkpoint=ReplayCheckpoint(path, checkpoint_facts(planned()), lambda: Stop()))
+        replay(planned(), resume_file=ResumeFile(path, resume_facts(planned()), lambda: Stop()))
     before = path.read_bytes()
     others = {
         "the trace, the queues differ": planned(*busy(41)),
@@ -106,27 +106,27 @@ def test_another_replay_is_refused_by_what_differs(planned, tmp_path) -> None:
     }
     for words, plan in others.items():
         with pytest.raises(InputError, match=re.escape(words)):
-            replay(plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan)))
+            replay(plan, resume_file=ResumeFile(path, resume_facts(plan)))
     assert path.read_bytes() == before
 
 
 def test_a_damaged_file_is_told(planned, tmp_path) -> None:
     path, plan = tmp_path / "kept", planned()
     with pytest.raises(Stop):
-        replay(plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan), lambda: Stop()))
+        replay(plan, resume_file=ResumeFile(path, resume_facts(plan), lambda: Stop()))
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(StateError, match="damaged"):
-        replay(plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan)))
+        replay(plan, resume_file=ResumeFile(path, resume_facts(plan)))
     path.write_text("name,submit\n")
     with pytest.raises(InputError, match="is not a file of a replay"):
-        replay(plan, checkpoint=ReplayCheckpoint(path, checkpoint_facts(plan)))
+        replay(plan, resume_file=ResumeFile(path, resume_facts(plan)))
     assert path.read_text() == "name,submit\n"
 
 
 COMMAND = """\
 import sys
-from kailab.replay import checkpoint
-checkpoint.EVERY_SECONDS = 0.1
+from kailab.replay import resume_file
+resume_file.EVERY_SECONDS = 0.1
 from kailab.cli.main import main
 sys.exit(main())
 """

@@ -45,7 +45,7 @@ class _Body(msgspec.Struct):
     state: bytes
 
 
-class ReplayCheckpoint:
+class ResumeFile:
     """Saves one replay to the file ``path``.
 
     ``facts``: what the replay depends on, by the description that messages use. ``asked``: returns the exception to
@@ -138,7 +138,7 @@ class ReplayCheckpoint:
         return StateError(f"{self.path} is damaged: {why}; delete it to start the replay from the beginning")
 
 
-def checkpoint_facts(plan: ReplayPlan) -> dict[str, str]:
+def resume_facts(plan: ReplayPlan) -> dict[str, str]:
     """Everything that the course of a replay depends on, by the description that messages use.
 
     Raises InputError, ExtensionError.

@@ -1,4 +1,4 @@
-"""An interrupted replay over several clusters resumes from its checkpoint and gives the same result."""
+"""An interrupted replay over several clusters resumes from its resume file and gives the same result."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from kailab.errors import InputError
-from kailab.replay.checkpoint import ReplayCheckpoint
 from kailab.replay.clusters.cluster_file import SiteDefaults, dispatch_facts, read_sites
 from kailab.replay.clusters.dispatcher import dispatch
 from kailab.replay.clusters.figures import as_json, figures
 from kailab.replay.clusters.journeys import job_rows, timeline_rows
+from kailab.replay.resume_file import ResumeFile
 from kailab.replay.trace import read_trace
 from tests.replay.clusters_file import TEAMS, clusters_file
-from tests.replay.test_checkpoint import COMMAND, Stop
+from tests.replay.test_resume_file import COMMAND, Stop
 
 
 def busy(jobs: int, seed: int = 5) -> list[str]:
@@ -58,14 +58,12 @@ def interrupted(read, path: Path, lasting: int | None, at: list[int]):
             return dispatch(
                 sites,
                 lasting,
-                checkpoint=ReplayCheckpoint(
-                    path, dispatch_facts(sites, lasting), lambda asked=asked: next(asked, Stop())
-                ),
+                resume_file=ResumeFile(path, dispatch_facts(sites, lasting), lambda asked=asked: next(asked, Stop())),
             )
         except Stop:
             assert path.exists()
     sites = read()
-    return dispatch(sites, lasting, checkpoint=ReplayCheckpoint(path, dispatch_facts(sites, lasting)))
+    return dispatch(sites, lasting, resume_file=ResumeFile(path, dispatch_facts(sites, lasting)))
 
 
 @pytest.mark.parametrize(("policy", "lasting"), [("spill-over", None), ("global-queue", 500)])
@@ -93,7 +91,7 @@ def test_after_each_look_it_goes_on_the_same(trace_file, tmp_path) -> None:
     whole = dispatch(
         sites,
         None,
-        checkpoint=ReplayCheckpoint(tmp_path / "none", dispatch_facts(sites, None), lambda: looks.append(1), every=9e9),
+        resume_file=ResumeFile(tmp_path / "none", dispatch_facts(sites, None), lambda: looks.append(1), every=9e9),
     )
     assert len(looks) > 10
     parts = interrupted(read, tmp_path / "kept", None, [0] * len(looks))
@@ -109,7 +107,7 @@ def test_another_replay_is_refused_by_what_differs(trace_file, tmp_path) -> None
 
     sites = read(two(tmp_path))
     with pytest.raises(Stop):
-        dispatch(sites, None, checkpoint=ReplayCheckpoint(path, dispatch_facts(sites, None), lambda: Stop()))
+        dispatch(sites, None, resume_file=ResumeFile(path, dispatch_facts(sites, None), lambda: Stop()))
     before = path.read_bytes()
     others = {
         "the queues of cluster west, the queues of cluster east differ": lambda: read(two(tmp_path), queues="by-share"),
@@ -120,7 +118,7 @@ def test_another_replay_is_refused_by_what_differs(trace_file, tmp_path) -> None
     for words, other in others.items():
         sites = other()
         with pytest.raises(InputError, match=re.escape(words)):
-            dispatch(sites, None, checkpoint=ReplayCheckpoint(path, dispatch_facts(sites, None)))
+            dispatch(sites, None, resume_file=ResumeFile(path, dispatch_facts(sites, None)))
     assert path.read_bytes() == before
 
 
