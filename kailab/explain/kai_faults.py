@@ -46,7 +46,7 @@ class Treatment(NamedTuple):
         return " and ".join(parts) or "let it wait"
 
 
-def fault_lines(state: PodsAtMoment) -> Iterator[str]:
+def kai_fault_lines(state: PodsAtMoment) -> Iterator[str]:
     """Yield at most one line. If KAI would decide differently about the waiting pods, the line says how, and by which fault. If the lab
     imitates faults, it names the one behind the decision. No line if the lab's engine decides nothing about the subject, or has more than
     ``MOST_TASKS`` pods."""

@@ -10,7 +10,7 @@ from kailab.explain.cause_groups import first_causes, waiting_groups
 from kailab.explain.cause_kinds import CAUSE_KINDS, Ending, general_last
 from kailab.explain.evictions import eviction_cause, running_causes
 from kailab.explain.forecast import forecast, number_of_known_ends
-from kailab.explain.kai_faults import fault_lines
+from kailab.explain.kai_faults import kai_fault_lines
 from kailab.explain.model_shortages import shortage_lines, shortages_of_subject
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.step_search import search_steps
@@ -42,7 +42,7 @@ def pending_causes(state: PodsAtMoment) -> PendingCauses:
     verdict, causes = _verdict_and_causes(state, groups)
     lines: tuple[str, ...] = ()
     if causes and state.waiting:
-        lines = (*_own_end_lines(state, verdict), *_model_lines(state), *fault_lines(state))
+        lines = (*_own_end_lines(state, verdict), *_model_lines(state), *kai_fault_lines(state))
     return PendingCauses(verdict, causes, groups, lines)
 
 

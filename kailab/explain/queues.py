@@ -18,7 +18,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.decisions import Numbers
 from kailab.engine.queueing.division import DividedQueue, Division, DivisionPart, DivisionRound
 from kailab.engine.queueing.order_records import ReclaimOption
-from kailab.engine.snapshot.amounts import number
+from kailab.engine.snapshot.amounts import format_thousandths
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
 from kailab.evidence.shares import UNLIMITED, QueueAmounts, QueueTreeShares, queue_ancestry
@@ -182,7 +182,7 @@ def divisions_on_path(divisions: Iterable[Division], line: Sequence[str], resour
     return [by_parent[parent] for parent in parents if parent in by_parent]
 
 
-def share_lines(divisions: Sequence[Division], line: Sequence[str]) -> Iterable[str]:
+def division_lines(divisions: Sequence[Division], line: Sequence[str]) -> Iterable[str]:
     """The arithmetic of one resource, level by level from the root, as it concerns the queues of ``line``."""
     for division, name in zip(divisions, reversed(line), strict=False):
         own = next((entitled for entitled in division.queues if entitled.queue == name), None)
@@ -242,9 +242,9 @@ def _round(division: Division, division_round: DivisionRound, name: str) -> str:
 
 def _part(division: Division, division_round: DivisionRound, part: DivisionPart) -> str:
     entitled = next(queue for queue in division.queues if queue.queue == part.queue)
-    weight = f"weight {number(entitled.weight)}"
+    weight = f"weight {format_thousandths(entitled.weight)}"
     if entitled.usage and division.k_value:
-        weight += f", past usage {number(entitled.usage)}, k {number(division.k_value)}"
+        weight += f", past usage {format_thousandths(entitled.usage)}, k {format_thousandths(division.k_value)}"
     ratio = f"{100 * part.weight / division_round.weights:.4g} %" if division_round.weights else "nothing"
     wanted = ", all it wants" if part.given == part.wanted else ""
     return f"{part.queue} {amount_text(division.resource, part.given)} ({weight}: {ratio}{wanted})"
@@ -277,7 +277,7 @@ def _arithmetic(picture: Picture, queue: QueueAmounts) -> tuple[list[str], list[
     line = queue_ancestry(queue.name, {amounts.name: amounts.parent for amounts in picture.shares.queues.values()})
     for resource in RESOURCES:
         divisions = divisions_on_path(picture.present.divisions, line, resource)
-        lines = [*_resource_line(picture, queue, resource), *share_lines(divisions, line)]
+        lines = [*_resource_line(picture, queue, resource), *division_lines(divisions, line)]
         own = [entitled for division in divisions for entitled in division.queues if entitled.queue == queue.name]
         short = any(entitled.fair_share < entitled.requested for entitled in own)
         (decisive if short or resource == "GPU" else more).extend(lines)

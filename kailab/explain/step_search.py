@@ -28,7 +28,7 @@ from kailab.explain.cause_kinds import CAUSE_KINDS, Ending, StepFunction
 from kailab.explain.step_budget import StepBudget, StepsStopped
 from kailab.explain.steps import work_steps
 from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, combined
-from kailab.explain.steps.question_context import QuestionContext, object_key
+from kailab.explain.steps.question_context import QuestionContext, object_path
 from kailab.explain.subject import PodsAtMoment, failed_condition
 from kailab.explain.verdict import could_run, verdict_of
 from kailab.lab.answer import Cause, Forecast, Step, StepOutcome, Verdict
@@ -230,8 +230,8 @@ def _pods_of(context: QuestionContext, value: dict[str, Any]) -> Iterator[str]:
     for row in context.others.get(name, (None, []))[1]:
         yield context.pods[row.name]["metadata"]["uid"]
     for obj in context.ahead if name not in context.others else ():
-        if object_key(obj) == name:
-            yield from (pod["metadata"]["uid"] for pod in context.picture.pods if object_key(context.top(pod)) == name)
+        if object_path(obj) == name:
+            yield from (pod["metadata"]["uid"] for pod in context.picture.pods if object_path(context.top(pod)) == name)
 
 
 _FORMS: dict[str, Callable[[QuestionContext, CycleInputDraft, Any], None]] = {
@@ -372,7 +372,7 @@ def _restarted(
 ) -> tuple[list[str], list[str]]:
     """Pods that stop because a controller starts their whole workload anew after others of it lost their place: those without a place
     afterwards, and those with one. A new pod of the workload on the fork counts as the replacement of one that is gone."""
-    works = {object_key(context.top(context.pods[name])) for name in displaced if name in context.pods}
+    works = {object_path(context.top(context.pods[name])) for name in displaced if name in context.pods}
     if not works:
         return [], []
     held = {row.name: picture.pods_by_name[row.name] for row in picture.rows if row.node}
@@ -382,8 +382,8 @@ def _restarted(
             continue
         before = context.pods[row.name]
         if held.get(row.name, {}).get("metadata", {}).get("uid") != before["metadata"]["uid"]:
-            stopped.setdefault(object_key(context.top(before)), []).append(row.name)
-    fresh = Counter(object_key(top_of(copy.cluster, pod)) for name, pod in held.items() if name not in context.pods)
+            stopped.setdefault(object_path(context.top(before)), []).append(row.name)
+    fresh = Counter(object_path(top_of(copy.cluster, pod)) for name, pod in held.items() if name not in context.pods)
     lost: list[str] = []
     again: list[str] = []
     for work in sorted(works & stopped.keys()):

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
-from kailab.engine.placing.fit import matches, tolerates, untolerated_reason
+from kailab.engine.placing.fit import meets, tolerates, untolerated_reason
 from kailab.engine.snapshot.records import GPU, UNREPORTED_CAPACITY, Node, NodeTerm, PodTerm, Requirement, Shape, Taint
 from kailab.errors import ApiError, NotFound
 from kailab.model import labels as names
@@ -69,7 +69,7 @@ class SpreadConstraint(NamedTuple):
         return not pod.terminating and bool(self.selector) and self.selects(pod) and pod.namespace == namespace
 
     def selects(self, pod: BaselinePod) -> bool:
-        return self.selector is not None and all(matches(each, pod.labels) for each in self.selector)
+        return self.selector is not None and all(meets(each, pod.labels) for each in self.selector)
 
 
 def spread_constraints(spec: Object, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
@@ -119,7 +119,7 @@ class BaselinePod(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def matches(self, requirements: tuple[Requirement, ...], namespaces: tuple[str, ...]) -> bool:
         """Whether a pod affinity term selects this pod."""
-        return self.namespace in namespaces and all(matches(r, self.labels) for r in requirements)
+        return self.namespace in namespaces and all(meets(r, self.labels) for r in requirements)
 
 
 def pod_needs(shape: Shape) -> dict[str, int]:
@@ -297,7 +297,7 @@ def scored_needs(pod: BaselinePod) -> tuple[int, int]:
 
 def is_selected(name: str, labels: Mapping[str, str], shape: Shape) -> bool:
     """Whether a node meets both nodeSelector and required node affinity."""
-    if not all(matches(requirement, labels) for requirement in shape.selector):
+    if not all(meets(requirement, labels) for requirement in shape.selector):
         return False
     if not shape.terms:
         return True
@@ -308,7 +308,7 @@ def matches_term(
     name: str, labels: Mapping[str, str], requirements: tuple[Requirement, ...], fields: tuple[Requirement, ...]
 ) -> bool:
     by_field = {"metadata.name": name}
-    return all(matches(r, labels) for r in requirements) and all(matches(r, by_field) for r in fields)
+    return all(meets(r, labels) for r in requirements) and all(meets(r, by_field) for r in fields)
 
 
 def _clash(port: tuple[str, str, int], other: tuple[str, str, int]) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kailab.evidence.wording import some
-from kailab.explain.steps.proposals import ObjectsAfterChanges, apply, as_manifest
+from kailab.explain.steps.proposals import ObjectsAfterChanges, apply_change, as_manifest
 from kailab.lab.answer import ObjectRef, Step
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def step_in_manifests(lab: Lab, step: Step, new: Collection[ObjectRef]) -> Step:
         elif "patch" in change:
             if key not in edited and key not in applied:
                 obj = lab.cluster.get(key.kind, key.name, key.namespace or None)
-                changes.append(apply(as_manifest(after.of(obj))))
+                changes.append(apply_change(as_manifest(after.of(obj))))
             edited[key] = None
         elif key in applied:
             edited[key] = None

@@ -9,7 +9,7 @@ import pytest
 from kailab.engine.relaxing.rules import MadePreemptible
 from kailab.explain import step_search
 from kailab.explain.step_search import engine_can_judge
-from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, apply, patch
+from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, apply_change, patch_change
 from kailab.explain.steps.question_context import QuestionContext
 from kailab.explain.subject import SubjectRef
 from kailab.explain.verdict import could_run
@@ -23,12 +23,12 @@ QUOTA = {"spec": {"resources": {"gpu": {"quota": 4}}}}
 @pytest.mark.parametrize(
     ("changes", "asked"),
     [
-        ((apply(queue("new")),), True),
-        ((patch(queue("old"), QUOTA),), True),
-        ((apply(queue("new")), patch(queue("old"), QUOTA)), True),
+        ((apply_change(queue("new")),), True),
+        ((patch_change(queue("old"), QUOTA),), True),
+        ((apply_change(queue("new")), patch_change(queue("old"), QUOTA)), True),
         # Of two changes that belong together the second may be of what the first makes: it is tried on the copy alone.
-        ((apply(queue("new")), patch(queue("new"), QUOTA)), False),
-        ((apply(deployment("web", "old")),), False),
+        ((apply_change(queue("new")), patch_change(queue("new"), QUOTA)), False),
+        ((apply_change(deployment("web", "old")),), False),
     ],
 )
 def test_changes_are_read_where_what_they_change_is_there(changes: tuple[Change, ...], asked: bool) -> None:

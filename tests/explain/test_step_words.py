@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kailab.explain.questions import ask
-from kailab.explain.steps.proposals import Disturbance, Proposal, apply, combined, delete
+from kailab.explain.steps.proposals import Disturbance, Proposal, apply_change, combined, delete_change
 from kailab.lab import Lab
 from kailab.lab.answer import Step
 from tests.explain.manifests import Object, fleet, job, pod, queue
@@ -70,14 +70,14 @@ def test_what_a_second_change_edits_is_carried_over_to_every_size_of_the_first()
         obj = made(parallelism=number, template={"containers": [{"name": "a", "cpu": 8}]})
         return Proposal(
             lambda after: f"Make it {after.of(obj)['spec']['parallelism']}",
-            (delete(obj), apply(obj)),
+            (delete_change(obj), apply_change(obj)),
             Disturbance.REPLACED,
         )
 
     edited = made(parallelism=1, template={"containers": [{"name": "a", "cpu": 2}]}, priority="high")
-    second = Proposal("Ask for less", (delete(edited), apply(edited)), Disturbance.REPLACED)
+    second = Proposal("Ask for less", (delete_change(edited), apply_change(edited)), Disturbance.REPLACED)
     both = combined(smaller(3), second, smaller(1))
-    assert both.changes[1] == apply(
+    assert both.changes[1] == apply_change(
         made(parallelism=3, template={"containers": [{"name": "a", "cpu": 2}]}, priority="high")
     )
     assert both.do == "Make it 3; then ask for less: delete Job j, and apply with that change"

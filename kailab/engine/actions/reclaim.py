@@ -14,9 +14,9 @@ from kailab.engine.search.reclaimable import (
     Demand,
     QueueBalances,
     ReclaimedAmounts,
-    beyond_quota,
     can_reclaim_from,
     demand,
+    exceeds_own_quota,
     involved,
     stays_within_share,
 )
@@ -45,7 +45,7 @@ def execute(session: Session, allocator: Allocator) -> None:
         if not stays_within_share(wanted):
             beyond = (
                 "would hold non-preemptible work over its quota"
-                if beyond_quota(wanted)
+                if exceeds_own_quota(wanted)
                 else "would go beyond its fair share"
             )
             session.ledger.note(job, "reclaim", f"queue {wanted.queue.name} {beyond}")

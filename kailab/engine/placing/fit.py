@@ -19,7 +19,7 @@ UNTOLERATED = "node(s) had untolerated taint"
 """The beginning of Kubernetes' message about an untolerated taint."""
 
 
-def matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+def meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     """Whether labels meet a requirement."""
     value = labels.get(requirement.key)
     match requirement.operator:
@@ -50,7 +50,7 @@ def requirement_mask(table: NodeTable, requirement: Requirement) -> np.ndarray:
     # Evaluated once for each value, not for each node.
     hit = np.zeros(len(codes) + 1, dtype=bool)  # the last entry answers for code -1: no such label
     for value, code in codes.items():
-        hit[code] = matches(requirement, {requirement.key: value})
+        hit[code] = meets(requirement, {requirement.key: value})
     hit[-1] = requirement.operator == "NotIn"
     mask: np.ndarray = hit[column]
     return mask
@@ -62,7 +62,7 @@ def _term_mask(table: NodeTable, term: NodeTerm) -> np.ndarray:
         mask &= requirement_mask(table, requirement)
     for field in term.fields:
         if field.key == "metadata.name":
-            mask &= np.array([matches(field, {field.key: node.name}) for node in table.nodes], dtype=bool)
+            mask &= np.array([meets(field, {field.key: node.name}) for node in table.nodes], dtype=bool)
         else:
             # Kubernetes supports only metadata.name as a field.
             mask &= False

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kailab.engine.placing.fit import matches
+from kailab.engine.placing.fit import meets
 from kailab.engine.snapshot.records import PodTerm, Shape
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import ShapeInfo, WTask
@@ -22,7 +22,7 @@ def selects(term: PodTerm, shape: Shape) -> bool:
     if term.namespaces and shape.namespace not in term.namespaces:
         return False
     labels = dict(shape.labels)
-    return all(matches(requirement, labels) for requirement in term.requirements)
+    return all(meets(requirement, labels) for requirement in term.requirements)
 
 
 def narrow(table: NodeTable, task: WTask, candidates: np.ndarray) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kailab.engine.policies.eviction_limits import tasks_losing_places
-from kailab.engine.snapshot.amounts import number, quantity_text
+from kailab.engine.snapshot.amounts import format_thousandths, quantity_text
 from kailab.engine.working.queues import Amounts
 
 if TYPE_CHECKING:
@@ -60,5 +60,5 @@ class TakenRatioLimit:
         _, amount, r = self._least
         return (
             f"victims would give {quantity_text(r, amount)} or more for the {quantity_text(r, self._asked[r])} it asks for: "
-            f"beyond the maxTakenRatio of {number(self._most)}"
+            f"beyond the maxTakenRatio of {format_thousandths(self._most)}"
         )

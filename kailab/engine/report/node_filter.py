@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kailab.engine.placing import fit
-from kailab.engine.snapshot.amounts import number, resource_text
+from kailab.engine.snapshot.amounts import format_thousandths, resource_text
 from kailab.engine.snapshot.records import CORDONED, GPU, NOT_READY, Node, Requirement, Shape, Taint
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.nodes import NodeTable
@@ -50,14 +50,14 @@ def lack_text(name: str, free: int, capacity: int, wanted: int, leaving: int, *,
 def affinity_text(node: str, labels: dict[str, str], shape: Shape) -> str:
     """The first requirement that the node does not meet: ``gpu.product=A100, wants H100``."""
     for requirement in shape.selector:
-        if not fit.matches(requirement, labels):
+        if not fit.meets(requirement, labels):
             return _unmet(requirement, labels)
     texts = []
     # Terms are alternatives, so each is reported with its first unmet requirement.
     for term in shape.terms:
         fields = {"metadata.name": node}
-        unmet = [(requirement, labels) for requirement in term.requirements if not fit.matches(requirement, labels)]
-        unmet += [(field, fields) for field in term.fields if not fit.matches(field, fields)]
+        unmet = [(requirement, labels) for requirement in term.requirements if not fit.meets(requirement, labels)]
+        unmet += [(field, fields) for field in term.fields if not fit.meets(field, fields)]
         texts.append(_unmet(*unmet[0]) if unmet else "an empty affinity term matches no node")
     if len(texts) > 1:
         return f"meets none of its {len(texts)} node affinity terms ({'; '.join(dict.fromkeys(texts))})"
@@ -131,7 +131,7 @@ def share_text(table: NodeTable, info: ShapeInfo, i: int) -> str:
     # The most that is free on one device, because parts of several cannot be combined.
     left = max((shared.free_mib(group) for group in shared.groups.values()), default=0) if shared is not None else 0
     left = max(0, left)
-    best = f"{left} MiB" if gpu.by_memory else number(left / int(table.gpu_memory[i]))
+    best = f"{left} MiB" if gpu.by_memory else format_thousandths(left / int(table.gpu_memory[i]))
     whole = max(0, int(table.idle[GPUS, i])) // GPU
     return f"{whole} GPUs free of {devices}, and at most {best} of a shared one, {wants}"
 

@@ -16,7 +16,7 @@ from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.report.node_filter import FilterStage, NodeRule, filter_nodes
 from kailab.engine.report.serving import serving_positions
 from kailab.engine.session import Session
-from kailab.engine.snapshot.amounts import moment_text, number
+from kailab.engine.snapshot.amounts import format_thousandths, moment_text
 from kailab.engine.snapshot.records import Status
 from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.nodes import NodeTable
@@ -170,8 +170,8 @@ def _failure(session: Session, job: Job, tasks: list[WTask], unassigned: list[WT
         rest = until - session.now
         return FailedAttempt(
             PendingCode.PREEMPTION_DELAY,
-            f"no free room, and for another {number(rest)} s the workload may not have others evicted "
-            f"(preemption delay of {number(job.record.preemption_delay)} s)",
+            f"no free room, and for another {format_thousandths(rest)} s the workload may not have others evicted "
+            f"(preemption delay of {format_thousandths(job.record.preemption_delay)} s)",
             numbers={"until": until},
         )
     if failure is not None:

@@ -64,10 +64,10 @@ def stays_within_share(wanted: Demand) -> bool:
         # As in KAI, every resource is checked, even if the job wants none of it.
         if queue.allocated[r] + wanted.amounts[r] > queue.fair[r]:
             return False
-    return not beyond_quota(wanted)
+    return not exceeds_own_quota(wanted)
 
 
-def beyond_quota(wanted: Demand) -> bool:
+def exceeds_own_quota(wanted: Demand) -> bool:
     """True if the reclaimer is non-preemptible and its queue would hold more non-preemptible work than its quota."""
     queue = wanted.queue
     return not wanted.preemptible and any(

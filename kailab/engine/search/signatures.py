@@ -20,7 +20,7 @@ from kailab.engine.working.state import Job, Member, ShapeInfo
 Size = tuple[int, int, int, int, int]
 
 
-def rules(info: ShapeInfo, across_kinds: bool = False) -> tuple[Any, ...]:
+def placement_rules(info: ShapeInfo, across_kinds: bool = False) -> tuple[Any, ...]:
     """All parts of a shape that restrict where it may go, but not its amounts. ``across_kinds``: without the kind of
     GPU request, except for MIG instances and claims, which KAI counts as resources of their own.
     """
@@ -50,7 +50,7 @@ def signature(job: Job, across_kinds: bool = False) -> tuple[Any, ...]:
             member = member.parent
         pods: Counter[tuple[Any, ...]] = Counter()
         for (info, priority), count in waiting.items():
-            pods[rules(info, across_kinds), priority] += count
+            pods[placement_rules(info, across_kinds), priority] += count
         parts[tuple(chain), frozenset(pods.items())] += 1
     # Without names, so that equal jobs with differently named subgroups are comparable.
     return (frozenset(parts.items()),)
@@ -85,7 +85,7 @@ def kind_of_job(job: Job) -> tuple[Any, ...] | None:
 
 
 class Representatives:
-    """The easiest job that failed, per signature. ``across_kinds``: see ``rules``."""
+    """The easiest job that failed, per signature. ``across_kinds``: see ``placement_rules``."""
 
     def __init__(self, across_kinds: bool = False) -> None:
         self._across_kinds = across_kinds

@@ -9,7 +9,7 @@ import numpy as np
 from kailab.model.quantities import format_bytes, is_bytes
 
 
-def number(value: float) -> str:
+def format_thousandths(value: float) -> str:
     """Format with at most three decimals and no trailing zeros."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
@@ -21,7 +21,7 @@ def moment_text(seconds: float) -> str:
 
 
 def gpus_text(milli: float) -> str:
-    return "unlimited" if milli == inf else number(milli / 1000)
+    return "unlimited" if milli == inf else format_thousandths(milli / 1000)
 
 
 def quantity_text(r: int, amount: float) -> str:
@@ -29,14 +29,14 @@ def quantity_text(r: int, amount: float) -> str:
     if amount == inf:
         return "unlimited"
     if r == 2:
-        return f"{number(amount / 1000)} GPU"
+        return f"{format_thousandths(amount / 1000)} GPU"
     if r == 0:
-        return f"{number(amount / 1000)} CPU"
-    return f"{number(amount / 1e9)} GB memory"
+        return f"{format_thousandths(amount / 1000)} CPU"
+    return f"{format_thousandths(amount / 1e9)} GB memory"
 
 
 def resource_text(name: str, amount: int) -> str:
     """An amount of a node resource, by the resource's name, in the unit of manifests."""
     if is_bytes(name):
         return format_bytes(amount)
-    return number(amount / 1000) if name in ("cpu", "nvidia.com/gpu") else str(amount)
+    return format_thousandths(amount / 1000) if name in ("cpu", "nvidia.com/gpu") else str(amount)

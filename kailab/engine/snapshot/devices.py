@@ -244,7 +244,7 @@ def _value(device: Device, attribute: str) -> Any:
     return device.attributes.get(domain, {}).get(name)
 
 
-def plain(wanted: DeviceRequests) -> DeviceRequest | None:
+def plain_request(wanted: DeviceRequests) -> DeviceRequest | None:
     """The single wish of a claim that counting free devices decides; None if the claim takes a search."""
     if wanted.same or wanted.fault or len(wanted.requests) != 1 or len(wanted.requests[0]) != 1:
         return None

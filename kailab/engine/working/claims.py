@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kailab.engine.snapshot.devices import DeviceId, choose_devices, device_id, plain
+from kailab.engine.snapshot.devices import DeviceId, choose_devices, device_id, plain_request
 from kailab.engine.snapshot.records import ACTIVE, GPU, ResourceClaim, Shape, Status
 from kailab.engine.working.device_supply import DeviceSupply
 from kailab.engine.working.layout import GPUS
@@ -198,7 +198,7 @@ class Claims:
                 # A slice, because a place past the last node stands for a node that is not here: then none is left.
                 only[place : place + 1] = True
                 candidates &= only
-        wishes = [plain(record.requests) for record in wanted]
+        wishes = [plain_request(record.requests) for record in wanted]
         for wish in wishes:
             if wish is not None:
                 candidates &= self._supply.enough(wish)
@@ -234,7 +234,7 @@ class Claims:
         if not self._supply.devices[i]:
             return f"resource claim {wanted[0].name}: the node has no devices (no ResourceSlice tells of any)"
         # The same two methods as in ``narrow``, so that the report agrees with the decision.
-        wish = plain(wanted[0].requests) if len(wanted) == 1 else None
+        wish = plain_request(wanted[0].requests) if len(wanted) == 1 else None
         if wish is None:
             return self._lacking(wanted, i)
         lack = self._supply.lack(wish, i)

@@ -39,10 +39,10 @@ from kailab.engine.working.state import Member, ShapeInfo, WSubGroup, WTask
 from kailab.evidence.wording import capitalized, count, some
 from kailab.explain.causes.node_facts import (
     NodeFacts,
-    amount,
     amount_figure,
-    best_node,
+    counted_resource,
     node_refs,
+    node_with_most,
     request_text,
     row_wanted,
     rows_of,
@@ -140,12 +140,12 @@ class RoomRefusal(Refusal):
         """``It wants 2 GPUs``, ``Its 4 pods must start together and want 8 GPUs (2 GPUs each)``."""
         if self.pods == 1:
             return f"{'Its next pod wants' if self.waiting > 1 else 'It wants'} {self.each}"
-        return f"Its {self.pods} pods must start together and want {amount(self.resource, self.wanted)}{self.of_each}"
+        return f"Its {self.pods} pods must start together and want {counted_resource(self.resource, self.wanted)}{self.of_each}"
 
     @property
     def of_each(self) -> str:
         """What each pod wants, or the most that one wants. A share counts for less than its name."""
-        is_share = self.each != amount(self.resource, self.one)
+        is_share = self.each != counted_resource(self.resource, self.one)
         up_to = "" if is_share or self.pods * self.one == self.wanted else "up to "
         return f" ({up_to}{self.each} each)"
 
@@ -193,7 +193,7 @@ class DevicesLacking(RoomRefusal):
         pods, wanted, capacity = self.whole
         if wanted <= capacity:
             return ""
-        return f". Its {pods} pods want {amount(self.resource, wanted)}, and the nodes that they may use have {self.figure(capacity)} in all"
+        return f". Its {pods} pods want {counted_resource(self.resource, wanted)}, and the nodes that they may use have {self.figure(capacity)} in all"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,7 +388,7 @@ def _fits_but_for(facts: NodeFacts, task: WTask, row: int, pool: np.ndarray) -> 
 
 def _most(free: np.ndarray, among: np.ndarray) -> tuple[int, int]:
     """The node with the most free, and how much that is. Some node is usable, as the group would start on empty nodes."""
-    best = best_node(free, among)
+    best = node_with_most(free, among)
     assert best is not None
     return best, int(free[best])
 
@@ -441,7 +441,7 @@ class DomainLacking(RoomRefusal):
             return f"It has to be in {where}"
         if self.pods == 1:
             return f"It has to be in {where} and wants {self.each}"
-        return f"Its {self.pods} pods have to be in {where} and want {amount(self.resource, self.wanted)}{self.of_each}"
+        return f"Its {self.pods} pods have to be in {where} and want {counted_resource(self.resource, self.wanted)}{self.of_each}"
 
     @property
     def sentence(self) -> str:
@@ -818,7 +818,7 @@ class FleetTooSmall(RoomRefusal):
 
     @property
     def sentence(self) -> str:
-        wants = f"It wants {amount(self.resource, self.wanted)}" if self.pods == 1 else self.wants
+        wants = f"It wants {counted_resource(self.resource, self.wanted)}" if self.pods == 1 else self.wants
         return f"{wants}; the nodes that they may use have {self.figure(self.capacity)} in all."
 
 

@@ -33,7 +33,7 @@ from kailab.engine.relaxing.rules import (
 from kailab.engine.report.node_answers import NodeAnswer, node_answers
 from kailab.engine.report.node_filter import NAMES
 from kailab.engine.session import Session
-from kailab.engine.snapshot.amounts import number, resource_text
+from kailab.engine.snapshot.amounts import format_thousandths, resource_text
 from kailab.engine.snapshot.records import ALLOCATED, Constraint, PodSet, Requirement, Status, SubGroup
 from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.nodes import NodeTable
@@ -227,7 +227,7 @@ def constraints(group: SubGroup) -> Iterator[Constraint]:
         yield from constraints(below)
 
 
-def amount(name: str, value: int) -> str:
+def counted_resource(name: str, value: int) -> str:
     """An amount of a resource, by the name that nodes report: ``2 GPUs``, ``4 CPU``, ``20Gi memory``, ``1 nvidia.com/mig-7g.80gb``."""
     if name == "nvidia.com/gpu":
         return gpus(value)
@@ -236,7 +236,7 @@ def amount(name: str, value: int) -> str:
 
 def amount_figure(name: str, value: int) -> str:
     """The amount without the resource."""
-    return number(value / 1000) if name == "nvidia.com/gpu" else resource_text(name, value)
+    return format_thousandths(value / 1000) if name == "nvidia.com/gpu" else resource_text(name, value)
 
 
 def node_refs(table: NodeTable, nodes: Iterable[int]) -> tuple[ObjectRef, ...]:
@@ -274,10 +274,10 @@ def request_text(info: ShapeInfo, row: int, table: NodeTable) -> str:
     """What one pod requests of a row: ``2 GPUs``, ``0.5 of a GPU``, ``4 CPU``."""
     if row == GPUS and info.shape.gpu.shared:
         return info.shape.gpu.text()
-    return amount(table.layout.names[row], info.rows.get(row, 0))
+    return counted_resource(table.layout.names[row], info.rows.get(row, 0))
 
 
-def best_node(values: np.ndarray, among: np.ndarray) -> int | None:
+def node_with_most(values: np.ndarray, among: np.ndarray) -> int | None:
     """The node with the largest value; of equal ones the first by name."""
     positions = np.flatnonzero(among)
     return int(positions[np.argmax(values[positions])]) if len(positions) else None

@@ -19,13 +19,13 @@ from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import ShapeInfo
 from kailab.evidence.wording import capitalized, some
 from kailab.explain.causes.node_facts import (
-    amount,
     amount_figure,
-    best_node,
     by_value,
     constraints,
+    counted_resource,
     node_names,
     node_refs,
+    node_with_most,
     nodes_that,
     request_text,
     requirement_text,
@@ -218,7 +218,7 @@ def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> GPUShareTooL
     among = np.zeros(len(table), dtype=bool)
     among[nodes] = True
     by_memory = bool((~table.memory_fits(gpu)[nodes]).any())
-    best = best_node(table.gpu_memory if by_memory else table.allocatable[GPUS], among)
+    best = node_with_most(table.gpu_memory if by_memory else table.allocatable[GPUS], among)
     assert best is not None
     return GPUShareTooLarge(
         wanted=gpu.memory_mib if by_memory else gpu.devices,
@@ -292,7 +292,7 @@ class LargerThanNodes(Refusal):
 
     @property
     def wanted(self) -> str:
-        return amount(self.resource, self.shortages[0].wanted)
+        return counted_resource(self.resource, self.shortages[0].wanted)
 
     @property
     def node(self) -> str:
@@ -319,7 +319,7 @@ def _larger(table: NodeTable, info: ShapeInfo, short: Sequence[Barrier], nodes: 
     among[nodes] = True
     shortages = []
     for row in (barrier.row for barrier in short):
-        best = best_node(table.allocatable[row], among)
+        best = node_with_most(table.allocatable[row], among)
         assert best is not None
         wanted = info.rows.get(row, 0)
         if row == GPUS and info.shape.gpu.shared:

@@ -31,7 +31,7 @@ from kailab.engine.relaxing.rules import (
 from kailab.engine.report.eviction_blockers import EvictionBlocker, Holder
 from kailab.engine.report.serving import serving_positions as in_turn
 from kailab.engine.session import Session
-from kailab.engine.snapshot.amounts import moment_text, number
+from kailab.engine.snapshot.amounts import format_thousandths, moment_text
 from kailab.engine.snapshot.records import Status
 from kailab.evidence.wording import amount_text, capitalized, count, gpus, some
 from kailab.explain.causes.node_facts import NodeFacts
@@ -174,7 +174,7 @@ class OwnDelay(Refusal):
     def sentence(self) -> str:
         whom = f"; then {some(self.victims)} would make room" if self.victims else ""
         return (
-            f"There is no free room for it, and its preemption delay of {number(self.delay)} s keeps it from evicting other "
+            f"There is no free room for it, and its preemption delay of {format_thousandths(self.delay)} s keeps it from evicting other "
             f"work {_until_text(self.now, self.until)}{whom}."
         )
 

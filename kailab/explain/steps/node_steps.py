@@ -21,7 +21,7 @@ from kailab.explain.steps.proposals import (
     correction,
     edit_of_pods,
     own_change,
-    patch,
+    patch_change,
     set_annotation,
 )
 from kailab.explain.steps.question_context import QuestionContext
@@ -54,7 +54,7 @@ def make_ready(context: QuestionContext) -> Iterator[ProposalFamily]:
 
 
 def _made_ready(node: Object) -> tuple[Change, ...]:
-    given = patch(node, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    given = patch_change(node, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     return ({"patch": {**given["patch"], "subresource": "status"}},)
 
 
@@ -97,7 +97,7 @@ def label_gpu_memory(context: QuestionContext) -> Iterator[ProposalFamily]:
         return str(known.get((node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT)) or asked)
 
     def label(node: Object) -> tuple[Change, ...]:
-        return (patch(node, {"metadata": {"labels": {labels.GPU_NODE_MEMORY: memory(node)}}}),)
+        return (patch_change(node, {"metadata": {"labels": {labels.GPU_NODE_MEMORY: memory(node)}}}),)
 
     def words(nodes: Sequence[Object]) -> str:
         tried = some(sorted({memory(node) for node in nodes}))
@@ -150,11 +150,13 @@ def node_subsets(
 def _uncordoned(node: Object) -> tuple[Change, ...]:
     left = [taint for taint in field_of(node, "spec.taints") or () if taint["key"] != _CORDON]
     taints = {"taints": left} if field_of(node, "spec.taints") else {}
-    return (patch(node, {"spec": {"unschedulable": False, **taints}}),)
+    return (patch_change(node, {"spec": {"unschedulable": False, **taints}}),)
 
 
 def _untainted(node: Object) -> tuple[Change, ...]:
-    return (patch(node, {"spec": {"taints": [taint for taint in node["spec"]["taints"] if not _removable(taint)]}}),)
+    return (
+        patch_change(node, {"spec": {"taints": [taint for taint in node["spec"]["taints"] if not _removable(taint)]}}),
+    )
 
 
 def _removable(taint: dict[str, Any]) -> bool:
@@ -260,7 +262,7 @@ def label_nodes(context: QuestionContext) -> Iterator[ProposalFamily]:
     labels_text = ", ".join(f"{key}={value}" for key, value in selector.items())
     change = {"metadata": {"labels": dict(selector)}}
     yield from node_subsets(
-        list(context.nodes.values()), f"Label node {{}} {labels_text}", lambda node: (patch(node, change),)
+        list(context.nodes.values()), f"Label node {{}} {labels_text}", lambda node: (patch_change(node, change),)
     )
 
 

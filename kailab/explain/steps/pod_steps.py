@@ -17,11 +17,11 @@ from kailab.explain.steps.proposals import (
     ObjectsAfterChanges,
     Proposal,
     ProposalFamily,
-    apply,
+    apply_change,
     as_manifest,
     edit_of_pods,
     own_change,
-    patch,
+    patch_change,
     replace_changes,
     set_annotation,
     spec_patch,
@@ -46,7 +46,12 @@ _PROFILE = re.compile(r"(\d+)g\.(\d+)gb.*")
 def lower_gpus(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Lower the GPUs of a pod to what nodes have."""
     yield from _lower(
-        context, labels.GPU_RESOURCE, "GPUs", parse_amount, str, _offered(context, labels.GPU_RESOURCE, parse_amount)
+        context,
+        labels.GPU_RESOURCE,
+        "GPUs",
+        parse_whole_amount,
+        str,
+        _offered(context, labels.GPU_RESOURCE, parse_whole_amount),
     )
 
 
@@ -68,8 +73,8 @@ def lower_extended(context: QuestionContext) -> Iterator[ProposalFamily]:
     requested = {name for pod in _pods(context) for name in _resources(pod)}
     for key in sorted(requested - {labels.GPU_RESOURCE}):
         if is_extended(key) and not key.startswith(labels.MIG_PREFIX):
-            amounts = _offered(context, key, parse_amount) | {0}
-            yield from _lower(context, key, key, parse_amount, str, amounts, least=0)
+            amounts = _offered(context, key, parse_whole_amount) | {0}
+            yield from _lower(context, key, key, parse_whole_amount, str, amounts, least=0)
 
 
 def lower_gpu_share(context: QuestionContext) -> Iterator[ProposalFamily]:
@@ -86,7 +91,7 @@ def lower_gpu_share(context: QuestionContext) -> Iterator[ProposalFamily]:
 
         yield ProposalFamily.of(own_change(context, words_memory, _noted(labels.GPU_MEMORY, str(memory))))
     devices = parse_count(notes.get(labels.GPU_FRACTION_DEVICES))
-    counts = sorted(_offered(context, labels.GPU_RESOURCE, parse_amount), reverse=True)
+    counts = sorted(_offered(context, labels.GPU_RESOURCE, parse_whole_amount), reverse=True)
     for number in [gpus for gpus in counts if 0 < gpus < devices][:MOST_AMOUNTS]:
 
         def words_devices(obj: Object) -> str:
@@ -134,7 +139,7 @@ def change_mig_profile(context: QuestionContext) -> Iterator[ProposalFamily]:
         yield ProposalFamily(tuple(proposals))
     if asked:
         whole = any(
-            parse_amount(value)
+            parse_whole_amount(value)
             for value in (_allocatable(node, labels.GPU_RESOURCE) for node in context.nodes.values())
         )
 
@@ -150,7 +155,7 @@ def change_mig_profile(context: QuestionContext) -> Iterator[ProposalFamily]:
             )
 
 
-def parse_amount(value: Any) -> int:
+def parse_whole_amount(value: Any) -> int:
     return parse_count(str(value))
 
 
@@ -300,7 +305,7 @@ def add_missing_pods(context: QuestionContext) -> Iterator[ProposalFamily]:
             (
                 Proposal(
                     f"Make the {count(len(made), 'pod')} that the gang lacks: {names}",
-                    (apply(*made),),
+                    (apply_change(*made),),
                     Disturbance.MADE,
                 ),
             )
@@ -466,7 +471,7 @@ def scale_up_from_zero(context: QuestionContext) -> Iterator[ProposalFamily]:
     for work in context.works:
         field = next((name for name in ("replicas", "parallelism") if field_of(work, f"spec.{name}") == 0), None)
         if field is not None:
-            change = patch(work, {"spec": {field: 1}})
+            change = patch_change(work, {"spec": {field: 1}})
 
             def words(after: ObjectsAfterChanges, work: Object = work, field: str = field) -> str:
                 return f"Scale {kind_and_name(work)} up to {count(after.of(work)['spec'][field], 'pod')}"

@@ -139,16 +139,16 @@ def correction(name: str, meant: str | None) -> str:
     return f"{name} is the nearest name that exists" if name == meant else ""
 
 
-def patch(obj: Object, change: Mapping[str, Any]) -> Change:
+def patch_change(obj: Object, change: Mapping[str, Any]) -> Change:
     """A JSON merge patch of an existing object."""
     return {"patch": {**_named(obj), "patch": change}}
 
 
-def delete(obj: Object) -> Change:
+def delete_change(obj: Object) -> Change:
     return {"delete": _named(obj)}
 
 
-def apply(*objects: Object) -> Change:
+def apply_change(*objects: Object) -> Change:
     return {"apply": list(objects)}
 
 
@@ -295,13 +295,13 @@ def patch_changes(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
     change = merge_patch_between(old, new)
     if not change or not _may_change(obj, old, new):
         return None
-    return (patch(obj, change),)
+    return (patch_change(obj, change),)
 
 
 def replace_changes(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
     """The edit as a deletion and an apply, for immutable fields. None if nothing changes."""
     new = manifest_if_changed(obj, edit)
-    return None if new is None else (delete(obj), apply(new))
+    return None if new is None else (delete_change(obj), apply_change(new))
 
 
 def merge_patch_between(old: Any, new: Mapping[str, Any]) -> dict[str, Any]:
@@ -348,7 +348,9 @@ def own_change(
     created. ``do``: the words, or a function of an edited object. ``seen``: the relaxation that stands for the edit in the engine.
     ``disturbance``: where it disturbs others more than it does the subject."""
     grouped = [
-        patch(podgroup, change) for podgroup in context.groups if group is not None and (change := group(podgroup))
+        patch_change(podgroup, change)
+        for podgroup in context.groups
+        if group is not None and (change := group(podgroup))
     ]
     if grouped:
         words = _extended(_words(do, context.groups[:1]), f" (in {_set_in(grouped)})")
@@ -366,7 +368,7 @@ def own_change(
         fixed |= first is None
         patched += first or ()
         edited.append(work)
-        deleted.append(delete(work))
+        deleted.append(delete_change(work))
         made.append(new)
     restarts, words = bool(context.state.running), _words(do, edited)
     if grouped:
@@ -376,7 +378,7 @@ def own_change(
         yield Proposal(words, (*grouped, *patched), disturbance or own, seen)
     if made:
         own = Disturbance.RESTARTED if restarts else Disturbance.REPLACED
-        yield Proposal(words, (*grouped, *deleted, apply(*made)), disturbance or own, seen)
+        yield Proposal(words, (*grouped, *deleted, apply_change(*made)), disturbance or own, seen)
 
 
 def _words(do: str | EditWords, edited: Sequence[Object]) -> Words:

@@ -187,30 +187,30 @@ class QuestionContext:
             if pod is None or not row.queue:
                 continue
             top = self.top(pod)
-            others.setdefault(object_key(top), (top, []))[1].append(row)
+            others.setdefault(object_path(top), (top, []))[1].append(row)
         return others
 
     def groups_of(self, obj: Object) -> set[tuple[str, str]]:
         """(namespace, name) of the PodGroups of a workload's waiting pods."""
-        return self._groups.get(object_key(obj), set())
+        return self._groups.get(object_path(obj), set())
 
     @cached_property
     def _groups(self) -> dict[str, set[tuple[str, str]]]:
         groups: dict[str, set[tuple[str, str]]] = {}
         for row in self.picture.rows:
             if row.phase == "Pending" and not row.node and row.podgroup and row.name in self.pods:
-                top = object_key(self.top(self.pods[row.name]))
+                top = object_path(self.top(self.pods[row.name]))
                 groups.setdefault(top, set()).add((row.name.partition("/")[0], row.podgroup))
         return groups
 
     @cached_property
     def ahead(self) -> list[Object]:
         """Other workloads that wait, in the serving order."""
-        own = {object_key(work) for work in self.works}
+        own = {object_path(work) for work in self.works}
         tops = []
         for group in self.picture.turns:
             for row in self.picture.by_group.get(group, ())[:1]:
-                if row.name in self.pods and object_key(top := self.top(self.pods[row.name])) not in own:
+                if row.name in self.pods and object_path(top := self.top(self.pods[row.name])) not in own:
                     tops.append(top)
         return list(_distinct(tops))
 
@@ -241,7 +241,7 @@ class QuestionContext:
         return names
 
 
-def object_key(obj: Object) -> str:
+def object_path(obj: Object) -> str:
     """``Kind/namespace/name``."""
     metadata = obj["metadata"]
     return "/".join(filter(None, (obj["kind"], metadata.get("namespace"), metadata["name"])))
@@ -255,6 +255,6 @@ def kind_and_name(obj: Object) -> str:
 def _distinct(objects: Iterable[Object]) -> Iterator[Object]:
     seen: set[str] = set()
     for obj in objects:
-        if (key := object_key(obj)) not in seen:
+        if (key := object_path(obj)) not in seen:
             seen.add(key)
             yield obj

@@ -18,11 +18,11 @@ from kailab.explain.steps.proposals import (
     Proposal,
     ProposalFamily,
     Words,
-    apply,
+    apply_change,
     correction,
     edit_of_pods,
     own_change,
-    patch,
+    patch_change,
     set_annotation,
     set_label,
     spec_patch,
@@ -81,7 +81,9 @@ def make_queue(context: QuestionContext) -> Iterator[ProposalFamily]:
     quota = gpus_of(context.asked.gpu)
     under = f" under {parent}" if parent in context.queues else ""
     made = queue_object(name, quota, parent if under else "")
-    yield ProposalFamily((Proposal(lambda after: _made(after.of(made), under), (apply(made),), Disturbance.MADE),))
+    yield ProposalFamily(
+        (Proposal(lambda after: _made(after.of(made), under), (apply_change(made),), Disturbance.MADE),)
+    )
 
 
 def fix_queue_parent(context: QuestionContext) -> Iterator[ProposalFamily]:
@@ -97,16 +99,16 @@ def fix_queue_parent(context: QuestionContext) -> Iterator[ProposalFamily]:
         # The sum of its children's quotas: less would keep them from theirs.
         quota = -1 if any(amount < 0 for amount in quotas) else sum(quotas)
         made = queue_object(missing, quota)
-        yield ProposalFamily((Proposal(lambda after: _made(after.of(made)), (apply(made),), Disturbance.MADE),))
+        yield ProposalFamily((Proposal(lambda after: _made(after.of(made)), (apply_change(made),), Disturbance.MADE),))
     roots = sorted(
         name
         for name, queue in context.queues.items()
         if not parent_of(queue) and name not in context.leaves and name not in line
     )
     for root in roots[:2]:
-        change = patch(last, {"spec": {"parentQueue": root}})
+        change = patch_change(last, {"spec": {"parentQueue": root}})
         yield ProposalFamily((Proposal(f"Give queue {line[-1]} the parent {root}", (change,), Disturbance.QUEUES),))
-    change = patch(last, {"spec": {"parentQueue": None}})
+    change = patch_change(last, {"spec": {"parentQueue": None}})
     yield ProposalFamily((Proposal(f"Make queue {line[-1]} a root, without a parent", (change,), Disturbance.QUEUES),))
 
 
@@ -148,7 +150,7 @@ def give_resources(context: QuestionContext) -> Iterator[ProposalFamily]:
     def changes(quota: float) -> Iterator[Change]:
         for queue in lacking_queues:
             lacking = {resource: share(quota if resource == "gpu" else -1) for resource in _lacks(queue)}
-            yield patch(queue, {"spec": {"resources": lacking}})
+            yield patch_change(queue, {"spec": {"resources": lacking}})
 
     def words(after: ObjectsAfterChanges) -> str:
         names = " and ".join(queue["metadata"]["name"] for queue in lacking_queues)
@@ -196,7 +198,7 @@ def raise_weight(context: QuestionContext) -> Iterator[ProposalFamily]:
     if not line:
         return
     without = [queue for queue in line[1:] if weights[queue["metadata"]["name"]] == 0]
-    opened = [patch(queue, {"spec": {"resources": {"gpu": {"overQuotaWeight": 1}}}}) for queue in without]
+    opened = [patch_change(queue, {"spec": {"resources": {"gpu": {"overQuotaWeight": 1}}}}) for queue in without]
     above = " and ".join(queue["metadata"]["name"] for queue in without)
     name = context.line[0]
     proposals = []
@@ -215,7 +217,7 @@ def raise_weight(context: QuestionContext) -> Iterator[ProposalFamily]:
     for weight in WEIGHTS:
         if weight <= weights[name]:
             continue
-        own = patch(line[0], {"spec": {"resources": {"gpu": {"overQuotaWeight": weight}}}})
+        own = patch_change(line[0], {"spec": {"resources": {"gpu": {"overQuotaWeight": weight}}}})
         proposals.append(Proposal(words, (own, *opened), Disturbance.QUEUES))
     yield ProposalFamily(tuple(proposals), grows=True)
 
@@ -297,7 +299,9 @@ def _joined(changes: Changes, other: Changes) -> Changes:
 
 
 def _patches(context: QuestionContext, changes: Changes) -> tuple[Change, ...]:
-    return tuple(patch(context.queues[name], {"spec": {"resources": resources}}) for name, resources in changes.items())
+    return tuple(
+        patch_change(context.queues[name], {"spec": {"resources": resources}}) for name, resources in changes.items()
+    )
 
 
 def _words(context: QuestionContext, changes: Changes) -> Words:
@@ -369,7 +373,7 @@ def end_min_runtimes(context: QuestionContext) -> Iterator[ProposalFamily]:
     for name, queue in sorted(context.queues.items()):
         spec = {field: "0s" for field in _RUNTIMES if queue["spec"].get(field)}
         if spec:
-            changes.append(patch(queue, {"spec": spec}))
+            changes.append(patch_change(queue, {"spec": spec}))
             names.append(name)
     if changes:
         do = f"End the protection by a minimum runtime in {', '.join(names)}"
@@ -391,7 +395,9 @@ def lower_quotas_beside(context: QuestionContext) -> Iterator[ProposalFamily]:
             gpu = context.states[name].gpu
             target = max(0, gpu.allocated - asked)
             if gpu.allocated and not 0 <= gpu.quota <= target:
-                change = patch(context.queues[name], {"spec": {"resources": {"gpu": {"quota": gpus_of(target)}}}})
+                change = patch_change(
+                    context.queues[name], {"spec": {"resources": {"gpu": {"quota": gpus_of(target)}}}}
+                )
 
                 def words(after: ObjectsAfterChanges, queue: Object = context.queues[name]) -> str:
                     quota = after.of(queue)["spec"]["resources"]["gpu"]["quota"]
@@ -406,7 +412,7 @@ def raise_queue_priority(context: QuestionContext) -> Iterator[ProposalFamily]:
     for name in context.line[:1]:
         queue, highest = context.queues[name], max(priorities.values())
         if len(priorities) > 1:
-            change = patch(queue, {"spec": {"priority": highest + 1}})
+            change = patch_change(queue, {"spec": {"priority": highest + 1}})
 
             def words(after: ObjectsAfterChanges, queue: Object = queue) -> str:
                 return (

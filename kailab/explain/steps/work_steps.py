@@ -22,15 +22,15 @@ from kailab.explain.steps.proposals import (
     Proposal,
     ProposalFamily,
     all_edits,
-    apply,
-    delete,
+    apply_change,
+    delete_change,
     edit_of_pods,
     own_change,
-    patch,
+    patch_change,
     set_label,
     spec_patch,
 )
-from kailab.explain.steps.question_context import QuestionContext, kind_and_name, object_key
+from kailab.explain.steps.question_context import QuestionContext, kind_and_name, object_path
 from kailab.explain.subject import latest_event
 from kailab.lab.owners import owned_by, refused_pods
 from kailab.model import labels
@@ -90,7 +90,7 @@ def _in_front(context: QuestionContext) -> list[Object]:
 def _withdrawals(context: QuestionContext, works: Sequence[Object], verb: str) -> Iterator[Proposal]:
     names = some([kind_and_name(obj) for obj in works])
     which = f"which {verb if len(works) == 1 else _PLURAL[verb]} before it"
-    runs = sum(len(context.others[object_key(obj)][1]) for obj in works if object_key(obj) in context.others)
+    runs = sum(len(context.others[object_path(obj)][1]) for obj in works if object_path(obj) in context.others)
     if runs:
         which += f", and end {count(runs, 'pod')} that {'runs' if runs == 1 else 'run'}"
     # Workloads with running pods lose these too, so the engine's relaxation of waiting pods does not stand for them.
@@ -101,19 +101,19 @@ def _withdrawals(context: QuestionContext, works: Sequence[Object], verb: str) -
     if all(change is not None for change in suspended):
         changes = tuple(change for change in suspended if change is not None)
         yield Proposal(f"Suspend {names}, {which}", changes, disturbance, seen)
-    yield Proposal(f"Delete {names}, {which}", tuple(map(delete, works)), disturbance, seen)
+    yield Proposal(f"Delete {names}, {which}", tuple(map(delete_change, works)), disturbance, seen)
 
 
 def _scaled_to_what_runs(context: QuestionContext, obj: Object) -> Proposal | None:
     known, replicas = KINDS.get(kind_key(obj)), obj.get("spec", {}).get("replicas")
-    running = len(context.others[object_key(obj)][1])
+    running = len(context.others[object_path(obj)][1])
     if known is None or not known.scalable or not isinstance(replicas, int) or not 0 < running < replicas:
         return None
 
     def words(after: ObjectsAfterChanges) -> str:
         return f"Scale {kind_and_name(obj)} down from {replicas} to {after.of(obj)['spec']['replicas']}, so that none of it waits"
 
-    return Proposal(words, (patch(obj, {"spec": {"replicas": running}}),), Disturbance.LINE)
+    return Proposal(words, (patch_change(obj, {"spec": {"replicas": running}}),), Disturbance.LINE)
 
 
 def _withdrawn(context: QuestionContext, works: Sequence[Object]) -> Relaxation:
@@ -131,7 +131,7 @@ def suspension(obj: Object) -> Change | None:
     change: object = True
     for name in reversed(path.split(".")):
         change = {name: change}
-    return patch(obj, {"spec": change})
+    return patch_change(obj, {"spec": change})
 
 
 def _order(context: QuestionContext, workload: tuple[Object, list[PodRow]]) -> tuple[bool, bool, int, str]:
@@ -152,10 +152,10 @@ def _less_of(obj: Object, rows: Sequence[PodRow]) -> Iterator[Proposal]:
     if known is not None and known.scalable and isinstance(replicas, int) and replicas > 1:
         apart = -(-replicas // SCALE_STEPS)
         for fewer in range(1, replicas, apart):
-            change = patch(obj, {"spec": {"replicas": replicas - fewer}})
+            change = patch_change(obj, {"spec": {"replicas": replicas - fewer}})
             yield Proposal(lambda after: _scaled(obj, after.of(obj)), (change,), Disturbance.OTHERS)
     held = gpus(sum(row.milli_gpus for row in rows))
-    yield Proposal(f"Delete {kind_and_name(obj)}, which holds {held}", (delete(obj),), Disturbance.OTHERS)
+    yield Proposal(f"Delete {kind_and_name(obj)}, which holds {held}", (delete_change(obj),), Disturbance.OTHERS)
 
 
 def _scaled(before: Object, after: Object) -> str:
@@ -164,7 +164,7 @@ def _scaled(before: Object, after: Object) -> str:
 
 
 def _gone(workloads: Sequence[tuple[Object, list[PodRow]]]) -> Proposal:
-    changes: list[Change] = [delete(obj) for obj, _ in workloads]
+    changes: list[Change] = [delete_change(obj) for obj, _ in workloads]
     names = some([kind_and_name(obj) for obj, _ in workloads])
     return Proposal(f"Delete {names}", tuple(changes), Disturbance.OTHERS)
 
@@ -180,7 +180,7 @@ def open_gates(context: QuestionContext) -> Iterator[ProposalFamily]:
     gates = sorted({gate["name"] for pod in gated for gate in pod["spec"]["schedulingGates"]})
     if gated:
         # Gates may be removed from existing pods; the template alone would only help later ones.
-        changes = tuple(patch(pod, {"spec": {"schedulingGates": []}}) for pod in gated)
+        changes = tuple(patch_change(pod, {"spec": {"schedulingGates": []}}) for pod in gated)
         do = f"Remove the scheduling gate {some(gates)} from {some([pod['metadata']['name'] for pod in gated])}"
         yield ProposalFamily((Proposal(do, changes, Disturbance.OWN),))
     if all(work["kind"] == "Pod" for work in context.works):
@@ -209,7 +209,7 @@ def resume_suspended(context: QuestionContext) -> Iterator[ProposalFamily]:
                     (
                         Proposal(
                             f"Resume {kind_and_name(work)} (set {path} to false)",
-                            (patch(work, change),),
+                            (patch_change(work, change),),
                             Disturbance.OWN,
                         ),
                     )
@@ -239,7 +239,7 @@ def raise_resource_quota(context: QuestionContext) -> Iterator[ProposalFamily]:
         wanted = {name: used.get(name, Fraction(0)) + more[name] for name in bounds.keys() & more.keys()}
         hard = {name: format_amount(name, amount) for name, amount in sorted(wanted.items()) if amount > bounds[name]}
         if hard:
-            changes.append(patch(quota, {"spec": {"hard": hard}}))
+            changes.append(patch_change(quota, {"spec": {"hard": hard}}))
             raised.append((quota, list(hard)))
     if not changes:
         return
@@ -279,7 +279,7 @@ def make_priority_class(context: QuestionContext) -> Iterator[ProposalFamily]:
         return
     made = [priority_class(name, DEFAULT_PODGROUP_PRIORITY) for name in missing]
     do = f"Make the priority class {some(missing)} with the value {DEFAULT_PODGROUP_PRIORITY}"
-    yield ProposalFamily((Proposal(do, (apply(*made),), Disturbance.MADE),))
+    yield ProposalFamily((Proposal(do, (apply_change(*made),), Disturbance.MADE),))
     usual = [
         name
         for name, value in sorted(classes.items(), key=lambda entry: (entry[1], entry[0]))
@@ -316,7 +316,9 @@ def make_runtime_class(context: QuestionContext) -> Iterator[ProposalFamily]:
     if not missing:
         return
     made = map(runtime_class, missing)
-    yield ProposalFamily((Proposal(f"Make the RuntimeClass {some(missing)}", (apply(*made),), Disturbance.MADE),))
+    yield ProposalFamily(
+        (Proposal(f"Make the RuntimeClass {some(missing)}", (apply_change(*made),), Disturbance.MADE),)
+    )
 
     def without(pod: Object) -> None:
         if pod["spec"].get("runtimeClassName") in missing:
@@ -358,7 +360,7 @@ def make_references(context: QuestionContext) -> Iterator[ProposalFamily]:
     if missing:
         made = [_made(reference, wanted[reference]) for reference in missing]
         names = some([f"{manifest['kind']} {manifest['metadata']['name']}" for manifest in made])
-        yield ProposalFamily((Proposal(f"Make {names}", (apply(*made),), Disturbance.MADE),))
+        yield ProposalFamily((Proposal(f"Make {names}", (apply_change(*made),), Disturbance.MADE),))
 
 
 def _made(reference: ObjectReference, pods: int) -> Object:
@@ -390,7 +392,7 @@ def label_claims(context: QuestionContext) -> Iterator[ProposalFamily]:
     if claims and queue:
         change = {"metadata": {"labels": {labels.QUEUE: queue}}}
         do = f"Label ResourceClaim {some([claim['metadata']['name'] for claim in claims])} {labels.QUEUE}={queue}"
-        yield ProposalFamily((Proposal(do, tuple(patch(claim, change) for claim in claims), Disturbance.OWN),))
+        yield ProposalFamily((Proposal(do, tuple(patch_change(claim, change) for claim in claims), Disturbance.OWN),))
 
 
 def leave_node_pool(context: QuestionContext) -> Iterator[ProposalFamily]:
@@ -411,10 +413,12 @@ def leave_node_pool(context: QuestionContext) -> Iterator[ProposalFamily]:
     if queues:
         names = some([queue["metadata"]["name"] for queue in queues])
         do = f"Remove the label {labels.NODE_POOL} from queue {names}"
-        yield ProposalFamily((Proposal(do, tuple(patch(queue, remove) for queue in queues), Disturbance.QUEUES),))
+        yield ProposalFamily(
+            (Proposal(do, tuple(patch_change(queue, remove) for queue in queues), Disturbance.QUEUES),)
+        )
     nodes = [node for node in context.nodes.values() if node_pool(node["metadata"]) != "default"]
     yield from node_subsets(
-        nodes, f"Remove the label {labels.NODE_POOL} from node {{}}", lambda node: (patch(node, remove),)
+        nodes, f"Remove the label {labels.NODE_POOL} from node {{}}", lambda node: (patch_change(node, remove),)
     )
 
 
