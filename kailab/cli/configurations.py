@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kailab.scheduler import SchedulerSettings
 
 
-def read_settings(config: Path | None) -> SchedulerSettings:
+def settings_of_file(config: Path | None) -> SchedulerSettings:
     """Read the settings of a file, or KAI's defaults, and print their notices. Raises InputError."""
     from kailab.scheduler import settings_of
 

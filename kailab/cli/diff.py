@@ -12,7 +12,7 @@ import click
 from kailab.cli import labfile, options, terminal
 from kailab.cli.objects import sources_of
 from kailab.cli.options import TextOrJson, parse_seconds
-from kailab.cli.selection import full_name
+from kailab.cli.selection import kind_slash_name
 from kailab.cli.whatif import whatif_lines
 from kailab.errors import InputError
 
@@ -93,7 +93,7 @@ def _lines(found: Diff, everything: bool) -> Iterator[str]:
 
 def _object_lines(obj: ObjectDiff) -> Iterator[str]:
     space = f" -n {obj.namespace}" if obj.namespace not in ("", "default") else ""
-    yield f"{_SIGNS[obj.action]} {full_name(obj.kind, obj.name)}{space}"
+    yield f"{_SIGNS[obj.action]} {kind_slash_name(obj.kind, obj.name)}{space}"
     for field in obj.fields:
         yield f"    {_field_line(field)}"
 

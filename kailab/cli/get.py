@@ -110,7 +110,7 @@ def shown_value(objects: Sequence[Object], single: bool) -> Object:
     return objects[0] if single else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 
-def format_value(value: Object, form: str) -> str:
+def format_objects(value: Object, form: str) -> str:
     """``form``: json or yaml."""
     if form == Format.json:
         return json.dumps(value, indent=4)
@@ -326,7 +326,7 @@ def get(
         if template is not None:
             terminal.say(template.render(shown_value(objects, single)), end=False)
         elif form.form in (Format.json, Format.yaml):
-            terminal.say(format_value(shown_value(objects, single), form.form))
+            terminal.say(format_objects(shown_value(objects, single), form.form))
         elif form.form == Format.tree:
             _print_tree(lab, result, no_headers)
         elif form.form == Format.turns:
@@ -351,11 +351,11 @@ def _no_resources(targets: list[KindNames], namespace: str | None) -> str:
 
 
 def _print_names(result: ObjectsOfKinds) -> None:
-    from kailab.cli.selection import full_name
+    from kailab.cli.selection import kind_slash_name
 
     for kind, objects in result:
         for obj in objects:
-            terminal.say(full_name(kind, name_of(obj)))
+            terminal.say(kind_slash_name(kind, name_of(obj)))
 
 
 def _print_tables(lab: Lab, result: ObjectsOfKinds, options: TableOptions, several: bool) -> None:

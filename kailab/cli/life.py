@@ -102,7 +102,7 @@ def up(
     check_decides(backend, options)
     if fresh and keep:
         raise InputError("--fresh replaces a lab that is up, --keep keeps it; give one of them")
-    settings = configurations.read_settings(config)
+    settings = configurations.settings_of_file(config)
     options = provider_of(backend).completed(options)
     described = load_fleet(fleet)
     if at:

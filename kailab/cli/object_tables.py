@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kailab.cli import terminal
-from kailab.cli.selection import full_name
+from kailab.cli.selection import kind_slash_name
 from kailab.cli.table import format_age, render_table, table_widths
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError
@@ -356,7 +356,7 @@ def object_table(
     if several and "NAME" in headers:
         at = headers.index("NAME")
         for row in rows:
-            row[at] = full_name(kind, row[at])
+            row[at] = kind_slash_name(kind, row[at])
     labels = [labels_of(obj) for obj in objects]
     for label in options.labels:
         headers.append(label.rpartition("/")[2].upper())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from kailab.cli import completion, labfile, options, selection, terminal
-from kailab.cli.selection import ObjectKey, fetch_objects, full_name, resource_name, select_objects, suggest_name
+from kailab.cli.selection import ObjectKey, fetch_objects, kind_slash_name, resource_name, select_objects, suggest_name
 from kailab.errors import InputError, InputErrors, KailabError, NotFound, Where
 from kailab.lab.change import new_queue_warnings
 from kailab.lab.lab_changes import LabChanges
@@ -182,7 +182,7 @@ def apply(
     else:
         for change in applied.changes:
             outcome = "" if output == "name" else f" {change.what}{' (dry run)' if dry else ''}"
-            terminal.say(f"{full_name(change.kind, change.name)}{outcome}")
+            terminal.say(f"{kind_slash_name(change.kind, change.name)}{outcome}")
     if report:
         terminal.notice(report)
 
@@ -394,7 +394,7 @@ def scale(
         for key, obj in zip(keys, fetch_objects(lab, keys), strict=True):
             now = (obj.get("spec") or {}).get("replicas", 1)
             if current_replicas is not None and now != current_replicas:
-                raise InputError(f"{full_name(key.kind, key.name)} has {now} replicas, not {current_replicas}")
+                raise InputError(f"{kind_slash_name(key.kind, key.name)} has {now} replicas, not {current_replicas}")
         for key in keys:
             lab.scale(key.kind, key.name, replicas, key.namespace or "default")
         report = settle_lab(lab, before, settle) if keys else ""
@@ -473,7 +473,7 @@ def _print_values(keys: Sequence[ObjectKey], objects: Sequence[Object], field: s
     """Print the labels or annotations of each object, as kubectl's ``--list``."""
     for key, obj in zip(keys, objects, strict=True):
         if len(keys) > 1:
-            terminal.say(f"Listing {field} for {full_name(key.kind, key.name)}:")
+            terminal.say(f"Listing {field} for {kind_slash_name(key.kind, key.name)}:")
         for name, value in sorted((metadata_of(obj).get(field) or {}).items()):
             terminal.say(f"{' ' if len(keys) > 1 else ''}{name}={value}")
 
@@ -485,7 +485,7 @@ def _refuse_overwriting(
     for key, obj in zip(keys, objects, strict=True):
         now = metadata_of(obj).get(field) or {}
         errors += [
-            InputError(f"{full_name(key.kind, key.name)} has {name}={now[name]} already; --overwrite changes it")
+            InputError(f"{kind_slash_name(key.kind, key.name)} has {name}={now[name]} already; --overwrite changes it")
             for name in changed_keys(now, values)
             if name in now and values[name] is not None
         ]
@@ -497,7 +497,7 @@ def print_outcomes(
     outcomes: Sequence[tuple[ObjectKey, str]],
     report: str,
     output: str,
-    shown: Callable[[ObjectKey], str] = lambda key: full_name(key.kind, key.name),
+    shown: Callable[[ObjectKey], str] = lambda key: kind_slash_name(key.kind, key.name),
     notices: Sequence[Notice] = (),
 ) -> None:
     """Print what a command did with each object, for people or for programs. ``report``: of the lab that ran after it."""
@@ -716,7 +716,7 @@ def submit(
     for warning in applied.warnings:
         terminal.warn(warning)
     for change in applied.changes:
-        terminal.say(f"{full_name(change.kind, change.name)} {change.what}")
+        terminal.say(f"{kind_slash_name(change.kind, change.name)} {change.what}")
     terminal.notice(report)
 
 

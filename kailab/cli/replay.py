@@ -16,7 +16,7 @@ import click
 
 from kailab.cli import configurations, options, replay_options, signals, terminal
 from kailab.cli.options import TextOrJson
-from kailab.cli.table import format_number, format_span, render_table
+from kailab.cli.table import format_float, format_span, render_table
 from kailab.errors import InputError
 from kailab.evidence.wording import count, elapsed
 
@@ -72,10 +72,10 @@ def row_cells(row: SummaryRow) -> list[str]:
         cell(row.waited, lambda spread: spread.p50, format_span),
         cell(row.waited, lambda spread: spread.p99, format_span),
         cell(row.took, lambda spread: spread.mean, format_span),
-        cell(row.slowdown, lambda spread: spread.mean, format_number),
+        cell(row.slowdown, lambda spread: spread.mean, format_float),
         str(row.evictions),
-        format_number(row.asked),
-        format_number(row.lost),
+        format_float(row.asked),
+        format_float(row.lost),
     ]
 
 
@@ -286,7 +286,7 @@ def _write_tables(done: DispatchedReplay, jobs_file: Path | None, timeline_file:
         write(marked(timeline_file, done.faults), journeys.TIMELINE, journeys.timeline_rows(done))
 
 
-def fault_lines(faults: Sequence[str]) -> Iterator[str]:
+def unreliable_mark(faults: Sequence[str]) -> Iterator[str]:
     """The mark above figures that are not to be relied on."""
     for fault in faults:
         yield f"INVALID, the replay does not balance: {fault}"
@@ -295,7 +295,7 @@ def fault_lines(faults: Sequence[str]) -> Iterator[str]:
 
 
 def _clusters_summary_lines(results: DispatchFigures) -> Iterator[str]:
-    yield from fault_lines(results.faults)
+    yield from unreliable_mark(results.faults)
     yield from _clusters_head_lines(results, elapsed(results.seconds))
     money = [f"COST {results.currency}"] if results.currency else []
     waits = ["JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99"]
@@ -304,7 +304,7 @@ def _clusters_summary_lines(results: DispatchFigures) -> Iterator[str]:
         ["CLUSTER", "GPUS", *waits, "CAME", "WENT", "HELD", "ALLOCATED", "MOVED IN", *money],
         [
             [
-                item.name, str(item.gpus), *row_cells(item.row)[1:7], str(item.came), str(item.went), format_number(item.held), f"{item.allocated:.2%}", _format_bytes(item.bytes_in),
+                item.name, str(item.gpus), *row_cells(item.row)[1:7], str(item.came), str(item.went), format_float(item.held), f"{item.allocated:.2%}", _format_bytes(item.bytes_in),
                 *([_format_cost(item.cost)] if money else []),
             ]
             for item in results.clusters
@@ -315,7 +315,7 @@ def _clusters_summary_lines(results: DispatchFigures) -> Iterator[str]:
         ["QUEUE", "HOME", *waits, "AWAY", "AWAY HOURS", "HELD", "FAIR", "MOVED", *money],
         [
             [
-                item.row.name, item.home or "-", *row_cells(item.row)[1:7], str(item.away), format_number(item.away_hours), format_number(item.held), format_number(item.fair), _format_bytes(item.moved),
+                item.row.name, item.home or "-", *row_cells(item.row)[1:7], str(item.away), format_float(item.away_hours), format_float(item.held), format_float(item.fair), _format_bytes(item.moved),
                 *([_format_cost(item.cost)] if money else []),
             ]
             for item in results.queues
@@ -609,7 +609,7 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
     from kailab.replay.summary import gpu_hours
 
     total, sums = summary.total, summary.balance
-    yield from fault_lines(summary.faults)
+    yield from unreliable_mark(summary.faults)
     jobs = jobs_line(total, summary.in_trace)
     yield f"{jobs} of {summary.trace} ({summary.form}) on {summary.fleet}, {summary.gpus} GPUs: {elapsed(summary.seconds)} of lab time"
     yield from left_out_lines(summary.left_out)
@@ -651,7 +651,7 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
     rows = []
     for row in summary.queues:
         share = fair.get(row.name)
-        rows.append([*row_cells(row), *(map(format_number, (share.held, share.fair, share.short)) if share else "---")])
+        rows.append([*row_cells(row), *(map(format_float, (share.held, share.fair, share.short)) if share else "---")])
     yield ""
     yield render_table(["QUEUE", *HEADERS, "HELD", "FAIR", "SHORT"], [*rows, [*row_cells(summary.total), *"---"]])
     yield ""
@@ -660,16 +660,16 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
 
 def _cost_lines(costs: ReplayCost) -> Iterator[str]:
     done = "" if costs.per_done is None else f"; {costs.per_done:.2f} for each GPU-hour of work done"
-    energy = "unknown, because the prices give no power" if costs.kwh is None else f"{format_number(costs.kwh)} kWh"
+    energy = "unknown, because the prices give no power" if costs.kwh is None else f"{format_float(costs.kwh)} kWh"
     yield f"Cost: {costs.cost:.2f} {costs.currency}, {costs.idle_cost:.2f} of it for GPUs that nobody held{done}. Energy: {energy}"
     rows = [
         [
             item.model or "-",
             str(item.gpus),
-            format_number(item.used),
-            format_number(item.idle),
+            format_float(item.used),
+            format_float(item.idle),
             f"{item.cost:.2f}",
-            "-" if item.kwh is None else format_number(item.kwh),
+            "-" if item.kwh is None else format_float(item.kwh),
         ]
         for item in costs.models
     ]
@@ -678,5 +678,5 @@ def _cost_lines(costs: ReplayCost) -> Iterator[str]:
     yield ""
     yield render_table(
         ["QUEUE", "HOURS HELD", f"COST {costs.currency}"],
-        [[item.name, format_number(item.used), f"{item.cost:.2f}"] for item in costs.queues],
+        [[item.name, format_float(item.used), f"{item.cost:.2f}"] for item in costs.queues],
     )

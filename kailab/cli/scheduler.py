@@ -143,7 +143,7 @@ def run(
         raise InputError(f"{', '.join(lease_options)}: needs leader election; leave out --no-leader-elect")
     terminal.log_to_stderr(debug=bool(os.environ.get(DEBUG)))
     connection = read_connection(kubeconfig, context)
-    scheduler_settings = configurations.read_settings(config)
+    scheduler_settings = configurations.settings_of_file(config)
     if not lease_name:
         lease_name = "kailab-scheduler" if node_pool == "default" else f"kailab-scheduler-{node_pool}"
     settings = ServiceSettings(

@@ -38,7 +38,7 @@ def resource_name(kind: str) -> str:
     return f"{registered.singular}.{registered.group}" if registered.group else registered.singular
 
 
-def full_name(kind: str, name: str) -> str:
+def kind_slash_name(kind: str, name: str) -> str:
     """``job.batch/train``."""
     return f"{resource_name(kind)}/{name}"
 

@@ -288,7 +288,7 @@ def format_span(seconds: float) -> str:
     return "".join(f"{number}{unit}" for number, unit in parts)
 
 
-def format_number(value: float) -> str:
+def format_float(value: float) -> str:
     """Format an amount with the digits that ``-o json`` has: thousandths, without zeros at the end.
 
     >>> format_number(8), format_number(0.033), format_number(1.25), format_number(12345.678)

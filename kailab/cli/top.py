@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from kailab.cli import options, terminal
-from kailab.cli.top_actions import RowSubject, actions_of, carry_out
+from kailab.cli.top_actions import RowSubject, actions_of, run_action
 from kailab.errors import KailabError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def top(once: bool, state: Path) -> None:
             # Outside of the screen, with a keyboard that prompts can use.
             view, key = pressed
             assert view.subject is not None
-            carry_out(key, view.subject, state)
+            run_action(key, view.subject, state)
     except KeyboardInterrupt as interrupt:
         if type(interrupt) is not KeyboardInterrupt:
             raise  # Terminated, by SIGTERM

@@ -85,7 +85,7 @@ def actions_of(subject: RowSubject) -> Iterator[tuple[str, str]]:
             yield key, "uncordon" if key == "c" and subject.closed else action.word
 
 
-def carry_out(key: str, subject: RowSubject, state: Path) -> None:
+def run_action(key: str, subject: RowSubject, state: Path) -> None:
     """Run the action of a key, and wait for Enter so that its output can be read. Ctrl-C ends the action alone."""
     try:
         ROW_ACTIONS[key].run(subject, state)

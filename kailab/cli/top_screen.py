@@ -239,7 +239,7 @@ class OverviewScreen:
             sections[0][1][self.selected + 1].stylize("reverse")
         lines = [len(content) + 1 for _, content in sections]
         room = self.height - (3 if self.trouble else 2) if self.height else sum(lines)
-        for (name, content), most in zip(sections, share_lines(room, lines), strict=True):
+        for (name, content), most in zip(sections, divide_lines(room, lines), strict=True):
             yield from _fitted(name, content, most, self.first if self.section is not None else 0, width)
         if self.height:
             yield _cut(Text(self._keys(), "dim"), width)
@@ -251,7 +251,7 @@ class OverviewScreen:
         return "  ".join([*(f"{key} {word}" for key, word in actions_of(subject)), _ROW_KEYS])
 
 
-def share_lines(room: int, wanted: Sequence[int]) -> list[int]:
+def divide_lines(room: int, wanted: Sequence[int]) -> list[int]:
     """Share the lines among sections: each gets at most what it wants, and sections that want more get equal shares.
 
     >>> share_lines(20, [3, 4]), share_lines(20, [3, 30, 30]), share_lines(5, [4, 4])

@@ -10,7 +10,7 @@ import click
 
 from kailab.cli import completion, labfile, options, selection, terminal
 from kailab.cli.options import parse_seconds
-from kailab.cli.selection import ObjectKey, fetch_objects, full_name, select_objects
+from kailab.cli.selection import ObjectKey, fetch_objects, kind_slash_name, select_objects
 from kailab.errors import InputError, NotFound
 from kailab.evidence.wording import elapsed
 from kailab.model.objects import Object
@@ -60,9 +60,9 @@ def wait(
         unmet = _wait(lab, objects, condition, seconds)
     for key in objects:
         if key not in unmet:
-            terminal.say(f"{full_name(key.kind, key.name)} {outcome}")
+            terminal.say(f"{kind_slash_name(key.kind, key.name)} {outcome}")
     for key, reason in unmet.items():
-        terminal.error(f"{full_name(key.kind, key.name)}: {reason}, after {elapsed(seconds)} of lab time")
+        terminal.error(f"{kind_slash_name(key.kind, key.name)}: {reason}, after {elapsed(seconds)} of lab time")
     if unmet:
         raise SystemExit(1)
 

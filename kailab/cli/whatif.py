@@ -312,7 +312,7 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
     drained_pods = {pod for node in options["drains"] for pod in pods_to_drain(lab, node)}
     for warning in violated_budgets(lab.cluster, drained_pods) if drained_pods else ():
         terminal.warn(warning)
-    settings = None if options["config"] is None else configurations.read_settings(options["config"])
+    settings = None if options["config"] is None else configurations.settings_of_file(options["config"])
     title = " ".join(f"{_OWN[name]} {text}" for name in _OWN for text in _texts(shown[name]))
     return Alternative(title, tuple(changes), settings)
 

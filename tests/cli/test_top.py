@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from kailab.cli.top import View
-from kailab.cli.top_screen import SECTIONS, OverviewScreen, lines_of_section, read_overview, share_lines
+from kailab.cli.top_screen import SECTIONS, OverviewScreen, divide_lines, lines_of_section, read_overview
 from kailab.lab import Lab
 from tests.cli.conftest import MANIFESTS
 
@@ -147,7 +147,7 @@ def test_closed_nodes_and_shared_gpus_are_visible_without_colour(lab: Lab) -> No
 
 @given(room=st.integers(0, 200), wanted=st.lists(st.integers(1, 100), min_size=1, max_size=6))
 def test_sections_share_the_lines_there_are(room: int, wanted: list[int]) -> None:
-    given_lines = share_lines(room, wanted)
+    given_lines = divide_lines(room, wanted)
     assert all(0 <= got <= want for got, want in zip(given_lines, wanted, strict=True))
     assert sum(given_lines) == min(room, sum(wanted))
 
