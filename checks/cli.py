@@ -85,7 +85,7 @@ def scenarios(
 ) -> None:
     """Run manifests in steps and compare each step with the outcome of a real KAI."""
     from checks.recorded.live_clusters import run_live
-    from checks.recorded.scenarios import read_scenarios, run_scenario
+    from checks.recorded.scenarios import read_scenarios, run_recorded_scenario
     from checks.recorded.selection import matching
     from checks.recorded_files import shared_folder
     from checks.report import Report
@@ -103,7 +103,7 @@ def scenarios(
     report = Report("scenarios")
     results: Iterator[Result]
     if backend == "embedded":
-        results = (run_scenario(scenario, scheduler) for scenario in chosen)
+        results = (run_recorded_scenario(scenario, scheduler) for scenario in chosen)
     else:
         results = run_live(chosen, scheduler, backend, labs or 1, where, terminal.notice)
     with terminal.progress_bars() as tell:

@@ -12,7 +12,7 @@ from kailab.cluster.backends import BACKENDS
 from kailab.errors import KailabError
 from kailab.lab.settle import NotSettled
 from kailab.lab.venues import Venue, open_venue
-from kailab.scenarios.running import ScenarioResult, carry_out
+from kailab.scenarios.running import ScenarioResult, run_scenario
 from kailab.scenarios.scenario import Scenario
 from kailab.trials.recorder import CellRecorder
 from kailab.trials.results import LabResult
@@ -55,7 +55,7 @@ class SchedulerBench:
         recorder = CellRecorder()
         where: dict[str, Any] = {"venue": self._venue_for(scheduler)} if self.live else {}
         try:
-            ran = carry_out(scenario, scheduler, self.isolation, observers=[recorder], **where)
+            ran = run_scenario(scenario, scheduler, self.isolation, observers=[recorder], **where)
         except Unsupported as error:
             ran = ScenarioResult(stopped=str(error))
         if ran.stopped:

@@ -24,8 +24,7 @@ from kailab.errors import ConnectError, InputError, StateError
 from kailab.trials.definition import contender, make_trial, subjects_of
 from kailab.trials.matrix import KINDS, TrialCell, TrialSubject
 from kailab.trials.store import TrialFolder
-from kailab.trials.trial import CellDigests
-from kailab.trials.trial import carry_out as carry_out_trial
+from kailab.trials.trial import CellDigests, run_trial
 from kailab.undertest.contract import SchedulerFailed
 from kailab.undertest.selection import check_lab, choose_scheduler
 
@@ -140,7 +139,7 @@ def _keep_scenario(
         compared=KINDS[:-1],
         jobs=1,
     )
-    carry_out_trial(trial, TrialFolder(place / trial.name), lambda *_: None, notice)
+    run_trial(trial, TrialFolder(place / trial.name), lambda *_: None, notice)
 
 
 def _since(begun: float) -> float:

@@ -14,7 +14,7 @@ import msgspec
 from checks.hunting.bench import SampleOutcome
 from checks.hunting.sample import HuntSample
 from kailab.evidence.wording import gpus
-from kailab.trials.differences import TrialDifference, compare, spread
+from kailab.trials.differences import TrialDifference, differences_of, pods_by_node_class
 from kailab.trials.results import LabPhase, LabResult, TestResult
 
 QUEUES = "queues"
@@ -76,7 +76,7 @@ def _phase_differences(
     )
     result = [
         msgspec.structs.replace(each, after=f"step {number}")
-        for each in compare(column, left_result, right_result, tuple(kinds), None)
+        for each in differences_of(column, left_result, right_result, tuple(kinds), None)
     ]
     for queue in sorted({*left.held, *right.held}) if QUEUES in kinds else ():
         our_gpus, their_gpus = left.held.get(queue, 0), right.held.get(queue, 0)
@@ -99,7 +99,7 @@ def _difference(
 
 def _compared_amounts(phase: LabPhase, classes: Mapping[str, str], kinds: Sequence[str]) -> Hashable:
     amounts = {"outcome": phase.running, QUEUES: phase.held, "evictions": phase.evicted, "lowest": phase.lowest}
-    placement = tuple((app, str(spread(nodes, classes))) for app, nodes in sorted(phase.placement.items()))
+    placement = tuple((app, str(pods_by_node_class(nodes, classes))) for app, nodes in sorted(phase.placement.items()))
     return tuple(
         placement
         if kind == PLACEMENT

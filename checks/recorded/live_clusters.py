@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from checks.recorded.scenarios import run_scenario
+from checks.recorded.scenarios import run_recorded_scenario
 from checks.report import Result
 from kailab.errors import KailabError
 from kailab.lab.venues import Venue, open_venue
@@ -39,7 +39,7 @@ def _run_sequentially(
     try:
         for scenario in scenarios:
             venue = venue or open_venue(backend, scheduler=scheduler, get=True, tell=tell, **where)
-            result = run_scenario(scenario, scheduler, backend, venue)
+            result = run_recorded_scenario(scenario, scheduler, backend, venue)
             if any("stopped:" in difference or "kailab failed:" in difference for difference in result.differences):
                 # The failure may have left objects behind.
                 broken, venue = venue, None

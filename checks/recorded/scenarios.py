@@ -16,7 +16,7 @@ from checks.report import Result
 from kailab.errors import KailabError
 from kailab.lab.venues import Venue
 from kailab.scenarios import scenario
-from kailab.scenarios.running import carry_out
+from kailab.scenarios.running import run_scenario
 from kailab.scenarios.scenario import Scenario
 
 ABOUT_PLACEMENT = ("place-", "topology-", "consolidate-")
@@ -30,12 +30,12 @@ def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
     ]
 
 
-def run_scenario(
+def run_recorded_scenario(
     scenario: Scenario, scheduler: str = "kailab", backend: str = "embedded", venue: Venue | None = None
 ) -> Result:
     """Run one scenario in its own lab. If it is stopped, the reason is its last difference. ``venue``: see Lab.open."""
     try:
-        ran = carry_out(scenario, scheduler, backend, venue, wanted_by="KAI had")
+        ran = run_scenario(scenario, scheduler, backend, venue, wanted_by="KAI had")
         differences = (*ran.differences, *([ran.stopped] if ran.stopped else ()))
     except KailabError as error:
         differences = (f"step 0: stopped: {error}",)

@@ -70,7 +70,7 @@ def upgrade(
     import msgspec
 
     from kailab.fleet import load_fleet
-    from kailab.trials.upgrade import PATIENCE_SECONDS, UpgradePlan, carry_out, upgrade_lines
+    from kailab.trials.upgrade import PATIENCE_SECONDS, UpgradePlan, run_upgrade_trial, upgrade_lines
     from kailab.undertest.selection import choose_scheduler
 
     plan = UpgradePlan(
@@ -83,7 +83,7 @@ def upgrade(
         promise,
     )
     with signals.terminate_in_order():
-        result = carry_out(plan, terminal.notice)
+        result = run_upgrade_trial(plan, terminal.notice)
     if output is TextOrJson.json:
         data = {**msgspec.to_builtins(result), "sound": result.sound, "kept": result.kept}
         terminal.say_json(data)
@@ -208,7 +208,7 @@ def run(on: tuple[str, ...], root: Path, again: bool, output: ResultFormat, **op
     """Run a trial, or continue one that was interrupted."""
     from kailab.trials.definition import config_files
     from kailab.trials.store import TrialFolder
-    from kailab.trials.trial import carry_out
+    from kailab.trials.trial import run_trial
 
     trial = _from_file(Path(on[0]), options) if _is_file(on, options) else _from_options(on, options, root)
     _tell_fleets(trial)
@@ -217,7 +217,7 @@ def run(on: tuple[str, ...], root: Path, again: bool, output: ResultFormat, **op
     if len(trial.columns()) == 1:
         terminal.notice(f"{trial.contenders[0].name} is the only contender: nothing is compared")
     with signals.terminate_in_order(), terminal.progress_bars() as tell:
-        outcome = carry_out(trial, folder, tell, terminal.notice, again=again)
+        outcome = run_trial(trial, folder, tell, terminal.notice, again=again)
     _report(outcome, output, options)
 
 

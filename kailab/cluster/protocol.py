@@ -194,7 +194,7 @@ def object_exists(cluster: Cluster, kind: str, name: str, namespace: str | None 
     return find_object(cluster, kind, name, namespace) is not None
 
 
-def carry_out(cluster: Cluster, write: Write) -> Object | None:
+def perform_write(cluster: Cluster, write: Write) -> Object | None:
     """Carry out one write. Raises ApiError."""
     # The fields of each write have the order of the method's parameters. Most writes are patches, so they come first.
     match write:
@@ -221,7 +221,7 @@ def write_sequentially(cluster: Cluster, chains: Iterable[Chain]) -> list[WriteO
         error = None
         try:
             for write in chain:
-                objects.append(carry_out(cluster, write))
+                objects.append(perform_write(cluster, write))
         # Earlier writes of the chain stay done, as on a real server.
         except ApiError as refused:
             error = refused

@@ -225,10 +225,10 @@ def row_of(name: str, works: Iterable[ReplayedJob]) -> SummaryRow:
         jobs=len(works),
         began=sum(1 for work in works if work.began is not None),
         ended=len(ended),
-        waited=spread([work.began - work.arrived for work in works if work.began is not None]),
+        waited=distribution([work.began - work.arrived for work in works if work.began is not None]),
         waits=_waits(works),
-        took=spread([_took(work) for work in ended]),
-        slowdown=spread([max(1.0, _took(work) / max(LEAST_SECONDS, work.job.seconds)) for work in ended]),
+        took=distribution([_took(work) for work in ended]),
+        slowdown=distribution([max(1.0, _took(work) / max(LEAST_SECONDS, work.job.seconds)) for work in ended]),
         evictions=sum(work.evictions for work in works),
         asked=gpu_hours(sum(work.job.demand for work in works)),
         lost=gpu_hours(sum(work.lost for work in works)),
@@ -236,7 +236,7 @@ def row_of(name: str, works: Iterable[ReplayedJob]) -> SummaryRow:
 
 
 def _waits(works: Sequence[ReplayedJob]) -> WaitTimes | None:
-    waits = spread([inf if work.began is None else work.began - work.arrived for work in works])
+    waits = distribution([inf if work.began is None else work.began - work.arrived for work in works])
     if waits is None:
         return None
     return WaitTimes(
@@ -258,7 +258,7 @@ def gpu_hours(milli_seconds: int) -> float:
     return round(milli_seconds / WHOLE / HOUR, 3)
 
 
-def spread(numbers: Sequence[float]) -> Distribution | None:
+def distribution(numbers: Sequence[float]) -> Distribution | None:
     """The distribution; None for no numbers."""
     if not numbers:
         return None

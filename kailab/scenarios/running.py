@@ -190,12 +190,12 @@ def _placement(
             for pod in pods.get(app, ())
             if pod.get("status", {}).get("phase") == "Running" and pod["spec"].get("nodeName")
         )
-        got, wanted = spread(ours, racks), spread(nodes, racks)
+        got, wanted = pods_by_rack(ours, racks), pods_by_rack(nodes, racks)
         if got != wanted:
             yield f"{app}: placed {got or 'nowhere'}, {wanted_by} {wanted or 'nothing placed'}"
 
 
-def spread(nodes: Mapping[str, int], racks: Mapping[str, str]) -> str:
+def pods_by_rack(nodes: Mapping[str, int], racks: Mapping[str, str]) -> str:
     """Pods by rack, as counts of its nodes from the fullest: ``rack-1: 8+2, rack-2: 8``."""
     by_rack: dict[str, list[int]] = {}
     for node, count in nodes.items():
@@ -221,7 +221,7 @@ class ScenarioResult:
     error: KailabError | None = None
 
 
-def carry_out(
+def run_scenario(
     scenario: Scenario,
     scheduler: str = "kailab",
     backend: str = "embedded",

@@ -37,7 +37,7 @@ def main(path: str) -> int:
             return _exercise(folder, cell)
         from kailab.trials import scenario_cell
 
-        scenario_cell.run(folder, cell)
+        scenario_cell.run_scenarios(folder, cell)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except KailabError as error:

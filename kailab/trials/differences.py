@@ -38,7 +38,7 @@ class TrialDifference(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind}: {f'{place}: ' if place else ''}{self.reference} -> {self.here}"
 
 
-def compare(
+def differences_of(
     column: str, reference: TestResult, here: TestResult, kinds: tuple[str, ...], time_ratio: float | None
 ) -> list[TrialDifference]:
     """The differences of one test, in order of occurrence. None are reported for a test that could not be run on one
@@ -104,7 +104,7 @@ def _phases(
         if left.running.get(work) != right.running.get(work):
             continue
         expected, here = left.placement.get(work, {}), right.placement.get(work, {})
-        if spread(expected, left_classes) != spread(here, right_classes):
+        if pods_by_node_class(expected, left_classes) != pods_by_node_class(here, right_classes):
             yield _difference("placement", work, after, format_nodes(expected), format_nodes(here))
 
 
@@ -124,7 +124,7 @@ def _lowest(phase: LabPhase, queue: str) -> str:
     return f"{gpus(begun)}, {gpus(low)} at the lowest, then {gpus(held)}"
 
 
-def spread(nodes: Mapping[str, int], classes: Mapping[str, str]) -> dict[str, list[int]]:
+def pods_by_node_class(nodes: Mapping[str, int], classes: Mapping[str, str]) -> dict[str, list[int]]:
     """Number of pods on each node, grouped by classes of equal nodes and sorted, so that node names do not matter."""
     numbers_by_class: dict[str, list[int]] = {}
     for node, number in nodes.items():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kailab.model.markup import html_table
 from kailab.trials.baseline import AcceptedBaseline, AcceptedDifference
-from kailab.trials.differences import TrialDifference, compare
+from kailab.trials.differences import TrialDifference, differences_of
 from kailab.trials.matrix import Trial, TrialCell
 from kailab.trials.results import CellResult, TestResult
 from kailab.trials.store import TrialFolder
@@ -97,7 +97,7 @@ class TrialOutcome:
                 reference = self.reference_of(column)
                 if column == reference:
                     continue
-                for difference in compare(
+                for difference in differences_of(
                     column, results[reference], results[column], self.trial.compared, self.trial.time_ratio
                 ):
                     differences.append((difference, self.baseline.accepts(difference)))

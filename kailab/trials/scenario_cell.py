@@ -13,7 +13,7 @@ from kailab.errors import KailabError
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.lab.venues import Venue, open_venue
-from kailab.scenarios.running import ScenarioResult, carry_out
+from kailab.scenarios.running import ScenarioResult, run_scenario
 from kailab.scenarios.scenario import Scenario, read_file
 from kailab.trials.matrix import TrialCell
 from kailab.trials.recorder import CellRecorder
@@ -23,7 +23,7 @@ from kailab.undertest.contract import Unsupported
 from kailab.version import __version__
 
 
-def run(folder: CellFolder, cell: TrialCell) -> None:
+def run_scenarios(folder: CellFolder, cell: TrialCell) -> None:
     """Run all scenarios that are not done. Raises KailabError if the cell cannot run at all; completed results stay."""
     scenarios = scenarios_of(cell)
     done = folder.tests()
@@ -59,7 +59,7 @@ class _CellLab:
         recorder, cell_recorder = Recorder("lab"), CellRecorder()
         venue_option: dict[str, Any] = {"venue": self._taken()} if self._wants_venue else {}
         try:
-            result = carry_out(
+            result = run_scenario(
                 scenario,
                 self._cell.contender.scheduler,
                 self._cell.isolation,

@@ -65,7 +65,7 @@ def _of_contender(contender: Contender) -> list[str]:
 Notice = Callable[[str], None]
 
 
-def carry_out(trial: Trial, folder: TrialFolder, tell: Tell, notice: Notice, *, again: bool = False) -> TrialOutcome:
+def run_trial(trial: Trial, folder: TrialFolder, tell: Tell, notice: Notice, *, again: bool = False) -> TrialOutcome:
     """Run the cells that are not done. ``again``: all cells.
 
     Raises StateError if another process runs the trial, InputError for an invalid baseline, KeyboardInterrupt.

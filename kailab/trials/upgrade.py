@@ -439,7 +439,7 @@ class UpgradePlan(NamedTuple):
             scheduler.check_options()
 
 
-def carry_out(plan: UpgradePlan, tell: contract.Tell = lambda _: None) -> Upgrade:
+def run_upgrade_trial(plan: UpgradePlan, tell: contract.Tell = lambda _: None) -> Upgrade:
     """Run the trial on its own control plane, which is taken down at the end, even if this process is killed.
 
     Raises InputError, and SchedulerFailed if the first scheduler does not start.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from checks.recorded.scenarios import ABOUT_PLACEMENT, read_scenarios, run_scenario
+from checks.recorded.scenarios import ABOUT_PLACEMENT, read_scenarios, run_recorded_scenario
 from checks.recorded_files import VARIABLE, shared_folder
 from kailab.model import labels
 from kailab.scenarios.scenario import Scenario
@@ -49,31 +49,31 @@ def test_a_scenario_that_comes_out_as_recorded():
         expecting({"a": {"Running": 1}}, apply=[pod("a", 4)]),
         expecting({"a": {"Running": 0}}, delete={"kind": "Pod", "name": "a"}),
     ]
-    assert run_scenario(scenario(*steps)).differences == ()
+    assert run_recorded_scenario(scenario(*steps)).differences == ()
 
 
 def test_counts_and_reasons_that_differ_are_spelt_out():
     steps = [SETUP, expecting({"a": {"Running": 1}}, apply=[pod("a", 9)], reasons={"a": ["OverLimit"]})]
-    first, second = run_scenario(scenario(*steps)).differences
+    first, second = run_recorded_scenario(scenario(*steps)).differences
     assert first.startswith("step 2: a: 0 Running, KAI had 1")
     assert second == "step 2: a: pending for PodSchedulingErrors, KAI gave OverLimit"
 
 
 def test_an_app_that_is_not_named_has_nothing_running():
-    assert run_scenario(scenario(SETUP, expecting({}, apply=[pod("a")]))).differences == (
+    assert run_recorded_scenario(scenario(SETUP, expecting({}, apply=[pod("a")]))).differences == (
         "step 2: a: 1 Running, KAI had 0",
     )
 
 
 def test_placement_counts_where_the_name_says_so():
     step = expecting({"a": {"Running": 1}}, apply=[pod("a", 4)]) | {"seen_nodes": {"a": {"h100-0": 1}}}
-    assert run_scenario(scenario(SETUP, step)).passed
-    (difference,) = run_scenario(scenario(SETUP, step, name="place-somewhere")).differences
+    assert run_recorded_scenario(scenario(SETUP, step)).passed
+    (difference,) = run_recorded_scenario(scenario(SETUP, step, name="place-somewhere")).differences
     assert difference == "step 2: a: placed rack-3: 1, KAI had rack-2: 1"
 
 
 def test_a_bad_object_stops_the_scenario_with_its_reason():
-    (difference,) = run_scenario(scenario({"apply": [{"kind": "Pod"}]})).differences
+    (difference,) = run_recorded_scenario(scenario({"apply": [{"kind": "Pod"}]})).differences
     assert difference.startswith("step 1: stopped: ")
 
 
@@ -82,6 +82,6 @@ def test_what_a_real_kai_showed():
     folder = shared_folder() / "scenarios"
     if not folder.is_dir():
         pytest.skip(f"no recorded scenarios at {folder} (set {VARIABLE})")
-    results = [run_scenario(one) for one in read_scenarios([folder])]
+    results = [run_recorded_scenario(one) for one in read_scenarios([folder])]
     assert results
     assert {r.id: r.differences for r in results if not r.passed and "random-" not in r.id} == {}

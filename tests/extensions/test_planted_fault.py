@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from checks.cli import hunt
 from checks.hunting.random_sample import seeded
-from kailab.scenarios.running import carry_out
+from kailab.scenarios.running import run_scenario
 from kailab.scenarios.scenario import read_file
 
 FAULTY = '''
@@ -93,8 +93,8 @@ def test_it_is_found_cut_down_and_kept_with_the_evidence_of_both(tmp_path: Path)
     assert first["objects"] < len(list(seeded(first["seed"]).objects()))
     # What is kept is a scenario as anybody writes one, expecting what kailab decides.
     (scenario,) = read_file(tmp_path / first["scenario"])
-    assert carry_out(scenario, "kailab").differences == ()
-    assert carry_out(scenario, "faulty").differences
+    assert run_scenario(scenario, "kailab").differences == ()
+    assert run_scenario(scenario, "faulty").differences
     for side in ("kailab", "faulty"):
         assert list((tmp_path / first["scenario"]).parent.glob(f"trial/cells/scenario-{side}-*/evidence/*/run.json"))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from checks.recorded.scenarios import read_scenarios, run_scenario
+from checks.recorded.scenarios import read_scenarios, run_recorded_scenario
 from checks.recorded_files import shared_folder
 from kailab.lab.venues import open_venue
 from kailab.scenarios.scenario import Scenario
@@ -22,7 +22,7 @@ def venue(components):
 @pytest.mark.skipif(not SCENARIOS, reason=f"no recorded scenarios are in {FOLDER} (KAILAB_SHARED names another place)")
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.id)
 def test_a_scenario_on_a_control_plane(venue, scenario):
-    result = run_scenario(scenario, "kailab", "controlplane", venue)
+    result = run_recorded_scenario(scenario, "kailab", "controlplane", venue)
     assert result.differences == ()
 
 
@@ -43,7 +43,7 @@ def test_a_gang_that_is_moved_has_its_place_in_the_end(request, backend):
         {"apply": [pod("big", 4)], "expect": counts(**running)},
     )
     scenario = Scenario(suite="made", name="a-gang-is-moved", steps=steps)
-    result = run_scenario(scenario, "kailab", backend, venue)
+    result = run_recorded_scenario(scenario, "kailab", backend, venue)
     assert result.differences == ()
 
 

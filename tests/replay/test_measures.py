@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kailab.replay.sampling import jain_index
-from kailab.replay.summary import spread, summarise
+from kailab.replay.summary import distribution, summarise
 
 TEAMS = "name,submit,seconds,gpus,team"
 HOURS = 8 * 1000 / 3600  # GPU-hours of all 8 GPUs for 1000 s
 
 
 def test_percentiles_are_numbers_that_there_were() -> None:
-    found = spread(list(range(1, 201)))
+    found = distribution(list(range(1, 201)))
     assert (found.mean, found.p50, found.p99, found.most) == (100.5, 100, 198, 200)
-    assert spread([]) is None
+    assert distribution([]) is None
 
 
 def test_jobs_are_told_by_queue_and_size(trace_file, queue_file, replayed) -> None:

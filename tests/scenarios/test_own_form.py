@@ -8,7 +8,7 @@ import pytest
 
 from kailab.errors import InputError
 from kailab.lab import Lab
-from kailab.scenarios.running import ORPHANED_SECONDS, carry_out, orphaned
+from kailab.scenarios.running import ORPHANED_SECONDS, orphaned, run_scenario
 from kailab.scenarios.scenario import read_scenarios
 
 MANIFESTS = Path(__file__).parents[2] / "exercises" / "reclaim" / "manifests"
@@ -46,20 +46,20 @@ def written(folder: Path, text: str) -> Path:
 def test_steps_of_files_with_what_queues_hold(folder: Path) -> None:
     returns, goes = read_scenarios([written(folder, OWNER_RETURNS)])
     assert (returns.id, returns.fleet) == ("returning/the-owner-returns", "lesson")
-    assert carry_out(returns).differences == ()
-    assert carry_out(goes).stopped.startswith("step 2: stopped: Job 'missing' not found")
+    assert run_scenario(returns).differences == ()
+    assert run_scenario(goes).stopped.startswith("step 2: stopped: Job 'missing' not found")
 
 
 def test_what_does_not_hold_is_told(folder: Path) -> None:
     text = OWNER_RETURNS.replace("team-b: {gpus: 16}", "team-b: {gpus: 12}")
-    (difference,) = carry_out(read_scenarios([written(folder, text)])[0]).differences
+    (difference,) = run_scenario(read_scenarios([written(folder, text)])[0]).differences
     assert difference.startswith("step 2: queue team-b: ")
     assert difference.endswith("expected 12 GPUs running")
 
 
 def test_scheduler_is_the_one_that_is_asked_for(folder: Path) -> None:
     """kube-scheduler takes nothing back: the owner's pods wait."""
-    ran = carry_out(read_scenarios([written(folder, OWNER_RETURNS)])[0], "kube-scheduler")
+    ran = run_scenario(read_scenarios([written(folder, OWNER_RETURNS)])[0], "kube-scheduler")
     assert len(ran.differences) == 2
 
 
@@ -112,7 +112,7 @@ steps:
 
 def test_pods_of_an_app_complete_and_objects_are_patched(folder: Path) -> None:
     (scenario,) = read_scenarios([written(folder, CHANGES)])
-    assert carry_out(scenario).differences == ()
+    assert run_scenario(scenario).differences == ()
 
 
 @pytest.mark.parametrize(("node", "phase", "seconds"), [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kailab.scenarios.running import carry_out
+from kailab.scenarios.running import run_scenario
 from kailab.scenarios.scenario import Scenario, read_scenarios
 from kailab.trials.definition import subjects_of
 
@@ -18,7 +18,7 @@ FILES = sorted(file for file in FOLDER.glob("*.yaml") if not file.name.startswit
 
 @pytest.mark.parametrize("scenario", read_scenarios(FILES), ids=lambda one: one.name)
 def test_kailab_does_what_is_right(scenario: Scenario) -> None:
-    ran = carry_out(scenario)
+    ran = run_scenario(scenario)
     assert (ran.differences, ran.stopped) == ((), "")
 
 

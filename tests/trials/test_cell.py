@@ -152,7 +152,7 @@ def test_a_cell_that_was_stopped_and_goes_on_is_no_cell_whose_trial_has_ended(ho
 def test_verdicts_of_scenarios(home: Path, treeless: str) -> None:
     subject = TrialSubject(kind="scenarios", name="returning", path=str(home / "returning.yaml"))
     folder = cell_of(home, treeless, subject)
-    scenario_cell.run(folder, folder.cell)
+    scenario_cell.run_scenarios(folder, folder.cell)
     assert {(test.verdict, test.concept) for test in folder.tests().values()} == {("not expressible", "tree of queues")}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kailab.cluster.embedded.cluster import EmbeddedCluster
 from kailab.lab import Lab
-from kailab.trials.differences import compare, dips
+from kailab.trials.differences import differences_of, dips
 from kailab.trials.matrix import KINDS
 from kailab.trials.recorder import CellRecorder
 from kailab.trials.results import LabPhase, LabResult, TestResult
@@ -79,7 +79,7 @@ ALIKE = {"n1": "big", "n2": "big", "n3": "small"}
 
 
 def kinds(one: TestResult, two: TestResult, ratio: float | None = None) -> list[str]:
-    return [each.kind for each in compare("other", one, two, KINDS[:-1], ratio)]
+    return [each.kind for each in differences_of("other", one, two, KINDS[:-1], ratio)]
 
 
 def test_kinds_of_differences() -> None:
@@ -107,5 +107,5 @@ def test_times_count_as_ratios_and_only_where_asked_for() -> None:
 
 def test_what_could_not_run_differs_once() -> None:
     missing = TestResult(name="t", verdict="not expressible", concept="tree of queues")
-    (one,) = compare("other", result(), missing, KINDS[:-1], None)
+    (one,) = differences_of("other", result(), missing, KINDS[:-1], None)
     assert (one.kind, one.here) == ("verdict", "not expressible (tree of queues)")

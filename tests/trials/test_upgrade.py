@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kailab.cli.trial import upgrade
 from kailab.errors import InputError
 from kailab.fleet import load_fleet
-from kailab.trials.upgrade import Upgrade, UpgradePlan, carry_out, upgrade_lines
+from kailab.trials.upgrade import Upgrade, UpgradePlan, run_upgrade_trial, upgrade_lines
 from kailab.undertest.kai.folder import find_kai
 from kailab.undertest.selection import choose_scheduler
 
@@ -29,7 +29,9 @@ def folders() -> list[Path]:
 
 
 def carried(before: str, after: str, **more: object) -> Upgrade:
-    came = carry_out(UpgradePlan(choose_scheduler(before), choose_scheduler(after), load_fleet("lesson"), **more))
+    came = run_upgrade_trial(
+        UpgradePlan(choose_scheduler(before), choose_scheduler(after), load_fleet("lesson"), **more)
+    )
     print("\n".join(upgrade_lines(came)))
     return came
 

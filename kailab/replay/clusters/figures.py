@@ -20,11 +20,11 @@ from kailab.replay.summary import (
     Summary,
     SummaryRow,
     costs_of,
+    distribution,
     left_out,
     row_of,
     rows_by,
     rows_by_size,
-    spread,
     summarise,
 )
 
@@ -160,8 +160,10 @@ def figures(replay: DispatchedReplay) -> DispatchFigures:
         per_done=round(cost / done, 4) if cost is not None and done else None,
         currency=priced[0] if priced else "",
         latency_ms=round(1000 * sum(entry.latency for entry in sent) / len(sent), 3) if sent else 0.0,
-        way=spread([entry.way for entry in sent]),
-        missed=spread([abs(entry.work.began - entry.left - entry.expected) for entry in sent if _foretold(entry)]),  # type: ignore[union-attr, operator]
+        way=distribution([entry.way for entry in sent]),
+        missed=distribution(
+            [abs(entry.work.began - entry.left - entry.expected) for entry in sent if _foretold(entry)]
+        ),  # type: ignore[union-attr, operator]
         allocated=_part([(entry.allocated, entry.gpus) for entry in summaries.values()]),
         allocated_arriving=_part([(entry.allocated_arriving, entry.gpus) for entry in summaries.values()]),
         kwh=None if None in energies else round(sum(entry for entry in energies if entry is not None), 3),
