@@ -184,7 +184,7 @@ class TwinBench:
                 lab.delete(step["delete"]["kind"], step["delete"]["name"])
             _await_quiet(cluster)
             path = self._folder / "lab.snap"
-            snapshot.write(path, taking.of_lab(lab), force=True)
+            snapshot.write_snapshot(path, taking.of_lab(lab), force=True)
             archive = self._folder / "kai.zip"
             archive.write_bytes(self._archive())
             before = _Pods(cluster.list("Pod"))
@@ -192,8 +192,8 @@ class TwinBench:
             plane.kill(SCHEDULER, signal.SIGCONT)
         lab.settle()
         did = _Pods(cluster.list("Pod")).since(before)
-        ours, ours_at_rest = _settled(opening.read(path).snapshot)
-        theirs, theirs_at_rest = _settled(opening.read(archive).snapshot)
+        ours, ours_at_rest = _settled(opening.read_snapshot_source(path).snapshot)
+        theirs, theirs_at_rest = _settled(opening.read_snapshot_source(archive).snapshot)
         return StepComparison(
             name,
             did,

@@ -194,7 +194,7 @@ class TemplatePods:
         return self.manifest.where(f"{self.work.path}{path}")
 
 
-def read(manifests: Sequence[Manifest], cluster: Cluster) -> tuple[list[TemplatePods], list[str]]:
+def read_pods(manifests: Sequence[Manifest], cluster: Cluster) -> tuple[list[TemplatePods], list[str]]:
     """Return the pods of all work that KAI is to schedule, and a sentence for each object that can't be judged."""
     reading = WorkReader([manifest.object for manifest in manifests], cluster, "kailab lint")
     pods = [
@@ -327,7 +327,7 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
     if errors:
         raise InputErrors.of(errors)
     queues = AppliedQueues([manifest.object for manifest in given.values()], cluster)
-    placed, unknown = read(manifests, cluster)
+    placed, unknown = read_pods(manifests, cluster)
     largest = max((int(node["status"]["allocatable"].get(GPU_RESOURCE, 0)) * 1000 for node in nodes), default=0)
     findings = [
         *map(

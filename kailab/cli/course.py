@@ -84,7 +84,7 @@ progress_option = click.option(
 def read_progress(file: Path | None) -> tuple[Path, Progress]:
     """Return the progress file's path and its content. Raises StateError."""
     path = file or record.progress_file()
-    return path, record.read(path)
+    return path, record.read_progress_file(path)
 
 
 @click.command("lessons")

@@ -63,7 +63,7 @@ def _write_trial_page(file: Path, path: Path) -> WrittenPage:
     from kailab.trials.trial import read_outcome
 
     outcome = read_outcome(TrialFolder(path))
-    return WrittenPage(f"trial {outcome.trial.name}", viewer_runs.write(outcome, file))
+    return WrittenPage(f"trial {outcome.trial.name}", viewer_runs.write_trial_page(outcome, file))
 
 
 def _write_lab_page(file: Path, state: Path) -> WrittenPage:
@@ -81,7 +81,7 @@ def _write_snapshot_page(file: Path, path: Path) -> WrittenPage:
     """The first moment of the page is the snapshot as the engine reads it; the following ones are decisions of kailab's scheduler."""
     from kailab.snapshots import opening
 
-    snapshot = opening.read(path)
+    snapshot = opening.read_snapshot_source(path)
     recorder = Recorder()
     with opening.lab_of(snapshot.snapshot, [recorder]) as lab:
         lab.settle()

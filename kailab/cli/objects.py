@@ -336,7 +336,7 @@ def _keys_in_files(sources: Sequence[Path | str | NamedText], namespace: str) ->
     from kailab.lab import intake
 
     keys: list[ObjectKey] = []
-    for manifest in intake.read(sources, namespace=namespace).manifests:
+    for manifest in intake.load_sources(sources, namespace=namespace).manifests:
         obj = manifest.object
         space = (namespace_of(obj) or namespace) if is_namespaced(manifest.kind, obj) else ""
         keys.append(ObjectKey(manifest.kind, name_of(obj), space))

@@ -133,9 +133,9 @@ class ReplayOutputs(NamedTuple):
             return tables.marked(path, completed.faults)
 
         if self.jobs is not None:
-            tables.write(target(self.jobs), tables.JOBS, tables.job_rows(completed))
+            tables.write_table_file(target(self.jobs), tables.JOBS, tables.job_rows(completed))
         if self.timeline is not None:
-            tables.write(target(self.timeline), tables.TIMELINE, tables.timeline_rows(completed))
+            tables.write_table_file(target(self.timeline), tables.TIMELINE, tables.timeline_rows(completed))
         if self.plot is not None:
             figures.save_figure(plotting.figure_of(completed), target(self.plot))
         if self.series is not None and completed.meter is not None:
@@ -278,12 +278,12 @@ def replay_over_clusters(
 
 def _write_tables(done: DispatchedReplay, jobs_file: Path | None, timeline_file: Path | None) -> None:
     from kailab.replay.clusters import journeys
-    from kailab.replay.tables import marked, write
+    from kailab.replay.tables import marked, write_table_file
 
     if jobs_file is not None:
-        write(marked(jobs_file, done.faults), journeys.JOBS, journeys.job_rows(done))
+        write_table_file(marked(jobs_file, done.faults), journeys.JOBS, journeys.job_rows(done))
     if timeline_file is not None:
-        write(marked(timeline_file, done.faults), journeys.TIMELINE, journeys.timeline_rows(done))
+        write_table_file(marked(timeline_file, done.faults), journeys.TIMELINE, journeys.timeline_rows(done))
 
 
 def unreliable_mark(faults: Sequence[str]) -> Iterator[str]:

@@ -62,7 +62,7 @@ def open_lab(
             end(state)
         with terminal.spinner("opening"):
             warnings: list[str] = []
-            lab = opening.begin(
+            lab = opening.write_snapshot_lab(
                 state,
                 recorded.snapshot,
                 assumed,
@@ -127,7 +127,7 @@ def take(
     saved = _take(kubeconfig, context, state, partial)
     if secret is not None:
         saved = anonymising.anonymise(saved, secret)
-    snapshot.write(file, saved, force=force)
+    snapshot.write_snapshot(file, saved, force=force)
     facts = saved.facts
     terminal.say(
         f"{file}: {count(saved.count, 'object')} of {count(len(saved.objects), 'kind')}, {count(facts.nodes, 'node')}, {count(facts.gpus, 'GPU')}; "

@@ -92,7 +92,7 @@ class _Writing:
 
         trace = self._recorder.recorded()
         part = self._file.with_name(f".{self._file.stem}.part.csv")
-        tables.write(part, COLUMNS, trace.rows)
+        tables.write_table_file(part, COLUMNS, trace.rows)
         part.replace(self._file)
         return trace
 

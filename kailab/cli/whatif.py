@@ -292,7 +292,7 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
     shown = {**options, "drains": [name for name in options["drains"] if name != BY_LABEL]}
     options = {**options, "drains": _drained_nodes(lab, options["drains"], options["node_selectors"])}
     for file in options["files"]:
-        manifests = intake.read([file if file == "-" else Path(file)], namespace=namespace)
+        manifests = intake.load_sources([file if file == "-" else Path(file)], namespace=namespace)
         objects = tuple(obj for _, objects_of_part in manifests.parts for obj in objects_of_part)
         if not objects:
             raise InputError(f"-f: no objects in {file}")

@@ -18,7 +18,7 @@ import msgspec
 
 from kailab.course.challenge import challenges
 from kailab.course.lesson import lessons, name_hint
-from kailab.course.progress import Progress, read
+from kailab.course.progress import Progress, read_progress_file
 from kailab.errors import InputError, KailabError, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
@@ -91,7 +91,7 @@ def standing_of(path: Path) -> ClassStanding:
     for student in class_file.students:
         file = _progress_file(path, student)
         try:
-            students.append(_standing(student.name, read(file), missing=not file.exists()))
+            students.append(_standing(student.name, read_progress_file(file), missing=not file.exists()))
         except KailabError as error:
             students.append(replace(_standing(student.name, Progress(), missing=False), fault=str(error)))
     return ClassStanding(class_file.name, len(lessons()), len(challenges()), tuple(students))
@@ -109,7 +109,7 @@ def progress_of(path: Path, student: str) -> Progress:
     if entry is None:
         hint = name_hint(student, [each.name for each in class_file.students])
         raise InputError(f"{class_file.name} has no student {student!r:.80}; {hint}", Where(file=str(path)))
-    return read(_progress_file(path, entry))
+    return read_progress_file(_progress_file(path, entry))
 
 
 def _class_in(path: Path) -> ClassFile:

@@ -121,7 +121,7 @@ def progress_file() -> Path:
     return (base if base.is_absolute() else Path.home() / ".local" / "share") / "kailab" / "course.json"
 
 
-def read(path: Path) -> Progress:
+def read_progress_file(path: Path) -> Progress:
     """Read a progress file; empty if it does not exist. Raises StateError for a damaged file."""
     if not path.exists():
         return Progress()
@@ -143,7 +143,7 @@ def changing(path: Path) -> Iterator[Progress]:
         make_folder(path.parent)
         with open_file(Path(f"{path}.lock"), "a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            progress = read(path)
+            progress = read_progress_file(path)
             yield progress
             replace_file(path, msgspec.json.format(msgspec.json.encode(progress), indent=2) + b"\n")
     except OSError as error:

@@ -51,7 +51,7 @@ def submission(challenge: Challenge, folder: Path | None) -> Submission:
 
 def _objects(challenge: Challenge, names: tuple[str, ...], folder: Path | None) -> dict[str, Object]:
     paths = [challenge.place(name, folder) for name in names if name not in (challenge.config, challenge.fleet)]
-    return {object_name(obj): obj for obj in intake.read(paths).manifests.objects} if paths else {}
+    return {object_name(obj): obj for obj in intake.load_sources(paths).manifests.objects} if paths else {}
 
 
 def _differs(shipped: Path, own: Path) -> bool:

@@ -131,7 +131,7 @@ def _queue_warnings(lab: OpenLab, names: Sequence[str]) -> list[Notice]:
     from kailab.lab import intake  # a change that is only read needs no manifests
 
     queues = [queue for queue in lab.cluster.list("Queue") if name_of(queue) in names] if names else []
-    return intake.check(lab.cluster, intake.read([queues]).manifests) if queues else []
+    return intake.check_manifests(lab.cluster, intake.load_sources([queues]).manifests) if queues else []
 
 
 def read_changes(data: Any, where: Where | None = None) -> tuple[Change, ...]:

@@ -95,7 +95,7 @@ class SourceContents:
     parts: list[Part]
 
 
-def read(
+def load_sources(
     sources: Iterable[Source],
     base: Path | None = None,
     namespace: str = "default",
@@ -183,7 +183,7 @@ def _is_text(source: str) -> bool:
     return "\n" in source or source.lstrip().startswith(("{", "[")) or ": " in source
 
 
-def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") -> list[Notice]:
+def check_manifests(cluster: Cluster, manifests: Manifests, namespace: str = "default") -> list[Notice]:
     """Check manifests together with the cluster. Raises InputError(s)."""
     errors: list[InputError] = []
     spaces = {name_of(space) for space in cluster.list("Namespace")}

@@ -83,7 +83,7 @@ def begin(
         def record(place: Place) -> None:
             # If this process is killed later, the file tells how to find the cluster.
             make_folder(state.parent)
-            saved.write(state, saved.SavedLab(**structs.asdict(spec), place=place, starting=True))
+            saved.write_saved_lab(state, saved.SavedLab(**structs.asdict(spec), place=place, starting=True))
 
         folder = (state.parent / backend).absolute()
         given = {name: options.get(name) for name in _OF_THE_CLUSTER}
@@ -94,7 +94,7 @@ def begin(
             spec = structs.replace(spec, opened=venue.cluster.now())
             venue.outlive(spec, options.get("config"), tell)
             if venue.place is not None:
-                saved.write(state, saved.SavedLab(**structs.asdict(spec), place=venue.place))
+                saved.write_saved_lab(state, saved.SavedLab(**structs.asdict(spec), place=venue.place))
             recorder = Recorder()
             lab = Lab(venue, spec, [recorder], end=venue.leave, described=fleet)
             if objects:
@@ -125,7 +125,7 @@ def _ended_if_it_fails(state: Path) -> Iterator[None]:
 def was_interrupted(state: Path) -> bool:
     """Whether the start of a lab was interrupted. The caller holds the lab's lock."""
     try:
-        return saved.read(state).lab.starting
+        return saved.read_saved_lab(state).lab.starting
     except StateError:
         return False
 
@@ -135,7 +135,7 @@ def end(state: Path) -> None:
     mark. If the file is damaged, only the file is removed. Raises KailabError if something is left; then the file stays, so that it
     can be tried again. Raises NoStateFile for a file that is no lab's and not in the folder of ``DEFAULT_FILE``; it stays."""
     try:
-        place = saved.read(state).lab.place
+        place = saved.read_saved_lab(state).lab.place
     except NoStateFile:
         if state.parent.name != DEFAULT_FILE.parent.name:
             raise NoStateFile(

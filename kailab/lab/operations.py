@@ -35,7 +35,7 @@ def apply(
     try:
         # Large manifests become very many objects at once.
         with collector_off(), validated_once():
-            read = intake.read(sources, lab.base, namespace, seen)
+            read = intake.load_sources(sources, lab.base, namespace, seen)
             refused = intake.impossible_gangs(read.manifests) if strict else []
             if validate == "strict":
                 refused += unknown_fields.refused_fields(read.manifests)
@@ -63,7 +63,7 @@ def apply(
 def _notices(lab: OpenLab, read: SourceContents, namespace: str, validate: unknown_fields.Validation) -> list[Notice]:
     """Raises InputError or InputErrors."""
     manifests, cluster = read.manifests, lab.cluster
-    notices = intake.check(cluster, manifests, namespace)
+    notices = intake.check_manifests(cluster, manifests, namespace)
     if validate != "ignore":
         notices += unknown_fields.warn_unknown_fields(manifests)
     if lab.venue.exclusive:
@@ -84,7 +84,7 @@ def delete(lab: OpenLab, activity: LabActivity, kind: str | Path, name: str | No
     """See ``Lab.delete``."""
     targets: list[tuple[str, str, str]] = []
     if name is None:
-        for manifest in intake.read([kind], lab.base, namespace).manifests:
+        for manifest in intake.load_sources([kind], lab.base, namespace).manifests:
             target, space = name_of(manifest.object), ""
             if kinds.is_namespaced(manifest.kind, manifest.object):
                 space = lab.space_of(manifest.kind, target, namespace_of(manifest.object) or namespace) or ""

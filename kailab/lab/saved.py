@@ -56,7 +56,7 @@ def damaged(path: Path, error: Exception) -> StateError:
     return StateError(f"{path}: damaged: {error!r}; start afresh with `kailab down` and `kailab up`")
 
 
-def read(path: Path) -> LabFile:
+def read_saved_lab(path: Path) -> LabFile:
     """Raises StateError if there is no such file, or it is damaged."""
     state = read_state(path)
     try:
@@ -68,8 +68,8 @@ def read(path: Path) -> LabFile:
 
 
 def read_started(path: Path) -> LabFile:
-    """As ``read``, for a lab that has completely started. Raises StateError also if it has not."""
-    file = read(path)
+    """As ``read_saved_lab``, for a lab that has completely started. Raises StateError also if it has not."""
+    file = read_saved_lab(path)
     if file.lab.starting:
         raise StateError(
             f"{path}: this lab is being started, or its start was interrupted: `kailab up` starts it again, `kailab down` removes "
@@ -78,6 +78,6 @@ def read_started(path: Path) -> LabFile:
     return file
 
 
-def write(path: Path, lab: SavedLab) -> None:
+def write_saved_lab(path: Path, lab: SavedLab) -> None:
     """Write the file of a lab whose cluster is not kept in it. Raises StateError."""
     write_state(path, {"lab": msgspec.to_builtins(lab)})

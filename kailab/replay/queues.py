@@ -153,7 +153,7 @@ def priorities_of(how: str | Path | None, fleet: Fleet) -> tuple[str, ...]:
 
 def _read(path: Path) -> Manifests:
     """Read manifests of queues and PriorityClasses. Raises InputError, InputErrors."""
-    manifests = intake.read([path]).manifests
+    manifests = intake.load_sources([path]).manifests
     for manifest in manifests:
         name = name_of(manifest.object)
         if manifest.kind not in ("Queue", "PriorityClass"):

@@ -61,7 +61,7 @@ def timeline_rows(replayed: CompletedReplay) -> Iterable[tuple[int, int, int, in
         yield at - replayed.began, held, waiting, running
 
 
-def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+def write_table_file(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a table in the format of the file's suffix, atomically. Raises InputError."""
     content = _parquet(path, columns, list(rows)) if path.suffix == ".parquet" else _csv(columns, rows)
     write_file(path, content)

@@ -103,7 +103,7 @@ def plan_action(lab: Lab, action: PageAction) -> PlannedPageAction:
 
 def _plan_submission(lab: Lab, action: SubmitManifests) -> PlannedPageAction:
     text = NamedText(EDITOR, action.text)
-    manifests = intake.read([text], namespace=action.namespace)
+    manifests = intake.load_sources([text], namespace=action.namespace)
     objects = tuple(obj for _, of_part in manifests.parts for obj in of_part)
     if not objects:
         raise InputError("the text contains no objects")

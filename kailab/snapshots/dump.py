@@ -69,7 +69,7 @@ CAN_NOT_BE_OPENED = (
 )
 
 
-def read(paths: Sequence[Path], at: float | None = None, *, partial: bool = False) -> Dump:
+def read_dump(paths: Sequence[Path], at: float | None = None, *, partial: bool = False) -> Dump:
     """``at``: the time of the files, in seconds since the epoch; None: the newest time in their objects. ``partial``: files and objects that
     can't be read are left out and named. Raises InputError, or InputErrors with every problem."""
     reading = _Reading(partial)

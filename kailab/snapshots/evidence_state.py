@@ -51,7 +51,7 @@ def is_evidence(path: Path) -> bool:
     )
 
 
-def read(path: Path, test: str = "", at: str = "") -> EvidenceSnapshot:
+def read_evidence_state(path: Path, test: str = "", at: str = "") -> EvidenceSnapshot:
     """``path``: the folder of a run, of a test or of a lab in one. ``test``: the test of a run, ``exercise/test`` or its last part; a lab of
     several follows after a slash. ``at``: ``last``, or the number of a cycle, whose input is opened. Raises EvidenceError, InputError."""
     evidence, lab = _chosen(path, test)

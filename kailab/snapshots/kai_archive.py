@@ -75,7 +75,7 @@ def is_archive(path: Path, head: bytes) -> bool:
         return True
 
 
-def read(path: Path, data: bytes, at: float | None = None) -> Archive:
+def read_kai_archive(path: Path, data: bytes, at: float | None = None) -> Archive:
     """Raises InputError for a file that is damaged, or no snapshot of KAI's. ``at``: when it was taken (seconds since the epoch); None: the
     latest time in its objects."""
     place = Where(file=str(path))

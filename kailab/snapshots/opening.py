@@ -117,7 +117,7 @@ class OpenedSource(NamedTuple):
     manifests: tuple[NamedText, ...] = ()
 
 
-def read(path: Path, test: str = "", at: str = "", *, partial: bool = False) -> OpenedSource:
+def read_snapshot_source(path: Path, test: str = "", at: str = "", *, partial: bool = False) -> OpenedSource:
     """Read a snapshot of kailab, an archive of KAI, files of a cluster (``dump``), or a folder of evidence.
 
     ``test``: a test in the evidence. ``at``: a moment in the evidence, or the time at which KAI's archive or the files were taken, because
@@ -126,7 +126,7 @@ def read(path: Path, test: str = "", at: str = "", *, partial: bool = False) -> 
     if str(path) != "-" and not path.exists():
         raise InputError("there is no such file or folder", Where(file=str(path)))
     if path.is_dir() and (test or evidence_state.is_evidence(path)):
-        return OpenedSource(*evidence_state.read(path, test, at))
+        return OpenedSource(*evidence_state.read_evidence_state(path, test, at))
     if test:
         raise InputError("a test is for evidence, a folder", Where(file=str(path)))
     if path.is_file():
@@ -135,7 +135,9 @@ def read(path: Path, test: str = "", at: str = "", *, partial: bool = False) -> 
         if snapshot.is_snapshot(head):
             return _of_snapshot(path, at)
         if kai_archive.is_archive(path, head):
-            archive = kai_archive.read(path, read_bytes(path, snapshot.LARGEST), _moment(at) if at else None)
+            archive = kai_archive.read_kai_archive(
+                path, read_bytes(path, snapshot.LARGEST), _moment(at) if at else None
+            )
             return OpenedSource(archive.snapshot, "KAI's snapshot", archive.notices)
         if head and not any(head):
             raise InputError("is an empty archive, or holds zeros only", Where(file=str(path)))
@@ -147,12 +149,12 @@ def read(path: Path, test: str = "", at: str = "", *, partial: bool = False) -> 
 
 
 def read_all(paths: Sequence[Path], at: str = "", *, partial: bool = False) -> OpenedSource:
-    """As ``read``, for the arguments of a command: a path, evidence and a test, or several paths of files of one cluster."""
+    """As ``read_snapshot_source``, for the arguments of a command: a path, evidence and a test, or several paths of files of one cluster."""
     first, *others = paths
     if not others:
-        return read(first, "", at, partial=partial)
+        return read_snapshot_source(first, "", at, partial=partial)
     if len(others) == 1 and not others[0].exists() and str(others[0]) != "-":
-        return read(first, str(others[0]), at, partial=partial)
+        return read_snapshot_source(first, str(others[0]), at, partial=partial)
     for path in others:
         if str(path) != "-" and not path.exists():
             raise InputError("there is no such file or folder", Where(file=str(path)))
@@ -160,7 +162,7 @@ def read_all(paths: Sequence[Path], at: str = "", *, partial: bool = False) -> O
 
 
 def _of_files(paths: Sequence[Path], at: str, partial: bool) -> OpenedSource:
-    found = dump.read(paths, _moment(at) if at else None, partial=partial)
+    found = dump.read_dump(paths, _moment(at) if at else None, partial=partial)
     return OpenedSource(found.snapshot, "a state", found.notices, found.manifests)
 
 
@@ -173,7 +175,7 @@ def _of_snapshot(path: Path, at: str) -> OpenedSource:
             "--at is for evidence, KAI's archive and files of a cluster; a snapshot knows its time",
             Where(file=str(path)),
         )
-    taken = snapshot.read(path)
+    taken = snapshot.read_snapshot(path)
     left_out = (f"{kind} was not taken: {why}" for kind, why in sorted(taken.left_out.items()))
     return OpenedSource(taken, "a snapshot", (*taken.notices, *left_out))
 
@@ -220,7 +222,7 @@ def lab_of(
     return lab
 
 
-def begin(
+def write_snapshot_lab(
     state: Path,
     source: ClusterSnapshot,
     assumed: AssumedSeconds | None = None,

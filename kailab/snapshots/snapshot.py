@@ -50,7 +50,7 @@ class ClusterSnapshot(msgspec.Struct, kw_only=True):
         return sum(map(len, self.objects.values()))
 
 
-def write(path: Path, snapshot: ClusterSnapshot, *, force: bool = False) -> None:
+def write_snapshot(path: Path, snapshot: ClusterSnapshot, *, force: bool = False) -> None:
     """Raises InputError if the file exists already (unless ``force``), StateError if it can't be written."""
     if path.exists() and not force:
         raise InputError("exists already; give another name, or --force", Where(file=str(path)))
@@ -69,7 +69,7 @@ def is_snapshot(data: bytes) -> bool:
     return True
 
 
-def read(path: Path) -> ClusterSnapshot:
+def read_snapshot(path: Path) -> ClusterSnapshot:
     """Raises InputError for a file that is damaged, has another format, or is no snapshot of kailab's."""
     data, place = read_bytes(path, LARGEST), Where(file=str(path))
     try:
@@ -84,7 +84,7 @@ def read(path: Path) -> ClusterSnapshot:
         )
     try:
         check(header, body)
-        result = decoding.decode_json(unpacked(body), ClusterSnapshot)
+        result = decoding.decode_json(unpack_body(body), ClusterSnapshot)
     except TooLarge as error:
         raise InputError(str(error), place) from None
     except (DamagedFile, zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -105,7 +105,7 @@ def most_unpacked(packed: int) -> int:
     return min(LARGEST, max(LEAST_LIMIT, MOST_RATIO * packed))
 
 
-def unpacked(body: bytes) -> bytes:
+def unpack_body(body: bytes) -> bytes:
     """Raises TooLarge, zlib.error."""
     most = most_unpacked(len(body))
     decompressor = zlib.decompressobj()

@@ -76,4 +76,4 @@ def rows(study: Study, runs: Sequence[StudyRun], results: Mapping[str, RunResult
 
 def write_table(path: Path, study: Study, runs: Sequence[StudyRun], results: Mapping[str, RunResult]) -> None:
     """Write CSV, or Parquet for that suffix. Raises InputError."""
-    tables.write(path, columns(study), rows(study, runs, results))
+    tables.write_table_file(path, columns(study), rows(study, runs, results))

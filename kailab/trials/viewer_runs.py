@@ -14,7 +14,7 @@ from kailab.trials import report
 from kailab.trials.outcome import TrialOutcome, TrialRow
 
 
-def write(outcome: TrialOutcome, file: Path) -> int:
+def write_trial_page(outcome: TrialOutcome, file: Path) -> int:
     """Write the page. Returns its size in bytes. Raises InputError if it cannot be written."""
     chunks: dict[str, bytes] = {}
     differs = {(entry["test"], entry["column"]): _differences(entry) for entry in report.differing(outcome)}

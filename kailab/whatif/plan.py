@@ -14,7 +14,7 @@ import msgspec
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
 from kailab.lab.change import Apply
-from kailab.lab.intake import NamedText, named_texts, read
+from kailab.lab.intake import NamedText, load_sources, named_texts
 from kailab.model.kinds import is_namespaced
 from kailab.model.labels import LAST_APPLIED
 from kailab.model.manifests import Manifest
@@ -79,7 +79,7 @@ def diff(
     """What applying manifests would change, and its consequence after ``seconds`` of lab time. The lab does not change. ``strict``:
     refuse, as ``Lab.apply`` does, manifests that can never work. Raises InputError(s) for manifests, NotSettled."""
     texts = [text for source in sources for text in named_texts(source)]
-    manifests = read(texts, namespace=namespace).manifests
+    manifests = load_sources(texts, namespace=namespace).manifests
     if not manifests:
         raise InputError(f"no objects in {', '.join(text.name for text in texts) or 'nothing'}")
     with lab.fork() as trial:

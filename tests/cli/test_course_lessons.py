@@ -150,7 +150,7 @@ def test_work_in_another_folder_is_left_alone(kailab, home: Path, words: tuple[s
 def test_changes_of_two_commands_at_once_are_both_kept(record: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: _begun(record, f"lesson-{number}"), range(40)))
-    assert len(progress.read(record).lessons) == 40
+    assert len(progress.read_progress_file(record).lessons) == 40
 
 
 def _begun(record: Path, name: str) -> None:

@@ -87,6 +87,6 @@ def test_a_recorded_job_is_read_back(trace_file, replayed, tmp_path: Path) -> No
         lab.advance(200)
         recorder.look(lab.cluster.list("Pod"), lab.now)
     target = tmp_path / "recorded.csv"
-    tables.write(target, COLUMNS, recorder.recorded().rows)
+    tables.write_table_file(target, COLUMNS, recorder.recorded().rows)
     (read,) = read_trace(target).jobs
     assert (read.mig, read.gpus, read.pods, read.seconds, read.milli) == ("1g.10gb", 2, 2, 100, given.milli)

@@ -120,7 +120,7 @@ def test_elapsed_time_of_slurm_is_read(trace_file, text, seconds) -> None:
 @pytest.mark.parametrize("name", ["=cmd()", "+1+2", "-2+3", "@SUM(A1)", "\uff1dcmd()"])
 def test_a_name_that_looks_like_a_formula_is_text_in_a_table(tmp_path, name) -> None:
     path = tmp_path / "jobs.csv"
-    tables.write(
+    tables.write_table_file(
         path, ("name", "submit", "seconds", "gpus", "team"), [(name, 0, 60, 1, name), ("plain", -5, 60, 1, "-5")]
     )
     rows = path.read_text().splitlines()

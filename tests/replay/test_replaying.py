@@ -215,7 +215,7 @@ def test_the_same_trace_gives_the_same_tables(trace_file, queue_file, replayed) 
     for number in range(2):
         done = replayed(path, queues)
         target = path.with_name(f"jobs-{number}.csv")
-        tables.write(target, tables.JOBS, tables.job_rows(done))
+        tables.write_table_file(target, tables.JOBS, tables.job_rows(done))
         found.append((target.read_bytes(), json.dumps(as_json(summarise(done))), list(tables.timeline_rows(done))))
     assert found[0] == found[1]
 

@@ -48,7 +48,7 @@ def played(lab: Lab, jobs: list[TraceJob], look) -> float:
 
 
 def written(recorder: TraceRecorder, path: Path) -> dict[str, TraceJob]:
-    tables.write(path, COLUMNS, recorder.recorded().rows)
+    tables.write_table_file(path, COLUMNS, recorder.recorded().rows)
     return {job.name: job for job in read_trace(path).jobs}
 
 

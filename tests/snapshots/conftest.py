@@ -21,8 +21,8 @@ def kept(tmp_path: Path) -> Kept:
 
     def take(lab: Lab) -> ClusterSnapshot:
         path = tmp_path / "lab.snap"
-        snapshot.write(path, taking.of_lab(lab), force=True)
-        return snapshot.read(path)
+        snapshot.write_snapshot(path, taking.of_lab(lab), force=True)
+        return snapshot.read_snapshot(path)
 
     return take
 

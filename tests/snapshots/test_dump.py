@@ -139,7 +139,7 @@ def test_files_give_the_answers_of_a_snapshot(form: Any, busy: Lab, tmp_path: Pa
     path = files[0] if len(files) == 1 else tmp_path
     # As of a cluster: it is not known what its scheduler decided last, nor that the controllers were those of a lab.
     taken = structs.replace(taking.of_lab(busy), embedded=False, decided=SchedulerDecisions())
-    read = opening.read(path, at=format_time(taken.taken + 0.999))
+    read = opening.read_snapshot_source(path, at=format_time(taken.taken + 0.999))
     assert {kind: len(several) for kind, several in read.snapshot.objects.items()} == {
         kind: len(several) for kind, several in taken.objects.items()
     }
@@ -156,27 +156,29 @@ def test_the_clock_starts_at_the_newest_time(tmp_path: Path) -> None:
         "spec": {"renewTime": "2026-03-01T10:00:09.000000Z"},
     }  # fmt: skip
     (tmp_path / "n.yaml").write_text(text_of([node]))
-    assert opening.read(tmp_path).snapshot.taken == parse_time("2026-03-01T10:00:07Z")
+    assert opening.read_snapshot_source(tmp_path).snapshot.taken == parse_time("2026-03-01T10:00:07Z")
     (tmp_path / "leases.yaml").write_text(text_of([lease]))
-    assert opening.read(tmp_path).snapshot.taken == parse_time("2026-03-01T10:00:09Z")
-    assert opening.read(tmp_path, at="2026-03-02T00:00:00Z").snapshot.taken == parse_time("2026-03-02T00:00:00Z")
+    assert opening.read_snapshot_source(tmp_path).snapshot.taken == parse_time("2026-03-01T10:00:09Z")
+    assert opening.read_snapshot_source(tmp_path, at="2026-03-02T00:00:00Z").snapshot.taken == parse_time(
+        "2026-03-02T00:00:00Z"
+    )
 
 
 def test_a_time_that_has_not_come_is_told_and_does_not_set_the_clock(tmp_path: Path) -> None:
     nodes = [a_node(name) for name in "abc"]
     nodes[1]["metadata"]["managedFields"] = [{"manager": "kubelet", "time": "2299-01-01T00:00:00Z"}]
     (tmp_path / "n.yaml").write_text(text_of(nodes))
-    read = opening.read(tmp_path)
+    read = opening.read_snapshot_source(tmp_path)
     assert read.snapshot.taken == parse_time("2026-03-01T09:00:00Z")
     assert read.notices[0].startswith("1 object with a time in the future: Node/b in ")
-    given = opening.read(tmp_path, at="2299-01-01T00:00:00Z")
+    given = opening.read_snapshot_source(tmp_path, at="2299-01-01T00:00:00Z")
     assert given.snapshot.taken == parse_time("2299-01-01T00:00:00Z")
     assert "after the newest time in the files, 2026-03-01T09:00:00Z" in given.notices[0]
     # A lab may have run until then.
     for node in nodes:
         node["metadata"]["managedFields"] = [{"manager": "kubelet", "time": "2299-01-01T00:00:00Z"}]
     (tmp_path / "n.yaml").write_text(text_of(nodes))
-    assert opening.read(tmp_path).snapshot.taken == parse_time("2299-01-01T00:00:00Z")
+    assert opening.read_snapshot_source(tmp_path).snapshot.taken == parse_time("2299-01-01T00:00:00Z")
 
 
 def a_node(name: str, version: str = "1", model: str = "A100") -> Object:
@@ -224,7 +226,7 @@ def a_queue() -> Object:
 
 def test_running_pods_without_their_owners_stay_and_are_told(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_pod("p-0", "a", "train"), a_queue()]))
-    read = opening.read(tmp_path)
+    read = opening.read_snapshot_source(tmp_path)
     [owners] = [text for text in read.notices if "the owners of" in text]
     assert "Job of 1" in owners
     assert "jobs.batch" in owners
@@ -248,7 +250,7 @@ def test_podgroups_of_work_that_is_not_in_the_files_are_told(tmp_path: Path) -> 
     }  # fmt: skip
     shown = {**group, "metadata": {**group["metadata"], "name": "pg-x", "uid": "u-pg-x"}}
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_pod("p-0", "a"), a_queue(), group, shown]))
-    [told] = [text for text in opening.read(tmp_path).notices if "neither pods nor owners" in text]
+    [told] = [text for text in opening.read_snapshot_source(tmp_path).notices if "neither pods nor owners" in text]
     assert told.startswith("1 PodGroup has neither pods nor owners in the files (Job team/absent)")
     assert told.endswith("kubectl get jobs.batch,pods -A -o yaml")
 
@@ -268,7 +270,7 @@ def test_pods_of_a_real_cluster_do_not_lack_the_configmaps_that_nobody_hands_out
 
     def missing(*more: Object) -> tuple[list[str], str]:
         (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), group, pod, *more]))
-        read = opening.read(tmp_path)
+        read = opening.read_snapshot_source(tmp_path)
         with opening.lab_of(read.snapshot) as lab:
             cause = "\n".join(lab.explain("Pod", "p-0", "team", tried=False).cause_lines())
         return [text for text in read.notices if "ConfigMap" in text and "pods use" in text], cause
@@ -295,7 +297,7 @@ def test_what_work_names_and_the_files_lack_is_told(tmp_path: Path) -> None:
     pod = a_pod("p-0", "a", "train")
     pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "set"}}]
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), group, pod]))
-    told = [text for text in opening.read(tmp_path).notices if "is not in the files" in text]
+    told = [text for text in opening.read_snapshot_source(tmp_path).notices if "is not in the files" in text]
     assert told == [
         "1 pod group names a Topology that is not in the files (dc, racks): none of them can start. If the cluster has it, add "
         "`kubectl get topologies.kai.scheduler -A -o yaml`",
@@ -308,7 +310,7 @@ def test_what_work_names_and_the_files_lack_is_told(tmp_path: Path) -> None:
     there = [{**topology, "metadata": {"name": name, "uid": name, "resourceVersion": "1"}} for name in ("dc", "racks")]
     pod["status"] = {"phase": "Succeeded"}
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), group, pod, *there]))
-    told = [text for text in opening.read(tmp_path).notices if "is not in the files" in text]
+    told = [text for text in opening.read_snapshot_source(tmp_path).notices if "is not in the files" in text]
     assert [text.split(" that")[0] for text in told] == ["1 pod group names a PriorityClass"]
 
 
@@ -327,7 +329,9 @@ def test_work_whose_pods_the_files_lack_is_told(tmp_path: Path) -> None:
 
     objects = [a_node("a"), a_pod("p-0", "a", "train"), a_job("train"), a_job("lost")]
     (tmp_path / "x.yaml").write_text(text_of([*objects, a_queue()]))
-    [told] = [text for text in opening.read(tmp_path).notices if "what they hold counts as free" in text]
+    [told] = [
+        text for text in opening.read_snapshot_source(tmp_path).notices if "what they hold counts as free" in text
+    ]
     assert "the pods of 1 workload are not in the files (Job team/lost)" in told
 
 
@@ -355,7 +359,7 @@ def test_a_text_that_another_object_quotes_keeps_its_meaning(tmp_path: Path) -> 
     container["env"] = [{"name": "MEMORY", "value": "263840300Ki"}, {"name": "ROLE", "value": "ring-worker-7"}]
     queue["metadata"]["managedFields"] = [{"apiVersion": "scheduling.run.ai/v2", "fieldsV1": {"f:spec": {}}}]
     (tmp_path / "x.yaml").write_text(text_of([node, pod, quoting, queue, topology]))
-    objects = opening.read(tmp_path).snapshot.objects
+    objects = opening.read_snapshot_source(tmp_path).snapshot.objects
     assert objects["Queue"][0]["apiVersion"] == "scheduling.run.ai/v2"
     assert objects["Node"][0]["status"]["allocatable"]["memory"] == "263840300Ki"
     assert objects["Node"][0]["spec"]["taints"] == node["spec"]["taints"]
@@ -383,7 +387,7 @@ def test_the_state_of_a_ray_job_stays_and_cuts_no_phase_of_a_pod(tmp_path: Path)
     pod["spec"]["containers"][0]["env"] = [{"name": "SINCE", "value": pod["status"]["startTime"]}]
     objects = [a_node("a"), pod, a_queue(), ray_job("one", "Running"), ray_job("two", "Complete")]
     (tmp_path / "x.yaml").write_text(text_of(objects))
-    read = opening.read(tmp_path)
+    read = opening.read_snapshot_source(tmp_path)
     assert read.snapshot.objects["Pod"][0]["status"] == pod["status"]
     with opening.lab_of(read.snapshot) as lab:
         lab.settle()
@@ -405,7 +409,7 @@ def test_work_whose_podgroups_the_files_lack_is_explained_as_once_it_is_grouped(
         objects += [{"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec, "status": {"active": 2}}]
         objects += pods
     (tmp_path / "x.yaml").write_text(text_of(objects))
-    read = opening.read(tmp_path)
+    read = opening.read_snapshot_source(tmp_path)
     assert any("PodGroups of 4 pods" in text and "kailab run" in text for text in read.notices)
     with opening.lab_of(read.snapshot) as lab:
         assert lab.explain("Job", "train", "team", tried=False).verdict is Verdict.LATER
@@ -424,7 +428,7 @@ def test_priority_classes_that_nobody_handed_out_have_the_values_of_pods_and_of_
     pod = a_pod("p-0", "a", "train")
     pod["spec"] |= {"priorityClassName": "urgent", "priority": 90}
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), *groups, pod]))
-    read = opening.read(tmp_path)
+    read = opening.read_snapshot_source(tmp_path)
     classes = {obj["metadata"]["name"]: obj["value"] for obj in read.snapshot.objects["PriorityClass"]}
     assert classes == {"inference": 125, "urgent": 90}
     told = [text for text in read.notices if "PriorityClass" in text]
@@ -433,7 +437,7 @@ def test_priority_classes_that_nobody_handed_out_have_the_values_of_pods_and_of_
     there = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 7,
              "metadata": {"name": "inference", "uid": "c", "resourceVersion": "1"}}  # fmt: skip
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), *groups, pod, there]))
-    [only] = opening.read(tmp_path).snapshot.objects["PriorityClass"]
+    [only] = opening.read_snapshot_source(tmp_path).snapshot.objects["PriorityClass"]
     assert only["value"] == 7
 
 
@@ -445,7 +449,7 @@ def test_podgroups_and_queues_without_a_spec_have_an_empty_one(busy: Lab, tmp_pa
         meta |= {"namespace": "default"} if kind == "PodGroup" else {}
         objects[kind].append({"apiVersion": f"scheduling.run.ai/{version}", "kind": kind, "metadata": meta})
     (tmp_path / "all.yaml").write_text(text_of([obj for several in objects.values() for obj in several]))
-    with opening.lab_of(opening.read(tmp_path).snapshot) as lab:
+    with opening.lab_of(opening.read_snapshot_source(tmp_path).snapshot) as lab:
         assert lab.cluster.get("PodGroup", "bare", "default")["spec"] == {}
         assert lab.cluster.get("Queue", "bare")["spec"] == {}
         lab.settle()
@@ -456,19 +460,19 @@ def test_an_object_whose_metadata_is_null_is_told(tmp_path: Path) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": None, "status": {"capacity": {"cpu": "8"}}}
     (tmp_path / "node.json").write_text(json.dumps(listed([node])))
     with pytest.raises(InputError, match=r"node\.json: Node: has no name"):
-        opening.read(tmp_path)
+        opening.read_snapshot_source(tmp_path)
 
 
 def test_the_newest_copy_of_an_object_counts(tmp_path: Path) -> None:
     (tmp_path / "new.yaml").write_text(text_of([a_node("a", "12", "H100")]))
     (tmp_path / "old.yaml").write_text(text_of([a_node("a", "9", "L40")]))
-    read = opening.read(tmp_path)
+    read = opening.read_snapshot_source(tmp_path)
     [node] = read.snapshot.objects["Node"]
     assert node["metadata"]["labels"]["nvidia.com/gpu.product"] == "H100"
     assert any("1 older copy" in text for text in read.notices)
     (tmp_path / "third.yaml").write_text(text_of([a_node("a", "12", "T4")]))
     with pytest.raises(InputError, match=r"is different in .*new\.yaml"):
-        opening.read(tmp_path)
+        opening.read_snapshot_source(tmp_path)
 
 
 def test_manifests_beside_the_state_are_applied(tmp_path: Path) -> None:
@@ -491,7 +495,7 @@ spec:
       containers: [{name: main, image: x, resources: {limits: {nvidia.com/gpu: 1}}}]
 """
     (tmp_path / "rendered.yaml").write_text(yaml.dump(queue) + job)
-    read = opening.read(tmp_path)
+    read = opening.read_snapshot_source(tmp_path)
     with opening.lab_of(read.snapshot) as lab:
         warnings = opening.apply_manifests(lab, read.manifests)
         assert any("namespaces that were not there: ml" in text for text in warnings)
@@ -538,21 +542,21 @@ def test_half_written_files_are_told(content: bytes, told: str, tmp_path: Path) 
     path = tmp_path / "x.yaml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=told):
-        opening.read(path)
+        opening.read_snapshot_source(path)
 
 
 def test_files_as_powershell_writes_them(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(text_of([a_node("a")]), encoding="utf-16")
-    assert len(opening.read(tmp_path).snapshot.objects["Node"]) == 1
-    assert len(opening.read(tmp_path / "x.yaml").snapshot.objects["Node"]) == 1
+    assert len(opening.read_snapshot_source(tmp_path).snapshot.objects["Node"]) == 1
+    assert len(opening.read_snapshot_source(tmp_path / "x.yaml").snapshot.objects["Node"]) == 1
 
 
 def test_what_cannot_be_read_is_left_out_on_request(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(whole())
     (tmp_path / "b.json").write_text('{"kind": "List", "items": [')
     with pytest.raises(InputError, match=r"b\.json"):
-        opening.read(tmp_path)
-    read = opening.read(tmp_path, partial=True)
+        opening.read_snapshot_source(tmp_path)
+    read = opening.read_snapshot_source(tmp_path, partial=True)
     assert len(read.snapshot.objects["Node"]) == 2
     assert any("left out" in text and "b.json" in text for text in read.notices)
 
@@ -574,7 +578,7 @@ def test_archives_are_only_read(tmp_path: Path) -> None:
         archive.addfile(tar_member("device.yaml", tarfile.CHRTYPE))
         archive.addfile(tar_member("current", tarfile.SYMTYPE, "../elsewhere"))
         archive.addfile(tar_member("pod.log", tarfile.SYMTYPE, "/var/log/pod.log"))
-    read = opening.read(path)
+    read = opening.read_snapshot_source(path)
     assert len(read.snapshot.objects["Node"]) == 2
     told = "\n".join(read.notices)
     for part in (
@@ -587,7 +591,7 @@ def test_archives_are_only_read(tmp_path: Path) -> None:
     data = path.read_bytes()
     path.write_bytes(data[:900])
     with pytest.raises(InputError, match="incomplete"):
-        opening.read(path)
+        opening.read_snapshot_source(path)
 
 
 def test_a_link_in_a_zip_is_no_file(tmp_path: Path) -> None:
@@ -597,7 +601,7 @@ def test_a_link_in_a_zip_is_no_file(tmp_path: Path) -> None:
         link = zipfile.ZipInfo("again.yaml")
         link.create_system, link.external_attr = 3, 0o120777 << 16
         archive.writestr(link, "nodes.yaml")
-    read = opening.read(path)
+    read = opening.read_snapshot_source(path)
     assert len(read.snapshot.objects["Node"]) == 2
     assert any("1 link in an archive not followed" in notice and "again.yaml" in notice for notice in read.notices)
 
@@ -616,7 +620,7 @@ def test_links_that_stay_in_the_folder_are_followed_and_all_others_are_told(tmp_
     (folder / "round").symlink_to(folder / "round")
     os.mkfifo(folder / "pipe.log")
     os.mkfifo(folder / "pipe.yaml")
-    found = opening.read(folder)
+    found = opening.read_snapshot_source(folder)
     assert [name_of(node) for node in found.snapshot.objects["Node"]] == ["a", "b"]
     told = {notice.partition(":")[0]: notice.partition(":")[2] for notice in found.notices}
     for begins, names in {
@@ -629,12 +633,15 @@ def test_links_that_stay_in_the_folder_are_followed_and_all_others_are_told(tmp_
         assert [name.strip() for name in files.split(",")] == [f"{tmp_path}/{name}" for name in names]
     (folder / "self.yaml").symlink_to(folder / "self.yaml")
     with pytest.raises(InputError, match="can't be read"):
-        opening.read(folder)
-    assert any("left out" in notice and "self.yaml" in notice for notice in opening.read(folder, partial=True).notices)
+        opening.read_snapshot_source(folder)
+    assert any(
+        "left out" in notice and "self.yaml" in notice
+        for notice in opening.read_snapshot_source(folder, partial=True).notices
+    )
     (folder / "nodes.yaml").unlink()
     (folder / "self.yaml").unlink()
     with pytest.raises(InputError, match=r"no Kubernetes objects .*2 links that lead out of the folder"):
-        opening.read(folder)
+        opening.read_snapshot_source(folder)
 
 
 def test_a_fleet_is_not_made_of_a_part_of_a_folder(tmp_path: Path) -> None:
@@ -656,8 +663,8 @@ def test_what_cannot_be_read_of_an_archive_is_left_out_on_request(tmp_path: Path
         add(archive, "pods.yaml", b"#" * 5000)
     path.write_bytes(path.read_bytes()[:4000])
     with pytest.raises(InputError, match="incomplete"):
-        opening.read(path)
-    read = opening.read(path, partial=True)
+        opening.read_snapshot_source(path)
+    read = opening.read_snapshot_source(path, partial=True)
     assert len(read.snapshot.objects["Node"]) == 2
     assert any("left out" in notice and "incomplete" in notice for notice in read.notices)
 
@@ -666,8 +673,8 @@ def test_any_number_of_damaged_objects_is_left_out_on_request(tmp_path: Path) ->
     damaged = [{**a_node(f"n{index}"), "status": {}} for index in range(150)]
     (tmp_path / "nodes.yaml").write_text(text_of([a_node("a"), *damaged]))
     with pytest.raises(InputError, match="100 errors; the rest was not read"):
-        opening.read(tmp_path)
-    read = opening.read(tmp_path, partial=True)
+        opening.read_snapshot_source(tmp_path)
+    read = opening.read_snapshot_source(tmp_path, partial=True)
     assert len(read.snapshot.objects["Node"]) == 1
     assert any("50 more files and objects" in notice for notice in read.notices)
 
@@ -676,15 +683,15 @@ def test_sizes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     bomb = tmp_path / "bomb.yaml.gz"
     bomb.write_bytes(gzip.compress(b" " * (80 * 2**20)))
     with pytest.raises(InputError, match="not plausible"):
-        opening.read(bomb)
+        opening.read_snapshot_source(bomb)
     monkeypatch.setattr(file_trees, "LARGEST_FILE", 300)
     (tmp_path / "nodes.yaml").write_bytes(whole())
     with pytest.raises(InputError, match="larger than"):
-        opening.read(tmp_path / "nodes.yaml")
+        opening.read_snapshot_source(tmp_path / "nodes.yaml")
     monkeypatch.setattr(file_trees, "LARGEST_FILE", 2**20)
     monkeypatch.setattr(file_trees, "LARGEST_TREE", 300)
     with pytest.raises(InputError, match="give fewer files"):
-        opening.read(tmp_path / "nodes.yaml")
+        opening.read_snapshot_source(tmp_path / "nodes.yaml")
 
 
 def test_kais_configuration_is_read_from_the_files(tmp_path: Path) -> None:
@@ -704,7 +711,7 @@ def test_kais_configuration_is_read_from_the_files(tmp_path: Path) -> None:
         "data": {"c.yaml": 'actions: "allocate"\ntiers: [{plugins: [{name: predicates}]}]\n'},
     }  # fmt: skip
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), deployment, config]))
-    read = opening.read(tmp_path)
+    read = opening.read_snapshot_source(tmp_path)
     assert read.snapshot.facts.settings.engine.actions == ("allocate",)
     assert read.snapshot.facts.scheduler == "kai v0.16.8"
     assert "predicates" not in json.dumps(read.snapshot.objects)
@@ -723,30 +730,36 @@ def test_kais_configuration_is_read_from_the_files(tmp_path: Path) -> None:
 def test_objects_that_no_cluster_lists_so_are_told(content: Object, told: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match=told):
-        opening.read(tmp_path)
+        opening.read_snapshot_source(tmp_path)
 
 
 def test_an_archive_without_files_is_told(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "x.tar", "w"):
         pass
     with pytest.raises(InputError, match="is an empty archive"):
-        opening.read(tmp_path / "x.tar")
+        opening.read_snapshot_source(tmp_path / "x.tar")
 
 
 def test_a_list_whose_items_are_null_is_empty(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(text_of([a_node("a")]))
     (tmp_path / "y.json").write_text(json.dumps({**listed([]), "kind": "PodList", "items": None}))
-    assert list(opening.read(tmp_path).snapshot.objects) == ["Node"]
+    assert list(opening.read_snapshot_source(tmp_path).snapshot.objects) == ["Node"]
 
 
 def test_lists_in_lists_are_read(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps(listed([a_node("a"), listed([a_node("b"), listed([a_node("c")])])])))
-    assert [name_of(node) for node in opening.read(tmp_path).snapshot.objects["Node"]] == ["a", "b", "c"]
+    assert [name_of(node) for node in opening.read_snapshot_source(tmp_path).snapshot.objects["Node"]] == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 def test_pods_on_nodes_that_are_not_there_are_told(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_pod("p-0", "a"), a_pod("p-1", "gone"), a_queue()]))
-    [told] = [text for text in opening.read(tmp_path).notices if "nodes that are not in the files" in text]
+    [told] = [
+        text for text in opening.read_snapshot_source(tmp_path).notices if "nodes that are not in the files" in text
+    ]
     assert "1 pod is on" in told
     assert "(gone)" in told
 
@@ -762,7 +775,7 @@ def test_faults_of_the_queue_tree_are_told(tmp_path: Path) -> None:
 
     queues = [below("x", "y"), below("y", "x"), below("z", "lost")]
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), *queues]))
-    told = "\n".join(opening.read(tmp_path).notices)
+    told = "\n".join(opening.read_snapshot_source(tmp_path).notices)
     assert "Queue/x: spec.parentQueue: the queues form a cycle: x -> y -> x" in told
     assert "Queue/z: spec.parentQueue: there is no queue 'lost'" in told
 
@@ -772,7 +785,7 @@ def test_a_zip_of_windows_and_archives_within_it(tmp_path: Path) -> None:
         archive.writestr(".\\state\\nodes.yaml", whole())
         archive.writestr("more\\pods.yaml.gz", gzip.compress(b""))
         archive.writestr("more\\node.log.gz", b"")
-    read = opening.read(tmp_path / "state.zip")
+    read = opening.read_snapshot_source(tmp_path / "state.zip")
     assert len(read.snapshot.objects["Node"]) == 2
     [told] = [text for text in read.notices if "archive within" in text]
     assert told.startswith("1 archive ")
@@ -784,7 +797,7 @@ def test_runtime_classes_that_nobody_handed_out_are_there_with_the_overhead_of_t
     pod = a_pod("p-0", "a", "train")
     pod["spec"] |= {"runtimeClassName": "kata.qemu", "overhead": {"cpu": "250m"}}
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), pod]))
-    read = opening.read(tmp_path)
+    read = opening.read_snapshot_source(tmp_path)
     [told] = [text for text in read.notices if "RuntimeClass" in text]
     assert "those that pods name (kata.qemu) count as there" in told
     with opening.lab_of(read.snapshot) as lab:
@@ -798,5 +811,5 @@ def test_runtime_classes_that_nobody_handed_out_are_there_with_the_overhead_of_t
     other = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "nvidia",
              "metadata": {"name": "nvidia", "uid": "c", "resourceVersion": "1"}}  # fmt: skip
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), pod, other]))
-    [told] = [text for text in opening.read(tmp_path).notices if "RuntimeClass" in text]
+    [told] = [text for text in opening.read_snapshot_source(tmp_path).notices if "RuntimeClass" in text]
     assert told.startswith("1 pod names a RuntimeClass that is not in the files (kata.qemu): new ones are refused")

@@ -55,7 +55,7 @@ def after(run: Path) -> list[tuple[str, str, str]]:
 
 def test_the_end_opens_with_all_that_was_there(run: Path) -> None:
     for path, test in ((run, ""), (run, "t"), (run / "e" / "t", ""), (run / "e" / "t" / "lab", "")):
-        found = opening.read(path, test, "last")
+        found = opening.read_snapshot_source(path, test, "last")
         assert found.notices == ()
     with lab_of(found.snapshot) as lab:
         there = [
@@ -78,7 +78,7 @@ def test_each_cycle_opens_as_it_began(run: Path) -> None:
     assert len(binding) > 2
     for cycle in binding:
         seen = Decisions()
-        with lab_of(opening.read(run, "", str(cycle)).snapshot, [seen]) as lab:
+        with lab_of(opening.read_snapshot_source(run, "", str(cycle)).snapshot, [seen]) as lab:
             lab.settle()
         number, entries = seen.cycles[0]
         ours = [(one.pod, one.node) for one in entries if type(one).__name__ == "PodBound"]
@@ -95,8 +95,8 @@ def test_what_was_changed_in_the_folder_is_told(run: Path) -> None:
     with pytest.raises(
         EvidenceError, match=r"cycle 3 can't be reproduced: the recorded decision is in cycle \d+: .* on elsewhere"
     ):
-        opening.read(run, "", "3")
-    found = opening.read(run, "", "last")
+        opening.read_snapshot_source(run, "", "3")
+    found = opening.read_snapshot_source(run, "", "last")
     assert "can't be reproduced" in found.notices[0]
     assert "workloads that own the pods are not in the evidence" in found.notices[1]
     with lab_of(found.snapshot) as lab:
@@ -117,11 +117,11 @@ def test_what_was_changed_in_the_folder_is_told(run: Path) -> None:
 )
 def test_what_is_not_there_is_told(run: Path, test: str, at: str, told: str) -> None:
     with pytest.raises(InputError, match=told):
-        opening.read(run, test, at)
+        opening.read_snapshot_source(run, test, at)
 
 
 def test_a_folder_without_evidence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"expected a snapshot .* evidence"):
-        opening.read(tmp_path)
+        opening.read_snapshot_source(tmp_path)
     with pytest.raises(EvidenceError, match="there is no evidence"):
-        opening.read(tmp_path, "a-test")
+        opening.read_snapshot_source(tmp_path, "a-test")

@@ -24,7 +24,7 @@ def taken(tmp_path: Path) -> Path:
     with Lab.open() as lab:
         lab.apply(QUEUE)
         lab.settle()
-        snapshot.write(path, taking.of_lab(lab))
+        snapshot.write_snapshot(path, taking.of_lab(lab))
     return path
 
 
@@ -55,7 +55,7 @@ def test_no_secret_of_the_cluster_is_in_it(tmp_path: Path) -> None:
                 }
             ]
         )
-        snapshot.write(path, taking.of_lab(lab))
+        snapshot.write_snapshot(path, taking.of_lab(lab))
     assert len(secrets.planted) > 100
     (tmp_path / "unpacked").mkdir()
     (tmp_path / "unpacked" / "body").write_bytes(body_of(path))
@@ -90,11 +90,11 @@ def test_labels_stay_that_something_selects_by(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_over(taken: Path) -> None:
-    found = snapshot.read(taken)
+    found = snapshot.read_snapshot(taken)
     with pytest.raises(InputError, match=r"lab\.snap: exists already"):
-        snapshot.write(taken, found)
-    snapshot.write(taken, found, force=True)
-    assert snapshot.read(taken) == found
+        snapshot.write_snapshot(taken, found)
+    snapshot.write_snapshot(taken, found, force=True)
+    assert snapshot.read_snapshot(taken) == found
 
 
 def cut_short(path: Path) -> None:
@@ -161,6 +161,6 @@ def folder(path: Path) -> None:
 def test_what_can_not_be_opened_is_told(spoil: Callable[[Path], None], told: str, taken: Path) -> None:
     spoil(taken)
     with pytest.raises(Exception, match=told) as refused:
-        opening.read(taken)
+        opening.read_snapshot_source(taken)
     assert str(taken) in str(refused.value)
     assert getattr(refused.value, "exit_code", None) == 2

@@ -162,7 +162,7 @@ def test_a_folder_gives_the_answers_of_a_snapshot(backend: str, request: pytest.
     printed, taken = request.getfixturevalue(backend)
     for kind, objects in printed.items():
         (tmp_path / f"{kind.lower()}.yaml").write_text(text_of(objects))
-    read = opening.read(tmp_path, at=format_time(taken.taken + 0.999))
+    read = opening.read_snapshot_source(tmp_path, at=format_time(taken.taken + 0.999))
     assert {kind: len(several) for kind, several in read.snapshot.objects.items()} == {
         kind: len(several) for kind, several in taken.objects.items()
     }

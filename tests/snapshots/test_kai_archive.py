@@ -87,7 +87,7 @@ def content() -> dict[str, Any]:
 
 
 def test_it_opens_with_its_own_settings(content: dict[str, Any], tmp_path: Path) -> None:
-    found = opening.read(archive(tmp_path / "kai.zip", content))
+    found = opening.read_snapshot_source(archive(tmp_path / "kai.zip", content))
     engine = found.snapshot.facts.settings.engine
     assert engine.actions == ("allocate", "reclaim")
     assert (engine.gpu_placement, engine.max_consolidation_victims, engine.staleness_grace) == ("spread", 7, 90.0)
@@ -104,12 +104,14 @@ def test_it_opens_with_its_own_settings(content: dict[str, Any], tmp_path: Path)
 
 def test_it_is_as_old_as_the_latest_that_it_tells(content: dict[str, Any], tmp_path: Path) -> None:
     path = archive(tmp_path / "kai.zip", content)
-    assert opening.read(path).snapshot.taken == parse_time("2026-01-01T00:00:31Z")
-    assert opening.read(path, at="2026-01-01T01:00:00Z").snapshot.taken == parse_time("2026-01-01T01:00:00Z")
+    assert opening.read_snapshot_source(path).snapshot.taken == parse_time("2026-01-01T00:00:31Z")
+    assert opening.read_snapshot_source(path, at="2026-01-01T01:00:00Z").snapshot.taken == parse_time(
+        "2026-01-01T01:00:00Z"
+    )
     with pytest.raises(InputError, match=r"--at: .*expected the time at which it was taken"):
-        opening.read(path, at="noon")
+        opening.read_snapshot_source(path, at="noon")
     content["rawObjects"]["nodes"][0]["metadata"]["creationTimestamp"] = "2299-01-01T00:00:00Z"
-    found = opening.read(archive(path, content))
+    found = opening.read_snapshot_source(archive(path, content))
     assert found.snapshot.taken == parse_time("2026-01-01T00:00:31Z")
     (notice,) = (notice for notice in found.notices if "in the future" in notice)
     assert notice.startswith("1 object with a time in the future: Node/")
@@ -128,7 +130,7 @@ def test_a_pod_that_was_being_bound_counts_as_bound(content: dict[str, Any], tmp
     failed = {**request, "metadata": {**request["metadata"], "name": "failed"}, "status": {"phase": "Failed"}}
     failed["spec"] = {**request["spec"], "podName": waiting[1]["metadata"]["name"]}
     content["rawObjects"]["bindRequests"] = [request, failed]
-    with lab_of(opening.read(archive(tmp_path / "kai.zip", content)).snapshot) as lab:
+    with lab_of(opening.read_snapshot_source(archive(tmp_path / "kai.zip", content)).snapshot) as lab:
         assert lab.cluster.get("Pod", waiting[0]["metadata"]["name"], "default")["spec"]["nodeName"] == "h100-0"
         assert "nodeName" not in lab.cluster.get("Pod", waiting[1]["metadata"]["name"], "default")["spec"]
 
@@ -139,7 +141,7 @@ def test_what_can_not_be_read_is_counted_and_named(content: dict[str, Any], tmp_
     raw["pods"].append("no pod")
     raw["csiDrivers"] = [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]
     raw["flavours"] = [{"metadata": {"name": "new"}}]
-    found = opening.read(archive(tmp_path / "kai.zip", content))
+    found = opening.read_snapshot_source(archive(tmp_path / "kai.zip", content))
     told = "\n".join(found.notices)
     assert "1 of 2 queues can't be read and are left out: odd (spec.resources.gpu.quota: " in told
     assert "pods can't be read and are left out: 6 (it is no object)" in told
@@ -156,9 +158,9 @@ def test_secrets_in_it_do_not_enter_the_lab(tmp_path: Path) -> None:
         lab.settle()
         path = archive(tmp_path / "kai.zip", content_of(lab))
     state = tmp_path / "lab" / "lab.state"
-    opening.begin(state, opening.read(path).snapshot).close()
+    opening.write_snapshot_lab(state, opening.read_snapshot_source(path).snapshot).close()
     with Lab.resume(state) as lab:
-        snapshot.write(tmp_path / "again.snap", taking.of_lab(lab))
+        snapshot.write_snapshot(tmp_path / "again.snap", taking.of_lab(lab))
         there = json.dumps([lab.cluster.list(kind) for kind in lab.cluster.kinds()])
     assert [place for text, place in secrets.planted.items() if text in there] == []
     assert [place for text, place in secrets.planted.items() if text.encode() in body_of(tmp_path / "again.snap")] == []
@@ -224,7 +226,7 @@ def test_what_can_not_be_opened_is_told(
     path = tmp_path / "kai.zip"
     spoil(path, content)
     with pytest.raises(InputError, match=told) as refused:
-        opening.read(path)
+        opening.read_snapshot_source(path)
     assert "kai.zip" in str(refused.value)
     assert refused.value.exit_code == 2
 

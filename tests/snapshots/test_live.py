@@ -179,7 +179,7 @@ def test_it_reads_with_the_rights_that_are_printed(
     assert found.facts.scheduler == "kai v0.16.8"
     assert any(one.startswith("plugin dynamicresources is not listed") for one in found.notices)
     path = tmp_path / "live.snap"
-    snapshot.write(path, found)
+    snapshot.write_snapshot(path, found)
     body = body_of(path)
     planted = secrets.planted.items()
     assert [place for text, place in planted if text.encode() in body or base64.b64encode(text.encode()) in body] == []

@@ -16,7 +16,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.components import MissingComponents, find_addon
 from kailab.evidence.recorder import Recorder
 from kailab.lab import Lab, expect
-from kailab.lab.intake import read
+from kailab.lab.intake import load_sources
 from kailab.lab.venues import open_venue
 from kailab.lab.venues.contract import Venue
 from kailab.undertest.contract import NotExpressible, SchedulerUnderTest
@@ -371,7 +371,7 @@ def test_a_job_is_admitted_whole_unless_less_is_enough(kueue: SchedulerUnderTest
 
 def test_each_pod_of_a_deployment_is_admitted_for_itself(kueue: SchedulerUnderTest, there: Cluster) -> None:
     """tasks/run/deployment: Kueue's webhook hands the labels on to the pods. A Deployment serves, and is not preemptible."""
-    deployment = next(iter(read([EXERCISES / "quota" / "manifests" / "within-quota.yaml"]).manifests)).object
+    deployment = next(iter(load_sources([EXERCISES / "quota" / "manifests" / "within-quota.yaml"]).manifests)).object
     found = said(kueue, there, *ORG, deployment)
     labels = found["Deployment/a-serve"]["metadata"]["labels"]
     assert labels["kueue.x-k8s.io/queue-name"] == "team-a-non-preemptible"

@@ -48,7 +48,7 @@ class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def existing(cls, folder: Path) -> Self:
-        """As ``read``. Raises StateError if no cluster is there."""
+        """As ``read_cluster_folder``. Raises StateError if no cluster is there."""
         known = cls.read(folder)
         if known is None:
             raise StateError(f"{folder}: no {cls.noun} is here")
@@ -56,7 +56,7 @@ class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def complete(cls, folder: Path) -> Self | None:
-        """As ``read``. Raises StateError for a cluster whose start was interrupted."""
+        """As ``read_cluster_folder``. Raises StateError for a cluster whose start was interrupted."""
         known = cls.read(folder)
         if known is not None and not known.ready:
             raise StateError(f"{folder}: {known.interrupted}")
@@ -127,7 +127,7 @@ def claim_folder(folder: Path) -> Path:
     """Prepare a folder for a new control plane. Raises StateError if it is in use or can't be used."""
     folder = resolve_folder(folder)
     if (folder / FILE).exists():
-        read(folder).refuse_if_used(folder, "started")
+        read_cluster_folder(folder).refuse_if_used(folder, "started")
         remove(folder)
     make_cluster_folder(folder, "a control plane", _begin)
     return folder
@@ -169,7 +169,7 @@ def _mark(folder: Path) -> None:
         raise StateError(f"{folder}: another process is starting a control plane here") from None
 
 
-def read(folder: Path) -> ControlPlaneRecord:
+def read_cluster_folder(folder: Path) -> ControlPlaneRecord:
     """Raises StateError if no control plane is there, or its record is damaged or of another version."""
     try:
         known = decoding.decode_json((folder / FILE).read_bytes(), ControlPlaneRecord)

@@ -134,7 +134,7 @@ class ControlPlane(SupervisedCluster):
         """The control plane in a folder, whether its processes run or not. Raises StateError if there is none, or it is
         incomplete."""
         folder = cluster_folder.resolve_folder(folder)
-        known = cluster_folder.read(folder)
+        known = cluster_folder.read_cluster_folder(folder)
         if not known.ready:
             known.refuse_if_used(folder, "started")
             raise StateError(f"{folder}: {known.interrupted}")
