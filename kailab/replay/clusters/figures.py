@@ -161,9 +161,7 @@ def figures(replay: DispatchedReplay) -> DispatchFigures:
         currency=priced[0] if priced else "",
         latency_ms=round(1000 * sum(entry.latency for entry in sent) / len(sent), 3) if sent else 0.0,
         way=distribution([entry.way for entry in sent]),
-        missed=distribution(
-            [abs(entry.work.began - entry.left - entry.expected) for entry in sent if _foretold(entry)]
-        ),  # type: ignore[union-attr, operator]
+        missed=distribution([missed for entry in sent if (missed := _missed_by(entry)) is not None]),
         allocated=_part([(entry.allocated, entry.gpus) for entry in summaries.values()]),
         allocated_arriving=_part([(entry.allocated_arriving, entry.gpus) for entry in summaries.values()]),
         kwh=None if None in energies else round(sum(entry for entry in energies if entry is not None), 3),
@@ -282,13 +280,13 @@ def _away(journey: JobJourney) -> bool:
     return bool(journey.at) and journey.at != journey.home
 
 
-def _foretold(journey: JobJourney) -> bool:
-    return (
-        journey.work is not None
-        and journey.work.began is not None
-        and journey.expected is not None
-        and journey.expected < float("inf")
-    )
+def _missed_by(journey: JobJourney) -> float | None:
+    """By how many seconds a job began earlier or later than expected; None if it did not begin, or nothing was expected."""
+    if journey.work is None or journey.work.began is None:
+        return None
+    if journey.expected is None or journey.expected == float("inf"):
+        return None
+    return abs(journey.work.began - journey.left - journey.expected)
 
 
 def _hours(journeys: Sequence[JobJourney]) -> float:
