@@ -51,8 +51,13 @@ def strip_nulls(value: Any) -> Any:
                     changed[key] = kept
         return value if changed is None else changed
     if isinstance(value, list):
-        items = [strip_nulls(item) if isinstance(item, (dict, list)) else item for item in value]
-        return value if all(a is b for a, b in zip(items, value)) else items
+        items: list[Any] | None = None
+        for index, item in enumerate(value):
+            if isinstance(item, (dict, list)) and (kept := strip_nulls(item)) is not item:
+                if items is None:
+                    items = list(value)
+                items[index] = kept
+        return value if items is None else items
     return value
 
 

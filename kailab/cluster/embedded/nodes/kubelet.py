@@ -64,6 +64,9 @@ def node_ready(node: Object | None) -> bool:
 
 def _other_end(before: Object, now: Object) -> bool:
     """True if a pod is to end at another time, or in another way."""
+    # Most changes of a pod are of its status, and leave its annotations alone.
+    if before["metadata"].get("annotations") == now["metadata"].get("annotations"):
+        return False
     old, new = annotations_of(before), annotations_of(now)
     return any(old.get(key) != new.get(key) for key in (labels.RUN_SECONDS, labels.FAIL))
 

@@ -268,7 +268,9 @@ class ObjectStore:
         # Looking up one object does not unpack all of its kind.
         if self.sealed and kind in self._saved:
             return self._one(kind, key)
-        table = self.existing_table(kind)
+        table = self._tables.get(kind)
+        if table is None:
+            table = self.existing_table(kind)
         return None if table is None else table.objects.get(key)
 
     def get(self, kind: str, key: Key, uid: str = "") -> Object:
