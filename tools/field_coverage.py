@@ -66,6 +66,7 @@ _INIT_ACTS = {"restartPolicy": "Always makes it a sidecar, whose requests and ho
 _VOLUMES_ACT = {
     "configMap": "must exist, if a container mounts it",
     "emptyDir": "drain asks for --delete-emptydir-data",
+    "ephemeral": "a claim is made for it, which goes with the pod",
     "name": "",
     "persistentVolumeClaim": "the claim must exist, and its volume decides about nodes",
     "projected": "its ConfigMaps must exist",

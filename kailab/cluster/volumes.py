@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -42,6 +42,20 @@ def is_meant_for(volume: Object, claim: Object) -> bool:
     named = held.get("name") == metadata["name"] and (held.get("namespace") or "default") == metadata.get("namespace")
     # The uid of an earlier claim of this name, unless the volume comes with its claim from elsewhere.
     return named or (not held and spec_of(claim).get("volumeName") == name_of(volume))
+
+
+def claim_of_volume(volume: Mapping[str, Any], pod: str) -> str:
+    """The name of the claim that a volume of a pod is, or "". The claim of an ephemeral volume is named after both."""
+    if claim := volume.get("persistentVolumeClaim"):
+        return str(claim.get("claimName") or "")
+    return f"{pod}-{volume.get('name')}" if volume.get("ephemeral") else ""
+
+
+def claim_templates(pod: Object) -> Iterator[tuple[str, Object]]:
+    """The claims of a pod's ephemeral volumes: the name of each, and its template."""
+    for volume in pod["spec"].get("volumes") or ():
+        if ephemeral := volume.get("ephemeral"):
+            yield claim_of_volume(volume, name_of(pod)), ephemeral.get("volumeClaimTemplate") or {}
 
 
 def node_terms(volume: Object) -> list[Mapping[str, Any]]:

@@ -198,10 +198,6 @@ OF_PODS = (
         ("spec", "initContainers", "*", "restartPolicyRules"),
         "the kubelet decides by its rules and the exit code whether the container starts again",
     ),
-    Unread(
-        ("spec", "volumes", "*", "ephemeral"),
-        "a claim is made for it, and the pod waits until that is bound, and runs where its volume can be reached",
-    ),
 )
 
 

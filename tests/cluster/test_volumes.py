@@ -167,3 +167,30 @@ def test_a_driver_makes_volumes_only_where_it_has_room(lab: Lab) -> None:
     lab.delete("PersistentVolumeClaim", "one")
     lab.settle()
     assert lab.get("Pod", "second")["spec"]["nodeName"] == "a100-1"
+
+
+def test_an_ephemeral_volume_has_a_claim_that_goes_with_its_pod(lab: Lab) -> None:
+    template = {"metadata": {"labels": {"use": "scratch"}}, "spec": claim("x", "slow")["spec"]}
+    user = pod("user")
+    user["spec"]["volumes"] = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}]
+    lab.apply([storage_class("slow", "kubernetes.io/no-provisioner"), user])
+    assert node_of(lab, "user") == ""
+    lab.apply([volume("disk", "slow", "h100-0")])
+    assert node_of(lab, "user") == "h100-0"
+    made = lab.get("PersistentVolumeClaim", "user-scratch")
+    assert (made["metadata"]["labels"], made["status"]["phase"]) == ({"use": "scratch"}, "Bound")
+    lab.delete("Pod", "user")
+    lab.settle()
+    assert not lab.cluster.list("PersistentVolumeClaim")
+
+
+def test_a_claim_that_a_quota_refuses_is_made_when_there_is_room(lab: Lab) -> None:
+    hard = {"hard": {"persistentvolumeclaims": 1}}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": hard}
+    user = pod("user")
+    user["spec"]["volumes"] = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": claim("x", None)["spec"]}}}]
+    lab.apply([quota, claim("first", None)])
+    lab.apply([user])
+    assert node_of(lab, "user") == ""
+    lab.delete("PersistentVolumeClaim", "first")
+    assert node_of(lab, "user") != ""

@@ -32,7 +32,7 @@ def _one(api_version: str, kind: str, spec: str) -> list[str]:
         ("apps/v1", "StatefulSet", "{volumeClaimTemplates: [{spec: {accessModes: [ReadWriteOncePod]}}]}", "spec.volumeClaimTemplates[0].spec.accessModes[0]"),
         ("apps/v1", "StatefulSet", "{updateStrategy: {rollingUpdate: {maxUnavailable: 2}}}", "spec.updateStrategy.rollingUpdate.maxUnavailable"),
         ("v1", "Pod", "{resources: {requests: {cpu: 4}}, containers: [{name: a, image: x}]}", "spec.resources"),
-        ("batch/v1", "Job", "{template: {spec: {volumes: [{name: v, ephemeral: {a: b}}], containers: [{name: a, image: x}]}}}", "spec.template.spec.volumes[0].ephemeral"),
+        ("batch/v1", "Job", "{template: {spec: {readinessGates: [{conditionType: a/b}], containers: [{name: a, image: x}]}}}", "spec.template.spec.readinessGates"),
     ],
 )  # fmt: skip
 def test_a_field_that_decides_in_a_cluster_is_said_not_to_be_read(

@@ -87,11 +87,6 @@ VALUES: dict[str, Any] = {
     "spec.resources": {"requests": {"cpu": "1"}},
     "spec.successPolicy": {"rules": [{"succeededCount": 1}]},
     "spec.scheduling": {"enabled": True},
-    "ephemeral": {
-        "volumeClaimTemplate": {
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-        }
-    },
     "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [3]}}],
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -53,7 +54,7 @@ class EmbeddedCluster:
         self._deletion = Deletion(self.store, self.clock)
         self._updates = Updates(self.store, self._admission, self._deletion, self.create)
         self.kubelet = Kubelet(self.store, self.clock, self._deletion, self.event)
-        self._volumes = VolumeBinder(store, self.create)
+        self._volumes = VolumeBinder(store, self.create, partial(self.event, component="ephemeral_volume"))
         self._nodes = NodeLifecycle(self.store, self.clock, self._deletion, self.kubelet)
 
     @property

@@ -2,7 +2,7 @@
 
 A claim is bound to a volume that was made for it by hand, or gets one from the provisioner of its StorageClass. With the binding mode
 WaitForFirstConsumer that happens when the first pod that uses the claim is bound to a node, and the volume has to reach that node. A claim
-whose class does not exist stays unbound.
+whose class does not exist stays unbound. An ephemeral volume of a pod gets a claim of its own, which goes with the pod.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from kailab.cluster.volumes import (
     NO_PROVISIONER,
     asked_size,
     capacity_term,
+    claim_of_volume,
+    claim_templates,
     combined_terms,
     counts_capacity,
     has_room,
@@ -28,7 +30,20 @@ from kailab.cluster.volumes import (
     size_of,
     topology_terms,
 )
-from kailab.model.objects import annotations_of, is_terminating, labels_of, name_of, spec_of, status_of, uid_of
+from kailab.errors import ApiError
+from kailab.model.objects import (
+    annotations_of,
+    as_owner_reference,
+    is_ended,
+    is_terminating,
+    labels_of,
+    metadata_of,
+    name_of,
+    owner_uids,
+    spec_of,
+    status_of,
+    uid_of,
+)
 from kailab.model.pod_resources import format_amount
 from kailab.model.quantities import parse
 
@@ -39,21 +54,29 @@ _TAKEN_FROM = "kailab.dev/storage-capacity"
 
 
 class VolumeBinder:
-    """Binds the claims of a store. It has no state of its own."""
+    """Binds the claims of a store, and makes those of ephemeral volumes. It has only state that the objects give again."""
 
-    def __init__(self, store: ObjectStore, create: Callable[[Object], Object]) -> None:
+    def __init__(
+        self, store: ObjectStore, create: Callable[[Object], Object], event: Callable[[Object, str, str, str], None]
+    ) -> None:
+        """``event``: records an Event of an object, from its type, reason and message."""
         self._store = store
         self._create = create
+        self._event = event
+        # Pods that lack a claim; None: all that have ephemeral volumes are looked at when it is first needed.
+        self._refused: dict[Key, None] | None = None
         store.hook("PersistentVolumeClaim", self._claim_changed)
         store.hook("PersistentVolume", self._volume_changed)
         store.hook("StorageClass", self._class_changed)
         store.hook("CSIDriver", self._class_changed)
         store.hook("CSIStorageCapacity", self._capacity_changed)
         store.hook("Pod", self._pod_changed)
+        store.hook("ResourceQuota", self._quota_changed)
 
     def _claim_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         if type == "DELETED":
             self._release(old)
+            self._claim_again()
         elif new is not None and (old is None or old.get("spec") is not new.get("spec")):
             self._bind(key, None)
 
@@ -82,10 +105,59 @@ class VolumeBinder:
         if type == "DELETED" or new is None or (old is not None and old["spec"] is new["spec"]):
             return
         node, volumes = new["spec"].get("nodeName"), new["spec"].get("volumes")
-        if node and volumes:
+        if not volumes:
+            return
+        if old is None and any(claim_templates(new)):
+            self._claim(key, new)
+        if node:
             for volume in volumes:
-                if name := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
+                if name := claim_of_volume(volume, key[1]):
                     self._bind((key[0], name), node)
+
+    def _quota_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+        self._claim_again()
+
+    def _claim_again(self) -> None:
+        """Try again what a quota, or another claim of the name, did not allow."""
+        pods = self._store.table("Pod").objects
+        if self._refused is None:
+            self._refused = {key: None for key, pod in pods.items() if any(claim_templates(pod))}
+        for key in list(self._refused):
+            if key in pods:
+                self._claim(key, pods[key])
+            else:
+                self._refused.pop(key, None)
+
+    def _claim(self, key: Key, pod: Object) -> None:
+        """Make the claims of the pod's ephemeral volumes that are not there yet."""
+        fault = ""
+        if not is_terminating(pod) and not is_ended(pod):
+            for name, template in claim_templates(pod):
+                fault = fault or self._claimed(pod, (key[0], name), template)
+        refused = self._refused if self._refused is not None else {}
+        if not fault:
+            refused.pop(key, None)
+        elif key not in refused:
+            refused[key] = None
+            self._event(pod, "Warning", "FailedBinding", fault)
+
+    def _claimed(self, pod: Object, key: Key, template: Object) -> str:
+        """Make the claim of an ephemeral volume if there is none. Returns why the pod does not have it, or ""."""
+        claim = self._store.find("PersistentVolumeClaim", key)
+        if claim is not None:
+            return (
+                ""
+                if uid_of(pod) in owner_uids(claim)
+                else f'PVC "{key[1]}" was not created for pod "{name_of(pod)}" (pod is not owner)'
+            )
+        notes = {field: value for field in ("labels", "annotations") if (value := metadata_of(template).get(field))}
+        metadata = {**notes, "name": key[1], "namespace": key[0], "ownerReferences": [as_owner_reference(pod)]}
+        made = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec_of(template)}
+        try:
+            self._create(made)
+        except ApiError as error:
+            return f"ephemeral volume {key[1]}: {error}"
+        return ""
 
     def _bind_all(self) -> None:
         for key in list(self._store.table("PersistentVolumeClaim").objects):

@@ -87,7 +87,7 @@ def check_pod_spec(
             if own is not None and own not in RESTART_POLICIES:
                 faults.wrong(f"{at}.restartPolicy", own, " or ".join(RESTART_POLICIES))
     _check_host_ports(faults, spec, path)
-    _check_volume_names(faults, spec, path)
+    _check_volumes(faults, spec, path)
     policy = faults.text(spec, "restartPolicy", f"{path}.restartPolicy")
     if (policy or "Always") not in restart:
         faults.wrong(f"{path}.restartPolicy", policy or "Always", " or ".join(restart))
@@ -200,7 +200,7 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
         faults.one_of(port, "protocol", f"{at}.protocol", ("TCP", "UDP", "SCTP"))
 
 
-def _check_volume_names(faults: Faults, spec: dict[str, Any], path: str) -> None:
+def _check_volumes(faults: Faults, spec: dict[str, Any], path: str) -> None:
     # Other shapes are reported elsewhere.
     names: set[str] = set()
     for at, volume in Faults().mappings(spec, "volumes", f"{path}.volumes"):
@@ -209,6 +209,8 @@ def _check_volume_names(faults: Faults, spec: dict[str, Any], path: str) -> None
             if name in names:
                 faults.add(f"{at}.name", f"{name!r:.80} is given twice")
             names.add(name)
+        if isinstance(ephemeral := volume.get("ephemeral"), dict) and not ephemeral.get("volumeClaimTemplate"):
+            faults.add(f"{at}.ephemeral.volumeClaimTemplate", "is required")
 
 
 def _check_host_ports(faults: Faults, spec: dict[str, Any], path: str) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Object
-from kailab.model.objects import annotations_of, namespace_of
+from kailab.cluster.volumes import claim_of_volume
+from kailab.model.objects import annotations_of, name_of, namespace_of
 
 _SHARED_GPU = "runai/shared-gpu-configmap"
 REFERENCED_KINDS = ("ConfigMap", "PersistentVolumeClaim")
@@ -33,9 +34,8 @@ def referenced_objects(pod: Object) -> tuple[ObjectReference, ...]:
     mounted = {mount.get("name") for c in containers for mount in c.get("volumeMounts") or ()}
     references = []
     for volume in volumes or ():
-        claim = volume.get("persistentVolumeClaim")
-        if claim:
-            references.append(ObjectReference("PersistentVolumeClaim", namespace, claim.get("claimName", "")))
+        if claim := claim_of_volume(volume, name_of(pod)):
+            references.append(ObjectReference("PersistentVolumeClaim", namespace, claim))
         # As in KAI's ConfigMapPredicate, a volume that no container mounts is not required.
         if volume.get("name") in mounted:
             references.extend(ObjectReference("ConfigMap", namespace, name) for name in _volume_maps(volume))
