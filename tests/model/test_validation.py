@@ -94,6 +94,8 @@ def test_visible_devices_may_be_named_as_in_kai(make, faults):
         ({"containers": [{"name": "a"}, {"name": "a"}]}, "spec.containers[1].name"),
         ({"containers": [3]}, "spec.containers[0]"),
         ({"restartPolicy": "Sometimes"}, "spec.restartPolicy"),
+        ({"serviceAccountName": "${ACCOUNT}"}, "spec.serviceAccountName"),
+        ({"volumes": [{"name": "a", "ephemeral": {}}]}, "spec.volumes[0].ephemeral.volumeClaimTemplate"),
         ({"containers": [{"name": "a", "restartPolicy": "Sometimes"}]}, "spec.containers[0].restartPolicy"),
         ({"initContainers": [{"name": "a", "restartPolicy": 3}]}, "spec.initContainers[0].restartPolicy"),
         ({"terminationGracePeriodSeconds": -1}, "spec.terminationGracePeriodSeconds"),

@@ -15,10 +15,12 @@ from kailab.model.quantities import format_bytes
 from kailab.model.validation.fields import (
     LABEL_RULE,
     LARGEST_INT32,
+    NAME_RULE,
     Faults,
     check_labels,
     check_notes,
     is_dns_label,
+    is_dns_subdomain,
     is_extended,
     is_label_key,
     is_label_value,
@@ -95,8 +97,11 @@ def check_pod_spec(
     faults.integer(spec, "terminationGracePeriodSeconds", f"{path}.terminationGracePeriodSeconds", most=2**53)
     faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1)
     faults.integer(spec, "priority", f"{path}.priority", least=-(2**31))
-    for key in ("schedulerName", "priorityClassName", "nodeName"):
-        faults.text(spec, key, f"{path}.{key}")
+    faults.text(spec, "schedulerName", f"{path}.schedulerName")
+    for key in ("nodeName", "priorityClassName", "runtimeClassName", "serviceAccountName", "serviceAccount"):
+        named = faults.text(spec, key, f"{path}.{key}")
+        if named and not is_dns_subdomain(named):
+            faults.wrong(f"{path}.{key}", named, NAME_RULE)
     check_labels(faults, spec, "nodeSelector", f"{path}.nodeSelector")
     faults.quantities(spec, "overhead", f"{path}.overhead")
     if isinstance(spec.get("resources"), dict):
