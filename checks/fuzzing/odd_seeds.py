@@ -312,7 +312,7 @@ _ALL: tuple[tuple[Object, ...], ...] = (
     (_object("apps/v1", "DaemonSet", "daemonset", _selected(
         "daemonset", updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}})),),
     (_object("batch/v1", "Job", "job", _job_spec(
-        podReplacementPolicy="TerminatingOrFailed", backoffLimitPerIndex=1, maxFailedIndexes=1,
+        podReplacementPolicy="Failed", backoffLimitPerIndex=1, maxFailedIndexes=1,
         successPolicy={"rules": [{"succeededIndexes": "0-1", "succeededCount": 1}]},
         podFailurePolicy={"rules": [
             {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},

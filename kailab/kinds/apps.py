@@ -12,7 +12,35 @@ from kailab.model.validation.pods import check_selector, check_template
 
 
 @spec_check
-def _check_replicated(faults: Faults, spec: dict[str, Any]) -> None:
+def _check_deployment(faults: Faults, spec: dict[str, Any]) -> None:
+    strategy = faults.mapping(spec, "strategy", "spec.strategy") or {}
+    rolling = faults.mapping(strategy, "rollingUpdate", "spec.strategy.rollingUpdate")
+    if rolling is not None and strategy.get("type") == "Recreate":
+        faults.add("spec.strategy.rollingUpdate", "can't be given where the type is Recreate")
+    elif rolling is not None and _is_none(rolling.get("maxSurge")) and _is_none(rolling.get("maxUnavailable")):
+        faults.add(
+            "spec.strategy.rollingUpdate.maxUnavailable", "can't be 0 where maxSurge is 0: nothing could be replaced"
+        )
+    _check_replicas(faults, spec)
+
+
+def _check_daemon_set(faults: Faults, spec: dict[str, Any]) -> None:
+    """Source: Kubernetes ValidateRollingUpdateDaemonSet."""
+    strategy = faults.mapping(spec, "updateStrategy", "spec.updateStrategy") or {}
+    rolling = faults.mapping(strategy, "rollingUpdate", "spec.updateStrategy.rollingUpdate") or {}
+    surge, missing = rolling.get("maxSurge", 0), rolling.get("maxUnavailable", 1)
+    if rolling and _is_none(surge) == _is_none(missing):
+        text = "expected one of maxSurge and maxUnavailable to be 0, and the other not (maxUnavailable is 1 unless it is given)"
+        faults.add("spec.updateStrategy.rollingUpdate", text)
+    _check_selected_template(faults, spec)
+
+
+def _is_none(share: Any) -> bool:
+    """True for a share of pods that is 0."""
+    return share in (0, "0%") and share is not False
+
+
+def _check_replicas(faults: Faults, spec: dict[str, Any]) -> None:
     """Check a Deployment, ReplicaSet or StatefulSet."""
     faults.integer(spec, "replicas", "spec.replicas")
     faults.integer(spec, "minReadySeconds", "spec.minReadySeconds")
@@ -24,7 +52,7 @@ def _check_replicated(faults: Faults, spec: dict[str, Any]) -> None:
 def _check_selected_template(faults: Faults, spec: dict[str, Any]) -> None:
     """Check that the selector matches the template: otherwise the workload would not find its own pods."""
     selector = faults.mapping(spec, "selector", "spec.selector", required=True)
-    check_template(faults, spec, "spec", ("Always",))
+    check_template(faults, spec, "spec", ("Always",), _names_of_claims(spec))
     if selector is None:
         return
     check_selector(faults, selector, "spec.selector")
@@ -35,6 +63,12 @@ def _check_selected_template(faults: Faults, spec: dict[str, Any]) -> None:
     for name, value in match_labels.items() if isinstance(match_labels, dict) else ():
         if labels.get(name) != value:
             faults.add(f"spec.selector.matchLabels[{name}]", "does not match the labels of spec.template.metadata")
+
+
+def _names_of_claims(spec: dict[str, Any]) -> list[str]:
+    """The names by which containers mount the claims of a StatefulSet."""
+    claims = (claim.get("metadata") for _, claim in Faults().mappings(spec, "volumeClaimTemplates", ""))
+    return [str(meta.get("name")) for meta in claims if isinstance(meta, dict)]
 
 
 def _template_labels(spec: dict[str, Any]) -> dict[str, Any]:
@@ -50,7 +84,7 @@ def _check_replication_controller(faults: Faults, spec: dict[str, Any]) -> None:
     """Its selector is a mapping of labels; without one it selects the labels of its template."""
     faults.integer(spec, "replicas", "spec.replicas")
     faults.integer(spec, "minReadySeconds", "spec.minReadySeconds")
-    check_template(faults, spec, "spec", ("Always",))
+    check_template(faults, spec, "spec", ("Always",), ())
     labels = _template_labels(spec)
     selector = faults.mapping(spec, "selector", "spec.selector") or {}
     if not selector and not labels:
@@ -94,7 +128,7 @@ KINDS = (
         "Deployment",
         "deploy",
         defaults=spec_defaults({"replicas": 1, "minReadySeconds": 0, "revisionHistoryLimit": 10}),
-        check=_check_replicated,
+        check=_check_deployment,
         immutable=("spec.selector",),
         grouping="kailab.grouping.families.plain_workloads:DEPLOYMENT",
         scalable=True,
@@ -104,7 +138,7 @@ KINDS = (
         "ReplicaSet",
         "rs",
         defaults=spec_defaults({"replicas": 1}),
-        check=_check_replicated,
+        check=spec_check(_check_replicas),
         immutable=("spec.selector",),
         scalable=True,
         columns=_REPLICAS,
@@ -129,7 +163,7 @@ KINDS = (
         "StatefulSet",
         "sts",
         defaults=spec_defaults({"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10}),
-        check=_check_replicated,
+        check=spec_check(_check_replicas),
         immutable=("spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"),
         scalable=True,
         columns="kailab.cli.object_tables:STATEFUL_SET",
@@ -148,9 +182,22 @@ KINDS = (
         "ds",
         "daemon_set",
         defaults=spec_defaults({"revisionHistoryLimit": 10}),
-        check=spec_check(_check_selected_template),
+        check=spec_check(_check_daemon_set),
         immutable=("spec.selector",),
         watches=("Node",),
+        unread=(
+            Unread(
+                ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"),
+                "so many pods are replaced at once; here one after the other",
+                (1, "1"),
+            ),
+            Unread(
+                ("spec", "updateStrategy", "rollingUpdate", "maxSurge"),
+                "the new pod starts beside the old one; here the old one goes first",
+                ("0%",),
+            ),
+            Unread(("spec", "minReadySeconds"), "the next pod is replaced when the new one has been ready for so long"),
+        ),
         columns=(
             NAME,
             _count("DESIRED", "status.desiredNumberScheduled"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kailab.kinds.kubernetes import spec_check
+from kailab.model.cron import schedule_of, zone_of
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
 from kailab.model.objects import DIRECTIVES, Object, status_of, without_scheduling_directives
@@ -10,6 +11,7 @@ from kailab.model.validation.fields import LARGEST_INT64, Faults
 from kailab.model.validation.pods import check_template
 
 _RESTART = ("OnFailure", "Never")
+_CONTROLLER = {"controller-uid", "batch.kubernetes.io/controller-uid"}
 
 
 def _spec_defaults(spec: Object) -> Object:
@@ -48,7 +50,10 @@ def _cron_job_defaults(obj: Object) -> Object:
 
 @spec_check
 def _check_cron_job(faults: Faults, spec: Object) -> None:
-    faults.text(spec, "schedule", "spec.schedule", required=True)
+    if schedule := faults.text(spec, "schedule", "spec.schedule", required=True):
+        faults.read(schedule_of, schedule, "spec.schedule")
+    if zone := faults.text(spec, "timeZone", "spec.timeZone"):
+        faults.read(zone_of, zone, "spec.timeZone")
     faults.one_of(spec, "concurrencyPolicy", "spec.concurrencyPolicy", ("Allow", "Forbid", "Replace"))
     faults.boolean(spec, "suspend", "spec.suspend")
     faults.integer(spec, "startingDeadlineSeconds", "spec.startingDeadlineSeconds", most=LARGEST_INT64)
@@ -59,22 +64,74 @@ def _check_cron_job(faults: Faults, spec: Object) -> None:
 
 
 def _check_job_spec(faults: Faults, spec: Object, path: str = "spec") -> None:
-    for key in ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex"):
+    """Source: Kubernetes ValidateJobSpec."""
+    for key in (
+        "parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes",
+    ):  # fmt: skip
         faults.integer(spec, key, f"{path}.{key}")
     faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1, most=LARGEST_INT64)
     mode = faults.one_of(spec, "completionMode", f"{path}.completionMode", ("NonIndexed", "Indexed"))
     # With neither of them, both are 1.
     if mode == "Indexed" and spec.get("completions") is None and spec.get("parallelism") is not None:
         faults.add(f"{path}.completions", "is required for an Indexed job")
-    if spec.get("successPolicy") is not None and mode != "Indexed":
-        faults.add(f"{path}.successPolicy", "needs completionMode Indexed")
+    for key in ("successPolicy", "backoffLimitPerIndex"):
+        if spec.get(key) is not None and mode != "Indexed":
+            faults.add(f"{path}.{key}", "needs completionMode Indexed")
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        faults.add(f"{path}.maxFailedIndexes", "needs backoffLimitPerIndex beside it")
     faults.boolean(spec, "suspend", f"{path}.suspend")
-    check_template(faults, spec, path, _RESTART)
+    check_template(faults, spec, path, _RESTART, ())
+    _check_failure_policy(faults, spec, path)
+    for at, rule in faults.mappings(
+        faults.mapping(spec, "successPolicy", f"{path}.successPolicy") or {}, "rules", f"{path}.successPolicy.rules"
+    ):
+        if rule.get("succeededIndexes") is None and rule.get("succeededCount") is None:
+            faults.add(at, "has neither succeededIndexes nor succeededCount; expected one of them, or both")
+
+
+def _check_failure_policy(faults: Faults, spec: Object, path: str) -> None:
+    policy = faults.mapping(spec, "podFailurePolicy", f"{path}.podFailurePolicy")
+    if policy is None:
+        return
+    template = spec.get("template")
+    pod = template.get("spec") if isinstance(template, dict) else None
+    if isinstance(pod, dict) and pod.get("restartPolicy") != "Never":
+        faults.add(f"{path}.podFailurePolicy", "needs the restartPolicy Never in the template")
+    if spec.get("podReplacementPolicy") == "TerminatingOrFailed":
+        faults.wrong(f"{path}.podReplacementPolicy", "TerminatingOrFailed", "Failed, because of podFailurePolicy")
+    for at, rule in faults.mappings(policy, "rules", f"{path}.podFailurePolicy.rules"):
+        if bool(rule.get("onExitCodes")) == bool(rule.get("onPodConditions")):
+            faults.add(at, "expected either onExitCodes or onPodConditions")
+        if rule.get("action") == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+            faults.add(f"{at}.action", "is FailIndex, which needs backoffLimitPerIndex")
+        codes = faults.mapping(rule, "onExitCodes", f"{at}.onExitCodes") or {}
+        values = faults.items(codes, "values", f"{at}.onExitCodes.values") or []
+        if codes and not values:
+            faults.add(f"{at}.onExitCodes.values", "must not be empty")
+        if codes.get("operator") == "In" and 0 in values:
+            faults.add(f"{at}.onExitCodes.values", "holds 0, with which no container fails")
+
+
+def _check_job(faults: Faults, spec: Object) -> None:
+    _check_job_spec(faults, spec)
+    selector = faults.mapping(spec, "selector", "spec.selector")
+    labels = (selector or {}).get("matchLabels")
+    # A Job that a server has stored has the selector that the server made.
+    if selector and not spec.get("manualSelector") and not (isinstance(labels, dict) and _CONTROLLER & labels.keys()):
+        faults.add(
+            "spec.selector", "needs manualSelector: true; leave it out, so that the Job selects its own pods alone"
+        )
+    elif selector is None and spec.get("manualSelector"):
+        faults.add("spec.selector", "is required where manualSelector is true")
 
 
 def _fixed(stored: Object, obj: Object) -> Object:
-    """While a Job is suspended and has not started, its scheduling directives may change, as Kueue does it. Source: Kubernetes'
-    ValidateJobUpdate (AllowMutableSchedulingDirectives)."""
+    """The completions of an Indexed Job may change with its parallelism. While a Job is suspended and has not started, its scheduling
+    directives may change, as Kueue does it. Source: Kubernetes' ValidateJobUpdate (AllowElasticIndexedJobs,
+    AllowMutableSchedulingDirectives)."""
+    spec = obj["spec"]
+    if spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism"):
+        obj = {**obj, "spec": {key: value for key, value in spec.items() if key != "completions"}}
     if not stored["spec"].get("suspend") or status_of(stored).get("startTime"):
         return obj
     template = without_scheduling_directives(obj["spec"]["template"], *DIRECTIVES, "nodeAffinity")
@@ -90,9 +147,18 @@ KINDS = (
         schema="V1Job",
         status_schema="V1JobStatus",
         defaults=_job_defaults,
-        check=spec_check(_check_job_spec),
+        check=spec_check(_check_job),
         advice="kailab.model.validation.advice:advise_gang",
-        immutable=("spec.selector", "spec.template", "spec.completionMode", "spec.podFailurePolicy"),
+        immutable=(
+            "spec.selector",
+            "spec.template",
+            "spec.completions",
+            "spec.completionMode",
+            "spec.podFailurePolicy",
+            "spec.successPolicy",
+            "spec.backoffLimitPerIndex",
+            "spec.managedBy",
+        ),
         fixed=_fixed,
         spec_alone=True,
         controller="kailab.workloads.jobs:JobController",

@@ -47,7 +47,7 @@ KINDS = (
         status_schema="V1ResourceClaimStatus",
         immutable=("spec",),
     ),
-    _dra("ResourceClaimTemplate", "resourceclaimtemplates", "check_resource_claim_template"),
+    _dra("ResourceClaimTemplate", "resourceclaimtemplates", "check_resource_claim_template", immutable=("spec",)),
     _dra("DeviceClass", "deviceclasses", "check_device_class", namespaced=False),
     _dra("ResourceSlice", "resourceslices", "check_resource_slice", namespaced=False),
     Kind(

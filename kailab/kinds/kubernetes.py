@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from kailab.model.kind import AGE, NAME, Column, Kind, Unread
 from kailab.model.objects import Object
+from kailab.model.validation.budgets import VOLUME_SOURCES
 from kailab.model.validation.fields import Faults
 
 SpecCheck: TypeAlias = Callable[[Faults, Object], None]
@@ -36,6 +37,28 @@ def _limit_range_defaults(obj: Object) -> Object:
     return obj if filled == limits else {**obj, "spec": {**spec, "limits": filled}}
 
 
+def _storage_class_defaults(obj: Object) -> Object:
+    defaults = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
+    missing = {key: value for key, value in defaults.items() if key not in obj}
+    return {**obj, **missing} if missing else obj
+
+
+def _fixed_claim(stored: Object, claim: Object) -> Object:
+    """A claim gets its class, mode and volume once. Source: Kubernetes ValidatePersistentVolumeClaimUpdate."""
+    return _without_unset(stored, claim, "storageClassName", "volumeMode", "volumeName")
+
+
+def _fixed_volume(stored: Object, volume: Object) -> Object:
+    """A volume gets its mode and its nodes once. Source: Kubernetes ValidatePersistentVolumeUpdate."""
+    return _without_unset(stored, volume, "volumeMode", "nodeAffinity")
+
+
+def _without_unset(stored: Object, obj: Object, *names: str) -> Object:
+    """The object without those of the named fields of its spec that the stored one does not have."""
+    unset = {name for name in names if (stored.get("spec") or {}).get(name) is None}
+    return {**obj, "spec": {key: value for key, value in (obj.get("spec") or {}).items() if key not in unset}}
+
+
 def _item_defaults(item: Any) -> Any:
     if not isinstance(item, dict) or item.get("type") != "Container":
         return item
@@ -54,7 +77,13 @@ def unread_of_claims(*above: str) -> tuple[Unread, ...]:
         "one pod alone may use such a claim: KAI does not look at it and places others too, and their kubelets start them when it is gone; "
         "kube-scheduler keeps them pending"
     )
-    return (Unread((*above, "accessModes", "*"), effect, only=("ReadWriteOncePod",)),)
+    filled = "the volume is filled from it, and the claim waits until it is there"
+    return (
+        Unread((*above, "accessModes", "*"), effect, only=("ReadWriteOncePod",)),
+        Unread((*above, "dataSource"), filled),
+        Unread((*above, "dataSourceRef"), filled),
+        Unread((*above, "volumeAttributesClassName"), "the claim gets no volume until there is such a class"),
+    )
 
 
 def unread_retention(*above: str) -> tuple[Unread, ...]:
@@ -138,6 +167,16 @@ KINDS = (
         "pvc",
         schema="V1PersistentVolumeClaim",
         check="kailab.model.validation.budgets:check_volume_claim",
+        immutable=(
+            "spec.accessModes",
+            "spec.selector",
+            "spec.storageClassName",
+            "spec.volumeMode",
+            "spec.volumeName",
+            "spec.dataSource",
+            "spec.dataSourceRef",
+        ),
+        fixed=_fixed_claim,
         acts=True,
         unread=unread_of_claims("spec"),
     ),
@@ -147,6 +186,9 @@ KINDS = (
         "pv",
         namespaced=False,
         schema="V1PersistentVolume",
+        check="kailab.model.validation.budgets:check_volume",
+        immutable=("spec.volumeMode", "spec.nodeAffinity", *(f"spec.{source}" for source in VOLUME_SOURCES)),
+        fixed=_fixed_volume,
         keeps_status=True,
         acts=True,
     ),
@@ -157,6 +199,7 @@ KINDS = (
         schema="V1ResourceQuota",
         check="kailab.model.validation.budgets:check_resource_quota",
         advice="kailab.model.validation.budgets:advise_resource_quota",
+        immutable=("spec.scopes",),
         acts=True,
     ),
     _core(
@@ -199,6 +242,9 @@ KINDS = (
         "sc",
         namespaced=False,
         schema="V1StorageClass",
+        defaults=_storage_class_defaults,
+        check="kailab.model.validation.budgets:check_storage_class",
+        immutable=("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),
         acts=True,
     ),
     _of(

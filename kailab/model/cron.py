@@ -8,6 +8,7 @@ Its extensions (seconds, ``L``, ``#``) are refused, because Kubernetes and KAI r
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, tzinfo
 from functools import cache
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from kailab.errors import InputError, Where
-from kailab.model.times import date
+from kailab.model.times import date, duration_seconds
 
 if TYPE_CHECKING:
     from cronsim import CronSim
@@ -45,8 +46,9 @@ class Cron:
         moment = next(self._moments(date(when, zone)), None)
         return None if moment is None else moment.timestamp()
 
-    def latest(self, now: float, zone: tzinfo = UTC) -> float:
-        """The last time at or before ``now``, in seconds since the epoch, on the clocks of a zone."""
+    def latest(self, now: float, zone: tzinfo = UTC, *, since: float = 0.0) -> float:
+        """The last time at or before ``now``, in seconds since the epoch, on the clocks of a zone. ``since``: the last time that is known,
+        from which only an ``Interval`` counts."""
         moment = self._at_or_before(date(now, zone))
         assert moment is not None
         return moment.timestamp()
@@ -86,6 +88,25 @@ class Cron:
 
     def _error(self, problem: str) -> InputError:
         return InputError(f"{self._text!r:.80} is no cron expression: {problem}", self._where)
+
+
+class Interval:
+    """``Interval("@every 90m")``: a time every 90 minutes from the last one, as Go's cron library has it. Raises InputError."""
+
+    def __init__(self, text: str) -> None:
+        self._seconds = max(1, int(duration_seconds(text.split(maxsplit=1)[-1])))
+
+    def after(self, when: float, zone: tzinfo = UTC) -> float:
+        return math.floor(when) + self._seconds
+
+    def latest(self, now: float, zone: tzinfo = UTC, *, since: float) -> float:
+        first = self.after(since)
+        return first + (now - first) // self._seconds * self._seconds
+
+
+def schedule_of(text: str) -> Cron | Interval:
+    """The schedule of a CronJob. Raises InputError."""
+    return Interval(text) if text.startswith("@every ") else Cron(text)
 
 
 @cache

@@ -90,7 +90,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     advice: Part = None
     """(faults, object): adds what is valid but probably a mistake."""
     immutable: tuple[str, ...] = ()
-    """Fields that never change once they are set: ``spec.selector``."""
+    """Fields that never change; in operators' kinds, once they are set: ``spec.selector``."""
     fixed: Part = None
     """(stored object, object) -> the object without the parts of its ``immutable`` fields that may still change in the state of the stored
     object. Default: no part may."""

@@ -184,8 +184,8 @@ def part(key: str, name: str) -> Any:
 
 
 def immutable_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Return the first immutable field that a new state of a stored object changes, or "". A field that was never set may be set
-    once."""
+    """Return the first immutable field that a new state of a stored object changes, or "". In operators' kinds a field that was never
+    set may be set once."""
     kind = KINDS.get(key)
     if kind is None or not kind.immutable:
         return ""
@@ -193,7 +193,7 @@ def immutable_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -
         old, new = fixed(old, old), fixed(old, new)
     for path in kind.immutable:
         before = field_of(old, path)
-        if before is not None and before != field_of(new, path):
+        if (before is not None or kind.schema) and before != field_of(new, path):
             return path
     return ""
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from kailab.errors import InputError
-from kailab.model.cron import Cron, zone_of
+from kailab.model.cron import schedule_of, zone_of
 from kailab.model.objects import (
     Object,
     annotations_of,
@@ -566,7 +566,7 @@ class CronJobController(Controller):
         bench, spec = self._bench, owner["spec"]
         self._tidy(owner)
         try:
-            schedule, zone = Cron(spec["schedule"]), zone_of(spec.get("timeZone"))
+            schedule, zone = schedule_of(spec["schedule"]), zone_of(spec.get("timeZone"))
         except InputError as error:
             bench.cluster.event(owner, "Warning", "UnparseableSchedule", str(error), "cronjob-controller")
             return
@@ -578,8 +578,11 @@ class CronJobController(Controller):
             following = schedule.after(since, zone)
             if following is not None and following <= now:
                 # Only the last missed start is made up for. Where clocks are set back, the search backwards may skip one.
-                owner = self._start(owner, max(following, schedule.latest(now, zone)))
-                following = schedule.after(now, zone)
+                due = max(following, schedule.latest(now, zone, since=since))
+                owner = self._start(owner, due)
+                following = schedule.after(due, zone)
+                if following is not None and following <= now:
+                    following = schedule.after(now, zone)
             if following is not None:
                 bench.wake_at(owner, following, prompt=False)
         self._report(owner)

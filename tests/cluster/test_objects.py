@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Cluster, VirtualTime
-from kailab.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+from kailab.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 
 
 def test_it_is_a_cluster_with_virtual_time(cluster):
@@ -391,3 +392,93 @@ def test_annotations_that_are_changed_are_read_as_those_of_a_new_pod(notes):
     cluster.patch(
         "Pod", "p", "default", {"metadata": {"annotations": {"kailab.dev/run-seconds": "90", "other": "500m"}}}
     )
+
+
+def _claim(**spec: Any) -> dict[str, Any]:
+    size = {"requests": {"storage": "2Gi"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": size, **spec}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": spec}
+
+
+def _storage_class(**fields: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "csi.x", **fields,
+    }  # fmt: skip
+
+
+def _indexed(**spec: Any) -> dict[str, Any]:
+    job = _job("indexed")
+    return {**job, "spec": {**job["spec"], "completionMode": "Indexed", **spec}}
+
+
+def _gated(**spec: Any) -> dict[str, Any]:
+    spec = {"containers": [{"name": "c", "image": "x"}], "schedulingGates": [{"name": "a.b/c"}], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "gated"}, "spec": spec}
+
+
+_GROWN = {"resources": {"requests": {"storage": "3Gi"}}}
+_EXPANDS = _storage_class(allowVolumeExpansion=True)
+_TOLERATION = {"key": "a", "operator": "Exists", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "field"),
+    [
+        ([_claim()], _claim(accessModes=["ReadWriteMany"]), "accessModes"),
+        ([_claim()], _claim(**_GROWN), "only change once the claim is bound"),
+        ([_storage_class(), _claim()], _claim(**_GROWN), "allowVolumeExpansion"),
+        ([_EXPANDS, _claim(**_GROWN)], _claim(), "may only grow"),
+        ([_storage_class()], _storage_class(reclaimPolicy="Retain"), "reclaimPolicy"),
+        ([_indexed(completions=2, parallelism=1)], _indexed(completions=3, parallelism=1), "completions"),
+        ([_indexed(completions=2)], _indexed(completions=2, successPolicy={"rules": [{"succeededCount": 1}]}), "successPolicy"),
+        ([_gated(nodeSelector={"a": "b"})], _gated(nodeSelector={"a": "c"}), "nodeSelector"),
+        ([_gated(tolerations=[_TOLERATION])], _gated(), "tolerations"),
+        ([_gated(activeDeadlineSeconds=5)], _gated(activeDeadlineSeconds=6), "activeDeadlineSeconds"),
+        ([_gated()], _gated(terminationGracePeriodSeconds=5), "terminationGracePeriodSeconds"),
+    ],
+)  # fmt: skip
+def test_a_change_that_a_server_refuses_is_refused(before, after, field):
+    cluster = EmbeddedCluster()
+    for obj in before:
+        cluster.apply(obj)
+    with pytest.raises((Invalid, Forbidden), match=field):
+        cluster.apply(after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (_storage_class(), _storage_class(reclaimPolicy="Delete", volumeBindingMode="Immediate")),
+        (_claim(), _claim(volumeMode="Filesystem")),
+        (_indexed(completions=2, parallelism=2), _indexed(completions=3, parallelism=3)),
+        (_gated(nodeSelector={"a": "b"}), _gated(nodeSelector={"a": "b", "c": "d"})),
+        (_gated(tolerations=[_TOLERATION]), _gated(tolerations=[{**_TOLERATION, "tolerationSeconds": 9}])),
+        (_gated(activeDeadlineSeconds=5), _gated(activeDeadlineSeconds=4)),
+    ],
+)
+def test_a_change_that_a_server_takes_is_taken(before, after):
+    cluster = EmbeddedCluster()
+    cluster.apply(before)
+    assert cluster.apply(after)[1] in ("configured", "unchanged")
+
+
+def test_a_bound_claim_grows_with_its_volume_as_far_as_quota_and_limits_go():
+    cluster = EmbeddedCluster()
+    cluster.apply(_EXPANDS)
+    cluster.apply(_claim())
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q"},
+        "spec": {"hard": {"requests.storage": "5Gi"}},
+    }
+    limit = {"type": "PersistentVolumeClaim", "max": {"storage": "4Gi"}}
+    cluster.apply(quota)
+    cluster.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": [limit]}})
+    cluster.apply(_claim(**_GROWN))
+    (volume,) = cluster.list("PersistentVolume")
+    assert volume["spec"]["capacity"] == {"storage": "3Gi"}
+    assert cluster.get("PersistentVolumeClaim", "c", "default")["status"]["capacity"] == {"storage": "3Gi"}
+    for size, why in (("6Gi", "exceeded quota|maximum storage"), ("5Gi", "maximum storage")):
+        with pytest.raises(Forbidden, match=why):
+            cluster.apply(_claim(resources={"requests": {"storage": size}}))

@@ -148,6 +148,38 @@ def test_a_scope_limits_a_quota_to_some_pods(cluster: EmbeddedCluster, scope: An
         cluster.create(inside)
 
 
+@pytest.mark.parametrize(
+    ("hard", "scope"),
+    [("requests.cpu", "BestEffort"), ("services", "Terminating"), ("persistentvolumeclaims", "NotBestEffort"), ("pods", "VolumeAttributesClass")],
+)  # fmt: skip
+def test_a_scope_can_t_bound_what_it_has_not(cluster: EmbeddedCluster, hard: str, scope: str) -> None:
+    with pytest.raises(Invalid, match=f"can't be bounded in the scope {scope}"):
+        cluster.create(quota({hard: 1}, scopes=[scope]))
+
+
+@pytest.mark.parametrize(
+    ("request_", "used_"),
+    [
+        ({"exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}, "32"),
+        ({"firstAvailable": [{"name": "a", "deviceClassName": "gpu", "count": 4}, {"name": "b", "deviceClassName": "gpu"}]}, "4"),
+    ],
+)  # fmt: skip
+def test_a_claim_for_all_devices_or_one_of_several_counts_the_most(
+    cluster: EmbeddedCluster, request_: dict[str, Any], used_: str
+) -> None:
+    name = "gpu.deviceclass.resource.k8s.io/devices"
+    cluster.create(quota({name: 40}))
+    spec = {"devices": {"requests": [{"name": "r", **request_}]}}
+    cluster.create(
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": spec}
+    )
+    assert used(cluster) == {name: used_}
+
+
+def test_a_quota_of_a_class_bounds_something(lab: Lab) -> None:
+    assert not lab.apply(quota({"fast.storageclass.storage.k8s.io/requests.storage": "1Gi"})).notices
+
+
 def test_a_deployment_gets_the_pods_that_its_quota_allows_and_more_when_it_grows(lab: Lab) -> None:
     lab.apply([quota({"requests.nvidia.com/gpu": 2}), deployment(5)])
     lab.settle()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kailab.errors import InputError
-from kailab.model.cron import Cron, zone_of
+from kailab.model.cron import Cron, schedule_of, zone_of
 
 
 def at(text: str) -> float:
@@ -56,6 +56,13 @@ def test_the_latest_moment(cron: str, now: str, expected: str) -> None:
 def test_the_next_moment(cron: str, after: str) -> None:
     assert Cron(cron).after(at("2026-01-01T00:00:00")) == at(after)
     assert Cron(cron).after(at("2026-01-01T00:00:00") + 0.5) == at(after)
+
+
+def test_an_interval_counts_from_the_last_time() -> None:
+    schedule = schedule_of("@every 1h30m")
+    start = at("2026-01-01T00:10:00")
+    assert schedule.after(start) == at("2026-01-01T01:40:00")
+    assert schedule.latest(at("2026-01-01T05:00:00"), since=start) == at("2026-01-01T04:40:00")
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,53 @@ def test_sound_objects_have_no_faults(make, faults):
         ({"limits": [1]}, "limits", "expected a mapping"),
         ({"limits": {"a b": 1}}, "limits[a b]", "not a resource name"),
         ({"requests": {"a b": 1}}, "requests[a b]", "not a resource name"),
+        ({"limits": {"gpu": 1}}, "limits[gpu]", "not a resource of containers"),
+        ({"requests": {"hugepages-2Mi": "4Mi", "cpu": 1}}, "requests[hugepages-2Mi]", "needs an equal limit"),
     ],
 )
 def test_resources(make, faults, resources, field, message):
     assert message in faults(make["pod"](spec=container(**resources)))[f"{RESOURCES}.{field}"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "volumes", "field"),
+    [
+        ({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}, [], "spec.containers[0].volumeMounts[0].name"),
+        ({}, [{"name": "v"}], "spec.volumes[0]"),
+        ({}, [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/a"}}], "spec.volumes[0]"),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/a"}] * 2}, [{"name": "v", "emptyDir": {}}], "spec.containers[0].volumeMounts[1].mountPath"),
+        ({"env": [{"name": "A", "value": "a", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}, [], "spec.containers[0].env[0].valueFrom"),
+        ({"env": [{"name": "A", "valueFrom": {}}]}, [], "spec.containers[0].env[0].valueFrom"),
+        ({"ports": [{"containerPort": 1, "name": "a"}, {"containerPort": 2, "name": "a"}]}, [], "spec.containers[0].ports[1].name"),
+        ({"readinessProbe": {"periodSeconds": 1}}, [], "spec.containers[0].readinessProbe"),
+        ({"lifecycle": {"preStop": {}}}, [], "spec.containers[0].lifecycle.preStop"),
+        ({"resources": {"limits": {"hugepages-2Mi": "4Mi"}}}, [], "spec.containers[0].resources"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_in_a_container_is_a_fault(make, faults, fields, volumes, field):
+    spec = {"containers": [{"name": "main", **fields}], "volumes": volumes}
+    assert list(faults(make["pod"](spec=spec))) == [field]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"backoffLimitPerIndex": 1}, "spec.backoffLimitPerIndex"),
+        ({"maxFailedIndexes": 1}, "spec.maxFailedIndexes"),
+        ({"podFailurePolicy": {"rules": [{"action": "Ignore"}]}}, "spec.podFailurePolicy.rules[0]"),
+        ({"podFailurePolicy": {"rules": []}, "podReplacementPolicy": "TerminatingOrFailed"}, "spec.podReplacementPolicy"),
+        ({"completionMode": "Indexed", "completions": 1, "successPolicy": {"rules": [{}]}}, "spec.successPolicy.rules[0]"),
+        ({"selector": {"matchLabels": {"app": "a"}}}, "spec.selector"),
+        ({"manualSelector": True}, "spec.selector"),
+    ],
+)  # fmt: skip
+def test_rules_of_a_job_that_need_one_another(make, faults, spec, field):
+    assert list(faults(make["job"](**spec))) == [field]
+
+
+def test_a_job_that_a_server_has_stored_has_the_server_s_selector(make, faults):
+    selector = {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
+    assert faults(make["job"](selector=selector)) == {}
 
 
 @pytest.mark.parametrize(

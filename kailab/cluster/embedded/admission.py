@@ -17,11 +17,22 @@ from kailab.cluster.embedded.merge import same
 from kailab.cluster.embedded.quotas import ResourceQuotas
 from kailab.cluster.embedded.storage.store import ObjectStore
 from kailab.cluster.protocol import Object
+from kailab.cluster.volumes import asked_size
 from kailab.errors import Forbidden, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls
 from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
-from kailab.model.objects import annotations_of, content_key, labels_of, name_of, namespace_of, owner_references
+from kailab.model.objects import (
+    annotations_of,
+    content_key,
+    labels_of,
+    name_of,
+    namespace_of,
+    owner_references,
+    spec_of,
+    status_of,
+)
 from kailab.model.pod_resources import parsed
+from kailab.model.quantities import parse
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
 from kailab.model.validation.fields import Faults, check_metadata, shown
@@ -82,8 +93,7 @@ def _content_of(kind: str, obj: Object) -> bytes | None:
 
 
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
-# The fields of Kubernetes' ValidatePodUpdate; it is stricter, and lets tolerations only be added.
-_POD_MAY_CHANGE = {"tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds", "schedulingGates"}
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def invalid(kind: str, name: str, field: str, message: str) -> Invalid:
@@ -280,30 +290,88 @@ class Admission:
             return new
         if path := immutable_change(kind, old, new):
             raise invalid(kind, name, path, "field is immutable")
+        if kind == "PersistentVolumeClaim":
+            self._check_claim_update(old, new, name)
+        if kind in ("PersistentVolumeClaim", "Service"):
+            self.quotas.check(kind, new, name, old)
         return new
+
+    def _check_claim_update(self, old: Object, new: Object, name: str) -> None:
+        """A claim may only grow, once it is bound, if its class lets it. Source: Kubernetes ValidatePersistentVolumeClaimUpdate, and the
+        plugin PersistentVolumeClaimResize."""
+        at, before, after = "spec.resources.requests[storage]", asked_size(old), asked_size(new)
+        if parse(before) == parse(after):
+            return
+        if status_of(old).get("phase") != "Bound":
+            raise invalid("PersistentVolumeClaim", name, at, "may only change once the claim is bound")
+        if parse(after) < parse(before):
+            raise invalid("PersistentVolumeClaim", name, at, f"may only grow, and is {before}")
+        storage_class = self._store.find("StorageClass", ("", spec_of(new).get("storageClassName") or "")) or {}
+        if not storage_class.get("allowVolumeExpansion"):
+            raise Forbidden(f"PersistentVolumeClaim {name!r}: {at}: its StorageClass has no allowVolumeExpansion")
+        self._refuse_beyond_limits("PersistentVolumeClaim", new, name)
 
     @staticmethod
     def _check_pod_update(old: Object, new: Object, name: str) -> None:
+        """Source: Kubernetes ValidatePodUpdate."""
         if old is new:
             return
         for field in (*old, *(field for field in new if field not in old)):
             before, after = old.get(field), new.get(field)
-            if same(before, after) or field in _POD_MAY_CHANGE:
+            if same(before, after):
                 continue
             if field in ("containers", "initContainers") and _differ_only_in_images(before, after):
                 continue
-            if "schedulingGates" in old and field in ("nodeSelector", "affinity"):
-                continue  # the node selection of a gated pod may be narrowed
-            raise invalid(
-                "Pod",
-                name,
-                f"spec.{field}",
-                "pod updates may not change fields other than container images, tolerations, activeDeadlineSeconds, "
-                "terminationGracePeriodSeconds and schedulingGates",
-            )
-        gates = {gate.get("name") for gate in old.get("schedulingGates") or ()}
-        if any(gate.get("name") not in gates for gate in new.get("schedulingGates") or ()):
-            raise invalid("Pod", name, "spec.schedulingGates", "gates may only be removed after creation")
+            if field == "tolerations":
+                if all(any(_same_taint(toleration, other) for other in after or ()) for toleration in before or ()):
+                    continue
+                message = "tolerations may only be added"
+            elif field == "activeDeadlineSeconds":
+                if before is None or (after is not None and after < before):
+                    continue
+                message = "may only become less"
+            elif field == "schedulingGates":
+                gates = {gate.get("name") for gate in before or ()}
+                if all(gate.get("name") in gates for gate in after or ()):
+                    continue
+                message = "gates may only be removed after creation"
+            elif "schedulingGates" in old and field in ("nodeSelector", "affinity"):
+                # The node selection of a gated pod may be narrowed.
+                if (_narrows_labels if field == "nodeSelector" else _narrows_affinity)(before or {}, after or {}):
+                    continue
+                message = "the nodes of a pod with scheduling gates may only become fewer"
+            else:
+                message = (
+                    "pod updates may not change fields other than container images, tolerations, activeDeadlineSeconds and "
+                    "schedulingGates"
+                )
+            raise invalid("Pod", name, f"spec.{field}", message)
+
+
+def _same_taint(toleration: Object, other: Object) -> bool:
+    """True if both tolerate the same, however long."""
+    return {**toleration, "tolerationSeconds": 0} == {**other, "tolerationSeconds": 0}
+
+
+def _narrows_labels(before: Object, after: Object) -> bool:
+    return all(after.get(key) == value for key, value in before.items())
+
+
+def _narrows_affinity(before: Object, after: Object) -> bool:
+    """True if only node affinity differs, and each of its required terms is met by fewer nodes."""
+    if any(not same(before.get(key), after.get(key)) for key in ("podAffinity", "podAntiAffinity")):
+        return False
+    terms, now = (
+        ((affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+        for affinity in (before, after)
+    )
+    if not terms:
+        return True
+    return len(now) == len(terms) and all(
+        all(wish in (new.get(key) or ()) for wish in old.get(key) or ())
+        for old, new in zip(terms, now, strict=True)
+        for key in ("matchExpressions", "matchFields")
+    )
 
 
 def _differ_only_in_images(before: Any, after: Any) -> bool:

@@ -42,6 +42,8 @@ _COUNTED_BY_NAME = {
     "PersistentVolumeClaim": "persistentvolumeclaims",
 }
 _MUST_BE_GIVEN = ("cpu", "memory")
+_MOST_DEVICES = 32
+"""What a request for all devices counts. Source: Kubernetes AllocationResultsMaxSize."""
 _CLASS = ".storageclass.storage.k8s.io/"
 
 
@@ -61,8 +63,8 @@ class ResourceQuotas:
             self._follow()
             self._used = dict.fromkeys(self._store.table("ResourceQuota").objects)
 
-    def check(self, kind: str, obj: Object, name: str) -> None:
-        """Raises Forbidden if a new object would exceed a quota."""
+    def check(self, kind: str, obj: Object, name: str, old: Object | None = None) -> None:
+        """Raises Forbidden if a new object, or a stored one that changes, would exceed a quota. ``old``: the stored one."""
         if not self._used:
             return
         namespace = namespace_of(obj)
@@ -73,11 +75,14 @@ class ResourceQuotas:
             hard = _hard(quota)
             if not _concerns(quota, kind, obj):
                 continue
-            if kind == "Pod" and (lacking := _lacking(hard, obj["spec"])):
+            before = usage_of(kind, old) if old is not None and _concerns(quota, kind, old) else {}
+            if kind == "Pod" and old is None and (lacking := _lacking(hard, obj["spec"])):
                 broken.append(f"failed quota: {key[1]}: must specify {'; '.join(lacking)}")
                 continue
             wanted = {
-                resource: amount for resource, amount in usage_of(kind, obj).items() if resource in hard and amount
+                resource: amount - before.get(resource, 0)
+                for resource, amount in usage_of(kind, obj).items()
+                if resource in hard and amount > before.get(resource, 0)
             }
             used = self._amounts(key, quota)
             over = sorted(r for r, amount in wanted.items() if used.get(r, 0) + amount > hard[r])
@@ -192,11 +197,14 @@ def usage_of(kind: str, obj: Object) -> Amounts:
             used["services.nodeports"] = parse(len(spec.get("ports") or ()))
     elif kind == "ResourceClaim":
         for request in (spec.get("devices") or {}).get("requests") or ():
-            exact = request.get("exactly") or request
-            if (device_class := exact.get("deviceClassName")) and exact.get(
-                "allocationMode", "ExactCount"
-            ) == "ExactCount":
-                add_amounts(used, {f"{device_class}.deviceclass.resource.k8s.io/devices": parse(exact.get("count", 1))})
+            # Of alternatives, the most of each class.
+            most: Amounts = {}
+            for exact in request.get("firstAvailable") or (request.get("exactly") or request,):
+                if device_class := exact.get("deviceClassName"):
+                    name = f"{device_class}.deviceclass.resource.k8s.io/devices"
+                    every = exact.get("allocationMode") == "All"
+                    most[name] = max(most.get(name, parse(0)), parse(_MOST_DEVICES if every else exact.get("count", 1)))
+            add_amounts(used, most)
     return used
 
 

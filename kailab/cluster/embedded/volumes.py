@@ -77,6 +77,8 @@ class VolumeBinder:
         if type == "DELETED":
             self._release(old)
             self._claim_again()
+        elif new is not None and status_of(new).get("phase") == "Bound":
+            self._grow(key, new)
         elif new is not None and (old is None or old.get("spec") is not new.get("spec")):
             self._bind(key, None)
 
@@ -264,6 +266,19 @@ class VolumeBinder:
             spec={**spec_of(current), "claimRef": _reference(claim)},
             status={"phase": "Bound"},
         )
+
+    def _grow(self, key: Key, claim: Object) -> None:
+        """Give a bound claim the size that it asks for now, as the driver's resizer does."""
+        volume = self._store.find("PersistentVolume", ("", str(spec_of(claim).get("volumeName"))))
+        more = Fraction(0) if volume is None else parse(asked_size(claim)) - size_of(volume)
+        if volume is None or more <= 0:
+            return
+        namespace, _, name = annotations_of(volume).get(_TAKEN_FROM, "").partition("/")
+        if capacity := self._store.find("CSIStorageCapacity", (namespace, name)):
+            self._change_capacity((namespace, name), capacity, -more)
+        size = {"storage": asked_size(claim)}
+        self._replace("PersistentVolume", ("", name_of(volume)), volume, spec={**spec_of(volume), "capacity": size})
+        self._replace("PersistentVolumeClaim", key, claim, status={**status_of(claim), "capacity": size})
 
     def _release(self, claim: Object | None) -> None:
         name = spec_of(claim or {}).get("volumeName")

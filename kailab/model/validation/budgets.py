@@ -16,6 +16,17 @@ SCOPES = (
     "Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity", OF_CLAIMS,
 )  # fmt: skip
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+LIMIT_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
+CLASS_SUFFIXES = (".storageclass.storage.k8s.io", ".deviceclass.resource.k8s.io")
+"""Ends of the domains by which a quota names a class: ``fast.storageclass.storage.k8s.io/requests.storage``."""
+_COMPUTE = (
+    "cpu", "memory", "ephemeral-storage", "requests.cpu", "requests.memory", "requests.ephemeral-storage", "limits.cpu",
+    "limits.memory", "limits.ephemeral-storage",
+)  # fmt: skip
+_OBJECTS = (
+    "services", "services.loadbalancers", "services.nodeports", "replicationcontrollers", "resourcequotas", "secrets", "configmaps",
+)  # fmt: skip
+_STORAGE = ("persistentvolumeclaims", "requests.storage")
 _OPPOSITE = (("Terminating", "NotTerminating"), ("BestEffort", "NotBestEffort"))
 OF_PODS = ("cpu", "memory", "ephemeral-storage")
 """Resources that a quota may name without a prefix: they are what pods request."""
@@ -29,6 +40,9 @@ def check_limit_range(faults: Faults, obj: dict[str, Any]) -> None:
         type = faults.text(item, "type", f"{path}.type", required=True)
         if type in seen:
             faults.add(f"{path}.type", f"{type} is given twice")
+        # A name with a domain is another plugin's.
+        if type and type not in LIMIT_TYPES and "/" not in type:
+            faults.wrong(f"{path}.type", type, " or ".join(LIMIT_TYPES))
         seen.add(type or "")
         amounts: dict[str, Amounts] = {}
         for field in ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio"):
@@ -101,15 +115,28 @@ def check_resource_quota(faults: Faults, obj: dict[str, Any]) -> None:
         *scopes,
         *(term.get("scopeName") for term in selector.get("matchExpressions") or () if isinstance(term, dict)),
     }
+    for name in spec.get("hard") or () if isinstance(spec.get("hard"), dict) else ():
+        for scope in sorted(scope for scope in named if isinstance(scope, str) and not _may_bound(scope, name)):
+            faults.add(f"spec.hard[{name:.80}]", f"can't be bounded in the scope {scope}")
     for one, other in _OPPOSITE:
         if one in named and other in named:
             faults.add("spec.scopes", f"{one} and {other} can't be given together")
+
+
+def _may_bound(scope: str, name: str) -> bool:
+    """Whether Kubernetes takes a quota of this name in a scope. Names that are not Kubernetes' own it takes in each. Source:
+    IsResourceQuotaScopeValidForResource."""
+    if scope == OF_CLAIMS:
+        return name not in ("pods", *_COMPUTE, *_OBJECTS)
+    return name not in ((*_COMPUTE, *_OBJECTS, *_STORAGE) if scope == "BestEffort" else (*_OBJECTS, *_STORAGE))
 
 
 def advise_resource_quota(faults: Faults, obj: dict[str, Any]) -> None:
     """Advise on names that Kubernetes takes and counts nothing for: of a resource with a domain a quota bounds only the requests."""
     for name in (obj.get("spec") or {}).get("hard") or ():
         bare = name.removeprefix("limits.")
+        if bare.partition("/")[0].endswith(CLASS_SUFFIXES):
+            continue
         if "/" in bare and not bare.startswith(("count/", "requests.")):
             faults.add(
                 f"spec.hard[{name:.80}]", f"bounds nothing: of {bare:.80} a quota counts only requests.{bare:.80}"
@@ -121,8 +148,7 @@ def _is_counted(name: str) -> bool:
     if "/" in name or name in OF_PODS or name.startswith(("requests.", "limits.", "hugepages-")):
         return True
     return name in (
-        "pods", "services", "services.loadbalancers", "services.nodeports", "replicationcontrollers", "resourcequotas", "secrets",
-        "configmaps", "persistentvolumeclaims",
+        "pods", "persistentvolumeclaims", *_OBJECTS,
     )  # fmt: skip
 
 
@@ -143,15 +169,45 @@ def check_disruption_budget(faults: Faults, obj: dict[str, Any]) -> None:
 ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 
 
-def check_volume_claim(faults: Faults, obj: dict[str, Any]) -> None:
-    """The values of a claim. Fields that an API server requires may be missing: a claim that only has to exist needs none."""
+VOLUME_SOURCES = (
+    "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume", "flocker", "gcePersistentDisk",
+    "glusterfs", "hostPath", "iscsi", "local", "nfs", "photonPersistentDisk", "portworxVolume", "quobyte", "rbd", "scaleIO",
+    "storageos", "vsphereVolume",
+)  # fmt: skip
+
+
+def check_volume(faults: Faults, obj: dict[str, Any]) -> None:
+    """The source and the values of a volume. A volume that only has to exist needs neither modes nor a size."""
     spec = faults.mapping(obj, "spec", "spec") or {}
+    sources = [name for name in VOLUME_SOURCES if spec.get(name) is not None]
+    if len(sources) > 1:
+        faults.add(f"spec.{sources[1]}", f"can't be given together with {sources[0]}")
+    _check_modes(faults, spec)
+    faults.one_of(spec, "volumeMode", "spec.volumeMode", ("Filesystem", "Block"))
+    policies = ("Retain", "Delete", "Recycle")
+    faults.one_of(spec, "persistentVolumeReclaimPolicy", "spec.persistentVolumeReclaimPolicy", policies)
+    if "local" in sources and not spec.get("nodeAffinity"):
+        faults.add("spec.nodeAffinity", "is required for a local volume")
+
+
+def check_storage_class(faults: Faults, obj: dict[str, Any]) -> None:
+    faults.one_of(obj, "reclaimPolicy", "reclaimPolicy", ("Delete", "Retain"))
+    faults.one_of(obj, "volumeBindingMode", "volumeBindingMode", ("Immediate", "WaitForFirstConsumer"))
+
+
+def _check_modes(faults: Faults, spec: dict[str, Any]) -> None:
     modes = faults.items(spec, "accessModes", "spec.accessModes") or []
     for index, mode in enumerate(modes):
         if mode not in ACCESS_MODES:
             faults.wrong(f"spec.accessModes[{index}]", mode, " or ".join(ACCESS_MODES))
     if "ReadWriteOncePod" in modes and len(modes) > 1:
         faults.add("spec.accessModes", "ReadWriteOncePod can't be given together with other modes")
+
+
+def check_volume_claim(faults: Faults, obj: dict[str, Any]) -> None:
+    """The values of a claim. Fields that an API server requires may be missing: a claim that only has to exist needs none."""
+    spec = faults.mapping(obj, "spec", "spec") or {}
+    _check_modes(faults, spec)
     faults.one_of(spec, "volumeMode", "spec.volumeMode", ("Filesystem", "Block"))
     if selector := faults.mapping(spec, "selector", "spec.selector"):
         check_selector(faults, selector, "spec.selector")

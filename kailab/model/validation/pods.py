@@ -6,12 +6,13 @@ The rules are those of the API server, and those of KAI's admission webhook for 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from kailab.model import labels, quantities
 from kailab.model.objects import content_key
 from kailab.model.quantities import format_bytes
+from kailab.model.validation import core
 from kailab.model.validation.fields import (
     LABEL_RULE,
     LARGEST_INT32,
@@ -34,6 +35,8 @@ _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_OWN_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+_HUGE_PAGES = "hugepages-"
 _MOST_KNOWN = 1024
 _sound: set[bytes] = set()
 """Specs and annotations of pod templates without faults: most templates equal an earlier one."""
@@ -45,15 +48,21 @@ def check_pod(faults: Faults, obj: dict[str, Any]) -> None:
     if spec is None:
         return
     check_pod_spec(faults, spec, "spec")
+    _check_mounts(faults, spec, "spec")
     meta = obj.get("metadata")
     if isinstance(meta, dict):
         check_annotations(faults, meta, spec, "metadata")
 
 
 def check_template(
-    faults: Faults, parent: dict[str, Any], path: str, restart: tuple[str, ...] = RESTART_POLICIES
+    faults: Faults,
+    parent: dict[str, Any],
+    path: str,
+    restart: tuple[str, ...] = RESTART_POLICIES,
+    added: Collection[str] | None = None,
 ) -> None:
-    """Check ``template`` in ``parent``: its labels, its pod spec, and the restart policies that its owner allows."""
+    """Check ``template`` in ``parent``: its labels, its pod spec, and the restart policies that its owner allows. ``added``: names of the
+    volumes that the owner adds; None if they are not known."""
     template = faults.mapping(parent, "template", f"{path}.template", required=True)
     if template is None:
         return
@@ -63,11 +72,13 @@ def check_template(
     spec = faults.mapping(template, "spec", f"{path}.spec", required=True)
     if spec is None:
         return
-    content = content_key(restart, spec, meta.get("annotations"))
+    content = content_key(restart, spec, meta.get("annotations"), None if added is None else sorted(added))
     if content in _sound:
         return
     before = len(faults.found)
     check_pod_spec(faults, spec, f"{path}.spec", restart)
+    if added is not None:
+        _check_mounts(faults, spec, f"{path}.spec", added)
     if restart == ("Always",) and spec.get("activeDeadlineSeconds") is not None:
         faults.add(f"{path}.spec.activeDeadlineSeconds", "is only for pods that end, by themselves or of a Job")
     check_annotations(faults, meta, spec, f"{path}.metadata")
@@ -75,6 +86,19 @@ def check_template(
         if len(_sound) >= _MOST_KNOWN:
             _sound.clear()
         _sound.add(content)
+
+
+def _check_mounts(faults: Faults, spec: dict[str, Any], path: str, added: Collection[Any] = ()) -> None:
+    """Check that containers mount volumes of their pod. ``added``: names of volumes that the pod gets from its owner."""
+    # Other shapes are reported elsewhere.
+    volumes = {*added, *(volume.get("name") for _, volume in Faults().mappings(spec, "volumes", path))}
+    for key in ("initContainers", "containers"):
+        for at, container in Faults().mappings(spec, key, f"{path}.{key}"):
+            for field in ("volumeMounts", "volumeDevices"):
+                for place, mount in Faults().mappings(container, field, f"{at}.{field}"):
+                    name = mount.get("name")
+                    if isinstance(name, str) and name not in volumes:
+                        faults.wrong(f"{place}.name", name, f"the name of one of {path}.volumes")
 
 
 def check_pod_spec(
@@ -90,6 +114,10 @@ def check_pod_spec(
                 faults.wrong(f"{at}.restartPolicy", own, " or ".join(RESTART_POLICIES))
     _check_host_ports(faults, spec, path)
     _check_volumes(faults, spec, path)
+    if spec.get("dnsPolicy") == "None" and not (faults.mapping(spec, "dnsConfig", f"{path}.dnsConfig") or {}).get(
+        "nameservers"
+    ):
+        faults.add(f"{path}.dnsConfig", "needs nameservers where dnsPolicy is None")
     policy = faults.text(spec, "restartPolicy", f"{path}.restartPolicy")
     if (policy or "Always") not in restart:
         faults.wrong(f"{path}.restartPolicy", policy or "Always", " or ".join(restart))
@@ -143,7 +171,8 @@ def _check_claims_used(faults: Faults, spec: dict[str, Any], path: str, known: s
 
 
 def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
-    """Check ``resources`` of a container or pod: requests do not exceed limits, and are equal for extended resources."""
+    """Check ``resources`` of a container or pod: requests do not exceed limits, and are equal for extended resources and huge pages. Source: Kubernetes
+    ValidateContainerResourceRequirements."""
     resources = faults.mapping(parent, "resources", f"{path}.resources")
     if not resources:
         return
@@ -153,20 +182,31 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
     given = resources.get("limits")
     for name, amount in requests.items():
         field = f"{at}.requests[{name}]"
+        exact = is_extended(name) or name.startswith(_HUGE_PAGES)
         if name in limits:
-            if is_extended(name) and amount != limits[name]:
+            if exact and amount != limits[name]:
                 faults.add(
                     field, f"must equal the limit of {quantities.format_number(limits[name])} for an extended resource"
                 )
             elif amount > limits[name]:
                 faults.add(field, f"is more than the limit of {quantities.format_number(limits[name])}")
         # Checked on the written keys, because unreadable limits have been reported already.
-        elif is_extended(name) and (given is None or (isinstance(given, dict) and name not in given)):
+        elif exact and (given is None or (isinstance(given, dict) and name not in given)):
             faults.add(field, f"needs an equal limit: {name} can't be overcommitted")
     for key, names in (("limits", limits), ("requests", requests)):
         for name in names:
+            # Without a domain, a name is one of Kubernetes' own. Source: Kubernetes validateContainerResourceName.
+            at_name = f"{at}.{key}[{name:.80}]"
             if not is_label_key(name):
-                faults.add(f"{at}.{key}[{name:.80}]", "is not a resource name; expected name or domain/name")
+                faults.add(at_name, "is not a resource name; expected name or domain/name")
+            elif "/" not in name and name not in _OWN_RESOURCES and not name.startswith(_HUGE_PAGES):
+                expected = (
+                    f"{', '.join(_OWN_RESOURCES)}, {_HUGE_PAGES}SIZE or a name with a domain ({labels.GPU_RESOURCE})"
+                )
+                faults.add(at_name, f"is not a resource of containers; expected {expected}")
+    asked = {*limits, *requests}
+    if any(name.startswith(_HUGE_PAGES) for name in asked) and asked.isdisjoint(("cpu", "memory")):
+        faults.add(at, "asks for huge pages; expected cpu or memory beside them")
 
 
 def check_annotations(faults: Faults, meta: dict[str, Any], spec: dict[str, Any], meta_path: str) -> None:
@@ -199,16 +239,58 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
             faults.add(f"{path}.name", f"container name {name!r} is used twice")
         names.add(name)
     check_resources(faults, container, path)
+    ports: set[str] = set()
     for at, port in faults.mappings(container, "ports", f"{path}.ports"):
+        called = port.get("name")
+        if isinstance(called, str) and called:
+            if called in ports:
+                faults.add(f"{at}.name", f"{called!r:.80} is given twice")
+            ports.add(called)
         faults.integer(port, "containerPort", f"{at}.containerPort", least=1, most=65535)
         faults.integer(port, "hostPort", f"{at}.hostPort", most=65535)
         faults.one_of(port, "protocol", f"{at}.protocol", ("TCP", "UDP", "SCTP"))
+    for at, variable in faults.mappings(container, "env", f"{path}.env"):
+        source = variable.get("valueFrom")
+        if isinstance(source, dict):
+            _check_one_of(faults, source, f"{at}.valueFrom", "source")
+            if variable.get("value"):
+                faults.add(f"{at}.valueFrom", "can't be given together with value")
+    for key in ("livenessProbe", "readinessProbe", "startupProbe"):
+        _check_handler(faults, container.get(key), f"{path}.{key}", ("exec", "httpGet", "tcpSocket", "grpc"))
+    lifecycle = faults.mapping(container, "lifecycle", f"{path}.lifecycle") or {}
+    for key in ("postStart", "preStop"):
+        handlers = ("exec", "httpGet", "tcpSocket", "sleep")
+        _check_handler(faults, lifecycle.get(key), f"{path}.lifecycle.{key}", handlers)
+    paths: set[str] = set()
+    for at, mount in faults.mappings(container, "volumeMounts", f"{path}.volumeMounts"):
+        mounted = mount.get("mountPath")
+        if isinstance(mounted, str):
+            if mounted in paths:
+                faults.add(f"{at}.mountPath", f"{mounted!r:.80} is given twice")
+            paths.add(mounted)
+
+
+def _check_handler(faults: Faults, given: Any, path: str, handlers: tuple[str, ...]) -> None:
+    if isinstance(given, dict):
+        there = {key: value for key, value in given.items() if key in handlers}
+        _check_one_of(faults, there, path, "handler", handlers)
+
+
+def _check_one_of(faults: Faults, given: dict[str, Any], path: str, what: str, choices: tuple[str, ...] = ()) -> None:
+    """Check that exactly one field of a union is given."""
+    there = [key for key, value in given.items() if value is not None]
+    if not there:
+        faults.add(path, f"has no {what}; expected {' or '.join(choices) or 'one'}")
+    elif len(there) > 1:
+        faults.add(path, f"has more than one {what}: {', '.join(there)}; expected one")
 
 
 def _check_volumes(faults: Faults, spec: dict[str, Any], path: str) -> None:
     # Other shapes are reported elsewhere.
     names: set[str] = set()
     for at, volume in Faults().mappings(spec, "volumes", f"{path}.volumes"):
+        sources = core.field_types("V1Volume").keys() - {"name"}
+        _check_one_of(faults, {key: value for key, value in volume.items() if key in sources}, at, "source")
         name = volume.get("name")
         if isinstance(name, str):
             if name in names:
