@@ -1,4 +1,5 @@
-"""Notices about references in manifests to objects that do not exist, and about pods with another priority than their PriorityClass.
+"""Notices about references in manifests to objects that do not exist, and about pods with another priority or preemption policy than their
+PriorityClass.
 
 A missing reference is reported if a cluster would refuse the object, delete it or never run it. The notices are advice, because an API server
 accepts most such manifests. Each name is reported once, at its first use. An API server refuses a pod with another priority; here the value
@@ -121,9 +122,37 @@ def _references(manifest: Manifest, space: str) -> Iterator[_Reference]:
             if (name := pod["spec"].get(field)) and not itself:
                 text = f"there is no {kind} {shown(name)}: the pods are refused until there is one"
                 yield _Reference(kind, "", name, "", f"{path}{field}", text)
+        for at, name in _secrets(pod["spec"]):
+            text = f"there is no Secret {shown(name)}; here the pods run without it"
+            in_cluster = "their containers do not start until there is one, and hold what they ask for"
+            yield _Reference("Secret", space, name, "", f"{path}{at}", text, in_cluster)
         for index, volume in enumerate(pod["spec"].get("volumes") or ()):
             claim = ((volume.get("ephemeral") or {}).get("volumeClaimTemplate") or {}).get("spec")
             yield from _storage(claim, f"{path}volumes[{index}].ephemeral.volumeClaimTemplate.spec")
+
+
+def _secrets(spec: Object) -> Iterator[tuple[str, str]]:
+    """The Secrets without which the kubelet starts no container of a pod, each with the path of its name. A volume that no container
+    mounts is not made."""
+    mounted = set()
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            mounted |= {mount.get("name") for mount in container.get("volumeMounts") or ()}
+            for number, source in enumerate(container.get("envFrom") or ()):
+                yield from _needed(source.get("secretRef"), "name", f"{field}[{index}].envFrom[{number}].secretRef")
+            for number, variable in enumerate(container.get("env") or ()):
+                reference = (variable.get("valueFrom") or {}).get("secretKeyRef")
+                yield from _needed(reference, "name", f"{field}[{index}].env[{number}].valueFrom.secretKeyRef")
+    for index, volume in enumerate(spec.get("volumes") or ()):
+        if volume.get("name") in mounted:
+            yield from _needed(volume.get("secret"), "secretName", f"volumes[{index}].secret")
+            for number, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
+                yield from _needed(source.get("secret"), "name", f"volumes[{index}].projected.sources[{number}].secret")
+
+
+def _needed(reference: Any, field: str, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(reference, dict) and reference.get(field) and not reference.get("optional"):
+        yield f"{path}.{field}", str(reference[field])
 
 
 def _storage(spec: Any, path: str) -> Iterator[_Reference]:
@@ -168,13 +197,13 @@ def _of_pod(pod: Object, space: str) -> Iterator[_Reference]:
 
 
 def warn_pod_priorities(cluster: Cluster, manifests: Iterable[Manifest]) -> list[Notice]:
-    """Each pair of class and number is reported once, at its first pod."""
+    """Each pair of class and number, and of class and preemption policy, is reported once, at its first pod."""
     given = list(manifests)
     pods = [
         (manifest, path, pod["spec"])
         for manifest in given
         for _, path, pod, _ in described_pods(manifest.object)
-        if pod["spec"].get("priority") is not None
+        if pod["spec"].get("priority") is not None or pod["spec"].get("preemptionPolicy")
     ]
     if not pods:
         return []
@@ -182,17 +211,23 @@ def warn_pod_priorities(cluster: Cluster, manifests: Iterable[Manifest]) -> list
         *cluster.list("PriorityClass"),
         *(manifest.object for manifest in given if manifest.kind == "PriorityClass"),
     ]
-    values = {name_of(priority_class): priority_class.get("value") for priority_class in classes}
-    usual = next((priority_class.get("value") for priority_class in classes if priority_class.get("globalDefault")), 0)
+    by_name = {name_of(priority_class): priority_class for priority_class in classes}
+    usual = next((priority_class for priority_class in classes if priority_class.get("globalDefault")), {"value": 0})
     notices: dict[tuple[object, object], Notice] = {}
     for manifest, path, spec in pods:
-        name, number = spec.get("priorityClassName"), spec["priority"]
-        # An unknown class is refused elsewhere.
-        value = values.get(name, number) if name else usual
-        if number == value:
-            continue
-        whose = f"its class {name} has {value}" if name else f"without a class it is {value}"
-        text = f"{number} differs from the class: {whose}; here {value} counts"
-        notice = Notice(text, manifest.where(f"{path}priority"), "not-meant", "the pod is refused")
-        notices.setdefault((name, number), notice)
+        name = spec.get("priorityClassName")
+        priority_class = by_name.get(name) if name else usual
+        if priority_class is None:
+            continue  # an unknown class is refused elsewhere
+        for field, of_class in (
+            ("priority", priority_class.get("value")),
+            ("preemptionPolicy", priority_class.get("preemptionPolicy", "PreemptLowerPriority")),
+        ):
+            given_here = spec.get(field)
+            if given_here in (None, "", of_class):
+                continue
+            whose = f"its class {name} has {of_class}" if name else f"without a class it is {of_class}"
+            text = f"{given_here} differs from the class: {whose}; here {of_class} counts"
+            notice = Notice(text, manifest.where(f"{path}{field}"), "not-meant", "the pod is refused")
+            notices.setdefault((name, given_here), notice)
     return list(notices.values())

@@ -195,6 +195,10 @@ OF_PODS = (
         "the kubelet decides by its rules and the exit code whether the container starts again",
     ),
     Unread(
+        ("spec", "containers", "*", "restartPolicy"),
+        "the kubelet decides by it, in place of the pod's policy, whether the container starts again",
+    ),
+    Unread(
         ("spec", "initContainers", "*", "restartPolicyRules"),
         "the kubelet decides by its rules and the exit code whether the container starts again",
     ),

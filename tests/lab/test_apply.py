@@ -95,7 +95,7 @@ def test_a_policy_never_to_preempt_binds_nobody_and_is_said_to(lab, queue, job):
     assert "do not look at it" in warning
     lab.settle()
     high = job("high", "a", 1, gpus=8, labels={"priorityClassName": "patient"})
-    high["spec"]["template"]["spec"]["preemptionPolicy"] = "Never"
+    high["spec"]["template"]["spec"] |= {"priorityClassName": "patient", "preemptionPolicy": "Never"}
     [warning] = lab.apply(high).warnings
     assert "spec.template.spec.preemptionPolicy" in warning
     lab.settle()

@@ -36,3 +36,13 @@ def test_a_priority_that_is_not_the_class_s_is_told(spec, told):
 def test_the_number_of_the_class_as_dumps_have_it_needs_no_word():
     assert not warnings(priority=0)
     assert not warnings(priority=100, priorityClassName="build")
+
+
+def test_a_preemption_policy_that_is_not_the_class_s_is_told():
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    spec = {"containers": [{"name": "c", "image": "x"}], "priorityClassName": "build", "preemptionPolicy": "Never"}
+    with Lab.open("lesson") as lab:
+        said = [
+            notice for notice in lab.apply({**pod, "spec": spec}).notices if notice.in_cluster == "the pod is refused"
+        ]
+    assert [notice.where.field for notice in said] == ["spec.preemptionPolicy"]

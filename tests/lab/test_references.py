@@ -171,3 +171,20 @@ def test_a_node_that_is_not_there_is_told_also_where_a_template_names_it():
     with Lab.open("lesson") as lab:
         (told,) = [text for text in lab.apply(work).warnings if "there is no node 'ghost'" in text]
         assert "spec.template.spec.nodeName" in told
+
+
+def test_a_secret_that_a_container_needs_and_that_is_not_there_is_told():
+    needed = {"valueFrom": {"secretKeyRef": {"name": "token", "key": "k"}}}
+    spec = {
+        "containers": [
+            {"name": "c", "image": "x", "env": [{"name": "A", **needed}], "volumeMounts": [{"name": "m", "mountPath": "/m"}],
+             "envFrom": [{"secretRef": {"name": "maybe", "optional": True}}]}
+        ],
+        "volumes": [{"name": "m", "secret": {"secretName": "mounted"}}, {"name": "u", "secret": {"secretName": "unmounted"}}],
+    }  # fmt: skip
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+    token = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token"}}
+    with Lab.open("lesson") as lab:
+        fields = [n.where.field for n in lab.apply(pod).notices if "no Secret" in n.message]
+        assert fields == ["spec.containers[0].env[0].valueFrom.secretKeyRef.name", "spec.volumes[0].secret.secretName"]
+        assert len([n for n in lab.apply(token, pod).notices if "no Secret" in n.message]) == 1

@@ -87,6 +87,7 @@ VALUES: dict[str, Any] = {
     "spec.resources": {"requests": {"cpu": "1"}},
     "spec.successPolicy": {"rules": [{"succeededCount": 1}]},
     "spec.scheduling": {"enabled": True},
+    "restartPolicy": "OnFailure",
     "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [3]}}],
 }
 
