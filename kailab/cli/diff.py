@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kailab.cli import labfile, options, terminal
-from kailab.cli.objects import sources_of
+from kailab.cli.objects import errors_as_json, sources_of
 from kailab.cli.options import TextOrJson, parse_seconds
 from kailab.cli.selection import kind_slash_name
 from kailab.cli.whatif import whatif_lines
@@ -36,6 +36,7 @@ _SIGNS = {"create": "+", "change": "~"}
 @click.option("--force", is_flag=True, help="Accept everything that KAI accepts, even a gang that can never start.")
 @click.option("--all", "everything", is_flag=True, help="Show every workload and queue of the consequence.")
 @options.output
+@errors_as_json
 @options.state
 def diff(
     files: tuple[str, ...],

@@ -26,7 +26,7 @@ from kailab.model.objects import Object, metadata_of, name_of, namespace_of
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
-    from kailab.lab.intake import NamedText
+    from kailab.lab.intake import Applied, NamedText
     from kailab.lab.unknown_fields import Validation
     from kailab.model.manifests import Notice
     from kailab.whatif.plan_files import ChangePlan
@@ -177,14 +177,18 @@ def apply(
     for warning in applied.warnings:
         terminal.warn(warning)
     if output == "json":
-        outcomes = [(ObjectKey(change.kind, change.name, change.namespace), change.what) for change in applied.changes]
-        terminal.say_json(_answer(outcomes, applied.notices, dry))
+        terminal.say_json(_answer(_outcomes_of(applied), applied.notices, dry))
     else:
         for change in applied.changes:
             outcome = "" if output == "name" else f" {change.what}{' (dry run)' if dry else ''}"
             terminal.say(f"{kind_slash_name(change.kind, change.name)}{outcome}")
     if report:
         terminal.notice(report)
+
+
+def _outcomes_of(applied: Applied) -> list[tuple[ObjectKey, str]]:
+    """What applying did with each object."""
+    return [(ObjectKey(change.kind, change.name, change.namespace), change.what) for change in applied.changes]
 
 
 @contextmanager
@@ -214,6 +218,21 @@ def _answer(
         "notices": [notice.data() for notice in notices],
         "errors": [] if error is None else error.data(),
     }
+
+
+def errors_as_json(command: Callable[..., None]) -> Callable[..., None]:
+    """A command that tries manifests and has `-o json`: stdout then has its errors, too."""
+
+    @wraps(command)
+    def trying(*args: Any, output: options.TextOrJson, **given: Any) -> None:
+        try:
+            command(*args, output=output, **given)
+        except KailabError as error:
+            if output == "json":
+                terminal.say_json({"errors": error.data()})
+            raise
+
+    return trying
 
 
 def answering(command: Callable[..., None]) -> Callable[..., None]:
@@ -678,7 +697,13 @@ BACKOFF_LIMIT = 1000
 @click.option("--each", "apart", is_flag=True, help="No gang: each pod starts as soon as it fits.")
 @options.text_option("--priority", help="PriorityClass of the Job instead of that of training.")
 @click.option("--image", default="busybox:1.36", help="Image of the pods.")
-@click.option("--output", "-o", type=click.Choice(("yaml",)), help="Print the manifest without submitting it.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(("text", "json", "yaml")),
+    default="text",
+    help="Output for people or for programs; yaml: print the manifest without submitting it.",
+)
 @options.namespace
 @options.settle
 @options.state
@@ -690,7 +715,7 @@ def submit(
     apart: bool,
     priority: str,
     image: str,
-    output: str | None,
+    output: str,
     namespace: str,
     settle: bool,
     state: Path,
@@ -705,19 +730,15 @@ def submit(
     job = _job(name, queue, pods, gpus, image, gang=not apart)
     if priority:
         job["spec"]["template"]["spec"]["priorityClassName"] = priority
-    if output:
+    if output == "yaml":
         terminal.say(dump([job]).rstrip("\n"))
         return
-    with labfile.change_lab(state) as lab:
+    with _errors_in(output), labfile.change_lab(state) as lab:
         _check_submittable(lab, name, queue, priority, namespace)
         before = LabChanges(lab)
         applied = lab.apply(job, namespace=namespace)
         report = settle_lab(lab, before, settle)
-    for warning in applied.warnings:
-        terminal.warn(warning)
-    for change in applied.changes:
-        terminal.say(f"{kind_slash_name(change.kind, change.name)} {change.what}")
-    terminal.notice(report)
+    print_outcomes(_outcomes_of(applied), report, output, notices=applied.notices)
 
 
 def _check_submittable(lab: Lab, name: str, queue: str, priority: str, namespace: str) -> None:

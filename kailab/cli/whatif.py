@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from kailab.cli import configurations, labfile, options, terminal
+from kailab.cli.objects import errors_as_json
 from kailab.cli.options import TextOrJson, parse_seconds
 from kailab.cli.signals import defer_interrupts
 from kailab.cli.table import render_table
@@ -79,6 +80,7 @@ NOT_YET = 1
 @options.no_steps
 @options.timeout
 @options.output
+@errors_as_json
 @options.state
 def simulate(
     files: tuple[str, ...],
@@ -232,6 +234,7 @@ MOST_SHOWN = 30
     "--all", "everything", is_flag=True, help="Show every workload and queue, not only those with a different outcome."
 )
 @options.output
+@errors_as_json
 @options.state
 def whatif(
     alternatives: list[dict[str, Any]],

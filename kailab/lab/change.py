@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Subresource
-from kailab.errors import InputError, Where
+from kailab.errors import InputError, NotFound, Where
 from kailab.model.objects import name_of
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Change(ABC):
         """The change in the form that ``read`` takes."""
 
     @abstractmethod
-    def do(self, lab: OpenLab) -> Sequence[str]:
-        """Carry the change out, without settling. Returns warnings. Raises InputError."""
+    def do(self, lab: OpenLab) -> Sequence[Notice]:
+        """Carry the change out, without settling. Returns notices. Raises InputError."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Apply(Change):
         spaced = {} if self.namespace == DEFAULT_NAMESPACE else {"namespace": self.namespace}
         return {"apply": list(self.objects), **spaced}
 
-    def do(self, lab: OpenLab) -> Sequence[str]:
+    def do(self, lab: OpenLab) -> Sequence[Notice]:
         sources = self.files or (list(self.objects),)
-        return lab.apply(*sources, namespace=self.namespace).warnings
+        return lab.apply(*sources, namespace=self.namespace).notices
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,19 @@ class Patch(Change):
         part = {"subresource": self.subresource} if self.subresource else {}
         return {"patch": {**_reference(self.kind, self.name, self.namespace), **part, "patch": dict(self.patch)}}
 
-    def do(self, lab: OpenLab) -> Sequence[str]:
-        queues = [self.name] if lab.kind(self.kind) == "Queue" and not self.subresource else []
+    def do(self, lab: OpenLab) -> Sequence[Notice]:
+        from kailab.lab.unknown_fields import new_field_notices  # a change that is only read needs no tables of fields
+
+        kind = lab.kind(self.kind)
+        queues = [self.name] if kind == "Queue" and not self.subresource else []
+        space = lab.space_of(kind, self.name, self.namespace)
+        try:
+            before = lab.cluster.get(kind, self.name, space)
+        except NotFound as error:
+            raise InputError(str(error)) from error
         with new_queue_warnings(lab, queues) as warnings:
-            lab.patch(self.kind, self.name, dict(self.patch), self.namespace, self.subresource)
-        return list(map(str, warnings))
+            after = lab.patch(kind, self.name, dict(self.patch), self.namespace, self.subresource)
+        return [*new_field_notices(kind, before, after, lab.venue.exclusive), *warnings]
 
 
 @dataclass(frozen=True)
@@ -97,7 +105,7 @@ class Delete(Change):
     def data(self) -> dict[str, Any]:
         return {"delete": _reference(self.kind, self.name, self.namespace)}
 
-    def do(self, lab: OpenLab) -> Sequence[str]:
+    def do(self, lab: OpenLab) -> Sequence[Notice]:
         lab.delete(self.kind, self.name, self.namespace)
         return ()
 
@@ -111,7 +119,7 @@ class Advance(Change):
     def data(self) -> dict[str, Any]:
         return {"advance": self.seconds}
 
-    def do(self, lab: OpenLab) -> Sequence[str]:
+    def do(self, lab: OpenLab) -> Sequence[Notice]:
         # Earlier changes take effect now, not after these seconds.
         lab.settle_if_changed()
         lab.advance(self.seconds)

@@ -17,7 +17,7 @@ from kailab.lab.change import Apply
 from kailab.lab.intake import NamedText, load_sources, named_texts
 from kailab.model.kinds import is_namespaced
 from kailab.model.labels import LAST_APPLIED
-from kailab.model.manifests import Manifest
+from kailab.model.manifests import Manifest, Notice
 from kailab.model.objects import metadata_of, name_of, namespace_of
 from kailab.model.patches import merge_key
 from kailab.whatif.plan_files import ChangePlan, digests_of
@@ -47,16 +47,21 @@ class ObjectDiff(msgspec.Struct, frozen=True):
 
 
 class Diff(msgspec.Struct, frozen=True):
-    """``consequence``: None if nothing changes. ``warnings``: about the manifests."""
+    """``consequence``: None if nothing changes. ``notices``: about the manifests."""
 
     objects: tuple[ObjectDiff, ...]
     consequence: WhatIf | None
-    warnings: tuple[str, ...]
+    notices: tuple[Notice, ...]
     plan: ChangePlan
 
     @property
     def changes(self) -> bool:
         return any(obj.action != "unchanged" for obj in self.objects)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notices as text."""
+        return tuple(map(str, self.notices))
 
     def data(self) -> dict[str, Any]:
         """For programs."""
@@ -64,6 +69,7 @@ class Diff(msgspec.Struct, frozen=True):
             "changes": self.changes,
             "objects": msgspec.to_builtins(self.objects),
             "consequence": None if self.consequence is None else self.consequence.data(),
+            "notices": [notice.data() for notice in self.notices],
             "warnings": list(self.warnings),
         }
 
@@ -84,7 +90,7 @@ def diff(
         raise InputError(f"no objects in {', '.join(text.name for text in texts) or 'nothing'}")
     with lab.fork() as trial:
         before = [_stored(trial, manifest, namespace) for manifest in manifests]
-        warnings = trial.apply(*texts, namespace=namespace, strict=strict).warnings
+        notices = trial.apply(*texts, namespace=namespace, strict=strict).notices
         objects = tuple(
             _object_diff(manifest, old, _stored(trial, manifest, namespace), namespace)
             for manifest, old in zip(manifests, before, strict=True)
@@ -94,7 +100,7 @@ def diff(
         change = Apply(tuple(manifests.objects), namespace, tuple(texts))
         consequence = what_if(lab, [Alternative("the manifests", (change,))], seconds)
     plan = ChangePlan(objects=digests_of(lab), time=lab.now, namespace=namespace, strict=strict, texts=tuple(texts))
-    return Diff(objects, consequence, tuple(warnings), plan)
+    return Diff(objects, consequence, tuple(notices), plan)
 
 
 def _stored(lab: Lab, manifest: Manifest, namespace: str) -> Object | None:

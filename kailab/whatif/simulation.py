@@ -16,6 +16,7 @@ from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import SubjectRef
 from kailab.lab.answer import Answer, ObjectRef, Verdict
 from kailab.model.kinds import KINDS
+from kailab.model.manifests import Notice
 from kailab.model.times import DAY, format_time
 from kailab.whatif.losses import Loss, group_losses, losses_of_step
 from kailab.whatif.manifest_steps import step_in_manifests
@@ -87,8 +88,13 @@ class Simulation:
     scheduler: str
     fates: tuple[WorkloadForecast, ...]
     comparison: Comparison
-    warnings: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     interrupted: bool = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notices about the manifests, as text."""
+        return tuple(map(str, self.notices))
 
     @property
     def when(self) -> When:
@@ -118,6 +124,7 @@ class Simulation:
             "must_go": [loss.data() for loss in self.losses],
             "evicted": [{**eviction.workload.data(), **eviction.data()} for eviction in self.comparison.evicted],
             "queues": [change.data() for change in self.comparison.queues],
+            "notices": [notice.data() for notice in self.notices],
             "warnings": list(self.warnings),
         }
 
@@ -157,8 +164,8 @@ def simulate(
         for fork in (trial, untouched):
             fork.advance(end - fork.now)
         comparison = Comparison(Outcome.of(untouched, since), Outcome.of(trial, since))
-        warnings = tuple(applied.warnings)
-        return Simulation(lab.now, end, trial.scheduler, forecasts, comparison, warnings, run.interrupted)
+        notices = tuple(applied.notices)
+        return Simulation(lab.now, end, trial.scheduler, forecasts, comparison, notices, run.interrupted)
 
 
 def _subjects(lab: Lab, applied: Applied) -> list[SubjectRef]:

@@ -17,6 +17,7 @@ from kailab.whatif.outcome import Comparison, Outcome
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
+    from kailab.model.manifests import Notice
     from kailab.scheduler import SchedulerSettings
 
 
@@ -71,10 +72,15 @@ class WhatIf:
     before: Outcome
     alternatives: tuple[Alternative, ...]
     comparisons: tuple[Comparison, ...]
-    warnings: tuple[str, ...] = ()
-    """Warnings about the changes, each once."""
+    notices: tuple[Notice, ...] = ()
+    """Notices about the changes, each once."""
     until: UntilRuns | None = None
     """When the subject of ``what_if``'s ``until`` runs; None without a subject."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The notices as text."""
+        return tuple(map(str, self.notices))
 
     def _repr_html_(self) -> str:
         pairs = zip(self.alternatives, self.comparisons, strict=True)
@@ -91,6 +97,7 @@ class WhatIf:
                 {**alternative.data(), **comparison.data()}
                 for alternative, comparison in zip(self.alternatives, self.comparisons, strict=True)
             ],
+            "notices": [notice.data() for notice in self.notices],
             "warnings": list(self.warnings),
             **({} if self.until is None else {"until_runs": self.until.data()}),
         }
@@ -110,10 +117,10 @@ def what_if(
         untouched = forks.enter_context(lab.fork())
         changed = [forks.enter_context(untouched.fork(alternative.settings)) for alternative in alternatives]
         untouched.settle()
-        warnings: list[str] = []
+        notices: list[Notice] = []
         for trial, alternative in zip(changed, alternatives, strict=True):
             for change in alternative.changes:
-                warnings += change.do(trial)
+                notices += change.do(trial)
             trial.settle()
         ran = None if until is None else _run_until((untouched, *changed), until, lab.now, seconds)
         # With a subject to wait for, nothing later than its start is of interest.
@@ -123,8 +130,8 @@ def what_if(
             fork.advance(end - fork.now)
         before = Outcome.of(untouched, since)
         comparisons = tuple(Comparison(before, Outcome.of(fork, since)) for fork in changed)
-        unique_warnings = tuple(dict.fromkeys(warnings))
-        return WhatIf(lab.now, end, untouched.scheduler, before, tuple(alternatives), comparisons, unique_warnings, ran)
+        unique = tuple(dict.fromkeys(notices))
+        return WhatIf(lab.now, end, untouched.scheduler, before, tuple(alternatives), comparisons, unique, ran)
 
 
 def _run_until(forks: Sequence[Lab], until: tuple[str, str, str], start: float, bound: float) -> UntilRuns:

@@ -403,3 +403,16 @@ def test_commands_of_nodes_answer_programs_as_apply_does(started) -> None:
     assert refused["objects"] == []
     assert refused["errors"]
     assert answer("cordon", "no-such-node", code=2)["errors"]
+
+
+@pytest.mark.parametrize("command", ["simulate", "whatif", "diff"])
+def test_what_tries_manifests_has_the_notices_and_errors_of_apply_for_programs(started, home, command: str) -> None:
+    (home / "job.yaml").write_text(JOB % "")
+    (home / "bad.yaml").write_text((JOB % "").replace("spec:", "spec:\n  paralelism: 2", 1))
+    expected = json.loads(started("apply", "-f", "job.yaml", "--dry-run", "-o", "json").out)["notices"]
+    answer = json.loads(started(command, "-f", "job.yaml", "-o", "json").out)
+    assert expected
+    assert answer["notices"] == expected
+    refused = started(command, "-f", "bad.yaml", "-o", "json")
+    (error,) = json.loads(refused.out)["errors"]
+    assert (refused.code, error["field"]) == (2, "spec.paralelism")

@@ -55,3 +55,13 @@ def test_what_can_not_be_is_refused(busy, arguments: tuple[str, ...], said: str)
     assert done.code == 2
     assert said in done.err
     assert busy("get", "all", "-o", "name").out == before
+
+
+def test_it_answers_for_programs_as_apply_does(busy) -> None:
+    done = busy("submit", "llama", "--queue", "team-a", "-o", "json")
+    assert json.loads(done.out)["objects"] == [
+        {"kind": "Job", "namespace": "default", "name": "llama", "action": "created"}
+    ]
+    again = busy("submit", "llama", "--queue", "team-a", "-o", "json")
+    (error,) = json.loads(again.out)["errors"]
+    assert (again.code, "exists already" in error["message"]) == (2, True)
