@@ -88,6 +88,7 @@ def growing_answer(
 
 
 _NO_STEP = "No step was found: none of the changes that kailab tries lets it run."
+_NO_STEP_FOR_ALL = "No step was found that lets all of it run."
 _NO_SAFE_STEP = "No safe step was found; without --safe, higher priorities and changes of others' work are tried too."
 
 
@@ -113,6 +114,8 @@ def _pending_answers(
         yield replace(answer, incomplete=budget.incomplete)
     elif not answer.steps:
         yield replace(answer, no_step=_NO_SAFE_STEP if budget.safe else _NO_STEP)
+    elif not answer.steps_serve_all:
+        yield replace(answer, no_step=_NO_STEP_FOR_ALL)
 
 
 def _compose(

@@ -282,11 +282,36 @@ class StepTrials:
         self._asks_engine = self.filtered or len(context.nodes) >= FILTERED_FROM_NODES
         self.budget = context.budget
         self.budget.begin(pods, everything)
-        self._running = len(context.state.running)
+        self._running = {row.name for row in context.state.running}
+        self._serves_parts = context.subject.kind == "Queue"
+        self._context = context
+        self._tried_parts: list[StepCandidate] = []
+        self.parts: list[tuple[StepCandidate, ProposalFamily]] = []
         self._evictions = len(context.picture.log.evictions)
 
     def first_that_works(self, context: QuestionContext, family: ProposalFamily) -> StepCandidate | None:
-        """The smallest proposal of a family that lets the subject run."""
+        """The smallest proposal of a family that lets the subject run. If there is none, the one that serves the largest part of a queue's
+        work is added to ``parts``."""
+        self._tried_parts.clear()
+        try:
+            return self._first_that_works(context, family)
+        finally:
+            if self._tried_parts and context is self._context:
+                self.parts.append((max(self._tried_parts, key=_running), family))
+
+    def smallest_part(self, context: QuestionContext, part: StepCandidate, family: ProposalFamily) -> StepCandidate:
+        """The smallest proposal of a growing family that serves as many pods as ``part`` does."""
+        low, high = 0, family.proposals.index(part.proposal)
+        while family.grows and low < high and not self.budget.used_up:
+            middle = (low + high) // 2
+            tried = self._try_proposal(context, family.proposals[middle])
+            if tried is not None and _running(tried) >= _running(part):
+                high, part = middle, tried
+            else:
+                low = middle + 1
+        return part
+
+    def _first_that_works(self, context: QuestionContext, family: ProposalFamily) -> StepCandidate | None:
         filtered = self._asks_engine and engine_can_judge(family)
         if family.grows and len(family.proposals) > 1 and not (filtered and self.filtered):
             return self._by_halving(context, family.proposals, filtered)
@@ -296,7 +321,15 @@ class StepTrials:
         return None
 
     def try_proposal(self, context: QuestionContext, proposal: Proposal) -> StepCandidate | None:
-        """Try one proposal on a fork. None if the lab refuses it, the subject does not run, or no trial is left."""
+        """Try one proposal on a fork. None if the lab refuses it, the subject does not run, or no trial is left. One that serves a part of a
+        queue's work is kept for ``first_that_works``."""
+        tried = self._try_proposal(context, proposal)
+        if tried is not None and tried.outcome is not None and tried.outcome.waiting:
+            self._tried_parts.append(tried)
+            return None
+        return tried
+
+    def _try_proposal(self, context: QuestionContext, proposal: Proposal) -> StepCandidate | None:
         if not self.budget.spend():
             self.budget.skip()
             return None
@@ -349,8 +382,14 @@ class StepTrials:
             after = context.subject.state(copy, picture)
         except KailabError:  # the change deleted it
             return None
-        if not after.runs or len(after.running) <= self._running:
+        if len(after.running) <= len(self._running):
             return None
+        waiting = 0 if after.runs else len(after.waiting)
+        if not after.runs:
+            # A step may serve a part of a queue's work, but at no cost to another part of it.
+            keeps_all = self._running <= {row.name for row in after.running}
+            if not (self._serves_parts and waiting and keeps_all):
+                return None
         own = {id(entry) for entry in after.evictions}
         # Changes follow one another: what got a place after the first and lost it after the second had none before.
         placed = {row.name for row in context.picture.rows if row.node}
@@ -364,7 +403,8 @@ class StepTrials:
         gone, moved = (*gone, *lost), (*moved, *again)
         # A Job may fail by the eviction of pods that had no place before.
         displaced = dict.fromkeys((*gone, *moved, *(entry.pod for entry in others)))
-        return StepOutcome(len(after.running), gone, moved, tuple(_failed(context, copy, tuple(displaced))))
+        failed = tuple(_failed(context, copy, tuple(displaced)))
+        return StepOutcome(len(after.running), gone, moved, failed, waiting)
 
 
 def _restarted(
@@ -440,7 +480,8 @@ def search_steps(
     that evict nobody, then the least disturbing. A step is held back until no proposal that is left could come before it. ``causes``: the first cause first. ``never``: the
     subject would not run without other work, so changes of other work need no trial. ``everything``: look for more than one step, and for
     pairs of changes, in a large lab too. ``budget``: it may end the search; the steps found until then are
-    still yielded. ``known_forecast``: when the subject runs if nothing is changed, if known. Yields nothing if no change helps.
+    still yielded. ``known_forecast``: when the subject runs if nothing is changed, if known. If no step lets all of a queue's work run, yields those
+    that let a part of it run. Yields nothing if no change helps.
     """
     context = QuestionContext(state, causes, never, budget, known_forecast)
     trials = StepTrials(context, everything)
@@ -472,10 +513,13 @@ def search_steps(
             held += islice(_pairs(context, trials), 1)
     except (StepsStopped, KeyboardInterrupt) as error:
         budget.stop(error)
+    held.sort(key=_order)
+    if not number:
+        held = held or _steps_for_parts(context, trials)[:enough]
     # A pair of changes may begin with the correction.
     begun = [working.proposal.first.changes for working in held if working.proposal.first is not None]
     yield from (correction.step for correction in corrections if correction.proposal.changes not in begun)
-    yield from (working.step for working in sorted(held, key=_order))
+    yield from (working.step for working in held)
 
 
 class _Agenda:
@@ -650,6 +694,33 @@ def _names_present(context: QuestionContext, first: Proposal, second: StepCandid
         except NotFound:
             return False
     return True
+
+
+def _steps_for_parts(context: QuestionContext, trials: StepTrials) -> list[StepCandidate]:
+    """The steps that serve a part of a queue's work, those that serve most pods first, for work of which a part can't be served by any step."""
+    if not trials.parts:
+        return []
+    with closing(context.lab.fork()) as copy:
+        try:
+            copy.settle()
+            unchanged = len(context.subject.state(copy).running)
+        except KailabError:
+            return []
+    smallest: dict[str, StepCandidate] = {}
+    for part, family in trials.parts:
+        if _running(part) > unchanged:
+            try:
+                part = trials.smallest_part(context, part, family)
+            except (StepsStopped, KeyboardInterrupt) as error:
+                trials.budget.stop(error)
+            smallest.setdefault(json.dumps(part.proposal.changes, sort_keys=True), part)
+    return sorted(
+        smallest.values(), key=lambda part: (part.proposal.disturbance.is_unsafe, -_running(part), _order(part))
+    )
+
+
+def _running(tried: StepCandidate) -> int:
+    return tried.outcome.running if tried.outcome is not None else 0
 
 
 def _overwrites(first: Proposal, second: Proposal) -> bool:

@@ -126,7 +126,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """What happened on the fork on which a step was tried. ``running``: pods of the subject. ``evicted`` and ``moved``: full names of pods
+    """What happened on the fork on which a step was tried. ``running``: pods of the subject. ``waiting``: pods of a queue that still wait,
+    if the step serves only a part of its work. ``evicted`` and ``moved``: full names of pods
     that lose their place for it, or that stop and get a place again, on another node or on the same. ``failed``: workloads that fail by that, with the reason, as a Job does
     beyond its backoffLimit."""
 
@@ -134,6 +135,7 @@ class StepOutcome:
     evicted: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    waiting: int = 0
 
     def describe(self, everything: bool = False) -> str:
         """In words. ``everything``: with all names."""
@@ -142,6 +144,8 @@ class StepOutcome:
             return some(names, len(names) if everything else SHOWN_NAMES)
 
         text = f"tried on a copy: {count(self.running, 'pod')} of it {'runs' if self.running == 1 else 'run'}"
+        if self.waiting:
+            text += f", {self.waiting} still {'waits' if self.waiting == 1 else 'wait'}"
         if self.evicted:
             text += f"; evicted for it: {named(self.evicted)}"
         if self.failed:
@@ -152,7 +156,7 @@ class StepOutcome:
 
 @dataclass(frozen=True)
 class Step:
-    """A change that lets the subject run. ``do``: what to do, in words. ``changes``: in order, in the forms of ``kailab.lab.change``.
+    """A change that lets the subject run, or a part of a queue's work. ``do``: what to do, in words. ``changes``: in order, in the forms of ``kailab.lab.change``.
     ``checked``: the subject ran on a fork on which they were carried out, with this ``outcome``. ``unchecked``: why a step is proposed that
     was not checked. ``intent``: the words without the command, and without which objects are deleted and applied again."""
 
@@ -179,6 +183,8 @@ class Step:
             }
             if outcome.failed:
                 data["outcome"]["failed"] = list(outcome.failed)
+            if outcome.waiting:
+                data["outcome"]["waiting"] = outcome.waiting
         return data
 
     def describe(self, everything: bool = False) -> str:
@@ -305,7 +311,8 @@ class Answer:
     subject from running. ``more``: the other causes. ``groups``: the waiting pods by cause. ``running`` and ``wanted``: numbers of pods.
     ``head``: the state in one line. ``scheduler_reason``: in its own words. ``notes``: further lines, such as evictions and the queues that could
     reclaim its quota. ``details``: lines of the full text only. ``facts``: further data for programs. ``incomplete``: the proposals that were
-    not tried; None if the search for steps was completed or not needed. ``no_step``: a sentence if the search was completed and found no step.
+    not tried; None if the search for steps was completed or not needed. ``no_step``: a sentence if the search was completed and found no step that
+    lets all of it run.
     ``forecast``: when the subject runs if nothing changes; None if it was not requested or can't be made.
     """
 
@@ -347,7 +354,8 @@ class Answer:
 
     def step_lines(self, everything: bool = False) -> list[str]:
         """A line for each step. ``everything``: not only the first steps."""
-        lines, lead = [], "To let it run"
+        lines = []
+        lead = "To let it run" if self.steps_serve_all else "To let a part of it run"
         for step in self.steps if everything else self.steps[:SHOWN_STEPS]:
             # A step that is not checked corrects a name; the work may wait with the right one.
             lines.append(f"{lead if step.checked else 'To correct the name'}: {step.describe(everything)}")
@@ -355,8 +363,13 @@ class Answer:
         return lines
 
     @property
+    def steps_serve_all(self) -> bool:
+        """Whether each step lets the whole subject run, not only a part of a queue's work."""
+        return all(step.outcome is None or not step.outcome.waiting for step in self.steps)
+
+    @property
     def search_note(self) -> str:
-        """What the search for steps did not try, or that it found none; empty if it was completed and found steps."""
+        """What the search for steps did not try, or that it found none that lets all of it run; empty if it found one."""
         return self.no_step if self.incomplete is None else self.incomplete.sentence
 
     def closing_lines(self, everything: bool = False) -> list[str]:

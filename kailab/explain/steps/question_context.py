@@ -153,13 +153,7 @@ class QuestionContext:
     @cached_property
     def asked(self) -> TaskAmounts:
         """What its waiting pods request in all, scaled up by the pods that do not exist yet."""
-        names = {row.name for row in self.waiting}
-        amounts = [
-            amount
-            for entry in self.picture.pending.values()
-            for pod, amount in zip(entry.pods, entry.amounts, strict=False)
-            if pod in names
-        ]
+        amounts = [amount for _, requests in self._requests for amount in requests]
         existing, wanted = len(self.waiting) or 1, len(self.waiting) + self.state.missing
 
         def whole(amount: int) -> int:
@@ -170,6 +164,35 @@ class QuestionContext:
             cpu=whole(sum(amount.cpu for amount in amounts)),
             memory=whole(sum(amount.memory for amount in amounts)),
         )
+
+    @cached_property
+    def asked_by_parts(self) -> list[TaskAmounts]:
+        """What growing parts of a queue's waiting work request, up to all but one of its PodGroups; the smallest PodGroups come first. Empty
+        if all of the work waits for one cause, which a step removes for all of it or for none.
+        """
+        if self.subject.kind != "Queue" or len(self.causes) < 2:
+            return []
+        gpus = {row.name: row.milli_gpus for row in self.waiting}
+        requests = sorted(
+            (sum(gpus[pod] for pod in pods), sum(each.cpu for each in amounts), sum(each.memory for each in amounts))
+            for pods, amounts in self._requests
+        )
+        parts = [TaskAmounts(gpu=0, cpu=0, memory=0)]
+        for gpu, cpu, memory in requests[:-1]:
+            last = parts[-1]
+            parts.append(TaskAmounts(gpu=last.gpu + gpu, cpu=last.cpu + cpu, memory=last.memory + memory))
+        return parts[1:]
+
+    @cached_property
+    def _requests(self) -> list[tuple[list[str], list[TaskAmounts]]]:
+        """The waiting pods of each PodGroup of the subject, and what each of them requests."""
+        names = {row.name for row in self.waiting}
+        found = []
+        for entry in self.picture.pending.values():
+            pairs = [(pod, amount) for pod, amount in zip(entry.pods, entry.amounts, strict=False) if pod in names]
+            if pairs:
+                found.append(([pod for pod, _ in pairs], [amount for _, amount in pairs]))
+        return found
 
     @cached_property
     def nodes(self) -> dict[str, Object]:

@@ -259,8 +259,10 @@ def _raised(
 
 
 def _amounts(context: QuestionContext, by_steps: bool) -> Iterator[dict[str, int]]:
-    """Amounts to add, in engine units: what the subject requests, then all that waits in its queue."""
-    asked = context.asked
+    """Amounts to add, in engine units: what parts of a queue's work request, what the subject requests, then all that waits in its queue."""
+    asked, parts = context.asked, context.asked_by_parts
+    for part in parts[:: -(-len(parts) // AMOUNT_STEPS) or 1]:
+        yield {"gpu": part.gpu, "cpu": part.cpu, "memory": part.memory}
     own = {"gpu": asked.gpu, "cpu": asked.cpu, "memory": asked.memory}
     if by_steps:
         # Whole GPUs, in ``AMOUNT_STEPS`` steps at most.
