@@ -71,6 +71,10 @@ def _print(result: Audit, everything: bool) -> None:
             for finding in findings
         ]
         terminal.say(render_table(("SEVERITY", "CODE", "WHAT"), rows))
+    elif not result.queues:
+        terminal.say(
+            "There are no queues, so there is nothing to audit: work of KAI's runs in queues only. Apply some."
+        )
     else:
         terminal.say(f"Nothing is wrong with {count(result.queues, 'queue')}.")
     if hidden := len(result.findings) - len(findings):

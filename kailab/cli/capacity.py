@@ -14,6 +14,7 @@ from kailab.cli import configurations, options, replay_options, signals, termina
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
 from kailab.errors import InputError
+from kailab.model.wording import count
 from kailab.studies.confidence import CONFIDENCE
 from kailab.studies.target import amount, read_target
 
@@ -199,7 +200,7 @@ def _cells(probe: FleetProbe) -> list[str]:
 
 
 def _models(probe: FleetProbe) -> str:
-    return ", ".join(f"{count} {model}" for model, count in sorted(probe.gpus.items()))
+    return ", ".join(f"{number} {model}" for model, number in sorted(probe.gpus.items()))
 
 
 def _found_lines(result: Capacity) -> Iterator[str]:
@@ -207,15 +208,15 @@ def _found_lines(result: Capacity) -> Iterator[str]:
 
     assert result.found is not None
     quotas = "quotas by need, queues of the targets first" if result.found.quotas == NEED else "the given quotas"
-    yield f"Fewest: {result.found.total} GPUs ({_models(result.found)}), with {quotas}; the given fleet has {result.given.total}."
+    yield f"Fewest: {count(result.found.total, 'GPU')} ({_models(result.found)}), with {quotas}; the given fleet has {result.given.total}."
     if result.check is not None:
-        count = result.question.seeds
-        yield f"With {count} fresh seeds ({count} to {2 * count - 1}), which the search did not use, all targets are met too: the last line above."
+        seeds = result.question.seeds
+        yield f"With {count(seeds, 'fresh seed')} ({seeds} to {2 * seeds - 1}), which the search did not use, all targets are met too: the last line above."
         part = min(estimate.part for estimate in result.check.estimates)
         yield f"For single seeds: each target is met in at least {part:.0%} of such traces, with the same confidence; more seeds narrow this down."
     if result.below is not None:
         outcome = "is not known to meet them" if str(result.below.verdict) == "open" else "does not meet them"
-        yield f"The next smaller fleet that was tried, {result.below.total} GPUs, {outcome}."
+        yield f"The next smaller fleet that was tried, {count(result.below.total, 'GPU')}, {outcome}."
     rows = []
     for gain in team_gains(result.given, result.found):
         quota = f"{gain.before.quota:g} -> {gain.after.quota:g}"
@@ -241,7 +242,7 @@ def _nothing_found_lines(result: Capacity) -> Iterator[str]:
         names = ", ".join(map(str, conflicting))
         yield f"No fleet that was tried meets all targets: those that meet the others do not meet {names}, which more GPUs seldom help."
         return
-    yield f"No fleet of up to {most} GPUs is known to meet all targets. --most tries larger fleets, --seeds makes the result more certain."
+    yield f"No fleet of up to {count(most, 'GPU')} is known to meet all targets. --most tries larger fleets, --seeds makes the result more certain."
 
 
 def _meets_growing_targets(probe: FleetProbe) -> bool:

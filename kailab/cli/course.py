@@ -362,7 +362,8 @@ def _show_one(progress: Progress, output: TextOrJson) -> None:
     begun = [(name, status, str(item.checks), str(item.hints)) for name, status, item in done if status]
     if begun:
         terminal.say("\n" + render_table(("CHALLENGE", "STATUS", "CHECKS", "HINTS"), begun))
-    terminal.notice(f"{len(done) - len(begun)} challenges are not begun")
+    if left := len(done) - len(begun):
+        terminal.notice(f"{count(left, 'challenge')} {'is' if left == 1 else 'are'} not begun")
 
 
 @click.command()

@@ -18,6 +18,7 @@ from kailab.evidence import store
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder
 from kailab.evidence.store import export_run as write
+from kailab.model.wording import count
 from kailab.report import page, render
 
 
@@ -228,7 +229,7 @@ def sign(run: str, key: Path, evidence: Path) -> None:
 def export(run: str, file: Path, evidence: Path) -> None:
     """Export a run with its checksums and signatures as one file. Nothing is overwritten. `tar -xzf FILE` unpacks it."""
     path = store.find_run(evidence, run)
-    terminal.say(f"{file}: {write(path, file)} files of run {path.name}")
+    terminal.say(f"{file}: {count(write(path, file), 'file')} of run {path.name}")
 
 
 @group.command()

@@ -374,6 +374,9 @@ def _print_tree(lab: Lab, result: ObjectsOfKinds, no_headers: bool) -> None:
 
     if [kind for kind, _ in result] != ["Queue"]:
         raise InputError("-o tree is for queues: kailab get queues -o tree")
+    if not result[0][1]:
+        terminal.notice("No resources found")
+        return
     terminal.say(render_table(QUEUE_TREE_HEADERS, queue_tree(TableContext(lab), result[0][1]), no_headers=no_headers))
 
 

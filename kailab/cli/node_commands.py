@@ -148,7 +148,7 @@ def _preview(names: Sequence[str], selector: str, state: Path, output: str) -> N
 
     def described(work: EvictedWork) -> str:
         gang = f", less than its gang of {work.gang}" if work.gang else ""
-        size = gpus(work.milli_gpus) if work.milli_gpus else f"{work.pods} pods"
+        size = gpus(work.milli_gpus) if work.milli_gpus else count(work.pods, "pod")
         return f"{work.owner} of {work.namespace} ({size}{gang})"
 
     bare = _bare(names)

@@ -23,6 +23,7 @@ from kailab.model import labels
 from kailab.model.files import read_text
 from kailab.model.kinds import KINDS, is_namespaced
 from kailab.model.objects import Object, metadata_of, name_of, namespace_of
+from kailab.model.wording import count
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -413,7 +414,9 @@ def scale(
         for key, obj in zip(keys, fetch_objects(lab, keys), strict=True):
             now = (obj.get("spec") or {}).get("replicas", 1)
             if current_replicas is not None and now != current_replicas:
-                raise InputError(f"{kind_slash_name(key.kind, key.name)} has {now} replicas, not {current_replicas}")
+                raise InputError(
+                    f"{kind_slash_name(key.kind, key.name)} has {count(now, 'replica')}, not {current_replicas}"
+                )
         for key in keys:
             lab.scale(key.kind, key.name, replicas, key.namespace or "default")
         report = settle_lab(lab, before, settle) if keys else ""

@@ -611,7 +611,7 @@ def _summary_lines(summary: Summary) -> Iterator[str]:
     total, sums = summary.total, summary.balance
     yield from unreliable_mark(summary.faults)
     jobs = jobs_line(total, summary.in_trace)
-    yield f"{jobs} of {summary.trace} ({summary.form}) on {summary.fleet}, {summary.gpus} GPUs: {elapsed(summary.seconds)} of lab time"
+    yield f"{jobs} of {summary.trace} ({summary.form}) on {summary.fleet}, {count(summary.gpus, 'GPU')}: {elapsed(summary.seconds)} of lab time"
     yield from left_out_lines(summary.left_out)
     yield (
         f"GPUs allocated: {summary.allocated:.2%} of the time; until the last arrival {summary.allocated_arriving:.2%}. "

@@ -91,7 +91,7 @@ def read_overview(lab: Lab) -> LabOverview:
     used = gpu_amount(sum(picture.used.values()))
     overview = LabOverview(
         title=f"Lab {lab.fleet}, scheduler {lab.scheduler}, backend {lab.backend}; {format_time(lab.now)}, {elapsed(lab.now - lab.opened)} old",
-        used=f"{used} of {facts['gpus']} GPUs in use{_by_model(picture)}",
+        used=f"{used} of {count(facts['gpus'], 'GPU')} in use{_by_model(picture)}",
         racks_by=racks.by,
         nodes=[_read_node(node, racks, view.on_node.get(name_of(node), []), picture) for node in nodes],
         leaves=[name for queue in queues if (name := name_of(queue)) not in parents],

@@ -12,6 +12,7 @@ from kailab.cli import options, replay_options, terminal
 from kailab.cli.error_messages import CommandGroup
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError, Where
+from kailab.model.wording import count
 
 if TYPE_CHECKING:
     from kailab.cluster.kubernetes import KubernetesCluster
@@ -61,9 +62,12 @@ def record(
     except KeyboardInterrupt:
         pass
     trace = writing.write()
-    terminal.say(f"{file}: {len(trace.rows)} jobs have ended; {trace.unfinished} are pending or running and left out")
-    for why, count in sorted(trace.left_out.items()):
-        terminal.warn(f"left out: {count} jobs: {why}")
+    has, waits = ("has" if len(trace.rows) == 1 else "have"), ("is" if trace.unfinished == 1 else "are")
+    terminal.say(
+        f"{file}: {count(len(trace.rows), 'job')} {has} ended; {trace.unfinished} {waits} pending or running and left out"
+    )
+    for why, number in sorted(trace.left_out.items()):
+        terminal.warn(f"left out: {count(number, 'job')}: {why}")
     if trace.rows:
         terminal.notice(f"Replay it: kailab replay {file} --fleet FLEET")
 

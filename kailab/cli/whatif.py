@@ -16,7 +16,7 @@ from kailab.cli.options import TextOrJson, parse_seconds
 from kailab.cli.signals import defer_interrupts
 from kailab.cli.table import render_table
 from kailab.errors import InputError
-from kailab.evidence.wording import elapsed
+from kailab.evidence.wording import count, elapsed, gpus
 from kailab.model.quantities import format_gpu
 from kailab.model.times import DAY, spoken_duration
 
@@ -168,7 +168,7 @@ def _fate_lines(fate: WorkloadForecast, simulation: Simulation) -> Iterator[str]
         "never": "never runs, whatever else ends",
     }[fate.when]
     places = ", ".join(f"{node} ({number})" for node, number in fate.nodes.items())
-    pods = f"{len(fate.places)} of {fate.wanted} pods" if fate.places or fate.wanted else "no pods"
+    pods = f"{len(fate.places)} of {count(fate.wanted, 'pod')}" if fate.places or fate.wanted else "no pods"
     yield f"{fate.workload}: {prediction}: {pods}{f' on {places}' if places else ''}"
     answer = fate.answer
     if answer is not None and answer.cause is not None:
@@ -408,7 +408,7 @@ def queue_rows(comparisons: Sequence[Comparison], everything: bool) -> list[list
 def _format_queue(queue: QueueAmounts | None) -> str:
     if queue is None:
         return "-"
-    parts = [f"{format_gpu(queue.allocated)} GPUs"]
+    parts = [gpus(queue.allocated)]
     if queue.fair_share is not None:
         parts.append(f"share {format_gpu(int(queue.fair_share))}")
     quota = "unlimited" if queue.quota < 0 else format_gpu(queue.quota)

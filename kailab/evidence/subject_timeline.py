@@ -45,8 +45,11 @@ class SubjectTimeline:
 
     def lines(self) -> list[str]:
         title = f"{self.kind} {f'{self.namespace}/' if self.namespace else ''}{self.name}" if self.kind else "All pods"
+        since = format_rfc3339(self.opened + self.since)
+        if not self.happenings:
+            return [f"{title}: nothing has happened since {since}."]
         return [
-            f"{title}, since {format_rfc3339(self.opened + self.since)}:",
+            f"{title}, since {since}:",
             *(f"{happening.t:>8g} s  {happening.text}" for happening in self.happenings),
         ]
 

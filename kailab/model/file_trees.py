@@ -306,7 +306,7 @@ def _packed(path: Path, unpacked: _Limited, reading: _Reading) -> Iterator[TreeF
     try:
         head = file.peek(HEAD)[:HEAD]
         if head and not any(head):
-            raise InputError("is an empty archive", Where(file=str(path)))
+            raise InputError("is an empty archive, or holds zeros only", Where(file=str(path)))
         if head[TAR_MAGIC] == b"ustar":
             yield from _in_tar(path, file, reading)
         else:

@@ -14,6 +14,7 @@ from kailab.cluster.pod_lifecycle import LONGEST_SECONDS
 from kailab.errors import InputError, InputErrors, Where
 from kailab.lab.seen_names import describe_names
 from kailab.model.manifests import from_objects
+from kailab.model.wording import count
 from kailab.replay.job import LONGEST, SkippedLine, TraceJob
 from kailab.replay.manifests import job_object
 from kailab.replay.readers import alibaba, lines, philly, plain, slurm
@@ -168,7 +169,7 @@ def _checked(trace: Trace, skip_broken: bool) -> Trace:
         raise broken_lines_error(trace)
     if not trace.jobs:
         reasons = Counter(skipped.reason for skipped in trace.left_out).most_common(3)
-        summary = "; ".join(f"{number} of {len(trace.left_out)} lines: {reason}" for reason, number in reasons)
+        summary = "; ".join(f"{number} of {count(len(trace.left_out), 'line')}: {reason}" for reason, number in reasons)
         raise InputError(f"no line is a job that can be replayed{summary and f': {summary}'}", Where(file=trace.file))
     return trace
 
@@ -228,16 +229,17 @@ def describe_broken_lines(trace: Trace) -> Iterator[str]:
     for skipped in broken[:MOST_TOLD]:
         yield f"{trace.where(skipped.line)}: {skipped.reason}"
     if len(broken) > MOST_TOLD:
-        yield f"{trace.file}: {len(broken) - MOST_TOLD} more lines cannot be read"
+        yield f"{trace.file}: {count(len(broken) - MOST_TOLD, 'more line')} cannot be read"
 
 
 def broken_lines_error(trace: Trace) -> InputError:
     """The error for a trace with broken lines."""
     errors = [InputError(skipped.reason, trace.where(skipped.line)) for skipped in trace.broken[:MOST_TOLD]]
-    count, total = len(trace.broken), len(trace.jobs) + len(trace.left_out)
+    total = len(trace.jobs) + len(trace.left_out)
     errors.append(
         InputError(
-            f"{count} of {total} lines cannot be read; use --skip-broken to replay the others", Where(file=trace.file)
+            f"{len(trace.broken)} of {count(total, 'line')} cannot be read; use --skip-broken to replay the others",
+            Where(file=trace.file),
         )
     )
     return InputErrors(errors)

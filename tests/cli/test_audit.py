@@ -54,3 +54,11 @@ def test_bad_input(kailab) -> None:
     done = kailab("audit")
     assert done.code == 2
     assert "no lab is here" in done.err
+
+
+def test_a_lab_without_queues_is_said_to_have_none(kailab) -> None:
+    kailab("up")
+    assert kailab("audit").out.startswith("There are no queues, so there is nothing to audit")
+    assert kailab("timeline").out == "All pods: nothing has happened since 2026-01-01T00:00:00Z.\n"
+    tree = kailab("get", "queues", "-o", "tree")
+    assert (tree.out, tree.err) == ("", "No resources found\n")

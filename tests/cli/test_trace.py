@@ -32,13 +32,13 @@ def test_a_lab_is_recorded_and_replayed(kailab, home) -> None:
     assert kailab("up", "--fleet", "lesson").code == 0
     assert kailab("apply", "-f", "work.yaml").code == 0
     done = kailab("trace", "record", "t.csv", "--once")
-    assert (done.code, done.out.strip()) == (0, "t.csv: 0 jobs have ended; 1 are pending or running and left out")
+    assert (done.code, done.out.strip()) == (0, "t.csv: 0 jobs have ended; 1 is pending or running and left out")
     assert kailab("run", "--for", "5m").code == 0
     refused = kailab("trace", "record", "t.csv", "--once")
     assert refused.code == 2
     assert "t.csv: exists already; give another name, or --force" in refused.err
     done = kailab("trace", "record", "t.csv", "--once", "--force")
-    assert (done.code, done.out.strip()) == (0, "t.csv: 1 jobs have ended; 0 are pending or running and left out")
+    assert (done.code, done.out.strip()) == (0, "t.csv: 1 job has ended; 0 are pending or running and left out")
     header, line = (home / "t.csv").read_text().splitlines()
     assert header == "name,submit,seconds,gpus,share,pods,cpu,memory_mib,models,team,priority,user,mig"
     assert line.split(",")[0] == "default/train"
@@ -76,7 +76,7 @@ def test_ctrl_c_ends_it_and_nothing_is_lost(kailab, home) -> None:
         out, err = process.communicate(timeout=300)
     assert (process.returncode, out.strip()) == (
         0,
-        "t.csv: 1 jobs have ended; 0 are pending or running and left out",
+        "t.csv: 1 job has ended; 0 are pending or running and left out",
     ), err
     assert "default/train" in (home / "t.csv").read_text()
     assert [path.name for path in home.glob(".*.csv")] == []

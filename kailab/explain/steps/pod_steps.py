@@ -170,7 +170,8 @@ def _lower(
 
     def words(obj: Object) -> str:
         left = max((_of_containers(pod, key) for _, pod in pod_templates(obj)), default=0)
-        return f"Ask for {write(left)} {what} a pod (now {write(containers)}{also})"
+        unit = "GPU" if what == "GPUs" and left == 1 else what
+        return f"Ask for {write(left)} {unit} a pod (now {write(containers)}{also})"
 
     lower = [amount for amount in sorted(amounts, reverse=True) if beside + least <= amount < asked][:MOST_AMOUNTS]
     edits = [edit_of_pods(_asking(key, read, write, amount)) for amount in lower]

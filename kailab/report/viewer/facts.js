@@ -1,6 +1,6 @@
 // Details of a pod, PodGroup, node, queue or decision: its facts at a moment and its raw entries.
 
-import { amount, gpus, ofGpus, seconds, UNLIMITED } from "viewer/amounts";
+import { amount, gpus, ofGpus, plural, seconds, UNLIMITED } from "viewer/amounts";
 import { button, h, replace } from "viewer/dom";
 import { NONE } from "viewer/lab";
 
@@ -64,7 +64,7 @@ export class Facts {
       ["queue", lab.queues.name[groups.queue[group]] ?? "none"],
       ["pods", `${placed} placed, ${promised} promised a place, ${waits} waiting, ${leaves} leaving`],
     ];
-    if (groups.members[group] > 0) facts.push(["minimum", `${groups.members[group]} pods`]);
+    if (groups.members[group] > 0) facts.push(["minimum", plural(groups.members[group], "pod")]);
     if (groups.workload[group]) facts.push(["workload", groups.workload[group]]);
     const waiting = lab.waits.filter((one) => one.group === group);
     const now = waiting.find((one) => one.begins <= moment && (one.ends === NONE || moment < one.ends));
@@ -139,7 +139,7 @@ export class Facts {
     if (one.place) facts.push(["place in the order", one.because ? `${one.place}, behind by ${one.because}` : String(one.place)]);
     for (const [action, outcome] of one.tried) facts.push([`${action} was tried`, outcome]);
     for (const [pod, nodes, reasons] of one.fits) {
-      facts.push([`pod ${pod}`, reasons.map(([reason, count]) => `${count} of ${nodes} nodes: ${reason}`).join("; ")]);
+      facts.push([`pod ${pod}`, reasons.map(([reason, count]) => `${count} of ${plural(nodes, "node")}: ${reason}`).join("; ")]);
     }
     for (const [name, value] of Object.entries(one.numbers)) {
       facts.push([name.replaceAll("_", " "), value === UNLIMITED ? "unlimited" : typeof value === "object" ? JSON.stringify(value) : String(value)]);

@@ -1,5 +1,6 @@
 // One test: its verdict, its expectations, and its labs.
 
+import { plural } from "viewer/amounts";
 import { button, h, table } from "viewer/dom";
 import { lineOf } from "viewer/line";
 import { reasonOf, verdictClass } from "viewer/summary";
@@ -28,5 +29,5 @@ export function testHead(run, test, lab, address, opened) {
 }
 
 export function labFacts(one) {
-  return `${one.name === "lab" ? "Lab" : `Lab ${one.name}`}: fleet ${one.fleet}, ${one.nodes} nodes, ${one.gpus} GPUs, scheduler ${one.scheduler}, ${one.backend}`;
+  return `${one.name === "lab" ? "Lab" : `Lab ${one.name}`}: fleet ${one.fleet}, ${plural(one.nodes, "node")}, ${plural(one.gpus, "GPU")}, scheduler ${one.scheduler}, ${one.backend}`;
 }

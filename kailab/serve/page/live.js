@@ -3,7 +3,7 @@
 import { Changes } from "page/changes";
 import { Controls } from "page/controls";
 import { Server } from "page/server";
-import { seconds } from "viewer/amounts";
+import { plural, seconds } from "viewer/amounts";
 import { Detail } from "viewer/detail";
 import { button, h, put, replace } from "viewer/dom";
 import { Lab } from "viewer/lab";
@@ -102,7 +102,7 @@ class Live {
   #name(lab) {
     document.title = `${lab.fleet} - kailab`;
     this.title.textContent = `Lab ${lab.fleet}`;
-    this.facts.textContent = `${lab.nodes} nodes, ${lab.gpus} GPUs; ${lab.scheduler}, ${lab.backend}; ${lab.time}, ${seconds(lab.age)} old`;
+    this.facts.textContent = `${plural(lab.nodes, "node")}, ${plural(lab.gpus, "GPU")}; ${lab.scheduler}, ${lab.backend}; ${lab.time}, ${seconds(lab.age)} old`;
   }
 
   #say(text, bad = false) {
