@@ -20,7 +20,7 @@ from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture, group_of
 from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import KINDS, is_namespaced, kind_key, part
-from kailab.model.objects import ENDED_PHASES, involved_of, is_ready, name_of, namespace_of, spec_of
+from kailab.model.objects import ENDED_PHASES, involved_of, is_ready, name_of, namespace_of, owner_references, spec_of
 from kailab.scheduler.reading.queues import creation_time
 
 if TYPE_CHECKING:
@@ -127,7 +127,11 @@ class SubjectRef:
             raise NotFound(f"{error}; {self._hint(lab) or describe_names(names, self.name)}") from None
 
     def _hint(self, lab: Lab) -> str:
-        """Where objects of this kind and name are, if they are in other namespaces; empty if there are none."""
+        """Where objects of this kind and name are, if they are in other namespaces, or what is there of an object that is not: files of a
+        cluster may lack the owners of pods. Empty if there are none."""
+        for group in lab.cluster.list("PodGroup", self.namespace or None):
+            if any((owner["kind"], owner["name"]) == (self.kind, self.name) for owner in owner_references(group)):
+                return f"its PodGroup is there: kailab explain podgroup {name_of(group)} -n {namespace_of(group)}"
         spaces = sorted(str(namespace_of(obj)) for obj in lab.cluster.list(self.kind) if name_of(obj) == self.name)
         return f"there is one in namespace {some(spaces)}: add -n {spaces[0]}" if self.namespace and spaces else ""
 

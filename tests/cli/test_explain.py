@@ -142,6 +142,15 @@ def test_an_object_of_another_namespace_is_named_with_its_namespace(busy, tmp_pa
     assert "there is one in namespace research: add -n research" in done.err
 
 
+def test_work_whose_object_is_not_in_the_files_is_found_by_its_podgroup(busy, home) -> None:
+    (home / "files.yaml").write_text(busy("get", "nodes,queues,pods,podgroups", "-A", "-o", "yaml").out)
+    assert busy("open", "files.yaml", "--fresh").code == 0
+    said = busy("explain", "job", "train").err
+    assert "its PodGroup is there: kailab explain podgroup " in said
+    command = said.partition("is there: kailab ")[2].split()
+    assert busy(*command).out.startswith("PodGroup default/")
+
+
 def test_the_cause_alone(busy) -> None:
     """Nothing is tried, so there are no steps and no forecast; all else is as with them."""
     with_steps, without = (busy("explain", "job", "train", *options, "-o", "json") for options in ((), ("--no-steps",)))
