@@ -12,6 +12,7 @@ enough (``CountedNodes``).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -105,6 +106,8 @@ class CountedNodes:
         self._idle = idle
         self._free = free
         self._with_idle = [i for i, gpus in enumerate(idle) if gpus]
+        # How many nodes have so much free: few amounts, however many nodes there are.
+        self._numbers = dict(Counter(free))
 
     def place(self, pods: Sequence[int]) -> bool:
         """Place pods that want these milli-GPU where a simulation places them, all or none."""
@@ -113,16 +116,28 @@ class CountedNodes:
             i = self._best(gpus)
             if i is None:
                 for taken, amount in places:
-                    self._free[taken] += amount
+                    self._give(taken, amount)
                 return False
             # Room is promised of what leaves, so what is idle stays as it is.
-            self._free[i] -= gpus
+            self._give(i, -gpus)
             places.append((i, gpus))
         return True
 
+    def _give(self, i: int, gpus: int) -> None:
+        numbers, before = self._numbers, self._free[i]
+        after = self._free[i] = before + gpus
+        if numbers[before] == 1:
+            del numbers[before]
+        else:
+            numbers[before] -= 1
+        numbers[after] = numbers.get(after, 0) + 1
+
     def places(self, gpus: int) -> int:
         """How many pods that want these milli-GPU fit."""
-        return sum(free // gpus for free in self._free)
+        places = 0
+        for free, number in self._numbers.items():
+            places += free // gpus * number
+        return places
 
     def _best(self, gpus: int) -> int | None:
         """As ``placing.score``: first where the pod fits now, then the fullest node, then the first name."""
@@ -130,7 +145,7 @@ class CountedNodes:
         now = [i for i in self._with_idle if self._idle[i] >= gpus and free[i] >= gpus]
         if now:
             return min(now, key=free.__getitem__)
-        fullest = min((left for left in free if left >= gpus), default=None)
+        fullest = min((left for left in self._numbers if left >= gpus), default=None)
         return None if fullest is None else free.index(fullest)
 
 

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
+from heapq import merge
 from itertools import accumulate, takewhile
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -58,12 +59,13 @@ class _WholeJob(NamedTuple):
 
 @dataclass
 class _QueueTurns:
-    """A queue with evicted jobs. ``turns``: its waiting and evicted jobs that have not been served, the first last.
+    """A queue with evicted jobs. ``next``: its waiting or evicted job that has its turn next; ``later``: those after it.
     ``left``: how many of them are evicted ones. ``allocated``: what it holds now.
     """
 
     queue: WQueue
-    turns: list[Job]
+    next: Job
+    later: Iterator[Job]
     left: int
     allocated: Amounts
     measure: Measure
@@ -237,7 +239,7 @@ class VictimsFirstBound:
             # Other things decide between queues of one measure.
             if first.measure >= mine or any(each.measure == first.measure for each in queues if each is not first):
                 return False
-            whole_job = evicted.get(first.turns.pop())
+            whole_job = evicted.get(first.next)
             if whole_job is not None:
                 if nodes.place(whole_job.pods):
                     # Room only shrinks from here on.
@@ -248,7 +250,8 @@ class VictimsFirstBound:
                 if not first.left:
                     queues.remove(first)
                     continue
-            first.measure = self._measure_of_turn(first, evicted)
+            first.next = next(first.later)
+            first.measure = self._measure(first.queue, first.allocated, self._wanted(first.next, evicted))
         return _too_few(nodes, wanted)
 
     def _evicted_by_queue(self, jobs: list[_WholeJob], evicted: dict[Job, _WholeJob]) -> list[_QueueTurns]:
@@ -257,12 +260,14 @@ class VictimsFirstBound:
             by_queue.setdefault(whole.queue, []).append((self._turn_key(whole), whole.job))
         queues = []
         for queue, mine in by_queue.items():
-            waiting = [entry for entry in self._session.waiting.lists.get(queue.name, []) if entry[1] not in evicted]
-            # Those that wait are not placed, but decide by what they want when the queue has its turn.
-            turns = [job for _, job in sorted([*waiting, *mine], key=itemgetter(0), reverse=True)]
+            waiting = (entry for entry in self._session.waiting.lists.get(queue.name, ()) if entry[1] not in evicted)
+            # Those that wait are not placed, but decide by what they want when the queue has its turn. Most have none
+            # before the last evicted job.
+            turns = (job for _, job in merge(waiting, sorted(mine, key=itemgetter(0)), key=itemgetter(0)))
             allocated = _less(queue.allocated, *(evicted[job].held for _, job in mine))
-            measured = self._measure(queue, allocated, self._wanted(turns[-1], evicted))
-            queues.append(_QueueTurns(queue, turns, len(mine), allocated, measured))
+            first = next(turns)
+            measured = self._measure(queue, allocated, self._wanted(first, evicted))
+            queues.append(_QueueTurns(queue, first, turns, len(mine), allocated, measured))
         return queues
 
     def _turn_key(self, whole: _WholeJob) -> Key:
@@ -278,9 +283,6 @@ class VictimsFirstBound:
             key = self._turn_keys[whole.job] = whole.job.order_key()
             session.undo(mark)
         return key
-
-    def _measure_of_turn(self, turns: _QueueTurns, evicted: dict[Job, _WholeJob]) -> Measure:
-        return self._measure(turns.queue, turns.allocated, self._wanted(turns.turns[-1], evicted))
 
     def _wanted(self, job: Job, evicted: dict[Job, _WholeJob]) -> Amounts:
         return evicted[job].wanted if job in evicted else self._session.wanted(job)
