@@ -26,7 +26,9 @@ def execute(session: Session, allocator: Allocator) -> None:
 
     def hopeless(queue: WQueue, job: Job) -> bool:
         # Jobs for which its failure counts rank no higher, so what it tells about them is true of them anyway.
-        return _as_kai(session) and not _ranked_below(session, queue, job.record.priority)
+        if _as_kai(session):
+            return not _ranked_below(session, queue, job.record.priority)
+        return _none_below(session, queue, job.record.priority)
 
     def scope_of(queue: WQueue, job: Job) -> str:
         # In KAI's order later jobs rank no higher. In a configured order they may, and then have other victims.
@@ -85,7 +87,9 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
     if _as_kai(session):
         # In KAI's order, the jobs of lower priority are at the end of the list.
         lists = {queue.name: _ranked_below(session, queue, priority)}
-    elif not any(victim.record.priority < priority for victim in session.victims.members(queue.name)):
+    elif _none_below(session, queue, priority) or not any(
+        victim.record.priority < priority for victim in session.victims.members(queue.name)
+    ):
         queues = []  # no job has to be sorted
     return search(session, allocator, job, "preempt", pick, queues, valid, ground=ground, lists=lists)
 
@@ -99,3 +103,11 @@ def _ranked_below(session: Session, queue: WQueue, priority: int) -> list[Entry]
     """The possible victims of a queue with a lower priority, in KAI's order: they are at the end of the list."""
     entries = session.victims.lists.get(queue.name, [])
     return entries[bisect_left(entries, 1 - priority, key=lambda entry: entry[0][0]) :]
+
+
+def _none_below(session: Session, queue: WQueue, priority: int) -> bool:
+    """True if no job of the queue with a lower priority runs or waits, so that none can be a victim in this cycle."""
+    # The working set's own indexes are in KAI's order, with the lowest priority last, and stay as the cycle began.
+    indexes = (session.working.victims, session.working.waiting)
+    lowest = [entries[-1][1] for index in indexes if (entries := index.lists.get(queue.name))]
+    return all(job.record.priority >= priority for job in lowest)
