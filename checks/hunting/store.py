@@ -20,7 +20,7 @@ from checks.hunting.judging import JudgedSample
 from kailab.errors import StateError
 from kailab.evidence.canonical import pretty_json
 from kailab.model import decoding
-from kailab.model.private_files import make_folder, open_file, replace_file
+from kailab.model.private_files import make_folder, open_private, replace_file
 
 _CURE = "expected a file that a hunt wrote: remove it"
 
@@ -101,7 +101,7 @@ class HuntFolder:
         """Lock the folder. Raises StateError if it cannot be created, or another process holds it."""
         try:
             make_folder(self.path)
-            lock = open_file(self.path / "lock", "w")
+            lock = open_private(self.path / "lock", "w")
         except OSError as error:
             raise StateError(f"{self.path}: a hunt can't be kept there: {error.strerror or error}") from error
         with lock:

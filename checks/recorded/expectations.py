@@ -14,7 +14,7 @@ from checks.recorded.case_reading import NAMES, RecordedCase, RecordedOutcome
 from checks.simulated_cluster import SimulatedCluster, sharing
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot.records import Status, Task
-from kailab.scheduler.reading.requests import parse_amount
+from kailab.scheduler.reading.requests import amount_in_units
 
 Level = Literal["queues", "status", "nodes", "rounds", "operations"]
 LEVELS: tuple[Level, ...] = ("queues", "status", "nodes", "rounds", "operations")
@@ -77,7 +77,7 @@ def _zone_differences(table: SimulatedCluster, node: str, wanted: Mapping[str, M
     for number, amounts in wanted.items():
         left = zones.available[int(number)] if zones is not None else {}
         for resource, quantity in amounts.items():
-            got, amount_wanted = left.get(resource), parse_amount(resource, quantity)
+            got, amount_wanted = left.get(resource), amount_in_units(resource, quantity)
             if got != amount_wanted:
                 differences.append(f"node {node}: NUMA zone {number} has {got} {resource}, expected {amount_wanted}")
     return differences

@@ -279,9 +279,9 @@ def namespace(given: Given, building: Building) -> Meaning:
 
 
 def guaranteed_gpus(given: Given, building: Building) -> Meaning:
-    text = building.amount(team(given), "gpu", "quota", plain(given.number()), given)
+    text = building.amount(team(given), "gpu", "quota", format_fraction(given.number()), given)
     if given.at("spec.burstQuota.gpus").value is None:
-        text += ", " + building.amount(team(given), "gpu", "limit", plain(given.number()), given)
+        text += ", " + building.amount(team(given), "gpu", "limit", format_fraction(given.number()), given)
     return acts_as(text)
 
 
@@ -295,7 +295,7 @@ def guaranteed_memory(given: Given, building: Building) -> Meaning:
 def burst_gpus(given: Given, building: Building) -> Meaning:
     beside = given.at("spec.guaranteedQuota.gpus")
     own = beside.number() if beside.value is not None else Fraction(0)
-    text = building.amount(team(given), "gpu", "limit", plain(own + given.number()), given)
+    text = building.amount(team(given), "gpu", "limit", format_fraction(own + given.number()), given)
     return acts_as(f"{text} (quota and burst together)")
 
 
@@ -322,7 +322,7 @@ def preemption_allowed(given: Given, building: Building) -> Meaning:
 
 
 def hierarchy_name(given: Given, building: Building) -> Meaning:
-    name, parent = given.text(), parent_of(given)
+    name, parent = given.text(), hierarchy_parent(given)
     building.queue(name, given, parent)
     return acts_as(f"Queue/{name}" + (f" spec.parentQueue: {parent}" if parent else ""))
 
@@ -330,11 +330,11 @@ def hierarchy_name(given: Given, building: Building) -> Meaning:
 def hierarchy_weight(given: Given, building: Building) -> Meaning:
     """The quota that a weight amounts to, and the weight for GPUs beyond quotas."""
     name = given.beside("name").text()
-    texts = [building.amount(name, "gpu", "overQuotaWeight", plain(given.number()), given)]
+    texts = [building.amount(name, "gpu", "overQuotaWeight", format_fraction(given.number()), given)]
     share = share_of(given, building)
     if share is None:
         return acts_as(f"{texts[0]}; its quota is a share of the cluster's GPUs, whose number is unknown: give --gpus")
-    return acts_as(", ".join([building.amount(name, "gpu", "quota", plain(share), given), *texts]))
+    return acts_as(", ".join([building.amount(name, "gpu", "quota", format_fraction(share), given), *texts]))
 
 
 def share_of(given: Given, building: Building) -> Fraction | None:
@@ -349,13 +349,13 @@ def share_of(given: Given, building: Building) -> Fraction | None:
     return None if above is None else above * mine / total if total else Fraction(0)
 
 
-def parent_of(given: Given) -> str:
+def hierarchy_parent(given: Given) -> str:
     """The name of the parent node in the hierarchy; empty at the top."""
     around = given.path.rpartition("[")[0].rpartition(".children")[0]
     return given.at(f"{around}.name").text() if around else ""
 
 
-def plain(value: Fraction) -> int | float:
+def format_fraction(value: Fraction) -> int | float:
     """As a manifest writes it."""
     return int(value) if value.denominator == 1 else round(float(value), 3)
 
@@ -459,7 +459,7 @@ def criterion(given: Given, building: Building) -> Meaning:
 
 def criterion_weight(given: Given, building: Building) -> Meaning:
     name = _WEIGHTS[given.beside("criterion").one_of(tuple(_WEIGHTS))]
-    text = building.policy("jobOrder", "weights", name, value=plain(given.number()), given=given)
+    text = building.policy("jobOrder", "weights", name, value=format_fraction(given.number()), given=given)
     return kailab_only(text)
 
 

@@ -487,7 +487,7 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
         configurations.print_notices_of_files([task.place(task.config, place)])
     verdict = judge(task, place)
     if opened:
-        workspace.open_lab(task, place / DEFAULT_FILE, place)
+        workspace.open_challenge(task, place / DEFAULT_FILE, place)
     with record.changing(path) as progress:
         status = progress.of(task.name)
         status.checks += 1

@@ -52,7 +52,7 @@ def _difference(difference: SettingDifference) -> dict[str, Any]:
 
 def comparison_lines(comparison: SettingComparison) -> Iterator[str]:
     from kailab.studies.comparison import describe_compare
-    from kailab.studies.study import format_value as value
+    from kailab.studies.study import format_option as value
 
     yield ""
     yield f"Against {describe_compare(comparison.against)}, seed by seed; 95 % confidence in all differences at once:"
@@ -256,7 +256,7 @@ def _judged_data(judged: JudgedSetting) -> dict[str, Any]:
 def _sweep_lines(
     swept: SweptStudy, finding: StudyFinding | None, differences: SettingComparison | None
 ) -> Iterator[str]:
-    from kailab.studies.study import format_value
+    from kailab.studies.study import format_option
 
     done_before = f", {swept.before} of them done before" if swept.before else ""
     yield f"{count(len(swept.runs), 'run')} of {swept.study.name}{done_before}: {swept.table}"
@@ -274,7 +274,7 @@ def _sweep_lines(
     for run in swept.runs:
         for row in swept.results[run.key].rows:
             if row["queue"] == ALL:
-                setting = [format_value(run.setting[name]) for name in swept.study.grid]
+                setting = [format_option(run.setting[name]) for name in swept.study.grid]
                 seed = "-" if run.seed is None else str(run.seed)
                 waited = [_span_or_dash(row["waited_mean"]), _span_or_dash(row["waited_p99"])]
                 rows.append(
@@ -294,7 +294,7 @@ _OVER_SEEDS = {
 def _over_seeds(swept: SweptStudy) -> Iterator[str]:
     """The means of all jobs; ``-o json`` has them for each queue and measure."""
     from kailab.studies.comparison import intervals
-    from kailab.studies.study import format_value
+    from kailab.studies.study import format_option
 
     yield ""
     yield f"Means over {len(swept.study.seeds)} seeds, with 95 % confidence intervals:"
@@ -303,7 +303,7 @@ def _over_seeds(swept: SweptStudy) -> Iterator[str]:
     for of_setting in intervals(swept):
         measures = of_setting.queues.get(ALL)
         if measures is not None:
-            setting = [format_value(of_setting.setting[name]) for name in swept.study.grid]
+            setting = [format_option(of_setting.setting[name]) for name in swept.study.grid]
             rows.append([*setting, *(_interval(name, measures[name]) for name in _OVER_SEEDS.values())])
     yield render_table([*(name.upper() for name in swept.study.grid), *_OVER_SEEDS], rows)
 
@@ -316,7 +316,7 @@ def _interval(measure: str, interval: Interval) -> str:
 
 
 def _best_found(swept: SweptStudy) -> str:
-    from kailab.studies.study import format_value
+    from kailab.studies.study import format_option
 
     search, searched = swept.study.search, swept.searched
     assert search is not None
@@ -326,12 +326,12 @@ def _best_found(swept: SweptStudy) -> str:
     best = searched.best(search)
     if best is None:
         return f"The search for the {side} {search.subject} found none, {proposed}"
-    setting = ", ".join(f"{name} {format_value(value)}" for name, value in searched.settings[best].items())
+    setting = ", ".join(f"{name} {format_option(value)}" for name, value in searched.settings[best].items())
     return f"The {side} {search.subject}, {amount(search.measure, searched.values[best])}, {proposed}: {setting}"
 
 
 def _finding_lines(finding: StudyFinding) -> Iterator[str]:
-    from kailab.studies.study import format_value
+    from kailab.studies.study import format_option
 
     find = finding.find
     together = f", all {len(finding.settings)} settings together" if len(finding.settings) > 1 else ""
@@ -344,7 +344,7 @@ def _finding_lines(finding: StudyFinding) -> Iterator[str]:
     for judged in finding.settings:
         cells = [cell for estimate in judged.estimates for cell in _cells(estimate)]
         rows.append(
-            [*(format_value(judged.setting[name]) for name in names), _least(judged), *cells, str(judged.verdict)]
+            [*(format_option(judged.setting[name]) for name in names), _least(judged), *cells, str(judged.verdict)]
         )
     yield ""
     yield render_table([*heads[: len(names)], f"LEAST {find.least.upper()}", *heads[len(names) :], "KEEPS"], rows)
@@ -380,9 +380,9 @@ def _recommended(finding: StudyFinding) -> Iterator[str]:
 
 
 def _least(judged: JudgedSetting) -> str:
-    from kailab.studies.study import format_value
+    from kailab.studies.study import format_option
 
-    return "-" if judged.least is None else format_value(judged.least)
+    return "-" if judged.least is None else format_option(judged.least)
 
 
 def _claim(estimate: Estimate) -> str:

@@ -58,7 +58,7 @@ def claim_templates(pod: Object) -> Iterator[tuple[str, Object]]:
             yield claim_of_volume(volume, name_of(pod)), ephemeral.get("volumeClaimTemplate") or {}
 
 
-def node_terms(volume: Object) -> list[Mapping[str, Any]]:
+def volume_node_terms(volume: Object) -> list[Mapping[str, Any]]:
     """The terms of the volume's node affinity, of which one suffices; empty: it can be used everywhere."""
     required = (spec_of(volume).get("nodeAffinity") or {}).get("required") or {}
     return list(required.get("nodeSelectorTerms") or ())

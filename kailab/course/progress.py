@@ -17,7 +17,7 @@ import msgspec
 
 from kailab.errors import StateError
 from kailab.model.files import read_bytes
-from kailab.model.private_files import make_folder, open_file, replace_file
+from kailab.model.private_files import make_folder, open_private, replace_file
 
 FORMAT = 1
 VARIABLE = "KAILAB_COURSE"
@@ -141,7 +141,7 @@ def changing(path: Path) -> Iterator[Progress]:
     """Yield the progress and write it at the end, unless an error occurs. Other processes wait. Raises StateError."""
     try:
         make_folder(path.parent)
-        with open_file(Path(f"{path}.lock"), "a") as lock:
+        with open_private(Path(f"{path}.lock"), "a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             progress = read_progress_file(path)
             yield progress

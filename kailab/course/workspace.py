@@ -50,7 +50,7 @@ def start(challenge: Challenge, folder: Path, *, fresh: bool = False) -> list[Pa
         write_text(folder / TASK, task_text(challenge))
     except OSError as error:
         raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(folder))) from error
-    open_lab(challenge, folder / DEFAULT_FILE)
+    open_challenge(challenge, folder / DEFAULT_FILE)
     return renamed
 
 
@@ -167,7 +167,7 @@ def _step(step: Mapping[str, Any]) -> str:
     return f"{sentence} ({', '.join(actions)})" if sentence else f"{', '.join(actions)}."
 
 
-def open_lab(challenge: Challenge, state: Path, folder: Path | None = None) -> None:
+def open_challenge(challenge: Challenge, state: Path, folder: Path | None = None) -> None:
     """Open a saved lab with the challenge's steps done, replacing the one there. ``folder``: the student's files."""
     config = challenge.place(challenge.config, folder) if challenge.config else None
     settings = settings_of(config)

@@ -26,7 +26,7 @@ from kailab.engine.snapshot.changes import Changes, summed
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.errors import EvidenceError, InputError, StateError, Where, os_errors_as
 from kailab.model.files import file_bytes, unpacked
-from kailab.model.private_files import make_folder, open_file, write_bytes
+from kailab.model.private_files import make_folder, open_private, write_bytes
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.version import __version__
 
@@ -267,7 +267,7 @@ class CycleFile:
         self._log.cycles.clear()
         try:
             make_folder(self._path.parent)
-            with open_file(self._path, "a+b") as file:
+            with open_private(self._path, "a+b") as file:
                 # The size of the file counts, because an earlier scheduler may have written a part of it.
                 if _whole_lines(file) + len(lines) > MOST_BYTES:
                     self._ended = f"{self._path}: full ({MOST_BYTES >> 20} MiB): later cycles are not recorded and can't be replayed; start a new lab"

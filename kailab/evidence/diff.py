@@ -47,7 +47,7 @@ class FieldChange(NamedTuple):
     second: Any
 
     def __str__(self) -> str:
-        return f"{self.path} {format_value(self.first)} -> {format_value(self.second)}"
+        return f"{self.path} {format_in_line(self.first)} -> {format_in_line(self.second)}"
 
 
 def field_changes(first: Any, second: Any, path: str = "") -> Iterator[FieldChange]:
@@ -77,7 +77,7 @@ def object_changes(first: Mapping[str, Any], second: Mapping[str, Any]) -> Itera
         yield change._replace(path=path)
 
 
-def format_value(value: Any) -> str:
+def format_in_line(value: Any) -> str:
     """Format a value on one line."""
     if value is NOTHING:
         return "nothing"
@@ -364,7 +364,7 @@ def _done(step: RecordedStep | None) -> str | None:
     if step is None:
         return None
     text = f"{step.operation} {step.text}".rstrip()
-    return text if step.patch is None else f"{text} {format_value(step.patch)}"
+    return text if step.patch is None else f"{text} {format_in_line(step.patch)}"
 
 
 # --- effects ----------------------------------------------------------------------------------------------------------

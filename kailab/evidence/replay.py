@@ -26,7 +26,7 @@ from kailab.evidence import store
 from kailab.evidence.canonical import as_plain_json
 from kailab.evidence.cycles import CycleHead, RecordedCycle
 from kailab.evidence.decision_file import NamedCycles
-from kailab.evidence.diff import describe_decisions, field_changes, format_value
+from kailab.evidence.diff import describe_decisions, field_changes, format_in_line
 from kailab.evidence.entries import Decision, LabFacts, PodBound, PodEvicted, PodPromised, WriteRefused
 from kailab.evidence.run import test_folders
 from kailab.evidence.wording import count
@@ -201,7 +201,7 @@ class _Place(NamedTuple):
 
     def difference(self, file: str, what: list[str], recorded: Any, again: Any) -> ReplayDifference:
         more = len(what) - _FEW
-        fields = (*map(format_value, what[:_FEW]), *([f"and {more} more"] if more > 0 else []))
+        fields = (*map(format_in_line, what[:_FEW]), *([f"and {more} more"] if more > 0 else []))
         return ReplayDifference(
             test=self.test, lab=self.lab, cycle=self.cycle, time=self.time, file=file, what=fields, recorded=recorded, again=again,
             because=_possible_reasons(self.head),

@@ -19,7 +19,7 @@ from kailab.evidence.run import RUN, SIGNATURES, FileProblem
 from kailab.model import decoding
 from kailab.model.files import file_bytes
 from kailab.model.optional_imports import require_extra
-from kailab.model.private_files import open_file, replace_file
+from kailab.model.private_files import open_private, replace_file
 
 # Before the imports that need it, so that whoever lacks it is told what to install.
 require_extra("signing", ("cryptography",), "signing evidence")
@@ -56,7 +56,7 @@ def generate_key(path: Path) -> Path:
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     with os_errors_as(InputError, f"{path}: a key can't be written there"):
         # Created with its final mode, so that nobody else can open it, and exclusively, so that no file is overwritten.
-        with open_file(path, "xb") as file:
+        with open_private(path, "xb") as file:
             file.write(pem)
         public.write_bytes(_spki(key.public_key(), serialization.Encoding.PEM))
     return public

@@ -35,7 +35,7 @@ class _Node(NamedTuple):
     pool: Pool
 
 
-def fleet_of(files: Iterable[TreeFile], path: Path) -> Fleet:
+def fleet_of_files(files: Iterable[TreeFile], path: Path) -> Fleet:
     """The fleet of all nodes in files, with their topologies and priority classes. ``path``: where they are. Raises InputError(s)."""
     found: dict[tuple[str, str], Object] = {}
     errors: list[InputError] = []
@@ -102,10 +102,10 @@ def _pool(node: Object, place: Where) -> Pool:
         raise InputError("has no cpu and memory; expected what the node offers", where)
     if own.get(labels.HOSTNAME) == name:
         del own[labels.HOSTNAME]
-    amd = int(quantities.count(offer.pop(labels.AMD_GPU_RESOURCE, "0")))
-    whole = int(quantities.count(offer.pop(labels.GPU_RESOURCE, "0")))
+    amd = int(quantities.whole_amount(offer.pop(labels.AMD_GPU_RESOURCE, "0")))
+    whole = int(quantities.whole_amount(offer.pop(labels.GPU_RESOURCE, "0")))
     mig = {
-        resource.removeprefix(labels.MIG_PREFIX): int(quantities.count(offer.pop(resource)))
+        resource.removeprefix(labels.MIG_PREFIX): int(quantities.whole_amount(offer.pop(resource)))
         for resource in [key for key in offer if key.startswith(labels.MIG_PREFIX)]
     }
     mig = {profile: number for profile, number in mig.items() if number}
@@ -119,7 +119,7 @@ def _pool(node: Object, place: Where) -> Pool:
         count=1,
         cpu=cpu,
         memory=memory,
-        pods=int(quantities.count(pods)),
+        pods=int(quantities.whole_amount(pods)),
         gpus=gpus,
         gpu_model=own.get(labels.AMD_GPU_PRODUCT if amd else labels.GPU_PRODUCT, "") if gpus else "",
         gpu_vendor="amd" if amd else "nvidia",

@@ -31,11 +31,11 @@ def load_fleet(name_or_path: str | Path) -> Fleet:
     has these nodes. Raises InputError, or InputErrors with every problem found."""
     path = find_fleet(name_or_path)
     if path.is_dir() or _is_packed(path):
-        return nodes_of_cluster.fleet_of(read_tree(path), path)
+        return nodes_of_cluster.fleet_of_files(read_tree(path), path)
     data = read_bytes(path, files.LARGEST_FILE)
     if len(data) <= LARGEST_FILE:
         return read_fleet(decode_text(data, str(path)), str(path))
-    return nodes_of_cluster.fleet_of([TreeFile(str(path), data)], path)
+    return nodes_of_cluster.fleet_of_files([TreeFile(str(path), data)], path)
 
 
 def _is_packed(path: Path) -> bool:
@@ -49,7 +49,7 @@ def read_fleet(text: str, file: str = "<text>") -> Fleet:
     """A fleet from YAML text; ``file`` names it in errors."""
     documents = list(yamltext.read_documents(text, file))
     if any(_is_of_kubernetes(value) for value, _ in documents):
-        return nodes_of_cluster.fleet_of([TreeFile(file, text.encode())], Path(file))
+        return nodes_of_cluster.fleet_of_files([TreeFile(file, text.encode())], Path(file))
     if len(documents) != 1:
         raise InputError(f"{len(documents)} documents; expected one fleet", Where(file=file))
     [(value, lines)] = documents
@@ -174,7 +174,7 @@ class _FleetReader:
 
     def quantity(self, value: Any, path: str, whole: bool) -> None:
         try:
-            (quantities.count if whole else quantities.mem_bytes)(value)
+            (quantities.whole_amount if whole else quantities.mem_bytes)(value)
             quantities.cpu_millis(value)
         except InputError as error:
             self.fail(path, error.message)
@@ -183,7 +183,7 @@ class _FleetReader:
         try:
             if isinstance(value, str):
                 return quantities.mem_bytes(value) // 2**20
-            return quantities.count(value)
+            return quantities.whole_amount(value)
         except InputError as error:
             self.fail(path, error.message)
             return 0

@@ -29,7 +29,7 @@ class Sizes:
 
     @cached_property
     def models(self) -> list[str]:
-        return sorted({model_of(pool) for pool in self.fleet.pools if pool.whole_gpus})
+        return sorted({pool_gpu_model(pool) for pool in self.fleet.pools if pool.whole_gpus})
 
     @cached_property
     def given(self) -> dict[str, int]:
@@ -112,7 +112,7 @@ class Sizes:
         for model in self.models:
             kinds: dict[str, list[int]] = {}
             for number, pool in enumerate(self.fleet.pools):
-                if pool.whole_gpus and model_of(pool) == model:
+                if pool.whole_gpus and pool_gpu_model(pool) == model:
                     kinds.setdefault(_kind(pool), []).extend([number] * pool.count)
             orders[model] = _spread(list(kinds.values()))
         return orders
@@ -122,7 +122,7 @@ class Sizes:
         return _spread([[model] * count for model, count in self.given.items()])
 
 
-def model_of(pool: Pool) -> str:
+def pool_gpu_model(pool: Pool) -> str:
     return pool.gpu_model or UNNAMED
 
 

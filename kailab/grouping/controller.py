@@ -18,7 +18,7 @@ from kailab.errors import AlreadyExists, ApiError, Conflict, KailabError, NotFou
 from kailab.grouping.cluster_reader import ClusterReader, ObjectLookup
 from kailab.grouping.family import GroupingConfig
 from kailab.grouping.plans import PlanCache
-from kailab.grouping.pod_grouping import MALFORMED, is_skipped, malformed_message, owners_of
+from kailab.grouping.pod_grouping import MALFORMED, is_skipped, malformed_message, owner_chain
 from kailab.grouping.podgroup import podgroup_object, updated_podgroup
 from kailab.grouping.records import Grouping, GroupingError
 from kailab.model.labels import GPU_GROUP, GPU_MULTI_GROUP_PREFIX, POD_GROUP, SUBGROUP_NAME
@@ -292,7 +292,7 @@ class PodGrouper:
         # Items of a list have no kind, which a pod needs as owner of its PodGroup.
         if "kind" not in pod:
             pod = {"apiVersion": "v1", "kind": "Pod", **pod}
-        owners = owners_of(pod, self._reads) if owned else []
+        owners = owner_chain(pod, self._reads) if owned else []
         # As in KAI's shouldSkipAnyOwner, the annotation on an owner applies to everything below it.
         if any(map(is_skipped, owners)):
             return None

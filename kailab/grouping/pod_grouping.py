@@ -71,7 +71,7 @@ def with_pod(plan: Plan, pod: Object) -> Grouping:
     return replace(plan.grouping, sub_groups=sub_groups)
 
 
-def owners_of(pod: Object, reads: ObjectReader) -> list[Object]:
+def owner_chain(pod: Object, reads: ObjectReader) -> list[Object]:
     """The chain of owners from the pod's owner to the top owner; empty for a bare pod.
 
     As in KAI, the first of a pod's owners counts. Raises GroupingError if an owner does not exist, was replaced under its name, has several
@@ -122,7 +122,7 @@ def preview_grouping(cluster: Cluster, pod: Object, config: GroupingConfig | Non
     pod = pod if "kind" in pod else {"apiVersion": "v1", "kind": "Pod", **pod}
     reads = ClusterReader(cluster)
     try:
-        owners = owners_of(pod, reads)
+        owners = owner_chain(pod, reads)
         return None if any(map(is_skipped, owners)) else group_pod(pod, owners, reads, config)
     except ApiError as problem:
         raise GroupingError(str(problem)) from problem

@@ -13,7 +13,7 @@ from kailab.cluster.protocol import Cluster, Object, WatchEvent, find_object, ob
 from kailab.errors import AlreadyExists, ApiError
 from kailab.grouping.cluster_reader import ClusterReader
 from kailab.grouping.family import GroupingConfig
-from kailab.grouping.pod_grouping import group_pod, is_skipped, owners_of
+from kailab.grouping.pod_grouping import group_pod, is_skipped, owner_chain
 from kailab.grouping.podgroup import podgroup_object
 from kailab.grouping.records import GroupingError
 from kailab.model.labels import POD_GROUP
@@ -31,7 +31,7 @@ def is_bound_from_start(pod: Object) -> bool:
 def has_lost_owner(pod: Object, reads: ClusterReader) -> bool:
     """Whether one of the owners above a pod does not exist."""
     try:
-        owners_of(pod, reads)
+        owner_chain(pod, reads)
     except (GroupingError, LookupError, TypeError):
         return True
     return False

@@ -17,7 +17,7 @@ from kailab.evidence.shares import QueueAmounts
 from kailab.grouping.cluster_reader import ClusterReader
 from kailab.grouping.family import GroupingConfig
 from kailab.grouping.plans import PlanCache
-from kailab.grouping.pod_grouping import owners_of
+from kailab.grouping.pod_grouping import owner_chain
 from kailab.grouping.records import GroupingError
 from kailab.model.objects import is_terminating, spec_of
 from kailab.model.prices import HOURS_OF_A_MONTH, Prices
@@ -183,7 +183,7 @@ def _groups(picture: Picture) -> Iterator[tuple[str, tuple[str, int]]]:
                 continue
             pod = picture.pods_by_name[row.name]
             try:
-                grouping = plans.plan(pod, owners_of(pod, reads))[0].grouping
+                grouping = plans.plan(pod, owner_chain(pod, reads))[0].grouping
             except GroupingError:
                 yield row.name, (row.name, 1)
                 continue

@@ -56,7 +56,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def plain(value: object) -> Markup:
+def escape_markup(value: object) -> Markup:
     """Escape text within a line, so that no character is markup, ends a table cell or mentions a user."""
     if isinstance(value, Markup):
         return value
@@ -71,11 +71,11 @@ def _harmless(match: re.Match[str]) -> str:
 
 
 def bold(value: object) -> Markup:
-    return Markup(f"**{plain(value)}**")
+    return Markup(f"**{escape_markup(value)}**")
 
 
 def italic(value: object) -> Markup:
-    return Markup(f"*{plain(value)}*")
+    return Markup(f"*{escape_markup(value)}*")
 
 
 def code(value: object) -> Markup:
@@ -96,7 +96,7 @@ def fenced(value: object) -> Markup:
 def markdown_row(cells: Iterable[object]) -> Markup:
     """A row of a table."""
     # A vertical bar ends a cell even within code.
-    return Markup("| " + " | ".join(plain(cell).replace("|", "\\|") for cell in cells) + " |")
+    return Markup("| " + " | ".join(escape_markup(cell).replace("|", "\\|") for cell in cells) + " |")
 
 
 def markdown_table(heads: Sequence[object], rows: Iterable[Iterable[object]]) -> Markup:

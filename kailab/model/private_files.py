@@ -43,7 +43,7 @@ def make_folder(path: Path, *, new: bool = False) -> None:
             folder.chmod(FOLDER_MODE)  # a umask may have taken the owner's own rights away
 
 
-def open_file(path: Path, mode: str) -> IO[Any]:
+def open_private(path: Path, mode: str) -> IO[Any]:
     """Open a file as ``open`` does, and make it private if it exists. Raises OSError."""
     file = open(path, mode, opener=lambda name, flags: os.open(name, flags, FILE_MODE))  # noqa: SIM115
     try:
@@ -64,7 +64,7 @@ def make_private(file: int) -> None:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Raises OSError."""
-    with open_file(path, "wb") as file:
+    with open_private(path, "wb") as file:
         file.write(content)
 
 

@@ -88,7 +88,7 @@ def mem_bytes(quantity: Quantity, where: Where | None = None) -> int:
     return _cached_units(quantity) if type(quantity) is str and not where else _scaled(quantity, 1, where)
 
 
-def count(quantity: Quantity, where: Where | None = None) -> int:
+def whole_amount(quantity: Quantity, where: Where | None = None) -> int:
     """A whole number of indivisible things (devices, pods). A fraction is an error."""
     if type(quantity) is int and 0 <= quantity <= LARGEST:
         return quantity

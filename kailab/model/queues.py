@@ -53,7 +53,7 @@ class FieldForm:
     in_evidence: bool = True
 
 
-def parse_amount(text: str) -> int | float:
+def parse_share_amount(text: str) -> int | float:
     """A number of at least 0, -1, or ``unlimited``, which is -1. Raises ValueError."""
     if text == "unlimited":
         return UNLIMITED
@@ -65,7 +65,7 @@ def parse_amount(text: str) -> int | float:
 
 
 def _parse_weight(text: str) -> int | float:
-    if (value := parse_amount(text)) < 0:
+    if (value := parse_share_amount(text)) < 0:
         raise ValueError(text)
     return value
 
@@ -107,7 +107,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-_AMOUNT = FieldForm(_check_amount, "a number, -1 or unlimited", parse_amount)
+_AMOUNT = FieldForm(_check_amount, "a number, -1 or unlimited", parse_share_amount)
 _WEIGHT = FieldForm(_check_weight, "a number of 0 or more", _parse_weight)
 _PRIORITY = FieldForm(
     lambda faults, spec, key, path: faults.integer(spec, key, path, least=-(2**31)), "a whole number", int

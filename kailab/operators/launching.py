@@ -17,7 +17,7 @@ import yaml
 
 from kailab.cluster.controlplane.ports import LOOPBACK, is_free
 from kailab.errors import StateError
-from kailab.model.private_files import make_folder, open_file, write_text
+from kailab.model.private_files import make_folder, open_private, write_text
 from kailab.undertest.programs import health_check, log_check
 
 _QPS, _BURST = 1000, 2000
@@ -123,7 +123,7 @@ def _mounted(certificate: Path) -> Iterator[None]:
     with ExitStack() as ended:
         try:
             make_folder(_MOUNTED)
-            alone = ended.enter_context(open_file(_MOUNTED / ".kailab.lock", "a"))
+            alone = ended.enter_context(open_private(_MOUNTED / ".kailab.lock", "a"))
             fcntl.flock(alone, fcntl.LOCK_EX)
             if not there.exists():
                 shutil.copyfile(certificate, there)

@@ -84,7 +84,7 @@ class RunEvidence:
         }
         if teardown_error is not None and outcome == "error" and CAUSE not in item.stash:
             facts |= {
-                "message": failure_cause(teardown_error),
+                "message": failure_text(teardown_error),
                 "source": self.sources.of_failure(teardown_error.__traceback__),
             }
         folder = self.run.write(
@@ -191,11 +191,11 @@ def _deciding_report(item: pytest.Item) -> pytest.TestReport | None:
 def note_failure(item: pytest.Item, error: BaseException, sources: SourceFinder) -> None:
     """Remember why and where a test failed."""
     if not isinstance(error, pytest.skip.Exception | pytest.xfail.Exception):
-        item.stash[CAUSE] = failure_cause(error)
+        item.stash[CAUSE] = failure_text(error)
         item.stash[FAILED_AT] = sources.of_failure(error.__traceback__)
 
 
-def failure_cause(error: BaseException) -> str:
+def failure_text(error: BaseException) -> str:
     """Why a test failed, in a text that is the same in every run: an expectation's text, else the first line of the error."""
     if isinstance(error, pytest.FixtureLookupError):
         return error.msg or f"fixture {error.argname!r} not found"

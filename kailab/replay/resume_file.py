@@ -145,7 +145,7 @@ def resume_facts(plan: ReplayPlan) -> dict[str, str]:
     """
     return {
         **trace_facts(plan.trace),
-        **lab_facts(plan),
+        **lab_dependencies(plan),
         "--for, --checkpoint, --arrivals-only, --series or --every": f"{plan.lasting} {plan.progress} {plan.endless} {plan.metered}",
         **program_facts(),
     }
@@ -155,7 +155,7 @@ def trace_facts(trace: Trace) -> dict[str, str]:
     return {"the trace": facts_digest(trace.file, trace.form, trace.jobs, trace.left_out)}
 
 
-def lab_facts(plan: ReplayPlan) -> dict[str, str]:
+def lab_dependencies(plan: ReplayPlan) -> dict[str, str]:
     """What a lab and its decisions depend on. Raises InputError, ExtensionError."""
     if plan.observers:
         raise InputError("--resume does not save recorded evidence; expected no --evidence with it")

@@ -14,7 +14,7 @@ from kailab.evidence import store
 from kailab.evidence.entries import PendingReason
 from kailab.evidence.model_use import use_by_model
 from kailab.evidence.store import TestEvidence
-from kailab.model.markup import Markup, bold, code, fenced, plain
+from kailab.model.markup import Markup, bold, code, escape_markup, fenced
 from kailab.model.objects import name_of
 
 FORMATS = {"text": "run.txt.j2", "markdown": "run.md.j2"}
@@ -42,7 +42,7 @@ def render(run: Path, format: str = "text") -> str:
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # text and Markdown, not HTML
         # Escape values in Markdown unless a filter has made markup of them.
-        finalize=plain if format == "markdown" else None,
+        finalize=escape_markup if format == "markdown" else None,
     )
     environment.filters |= {"bold": bold, "code": code, "fenced": _fenced}
     exercises: dict[str, list[dict[str, Any]]] = {}

@@ -25,7 +25,7 @@ from kailab.studies.confidence import (
     t_quantile,
 )
 from kailab.studies.measures import MEASURES, OF_FLEET, RunResult, value_of
-from kailab.studies.study import Study, StudyQuestion, StudyRun, format_value
+from kailab.studies.study import Study, StudyQuestion, StudyRun, format_option
 from kailab.studies.sweep import SweptStudy
 from kailab.studies.target import StudyTarget, possible, read_subject
 
@@ -112,7 +112,7 @@ def order_of(least: Any) -> tuple[int, float, str]:
     """Sort key: numbers by size, mappings of numbers by their sum, anything else last and by its text."""
     if isinstance(least, dict) and all(isinstance(value, int | float) for value in least.values()):
         return 0, float(sum(least.values())), ""
-    return (0, float(least), "") if isinstance(least, int | float) else (1, 0.0, format_value(least))
+    return (0, float(least), "") if isinstance(least, int | float) else (1, 0.0, format_option(least))
 
 
 LESS, MORE, SAME, OPEN = "less", "more", "same", "open"
@@ -190,7 +190,7 @@ def describe_compare(setting: Mapping[str, Any]) -> str:
     >>> describe_compare({"policies": ["fifo"], "limits": {"vision": 100}})
     'policies fifo, limits vision=100'
     """
-    return ", ".join(f"{name} {format_value(value)}" for name, value in setting.items())
+    return ", ".join(f"{name} {format_option(value)}" for name, value in setting.items())
 
 
 def compare_settings(swept: SweptStudy, compare: Compare) -> SettingComparison:

@@ -100,7 +100,7 @@ def plan_of(run: StudyRun) -> ReplayPlan:
     options = run.options
     if "speeds" in options and options.get("arrivalsOnly"):
         raise InputError("speeds: has no effect with arrivalsOnly, because jobs never end; leave out one of them")
-    fleet = fleet_of(options)
+    fleet = sized_fleet(options)
     trace = trace_of(options)
     # Quotas by share follow the original trace: a team's quota does not depend on the resampled demand.
     queues = queues_for(trace, counted_gpus(fleet, trace), options.get("queues", NO_QUOTA))
@@ -182,7 +182,7 @@ def trace_of(options: Mapping[str, Any]) -> Trace:
     )
 
 
-def fleet_of(options: Mapping[str, Any]) -> Fleet:
+def sized_fleet(options: Mapping[str, Any]) -> Fleet:
     """The fleet in the requested size. Raises InputError."""
     sizes = sizes_of(options["fleet"])
     size = options.get("size")

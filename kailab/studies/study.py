@@ -211,7 +211,7 @@ def _located_policy(policy: NamedPolicy, base: Path) -> NamedPolicy:
     )
 
 
-def format_value(value: Any) -> str:
+def format_option(value: Any) -> str:
     """Format an option's value for a table.
 
     >>> [format_value(value) for value in ("kai.yaml", {"team-b": 200, "team-a": 8}, True, ["fifo", "fgd"], [])]
@@ -227,7 +227,7 @@ def format_value(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name}={value[name]:g}" for name in sorted(value))
     if isinstance(value, list):
-        return " ".join(map(format_value, value)) or "none"
+        return " ".join(map(format_option, value)) or "none"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

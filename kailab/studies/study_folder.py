@@ -19,7 +19,7 @@ from kailab.model.files import file_bytes
 from kailab.model.private_files import make_folder, replace_file
 from kailab.replay import tables
 from kailab.studies.measures import MEASURES, OF_FLEET, RunResult
-from kailab.studies.study import Study, StudyRun, format_value
+from kailab.studies.study import Study, StudyRun, format_option
 
 TABLE = "results.csv"
 
@@ -70,7 +70,7 @@ def rows(study: Study, runs: Sequence[StudyRun], results: Mapping[str, RunResult
     """Rows in the order of the study, not of completion."""
     for run in runs:
         for row in results[run.key].rows:
-            setting = [format_value(run.setting[name]) for name in study.grid]
+            setting = [format_option(run.setting[name]) for name in study.grid]
             yield [*setting, run.seed, row["queue"], *(row[name] for name in (*MEASURES, *OF_FLEET))]
 
 

@@ -12,7 +12,7 @@ from kailab.studies.measures import RunResult
 from kailab.studies.optuna_search import SearchedStudy, check_optuna, search_settings
 from kailab.studies.planning import queues_and_prices
 from kailab.studies.runner import Progress, StudyRunner, check_dask
-from kailab.studies.study import Study, StudyQuestion, StudyRun, StudySearch, format_value
+from kailab.studies.study import Study, StudyQuestion, StudyRun, StudySearch, format_option
 from kailab.studies.study_file import COST
 from kailab.studies.study_folder import TABLE, StudyFolder, write_table
 from kailab.studies.target import StudyTarget
@@ -105,5 +105,5 @@ def _check(runs: Sequence[StudyRun], find: StudyQuestion | None) -> None:
             except InputError as error:
                 if error.where.file or not run.setting:
                     raise
-                setting = ", ".join(f"{name} {format_value(value)}" for name, value in run.setting.items())
+                setting = ", ".join(f"{name} {format_option(value)}" for name, value in run.setting.items())
                 raise InputError(f"{setting}: {error.message}", error.where) from None

@@ -22,7 +22,7 @@ from kailab.cluster.backends import BACKENDS
 from kailab.cluster.controlplane.supervision import log_tail
 from kailab.cluster.processes import processors
 from kailab.components import get_components
-from kailab.model.private_files import open_file
+from kailab.model.private_files import open_private
 from kailab.trials.cell import CELL
 from kailab.trials.matrix import Trial, TrialCell
 from kailab.trials.results import CellResult
@@ -127,7 +127,7 @@ class _CellProcess:
         self.folder = folder
         folder.begin(cell)
         path = str(folder.path.absolute())
-        with open_file(folder.log, "ab") as log:
+        with open_private(folder.log, "ab") as log:
             # In a new session the cell does not get the terminal's Ctrl-C; this process then ends it with SIGTERM.
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "kailab.trials.cell", path],

@@ -16,7 +16,7 @@ from msgspec import to_builtins
 
 from kailab.errors import EvidenceError
 from kailab.evidence.store import load_test
-from kailab.model.markup import Markup, bold, code, italic, markdown_table, plain
+from kailab.model.markup import Markup, bold, code, escape_markup, italic, markdown_table
 from kailab.trials.differences import describe_first_decision, format_verdict, ratio
 from kailab.trials.outcome import TrialOutcome, TrialRow
 from kailab.trials.results import TestResult
@@ -230,7 +230,12 @@ def format_counts(results: Iterable[TestResult]) -> VerdictCount:
     )
 
 
-_VERDICTS = {"passed": plain("passed"), "failed": bold("failed"), "skipped": plain("–"), "error": plain("not run")}
+_VERDICTS = {
+    "passed": escape_markup("passed"),
+    "failed": bold("failed"),
+    "skipped": escape_markup("–"),
+    "error": escape_markup("not run"),
+}
 
 
 def render_markdown(outcome: TrialOutcome) -> str:
@@ -267,7 +272,7 @@ def _any_reason(outcome: TrialOutcome) -> bool:
 
 
 def _cell(result: TestResult, mark: str) -> Markup:
-    verdict = italic(result.concept) if result.concept else _VERDICTS.get(result.verdict, plain(result.verdict))
+    verdict = italic(result.concept) if result.concept else _VERDICTS.get(result.verdict, escape_markup(result.verdict))
     return Markup(f"{verdict} {mark}".strip())
 
 

@@ -26,7 +26,7 @@ import msgspec
 from kailab.errors import StateError
 from kailab.evidence.canonical import pretty_json, safe_name
 from kailab.model import decoding
-from kailab.model.private_files import make_folder, open_file, replace_file
+from kailab.model.private_files import make_folder, open_private, replace_file
 from kailab.trials.matrix import Trial, TrialCell
 from kailab.trials.results import CellResult, TestResult
 
@@ -126,7 +126,7 @@ class TrialFolder:
     def held(self) -> Iterator[None]:
         """Lock the trial. Raises StateError if another process holds it."""
         make_folder(self.path)
-        with open_file(self.path / "lock", "w") as lock:
+        with open_private(self.path / "lock", "w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -170,7 +170,7 @@ def _unowned(queues: translation.AppliedQueues) -> Iterator[Object]:
 
 
 def _amount(resource: str, amount: int) -> str:
-    return _NO_BOUND[resource] if amount == UNLIMITED else translation.format_amount(resource, amount)
+    return _NO_BOUND[resource] if amount == UNLIMITED else translation.format_quantity(resource, amount)
 
 
 # --- idle detection ---------------------------------------------------------------------------------------------------

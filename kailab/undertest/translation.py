@@ -144,7 +144,7 @@ def share_of(queue: Queue, resource: str) -> ResourceShare:
     return result
 
 
-def format_amount(resource: str, amount: int) -> str:
+def format_quantity(resource: str, amount: int) -> str:
     """An amount as a Kubernetes quantity. Amounts of GPUs and CPUs are in thousandths."""
     if resource == "memory":
         return str(amount)

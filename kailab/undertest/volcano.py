@@ -99,7 +99,7 @@ class _Translation:
         result = {}
         for name in translation.RESOURCES:
             quota = translation.share_of(queue, name).quota
-            result[translation.RESOURCE_NAMES[name]] = translation.format_amount(
+            result[translation.RESOURCE_NAMES[name]] = translation.format_quantity(
                 name, self._queues.capacity(name) if quota == UNLIMITED else quota
             )
         return result
@@ -139,7 +139,7 @@ def _limits(queue: Queue) -> dict[str, str]:
         if limit == 0 and name != "gpu":
             raise contract.NotExpressible(NAME, f"limit of 0 for {name}", f"Queue/{queue.name}")
         if limit != UNLIMITED:
-            result[translation.RESOURCE_NAMES[name]] = translation.format_amount(name, limit)
+            result[translation.RESOURCE_NAMES[name]] = translation.format_quantity(name, limit)
     return result
 
 

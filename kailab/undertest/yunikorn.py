@@ -151,7 +151,7 @@ def _amount_texts(amounts: Amounts) -> dict[str, str]:
     # It reads thousandths of CPUs only.
     if amounts.get("gpu", 0) % 1000:
         raise contract.NotExpressible(NAME, "part of a GPU", "quota or limit of a Queue")
-    return {_NAMES[name]: translation.format_amount(name, amount) for name, amount in amounts.items()}
+    return {_NAMES[name]: translation.format_quantity(name, amount) for name, amount in amounts.items()}
 
 
 # --- work -------------------------------------------------------------------------------------------------------------

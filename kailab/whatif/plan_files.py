@@ -83,7 +83,7 @@ class ChangePlan(msgspec.Struct, frozen=True, kw_only=True):
         if path.exists() and not force and not is_plan(path):
             raise InputError("exists already and is no plan; give another name", Where(file=str(path)))
         try:
-            with private_files.replacing(path) as partial, private_files.open_file(partial, "wb") as file:
+            with private_files.replacing(path) as partial, private_files.open_private(partial, "wb") as file:
                 file.write(_sealed(self))
         except OSError as error:
             raise StateError(f"{path}: the plan can't be written: {error.strerror or error}") from error

@@ -98,7 +98,7 @@ class PodFailureVerdict(Enum):
     FAIL_JOB = "FailJob"
 
 
-def judge(job_spec: Object, pod: Object) -> tuple[PodFailureVerdict, str]:
+def pod_failure_action(job_spec: Object, pod: Object) -> tuple[PodFailureVerdict, str]:
     """The action of the first rule that matches the pod, and a message for the Job's condition."""
     rules = (job_spec.get("podFailurePolicy") or {}).get("rules") or ()
     for number, rule in enumerate(rules):
@@ -214,7 +214,7 @@ class JobCounts:
             elif phase == "Failed" or (leaving and (not patient or not node_of(pod))):
                 # Pods that a suspended Job deletes have not failed.
                 if not (leaving and spec.get("suspend")):
-                    action, message = judge(spec, pod)
+                    action, message = pod_failure_action(spec, pod)
                     if action is PodFailureVerdict.FAIL_JOB:
                         verdict = verdict or ("PodFailurePolicy", message)
                     if action is PodFailureVerdict.FAIL_INDEX:

@@ -16,7 +16,7 @@ import yaml
 from kailab.cluster.controlplane.cluster_folder import make_cluster_folder
 from kailab.cluster.kind import KindPlane, kind_cluster, kind_command, kind_reason
 from kailab.cluster.kind.docker import default_node_image
-from kailab.cluster.kind.kind_command import failure_reason
+from kailab.cluster.kind.kind_command import kind_error
 from kailab.cluster.kind.options import API, choose_options, cluster_config, find_kind, name_for
 from kailab.cluster.polling import wait_until
 from kailab.components import (
@@ -191,16 +191,16 @@ main.main
 
 class TestReasons:
     def test_kubeadms_own_error_comes_with_kinds(self) -> None:
-        said = failure_reason(_SAID)
+        said = kind_error(_SAID)
         assert said.startswith(
             "failed to create cluster: failed to init node with kubeadm: error execution phase wait-"
         )
         assert said.endswith("kube-apiserver check failed at https://172.18.0.2:6443/livez: context deadline exceeded")
 
     def test_where_no_command_failed(self) -> None:
-        assert failure_reason("ERROR: failed to delete\n\nStack Trace: \nmain\n") == "failed to delete"
-        assert failure_reason("Traceback\nNameError: x\n") == "NameError: x"
-        assert failure_reason("\n") == "kind gave no reason"
+        assert kind_error("ERROR: failed to delete\n\nStack Trace: \nmain\n") == "failed to delete"
+        assert kind_error("Traceback\nNameError: x\n") == "NameError: x"
+        assert kind_error("\n") == "kind gave no reason"
 
 
 class TestLogsOfStartsThatFailed:

@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from kailab.errors import escaped
-from kailab.model.markup import Markup, bold, code, fenced, italic, markdown_table, plain
+from kailab.model.markup import Markup, bold, code, escape_markup, fenced, italic, markdown_table
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 EVIL = "<script>alert(1)</script> | `x` <!-- [a](javascript:alert(1)) ![i](http://e) **b** _c_ \\ &amp; ~~d~~ @team #1\n\n# heading\n| a | b |"
@@ -44,7 +44,7 @@ def cells(document: str) -> list[list[Token]]:
 @example("\x1f\x1e")
 @given(TEXTS)
 def test_text_in_a_cell_is_read_back_as_it_was(text: str) -> None:
-    first, *rest = cells(markdown_table(["a", "b"], [[plain(text), bold(text)]]))[2:]
+    first, *rest = cells(markdown_table(["a", "b"], [[escape_markup(text), bold(text)]]))[2:]
     assert {one.type for one in first} <= {"text", "text_special"}
     assert words("".join(one.content for one in first)) == words(text)
     assert {one.type for cell in rest for one in cell} <= {"text", "text_special", "strong_open", "strong_close"}
@@ -56,7 +56,7 @@ def test_text_in_a_cell_is_read_back_as_it_was(text: str) -> None:
 @example("> a")
 @given(TEXTS)
 def test_text_that_begins_a_line_is_a_paragraph(text: str) -> None:
-    tokens = PARSER.parse(f"Above:\n\n{plain(text).strip()}\n")
+    tokens = PARSER.parse(f"Above:\n\n{escape_markup(text).strip()}\n")
     assert {one.type for one in flat(tokens)} <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special"}
 
 
@@ -77,10 +77,10 @@ def test_a_fence_is_closed_by_nothing_in_it(text: str) -> None:
     assert [one.type for one in tokens] == ["fence"]
 
 
-@pytest.mark.parametrize("made", [plain, bold, italic])
+@pytest.mark.parametrize("made", [escape_markup, bold, italic])
 def test_nobody_is_mentioned(made: object) -> None:
     assert "@" not in made("@team")  # type: ignore[operator]
 
 
 def test_what_is_markup_already_stays() -> None:
-    assert plain(Markup("**a**")) == "**a**"
+    assert escape_markup(Markup("**a**")) == "**a**"

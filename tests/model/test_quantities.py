@@ -100,10 +100,10 @@ def test_negative_values_are_refused_and_the_place_is_named(negative):
 
 
 def test_counts_are_whole():
-    assert q.count("8") == 8
-    assert q.count("2000m") == 2
+    assert q.whole_amount("8") == 8
+    assert q.whole_amount("2000m") == 2
     with pytest.raises(InputError, match="whole number"):
-        q.count("0.5")
+        q.whole_amount("0.5")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_anything_gives_a_value_or_an_input_error(value):
         q.parse,
         q.cpu_millis,
         q.mem_bytes,
-        q.count,
+        q.whole_amount,
         q.fraction_milli,
         q.queue_gpu,
         q.queue_memory,

@@ -14,7 +14,7 @@ from kailab.cluster.controlplane.supervision import Supervision, mark_of, proces
 from kailab.cluster.processes import find_process, this_process
 from kailab.errors import StateError, os_errors_as
 from kailab.model import decoding
-from kailab.model.private_files import make_folder, open_file, replace_file
+from kailab.model.private_files import make_folder, open_private, replace_file
 
 FILE = "controlplane.json"
 FORMAT = 1
@@ -163,7 +163,7 @@ def _mark(folder: Path) -> None:
     begun = ControlPlaneRecord(starter=this_process(), created=time.time())
     try:
         # Exclusive creation decides between two processes that begin at once.
-        with open_file(folder / FILE, "xb") as file:
+        with open_private(folder / FILE, "xb") as file:
             file.write(msgspec.json.encode(begun))
     except FileExistsError:
         raise StateError(f"{folder}: another process is starting a control plane here") from None

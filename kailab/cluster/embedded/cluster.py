@@ -15,7 +15,7 @@ from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.nodes.kubelet import Kubelet
 from kailab.cluster.embedded.nodes.node_lifecycle import NodeLifecycle
 from kailab.cluster.embedded.storage.state_file import collection_paused, read_state, write_state
-from kailab.cluster.embedded.storage.store import ObjectStore, Reference, key_of
+from kailab.cluster.embedded.storage.store import ObjectStore, Reference, store_key
 from kailab.cluster.embedded.updates import SERVER_FIELDS, Updates
 from kailab.cluster.embedded.volumes import VolumeBinder
 from kailab.cluster.memorywatch import MemoryWatch
@@ -93,7 +93,7 @@ class EmbeddedCluster:
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
-        key = key_of(kind, name, namespace)
+        key = store_key(kind, name, namespace)
         # The store has Events that somebody created as objects; the log has those recorded by ``event``.
         if kind == "Event" and self.store.find(kind, key) is None:
             identity = self.store.events.find(key)
@@ -207,7 +207,7 @@ class EmbeddedCluster:
     def patch(
         self, kind: str, name: str, namespace: str | None, patch: Mapping[str, Any], subresource: Subresource = ""
     ) -> Object:
-        return self._updates.patch(kind, key_of(kind, name, namespace), patch, subresource)
+        return self._updates.patch(kind, store_key(kind, name, namespace), patch, subresource)
 
     def replace_status(self, kind: str, obj: Object, status: Object) -> Object:
         """Replace the whole status of a stored object (current, as returned by the cluster): cheaper than a patch."""
@@ -220,7 +220,7 @@ class EmbeddedCluster:
     # --- deleting ---------------------------------------------------------------------------------------------------
 
     def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
-        key = key_of(kind, name, namespace)
+        key = store_key(kind, name, namespace)
         if kind == "Event" and self.store.find(kind, key) is None:
             identity = self.store.events.find(key)
             if identity is not None:

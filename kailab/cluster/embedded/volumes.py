@@ -25,10 +25,10 @@ from kailab.cluster.volumes import (
     counts_capacity,
     has_room,
     is_meant_for,
-    node_terms,
     serves,
     size_of,
     topology_terms,
+    volume_node_terms,
 )
 from kailab.errors import ApiError
 from kailab.model.objects import (
@@ -312,7 +312,7 @@ class VolumeBinder:
 
 def reaches(volume: Object, node: Object) -> bool:
     """Whether the volume can be used on the node."""
-    terms = node_terms(volume)
+    terms = volume_node_terms(volume)
     return not terms or any(_holds(term, node) for term in terms)
 
 

@@ -25,14 +25,14 @@ from kailab.cluster.controlplane.supervision import MARK
 from kailab.cluster.kind.docker import raise_if_unavailable
 from kailab.components.process_group import process_group, run_command
 from kailab.errors import ConnectError, InputError, StateError
-from kailab.model.private_files import make_folder, open_file
+from kailab.model.private_files import make_folder, open_private
 
 _KIND = "ERROR:"
 _KUBEADM = "error:"
 _COMMAND = ': command "'
 
 
-def failure_reason(output: str) -> str:
+def kind_error(output: str) -> str:
     """The error message of kind; if a command in the node failed, with that command's own error."""
     lines = output.splitlines()
     errors = [line.strip().removeprefix(_KIND).strip() for line in lines if line.strip().startswith(_KIND)]
@@ -136,7 +136,7 @@ class KindCommand:
         except (OSError, subprocess.SubprocessError) as error:
             raise ConnectError(f"{self.kind} does not answer: {error}") from error
         if done.returncode != 0:
-            raise ConnectError(f"kind {' '.join(arguments)}: {failure_reason(done.stderr)}")
+            raise ConnectError(f"kind {' '.join(arguments)}: {kind_error(done.stderr)}")
         return done.stdout
 
     def _run(
@@ -147,7 +147,7 @@ class KindCommand:
             options += ["--config", str(config.resolve())]
         log = folder / "logs" / "kind.log"
         make_folder(log.parent)
-        with open_file(log, "a+b") as out:
+        with open_private(log, "a+b") as out:
             # Appended: the output of an earlier try is not this one's.
             begin = out.tell()
             try:
@@ -162,7 +162,7 @@ class KindCommand:
             out.seek(begin)
             output = out.read().decode("utf-8", errors="replace")
         if code != 0:
-            raise ConnectError(f"kind cluster {name!r}: {action} failed: {failure_reason(output)}")
+            raise ConnectError(f"kind cluster {name!r}: {action} failed: {kind_error(output)}")
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.components import VCLUSTER, VCLUSTER_CHART, ComponentCache, find_program
 from kailab.components.process_group import process_group, wait_for_end
 from kailab.errors import ConnectError, InputError, KailabError
-from kailab.model.private_files import make_folder, open_file
+from kailab.model.private_files import make_folder, open_private
 
 VCLUSTER_VARIABLE = "KAILAB_VCLUSTER"
 CHART_VARIABLE = "KAILAB_VCLUSTER_CHART"
@@ -137,8 +137,8 @@ class VclusterCommand:
         where += ["--context", self.host.context] if self.host.context else []
         make_folder(self.folder / "logs")
         with (
-            open_file(self.folder / "logs" / "vcluster.log", "ab") as log,
-            open_file(self.folder / f"vcluster-{arguments[0]}.out", "w+b") as output,
+            open_private(self.folder / "logs" / "vcluster.log", "ab") as log,
+            open_private(self.folder / f"vcluster-{arguments[0]}.out", "w+b") as output,
         ):
             begin = log.tell()
             command = [str(self.tools.vcluster), *arguments, *where]

@@ -50,7 +50,7 @@ from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.policies import NamedPolicy, files_of, uses_random_numbers, with_replay_policies
 from kailab.replay.queues import MODES, NO_QUOTA, priorities_of, queues_for
-from kailab.replay.resume_file import facts_digest, lab_facts, program_facts, trace_facts
+from kailab.replay.resume_file import facts_digest, lab_dependencies, program_facts, trace_facts
 from kailab.replay.trace import Trace, unknown_priority, without
 from kailab.scheduler.settings.policies import load_choice, names_policy_file, resolve_policy_name
 
@@ -374,7 +374,7 @@ def dispatch_facts(sites: ClusterSites, lasting: int | None) -> dict[str, str]:
     facts = trace_facts(sites.trace)
     for site in sites.sites:
         facts.update(
-            {f"{description} of cluster {site.name}": text for description, text in lab_facts(site.plan).items()}
+            {f"{description} of cluster {site.name}": text for description, text in lab_dependencies(site.plan).items()}
         )
     dispatching = sites.dispatching
     facts["the file of clusters"] = facts_digest(

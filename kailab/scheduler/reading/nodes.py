@@ -31,7 +31,7 @@ def node_record(
     spec, status, labels = spec_of(node), status_of(node), labels_of(node)
     # Manifests of fake nodes often have only the capacity.
     allocatable = status.get("allocatable") or status.get("capacity") or {}
-    totals = {name: requests.parse_amount(name, quantity) for name, quantity in allocatable.items()}
+    totals = {name: requests.amount_in_units(name, quantity) for name, quantity in allocatable.items()}
     extended = tuple(
         (name, count)
         for name, count in sorted(totals.items())

@@ -34,7 +34,7 @@ def numa_record(topology: Object) -> Numa | None:
             name=zone.get("name") or "",
             allocatable=tuple(
                 sorted(
-                    (r["name"], requests.parse_amount(r["name"], r.get("allocatable")))
+                    (r["name"], requests.amount_in_units(r["name"], r.get("allocatable")))
                     for r in zone.get("resources") or ()
                 )
             ),
@@ -68,7 +68,7 @@ def zones_held(annotations: Mapping[str, str]) -> tuple[ZoneShare, ...]:
                 ZoneShare(
                     zone=str(entry["zone"]),
                     amounts=tuple(
-                        sorted((name, requests.parse_amount(name, q)) for name, q in entry["amount"].items())
+                        sorted((name, requests.amount_in_units(name, q)) for name, q in entry["amount"].items())
                     ),
                 )
                 for entry in entries

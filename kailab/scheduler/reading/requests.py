@@ -16,7 +16,7 @@ Totals = dict[str, int]
 """Resource name -> amount: cpu in millicores, everything else in whole units (bytes, devices)."""
 
 
-def parse_amount(resource: str, quantity: Any) -> int:
+def amount_in_units(resource: str, quantity: Any) -> int:
     """A quantity in the units of ``Totals``. Invalid text counts as 0: admission checks it."""
     try:
         return cpu_millis(quantity) if resource == "cpu" else mem_bytes(quantity)
@@ -32,7 +32,7 @@ def container_amounts(container: Mapping[str, Any]) -> Totals:
     limits, requests = resources.get("limits"), resources.get("requests")
     # Objects of a file have no defaults of an API server.
     merged = {**limits, **requests} if limits and requests else (requests or limits or {})
-    return {name: parse_amount(name, quantity) for name, quantity in merged.items()}
+    return {name: amount_in_units(name, quantity) for name, quantity in merged.items()}
 
 
 def sum_of_containers(containers: Iterable[Mapping[str, Any]]) -> Totals:
@@ -49,7 +49,7 @@ def pod_amounts(spec: Mapping[str, Any]) -> Totals:
 
 
 def _overhead(overhead: Mapping[str, Any]) -> Totals:
-    return {name: parse_amount(name, quantity) for name, quantity in overhead.items()}
+    return {name: amount_in_units(name, quantity) for name, quantity in overhead.items()}
 
 
 def is_guaranteed(spec: Mapping[str, Any]) -> bool:
@@ -60,6 +60,6 @@ def is_guaranteed(spec: Mapping[str, Any]) -> bool:
         limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
         for name in ("cpu", "memory"):
             limit = limits.get(name)
-            if limit is None or parse_amount(name, requests.get(name, limit)) != parse_amount(name, limit):
+            if limit is None or amount_in_units(name, requests.get(name, limit)) != amount_in_units(name, limit):
                 return False
     return bool(containers)

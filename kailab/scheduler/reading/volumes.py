@@ -17,9 +17,9 @@ from kailab.cluster.volumes import (
     combined_terms,
     counts_capacity,
     has_room,
-    node_terms,
     serves,
     topology_terms,
+    volume_node_terms,
 )
 from kailab.engine.snapshot.records import NodeTerm
 from kailab.model.kinds import KINDS
@@ -91,16 +91,16 @@ class VolumeIndex:
         spec = spec_of(claim)
         if name := spec.get("volumeName"):
             volume = self._volumes.get(name)
-            return _terms(node_terms(volume)) if volume is not None else ()
+            return _terms(volume_node_terms(volume)) if volume is not None else ()
         storage_class = self._classes.get(spec.get("storageClassName") or "")
         if storage_class is None:
             return ()
         if storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
             return _UNBOUND
         volumes = [volume for volume in self._volumes.values() if serves(volume, claim)]
-        if any(not node_terms(volume) for volume in volumes):
+        if any(not volume_node_terms(volume) for volume in volumes):
             return ()
-        alternatives: list[Mapping[str, Any]] = [term for volume in volumes for term in node_terms(volume)]
+        alternatives: list[Mapping[str, Any]] = [term for volume in volumes for term in volume_node_terms(volume)]
         if storage_class.get("provisioner") != NO_PROVISIONER:
             made = self._provisionable(storage_class, claim)
             if made is None:

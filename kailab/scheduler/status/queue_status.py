@@ -60,7 +60,7 @@ def _format(amounts: tuple[tuple[str, int], ...]) -> dict[str, str]:
     return texts
 
 
-def merge_patch(before: Mapping[str, Any] | None, after: Mapping[str, str]) -> dict[str, str | None] | None:
+def patch_between(before: Mapping[str, Any] | None, after: Mapping[str, str]) -> dict[str, str | None] | None:
     """A merge patch from one resource list to another; None if they are equal."""
     before = before or _NOTHING
     if before == after:
@@ -242,7 +242,7 @@ def group_patch(group: _Group) -> dict[str, Any] | None:
     current = status_of(group.object).get("resourcesStatus") or _NOTHING
     changes = {}
     for field, amounts in group_amounts(group).items():
-        change = merge_patch(current.get(field), quantities(amounts))
+        change = patch_between(current.get(field), quantities(amounts))
         if change is not None:
             changes[field] = change
     return {"status": {"resourcesStatus": changes}} if changes else None
@@ -470,7 +470,7 @@ class QueueStatus:
         sums = self._sums.get(name) or _no_sums()
         changes: dict[str, Any] = {}
         for field in STATUS_FIELDS:
-            change = merge_patch(current.get(field), quantities(sums[field]))
+            change = patch_between(current.get(field), quantities(sums[field]))
             if change is not None:
                 changes[field] = change
         children = self._children.get(name, [])

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from kailab.model import decoding
-from kailab.model.private_files import make_folder, open_file, replacing
+from kailab.model.private_files import make_folder, open_private, replacing
 
 _LONGEST_HEADER = 4096
 
@@ -40,7 +40,7 @@ def seal(path: Path, magic: str, version: int, body: bytes) -> None:
     """Write a file atomically. Raises OSError; the old file then stays."""
     header = SealHeader(magic, version, len(body), hashlib.sha256(body).hexdigest())
     make_folder(path.parent)
-    with replacing(path) as partial, open_file(partial, "wb") as file:
+    with replacing(path) as partial, open_private(partial, "wb") as file:
         file.write(msgspec.json.encode(header) + b"\n")
         file.write(body)
         file.flush()

@@ -215,7 +215,7 @@ MOST_OBJECTS = 150_000
 """Of one kind: the number of pods that Kubernetes supports in a cluster."""
 
 
-def key_of(kind: str, name: str, namespace: str | None) -> Key:
+def store_key(kind: str, name: str, namespace: str | None) -> Key:
     """The key of an object in the table of its kind. For a kind unknown to kailab the namespace is taken as given."""
     known = KINDS.get(kind)
     if known is not None:
