@@ -191,7 +191,7 @@ class ProcessAnswer(NamedTuple):
     troubles: tuple[str, ...]
 
 
-def ask(url: str) -> ProcessAnswer:
+def health_at_url(url: str) -> ProcessAnswer:
     """Ask a scheduler that serves its health and metrics at ``url``."""
     troubles = [
         trouble for path in ("livez", "readyz") if (trouble := fetch_url(f"{url.rstrip('/')}/{path}")[1]) is not None
@@ -236,7 +236,7 @@ def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
     now = picture.now - lab.opened
     workload = workloads(log.evictions, lambda podgroup: _owner(picture, podgroup))
     url = lab.venue.answers_at(picture.scheduler)
-    answer = ask(url) if url is not None else None
+    answer = health_at_url(url) if url is not None else None
     lag = _lag(picture) if log.last is not None else None
     report = Health(
         scheduler=picture.scheduler.title,
@@ -261,7 +261,7 @@ def health(lab: Lab, window: float = WINDOW_SECONDS) -> Health:
 def health_of_process(decided: SchedulerDecisions | None, url: str | None, window: float = WINDOW_SECONDS) -> Health:
     """The health of kailab's scheduler as a process, from its decision file, its metrics, or both. Facts that only the cluster shows are
     unknown."""
-    answer = ask(url) if url is not None else None
+    answer = health_at_url(url) if url is not None else None
     report = Health(scheduler="kailab", metrics=answer.metrics if answer is not None else {})
     unknown = [
         "refused binds by pod, node pools and queues that are not served, the lag of writes: these are in the cluster"

@@ -331,13 +331,13 @@ def hierarchy_weight(given: Given, building: Building) -> Meaning:
     """The quota that a weight amounts to, and the weight for GPUs beyond quotas."""
     name = given.beside("name").text()
     texts = [building.amount(name, "gpu", "overQuotaWeight", format_fraction(given.number()), given)]
-    share = share_of(given, building)
+    share = node_gpus(given, building)
     if share is None:
         return acts_as(f"{texts[0]}; its quota is a share of the cluster's GPUs, whose number is unknown: give --gpus")
     return acts_as(", ".join([building.amount(name, "gpu", "quota", format_fraction(share), given), *texts]))
 
 
-def share_of(given: Given, building: Building) -> Fraction | None:
+def node_gpus(given: Given, building: Building) -> Fraction | None:
     """The GPUs of a node of the hierarchy: its part of the parent's, by the weights of its siblings. None if the cluster's GPUs are unknown."""
     node = given.path.rpartition(".")[0]
     around, _, _ = node.rpartition("[")
@@ -345,7 +345,7 @@ def share_of(given: Given, building: Building) -> Fraction | None:
     weights = [given.at(f"{around}[{number}].weight").number() for number in range(len(siblings))]
     total, mine = sum(weights, Fraction(0)), given.at(f"{node}.weight").number()
     above_path = around.rpartition(".children")[0]
-    above = share_of(given.at(f"{above_path}.weight"), building) if above_path else building.gpus
+    above = node_gpus(given.at(f"{above_path}.weight"), building) if above_path else building.gpus
     return None if above is None else above * mine / total if total else Fraction(0)
 
 

@@ -16,7 +16,7 @@ from kailab.cli.table import render_table
 from kailab.errors import InputError
 from kailab.model.wording import count
 from kailab.studies.confidence import CONFIDENCE
-from kailab.studies.target import amount, read_target
+from kailab.studies.target import format_measure, read_target
 
 if TYPE_CHECKING:
     from kailab.studies.capacity import Capacity, FleetProbe, MeanWait, TeamGain
@@ -194,8 +194,8 @@ def _cells(probe: FleetProbe) -> list[str]:
             continue
         measure = estimate.target.measure
         sign = "<=" if estimate.target.upper else ">="
-        bound = "" if estimate.bound is None else f" ({sign} {amount(measure, estimate.bound)})"
-        cells.append(f"{amount(measure, estimate.mean)}{bound}")
+        bound = "" if estimate.bound is None else f" ({sign} {format_measure(measure, estimate.bound)})"
+        cells.append(f"{format_measure(measure, estimate.mean)}{bound}")
     return cells
 
 
@@ -251,8 +251,8 @@ def _meets_growing_targets(probe: FleetProbe) -> bool:
 
 
 def _change(before: float | None, after: float | None) -> str:
-    return f"{amount('waits', before) if before is not None else 'no end'} -> {amount('waits', after) if after is not None else 'no end'}"
+    return f"{format_measure('waits', before) if before is not None else 'no end'} -> {format_measure('waits', after) if after is not None else 'no end'}"
 
 
 def _signed(seconds: float) -> str:
-    return f"{'-' if seconds < 0 else '+'}{amount('waits', abs(seconds))}"
+    return f"{'-' if seconds < 0 else '+'}{format_measure('waits', abs(seconds))}"

@@ -15,7 +15,7 @@ from kailab.cli.table import format_span, render_table
 from kailab.errors import InputError
 from kailab.evidence.wording import count
 from kailab.studies.confidence import CONFIDENCE, Estimate
-from kailab.studies.target import ALL, StudyTarget, amount, read_target, subject
+from kailab.studies.target import ALL, StudyTarget, format_measure, read_target, subject
 
 if TYPE_CHECKING:
     from kailab.studies.comparison import (
@@ -60,7 +60,7 @@ def comparison_lines(comparison: SettingComparison) -> Iterator[str]:
     rows = []
     for setting, differences in comparison.settings:
         for difference in differences:
-            means = f"{amount(difference.measure, difference.other)} -> {amount(difference.measure, difference.mean)}"
+            means = f"{format_measure(difference.measure, difference.other)} -> {format_measure(difference.measure, difference.mean)}"
             cells = [
                 subject(difference.measure, difference.queue),
                 means,
@@ -81,7 +81,7 @@ def _more_interval(difference: SettingDifference) -> str:
 
 
 def _signed_amount(measure: str, value: float) -> str:
-    return f"{'-' if value < 0 else '+'}{amount(measure, abs(value))}"
+    return f"{'-' if value < 0 else '+'}{format_measure(measure, abs(value))}"
 
 
 def _seed_counts(difference: SettingDifference) -> str:
@@ -311,8 +311,8 @@ def _over_seeds(swept: SweptStudy) -> Iterator[str]:
 def _interval(measure: str, interval: Interval) -> str:
     missing = f" without {interval.missing} of {interval.seeds}" if interval.missing else ""
     if interval.low is None:
-        return f"{amount(measure, interval.mean)}{missing}"
-    return f"{amount(measure, interval.mean)} ({amount(measure, interval.low)} to {amount(measure, interval.high)}){missing}"
+        return f"{format_measure(measure, interval.mean)}{missing}"
+    return f"{format_measure(measure, interval.mean)} ({format_measure(measure, interval.low)} to {format_measure(measure, interval.high)}){missing}"
 
 
 def _best_found(swept: SweptStudy) -> str:
@@ -327,7 +327,9 @@ def _best_found(swept: SweptStudy) -> str:
     if best is None:
         return f"The search for the {side} {search.subject} found none, {proposed}"
     setting = ", ".join(f"{name} {format_option(value)}" for name, value in searched.settings[best].items())
-    return f"The {side} {search.subject}, {amount(search.measure, searched.values[best])}, {proposed}: {setting}"
+    return (
+        f"The {side} {search.subject}, {format_measure(search.measure, searched.values[best])}, {proposed}: {setting}"
+    )
 
 
 def _finding_lines(finding: StudyFinding) -> Iterator[str]:
@@ -356,7 +358,7 @@ def _cells(estimate: Estimate) -> list[str]:
     """Mean, bound, and the number of seeds that meet the target."""
     measure = estimate.target.measure
     seeds = f"{estimate.keeping} of {len(estimate.values) + estimate.missing}"
-    return [amount(measure, estimate.mean), amount(measure, estimate.bound), seeds]
+    return [format_measure(measure, estimate.mean), format_measure(measure, estimate.bound), seeds]
 
 
 def _recommended(finding: StudyFinding) -> Iterator[str]:
@@ -387,7 +389,7 @@ def _least(judged: JudgedSetting) -> str:
 
 def _claim(estimate: Estimate) -> str:
     edge = "at most" if estimate.target.upper else "at least"
-    return f"{estimate.target.subject} {edge} {amount(estimate.target.measure, estimate.bound)}"
+    return f"{estimate.target.subject} {edge} {format_measure(estimate.target.measure, estimate.bound)}"
 
 
 def _in_parts(estimate: Estimate) -> str:

@@ -225,7 +225,7 @@ class _Term(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def selector(expression: str) -> Callable[[Device], bool]:
+def compile_selector(expression: str) -> Callable[[Device], bool]:
     """Return the test that an expression describes; the test raises SelectorUndecided. Raises InputError for unsupported syntax."""
     if len(expression) > LONGEST:
         raise InputError(f"a device selector of {len(expression)} characters; {LONGEST} are the most there may be")

@@ -65,7 +65,7 @@ def _over_time(held: Any, waiting: Any, replayed: CompletedReplay) -> None:
     gpus = [milli / WHOLE for _, milli, _, _ in rows]
     held.fill_between(moments, [*gpus, gpus[-1]], step="post", alpha=0.6, label="held")
     held.axhline(replayed.gpus, color="black", linestyle="--", label="all GPUs")
-    changed, jobs = waiting_jobs(replayed)
+    changed, jobs = waiting_over_time(replayed)
     waiting.fill_between([at / unit for at in changed], jobs, step="post", color="grey")
     held.set_ylabel("GPUs")
     held.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
@@ -97,7 +97,7 @@ def _waited(axes: Any, replayed: CompletedReplay) -> None:
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
 
 
-def waiting_jobs(replayed: CompletedReplay) -> tuple[list[int], list[int]]:
+def waiting_over_time(replayed: CompletedReplay) -> tuple[list[int], list[int]]:
     """Moments in seconds after the first arrival, and the number of waiting jobs from each on.
 
     A job that begins in the second of its arrival does not count as waiting.

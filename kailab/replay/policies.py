@@ -91,7 +91,7 @@ def with_replay_policies(
         named.add(field)
         parameters: dict[str, Any] = {}
         if issubclass(implementation, Fgd):
-            parameters = {"workload": msgspec.to_builtins(workload(trace, fleet))}
+            parameters = {"workload": msgspec.to_builtins(workload_mix(trace, fleet))}
         elif implementation is Random and seed is not None:
             parameters, seeded = {"seed": seed}, True
         chosen = PolicyChoice(name=name, parameters={**parameters, **choice.parameters})
@@ -110,7 +110,7 @@ def with_replay_policies(
     return structs.replace(settings, engine=engine)
 
 
-def workload(trace: Trace, fleet: Fleet) -> tuple[TypicalWorkload, ...]:
+def workload_mix(trace: Trace, fleet: Fleet) -> tuple[TypicalWorkload, ...]:
     """The kinds of pods that make up 95 % of the trace's pods without MIG instances."""
     pods = []
     largest = fleet.largest_node  # iterates over all pools

@@ -20,7 +20,7 @@ from kailab.replay.costs import gpus_by_model
 from kailab.replay.fleets import counted_gpus, has_mig
 from kailab.replay.job import LONGEST
 from kailab.replay.plan import ReplayPlan as Plan
-from kailab.replay.policies import workload
+from kailab.replay.policies import workload_mix
 from kailab.replay.resume_file import ResumeFile
 from kailab.replay.sampling import Fairness, FairnessSampler, Fragmentation, FragmentationSampler, MetricsSampler
 from kailab.replay.services import ServedReplicas
@@ -177,7 +177,7 @@ def open_replay_lab(plan: Plan) -> Iterator[ReplayLab]:
             )
         plan.prices.check(gpus_by_model(plan.fleet))
     fairness = FairnessSampler()
-    kinds = workload(plan.trace, plan.fleet)
+    kinds = workload_mix(plan.trace, plan.fleet)
     # Without a kind of pods that could use a free device nothing is a fragment.
     fragmentation = FragmentationSampler(kinds, _interval(plan), plan.fleet.summary().gpus if kinds else 0)
     reasons = ReasonsAtEnd()

@@ -91,7 +91,7 @@ class StudyTarget(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         if self.below is None and self.above is None:
             return self.subject
-        return f"{self.subject} {'<' if self.upper else '>'} {amount(self.measure, self.limit)}"
+        return f"{self.subject} {'<' if self.upper else '>'} {format_measure(self.measure, self.limit)}"
 
     def check(self, queues: Sequence[str], *, priced: bool) -> None:
         """Raise InputError if the queue is unknown, or if the target needs prices and there are none."""
@@ -166,7 +166,7 @@ def read_target(text: str) -> StudyTarget:
     return StudyTarget(measure=measure, queue=queue, **{"below" if match[2] == "<" else "above": limit})
 
 
-def amount(measure: str, value: float | None) -> str:
+def format_measure(measure: str, value: float | None) -> str:
     """Format a measure's value for people.
 
     >>> amount("waits_p99", 90.4), amount("allocated", 0.5), amount("lost", 2.25), amount("lost", None)

@@ -80,7 +80,7 @@ from kailab.model.objects import (
 from kailab.model.private_files import write_text
 from kailab.model.validation.advice import pod_templates
 from kailab.undertest import contract, programs
-from kailab.undertest.translation import RESOURCE_NAMES, RESOURCES, AppliedQueues, TemplateWork, WorkReader, share_of
+from kailab.undertest.translation import RESOURCE_NAMES, RESOURCES, AppliedQueues, TemplateWork, WorkReader, share_in
 from kailab.undertest.webhooks import CONFIGURATIONS, WebhookServer, webhook_server
 
 if TYPE_CHECKING:
@@ -218,11 +218,11 @@ class _TreeTranslation:
                     yield self._cluster_queue(queue, preemptible, self._groups(nothing, nothing))
 
     def _bounded(self, resource: str) -> bool:
-        shares = [share_of(queue, resource) for queue in self._queues.by_name.values()]
+        shares = [share_in(queue, resource) for queue in self._queues.by_name.values()]
         return any(share.limit != UNLIMITED or share.quota not in (0, UNLIMITED) for share in shares)
 
     def _quota(self, queue: Queue, resource: str) -> int:
-        own = share_of(queue, resource)
+        own = share_in(queue, resource)
         if resource == "gpu" and any(amount > 0 and amount % 1000 for amount in (own.quota, own.limit)):
             raise self._lacks("quota of a part of a device", queue)
         quota = self._has[resource] if own.quota == UNLIMITED else own.quota
@@ -237,7 +237,7 @@ class _TreeTranslation:
             quota = self._quota(queue, name)
             # The ClusterQueue of a leaf has its quota.
             pool[name] = max(0, quota - sum(self._quota(child, name) for child in children)) if children else 0
-            if (limit := share_of(queue, name).limit) != UNLIMITED:
+            if (limit := share_in(queue, name).limit) != UNLIMITED:
                 borrowed[name] = max(0, limit - quota)
         spec = {
             "parentName": queue.parent or ROOT,
@@ -247,7 +247,7 @@ class _TreeTranslation:
         return _object("Cohort", queue.name, spec)
 
     def _weight(self, queue: Queue) -> str:
-        weights = {share_of(queue, name).weight for name in self._covered}
+        weights = {share_in(queue, name).weight for name in self._covered}
         if len(weights) > 1:
             raise self._lacks("weight for each resource", queue)
         return f"{float(weights.pop()):g}"

@@ -96,7 +96,7 @@ class _Translation:
             raise contract.NotExpressible(NAME, "queue whose name can't be a namespace's", object_name(obj))
         yield from _space(queue.name)
         # Without any limit the ElasticQuota has no ``max``.
-        limited = any(translation.share_of(queue, name).limit != UNLIMITED for name in translation.RESOURCES)
+        limited = any(translation.share_in(queue, name).limit != UNLIMITED for name in translation.RESOURCES)
         yield _elastic_quota(queue.name, _amounts(queue, "quota"), _amounts(queue, "limit") if limited else {})
 
     def _check(self, work: translation.TemplateWork, obj: Object) -> None:
@@ -152,7 +152,7 @@ def _elastic_quota(namespace: str, least: dict[str, str], most: dict[str, str]) 
 
 def _amounts(queue: Queue, field: Literal["quota", "limit"]) -> dict[str, str]:
     amounts = {
-        translation.RESOURCE_NAMES[name]: _amount(name, getattr(translation.share_of(queue, name), field))
+        translation.RESOURCE_NAMES[name]: _amount(name, getattr(translation.share_in(queue, name), field))
         for name in translation.RESOURCES
     }
     # A resource that is not named counts as 0, and a namespace above its amount of any resource is above the whole amount.
@@ -162,7 +162,7 @@ def _amounts(queue: Queue, field: Literal["quota", "limit"]) -> dict[str, str]:
 def _unowned(queues: translation.AppliedQueues) -> Iterator[Object]:
     rest: dict[str, str] = {}
     for name in translation.RESOURCES:
-        quotas = [translation.share_of(leaf, name).quota for leaf in queues.leaves]
+        quotas = [translation.share_in(leaf, name).quota for leaf in queues.leaves]
         free = 0 if UNLIMITED in quotas else max(0, queues.capacity(name) - sum(quotas))
         rest[translation.RESOURCE_NAMES[name]] = _amount(name, free)
     yield from _space(UNOWNED)

@@ -103,7 +103,7 @@ class AppliedQueues:
         for siblings in self._siblings():
             for resource in RESOURCES:
                 # The weight of a queue that can't exceed its quota has no effect.
-                shares = [share for share in (share_of(queue, resource) for queue in siblings) if _may_borrow(share)]
+                shares = [share for share in (share_in(queue, resource) for queue in siblings) if _may_borrow(share)]
                 if len({share.weight for share in shares}) > 1:
                     raise NotExpressible(who, "weight for what is over the quota", _about(siblings[0]))
 
@@ -138,7 +138,7 @@ class AppliedQueues:
         return queue.parent if queue.parent in self.by_name else ""
 
 
-def share_of(queue: Queue, resource: str) -> ResourceShare:
+def share_in(queue: Queue, resource: str) -> ResourceShare:
     """The share of a queue in one of ``RESOURCES``."""
     result: ResourceShare = getattr(queue, resource)
     return result
@@ -156,11 +156,11 @@ def _may_borrow(share: ResourceShare) -> bool:
 
 
 def _holds_back(queue: Queue, children: Sequence[Queue], resource: str) -> bool:
-    return share_of(queue, resource).limit != UNLIMITED or _promises_more(queue, children, resource)
+    return share_in(queue, resource).limit != UNLIMITED or _promises_more(queue, children, resource)
 
 
 def _promises_more(queue: Queue, children: Sequence[Queue], resource: str) -> bool:
-    own, theirs = share_of(queue, resource), [share_of(child, resource).quota for child in children]
+    own, theirs = share_in(queue, resource), [share_in(child, resource).quota for child in children]
     bounds = [bound for bound in (own.quota, own.limit) if bound != UNLIMITED]
     return bool(bounds) and (UNLIMITED in theirs or sum(theirs) > min(bounds))
 

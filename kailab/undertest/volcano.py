@@ -98,7 +98,7 @@ class _Translation:
         """An unlimited quota deserves all capacity. A resource that is not named is not deserved and can always be reclaimed."""
         result = {}
         for name in translation.RESOURCES:
-            quota = translation.share_of(queue, name).quota
+            quota = translation.share_in(queue, name).quota
             result[translation.RESOURCE_NAMES[name]] = translation.format_quantity(
                 name, self._queues.capacity(name) if quota == UNLIMITED else quota
             )
@@ -134,7 +134,7 @@ def _preemptable(work: translation.TemplateWork) -> dict[str, str]:
 def _limits(queue: Queue) -> dict[str, str]:
     result = {}
     for name in translation.RESOURCES:
-        limit = translation.share_of(queue, name).limit
+        limit = translation.share_in(queue, name).limit
         # For these two, 0 means no limit.
         if limit == 0 and name != "gpu":
             raise contract.NotExpressible(NAME, f"limit of 0 for {name}", f"Queue/{queue.name}")

@@ -127,9 +127,9 @@ def _queue(queues: translation.AppliedQueues, queue: Queue, above: Amounts) -> d
 def _max_amounts(queue: Queue, above: Amounts) -> Amounts:
     """The limits, bounded by those of all ancestors: YuniKorn refuses a ``max`` beyond the parent's."""
     own = {
-        name: translation.share_of(queue, name).limit
+        name: translation.share_in(queue, name).limit
         for name in translation.RESOURCES
-        if translation.share_of(queue, name).limit != UNLIMITED
+        if translation.share_in(queue, name).limit != UNLIMITED
     }
     return {name: min(limit, above.get(name, limit)) for name, limit in own.items()}
 
@@ -137,7 +137,7 @@ def _max_amounts(queue: Queue, above: Amounts) -> Amounts:
 def _guaranteed_amounts(queues: translation.AppliedQueues, queue: Queue, most: Amounts) -> Amounts:
     result = {}
     for name in translation.RESOURCES:
-        quota = translation.share_of(queue, name).quota
+        quota = translation.share_in(queue, name).quota
         if quota == UNLIMITED:
             # An unlimited quota would guarantee all capacity; a resource that nobody lacks needs no guarantee.
             if name != "gpu" or queue.name in queues.parents:

@@ -181,7 +181,7 @@ HASH = "pod-template-hash"
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 
 
-def share(value: Any, of: int, *, up: bool) -> int:
+def count_or_percentage(value: Any, of: int, *, up: bool) -> int:
     """A count, or a percentage of ``of``, rounded up or down."""
     if isinstance(value, str) and value.endswith("%"):
         exact = of * int(value[:-1]) / 100
@@ -259,8 +259,8 @@ class DeploymentController(Controller):
             self._scale(current, wanted)
             return
         rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
-        surge = share(rolling.get("maxSurge", "25%"), wanted, up=True)
-        missing = share(rolling.get("maxUnavailable", "25%"), wanted, up=False)
+        surge = count_or_percentage(rolling.get("maxSurge", "25%"), wanted, up=True)
+        missing = count_or_percentage(rolling.get("maxUnavailable", "25%"), wanted, up=False)
         # As in Kubernetes' ResolveFenceposts: both percentages of few replicas may round to 0, and then nothing could ever move.
         if surge == missing == 0:
             missing = 1
@@ -314,7 +314,7 @@ class DeploymentController(Controller):
         updated = status_of(current).get("replicas", 0) if current else 0
         updated_ready = status_of(current).get("availableReplicas", 0) if current else 0
         rolling = (owner["spec"].get("strategy") or {}).get("rollingUpdate") or {}
-        missing = share(rolling.get("maxUnavailable", "25%"), wanted, up=False)
+        missing = count_or_percentage(rolling.get("maxUnavailable", "25%"), wanted, up=False)
         available = totals["availableReplicas"] >= wanted - missing
         reason = "MinimumReplicasAvailable" if available else "MinimumReplicasUnavailable"
         message = f"Deployment {'has' if available else 'does not have'} minimum availability."

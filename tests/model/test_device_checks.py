@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kailab.errors import InputError
-from kailab.model.device_selectors import Device, SelectorUndecided, Semver, selector
+from kailab.model.device_selectors import Device, SelectorUndecided, Semver, compile_selector
 from kailab.model.quantities import parse
 from kailab.model.validation import validate
 
@@ -162,13 +162,13 @@ OWN = "device.attributes['gpu.example.com']"
     ],
 )
 def test_what_selectors_mean(expression: str, means: bool) -> None:
-    assert selector(expression)(DEVICE) is means
+    assert compile_selector(expression)(DEVICE) is means
 
 
 @pytest.mark.parametrize("expression", [f"{OWN}.nosuch == 1", f"{OWN}.model", f"{OWN}.model > 3"])
 def test_what_has_no_value_is_an_error_as_in_cel(expression: str) -> None:
     with pytest.raises(SelectorUndecided):
-        selector(expression)(DEVICE)
+        compile_selector(expression)(DEVICE)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_what_has_no_value_is_an_error_as_in_cel(expression: str) -> None:
 )  # fmt: skip
 def test_what_an_api_server_refuses_is_refused(expression: str) -> None:
     with pytest.raises(InputError):
-        selector(expression)
+        compile_selector(expression)
 
 
 def test_versions_are_ordered_as_semver_orders_them() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kailab.errors import InputError
 from kailab.model import yamltext
-from kailab.model.device_selectors import selector
+from kailab.model.device_selectors import compile_selector
 from kailab.model.manifests import MOST_ERRORS, load_text
 
 LAUGHS = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -75,4 +75,4 @@ def test_errors_of_many_objects_are_told_up_to_a_limit():
 
 def test_a_number_of_thousands_of_digits_in_a_device_selector_is_refused():
     with pytest.raises(InputError, match="64 bits"):
-        selector("device.attributes['x'].count > " + "9" * 5_000)
+        compile_selector("device.attributes['x'].count > " + "9" * 5_000)

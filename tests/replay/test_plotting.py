@@ -17,7 +17,7 @@ def test_the_figure_tells_what_the_tables_tell(trace_file, replayed, tmp_path) -
     waits = {queue: (seconds, jobs) for queue, seconds, jobs in plotting.waits_by_queue(done)}
     assert waits == {"blue": ([0, 40], 2), "red": ([80], 2)}
     # b, c and the last wait until c begins at 60 and b at 100; the first began as it came.
-    assert plotting.waiting_jobs(done) == ([0, 10, 20, 30, 60, 90, done.ended - done.began], [0, 1, 2, 3, 2, 1, 1])
+    assert plotting.waiting_over_time(done) == ([0, 10, 20, 30, 60, 90, done.ended - done.began], [0, 1, 2, 3, 2, 1, 1])
     held, _, parts = plotting.figure_of(done).axes
     assert {line.get_label(): list(line.get_ydata()) for line in parts.lines} == {
         "blue": [0.5, 1.0, 1.0],

@@ -18,7 +18,7 @@ from kailab.fleet.fleet import Fleet, Pool
 from kailab.policies.fragmentation import TypicalWorkload
 from kailab.replay import tables
 from kailab.replay.job import TraceJob
-from kailab.replay.policies import with_replay_policies, workload
+from kailab.replay.policies import with_replay_policies, workload_mix
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
@@ -103,7 +103,7 @@ def test_random_goes_anywhere_and_the_same_way_again(trace_file, replayed, two_n
 
 def test_fgd_is_told_what_pods_the_trace_has(trace_file, two_nodes) -> None:
     trace = read_trace(trace_file("a,0,60,1", "b,0,60,1", "c,0,60,6", "d,0,60,0.5"))
-    assert workload(trace, two_nodes) == (
+    assert workload_mix(trace, two_nodes) == (
         TypicalWorkload(cpu=0, devices=3, portion=1000, models=(), part=0.4),
         TypicalWorkload(cpu=0, devices=1, portion=1000, models=(), part=0.4),
         TypicalWorkload(cpu=0, devices=1, portion=500, models=(), part=0.2),
@@ -115,7 +115,7 @@ def test_in_fgd_s_experiment_a_model_named_twice_makes_another_sort_of_pod(tmp_p
     path = tmp_path / "pods.csv"
     lines = ("a,1000,1024,1,1000,T4|P100", "b,1000,1024,1,1000,T4|P100", "c,1000,1024,1,1000,T4|P100|P100")
     path.write_text("\n".join(("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec", *lines)))
-    sorts = workload(pods_of(path), two_nodes)
+    sorts = workload_mix(pods_of(path), two_nodes)
     assert [(sort.models, round(sort.part, 2)) for sort in sorts] == [
         (("P100", "T4"), 0.67),
         (("P100", "P100", "T4"), 0.33),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from kailab.model.device_selectors import Device, SelectorUndecided, selector
+from kailab.model.device_selectors import Device, SelectorUndecided, compile_selector
 
 DeviceId: TypeAlias = tuple[str, str, str]
 """Driver, pool, name."""
@@ -88,7 +88,7 @@ def device_id(device: Device) -> DeviceId:
 
 def matching_devices(wish: DeviceRequest, devices: Iterable[Device]) -> list[Device] | str:
     """The devices that match a request, taken or not. A text if a selector cannot be evaluated for one of them."""
-    tests = [(expression, selector(expression)) for expression in wish.expressions]
+    tests = [(expression, compile_selector(expression)) for expression in wish.expressions]
     matching = []
     for device in devices:
         for expression, test in tests:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kailab.model.device_selectors import Semver, selector
+from kailab.model.device_selectors import Semver, compile_selector
 from kailab.model.quantities import parse
 from kailab.model.validation import core
 from kailab.model.validation.fields import Faults
@@ -196,7 +196,7 @@ def _check_selectors(faults: Faults, parent: dict[str, Any], path: str) -> None:
         cel = faults.mapping(entry, "cel", f"{at}.cel", required=True)
         expression = faults.text(cel or {}, "expression", f"{at}.cel.expression", required=cel is not None)
         if expression:
-            faults.read(selector, expression, f"{at}.cel.expression")
+            faults.read(compile_selector, expression, f"{at}.cel.expression")
     _check_number(faults, parent, "selectors", f"{path}.selectors", MOST_SELECTORS)
 
 

@@ -18,7 +18,7 @@ from kailab.engine.snapshot.devices import MOST_RESULTS, DeviceId, DeviceRequest
 from kailab.engine.snapshot.records import ResourceClaim
 from kailab.errors import InputError
 from kailab.model import labels as names
-from kailab.model.device_selectors import Device, Semver, selector
+from kailab.model.device_selectors import Device, Semver, compile_selector
 from kailab.model.objects import (
     annotations_of,
     labels_of,
@@ -176,7 +176,7 @@ def _wish(name: str, wish: Mapping[str, Any], classes: Mapping[str, Object], fau
     expressions = [*_expressions(spec_of(device_class or _NOTHING)), *_expressions(wish)]
     for expression in expressions:
         try:
-            selector(expression)
+            compile_selector(expression)
         except InputError as error:
             faults.append(str(error))
     everything = (wish.get("allocationMode") or "ExactCount") == "All"
