@@ -70,11 +70,11 @@ def measured(state: Path) -> None:
     published: list[float] = []
     session = LabSession(state, print, lambda view: published.append(process_time()))
     begun = process_time()
-    view = session.look()
+    view = session.refresh()
     print_row("first look", process_time() - begun, view)
     for name, action in changes(33).items():
         number = session.preview(action)["id"]
-        act(name, session, published, partial(LabSession.apply, number=number))
+        act(name, session, published, partial(LabSession.apply, preview_id=number))
     act("stepped", session, published, LabSession.step)
 
 

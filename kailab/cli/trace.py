@@ -130,7 +130,7 @@ def _poll_lab(state: Path, recorder: TraceRecorder, writing: _Writing) -> None:
         with lab_files.open_read_only(state, again=True) as lab:
             live = BACKENDS[lab.backend].api_server
             if live or now != stamp:
-                recorder.look(lab.cluster.list("Pod"), lab.now)
+                recorder.observe(lab.cluster.list("Pod"), lab.now)
         stamp = now
         if writing.is_over():
             return

@@ -120,16 +120,16 @@ class ReplayLab:
         """Leave out the plan; it is supplied again on resume."""
         return {**self.__dict__, "plan": None}
 
-    def look(self, *, resting: bool) -> None:
+    def sample_if_due(self, *, resting: bool) -> None:
         """Take the samples that are due. ``resting``: True if the state holds until the next timer, False if only
         until the next cycle."""
         timer = self.session.cluster.next_timer()
         until = self.session.lab.now + CYCLE_SECONDS
         if resting:
             until = inf if timer is None else timer
-        self._fragmentation.look(self.session.lab.now, until)
+        self._fragmentation.sample_if_due(self.session.lab.now, until)
         if self._meter is not None:
-            self._meter.look(self.session.lab, until)
+            self._meter.sample_if_due(self.session.lab, until)
 
     def replayed(self, began: int, last_arrival: int) -> CompletedReplay:
         """The result up to now."""
@@ -232,7 +232,7 @@ class _Run:
         left = self._end - session.now
         try:
             for resting in session.moments(left, rested=rested):
-                self._replay_lab.look(resting=resting)
+                self._replay_lab.sample_if_due(resting=resting)
                 self._progress("replaying", self._next - len(self._accounts.unfinished), len(self._jobs))
                 if plan.lasting is None and self._is_complete():
                     break

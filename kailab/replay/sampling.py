@@ -59,7 +59,7 @@ class MetricsSampler:
         """Seconds between two samples in the output; longer than the interval if there would be too many samples."""
         return max(self._interval, self.series.end / MOST_SAMPLES)
 
-    def look(self, lab: Lab, until: float) -> None:
+    def sample_if_due(self, lab: Lab, until: float) -> None:
         """Take a sample if one is due before ``until``, when the state may change."""
         if self._sampling.points(lab.now, until):
             self.take(lab)
@@ -94,7 +94,7 @@ class FragmentationSampler(Observer):
     def on_begin(self, scheduler: DecidingScheduler) -> None:
         self._scheduler = scheduler
 
-    def look(self, now: float, until: float) -> None:
+    def sample_if_due(self, now: float, until: float) -> None:
         """Take a sample if one is due before ``until``, when the state may change."""
         if points := self._sampling.points(now, until):
             self.take(points)

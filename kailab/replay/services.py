@@ -139,14 +139,14 @@ class FollowedServices:
 
     def scale(self, now: int) -> None:
         """Scale each service to what is wanted now."""
-        self.look(now)
+        self.advance_to(now)
         for service in self._services:
             wanted = service.replicas(now - self._shift)
             if wanted != self._wanted[service.name]:
                 self._wanted[service.name] = wanted
                 self._cluster.patch("Deployment", service.name, NAMESPACE, {"spec": {"replicas": wanted}})
 
-    def look(self, now: int) -> None:
+    def advance_to(self, now: int) -> None:
         """Count the time up to ``now``, and take in what has changed by then."""
         for name, sums in self._sums.items():
             wanted, running = self._wanted[name], len(self._running[name])

@@ -94,7 +94,7 @@ class ReplaySession:
         """What was wanted of services and served up to now."""
         if self._services is None:
             return []
-        self._services.look(self.now)
+        self._services.advance_to(self.now)
         return self._services.served()
 
     def _cordon(self, node: str, unschedulable: bool) -> None:
@@ -102,7 +102,7 @@ class ReplaySession:
 
     def _fail(self, node: str) -> None:
         """Let a node fail, with all pods of the jobs that have one there."""
-        self._follower.look()
+        self._follower.process_events()
         # A node that is not ready would hold its pods until its kubelet is back; here they are gone at once.
         self._cordon(node, True)
         self.accounts.failed_nodes += 1
@@ -121,9 +121,9 @@ class ReplaySession:
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
         """As ``Lab.moments``, with the accounts up to date at each moment."""
         for resting in self.lab.moments(seconds, before=before, rested=rested):
-            self._follower.look()
+            self._follower.process_events()
             if self._services is not None:
-                self._services.look(self.now)
+                self._services.advance_to(self.now)
             yield resting
 
     @property
@@ -137,10 +137,10 @@ class ReplaySession:
 
     def close(self) -> None:
         """Process the last events and stop."""
-        self._follower.look()
+        self._follower.process_events()
         self._follower.close()
         if self._services is not None:
-            self._services.look(self.now)
+            self._services.advance_to(self.now)
             self._services.close()
 
     def check_priorities(self, trace: Trace) -> None:
@@ -175,7 +175,7 @@ class PodFollower:
         self._seen = False  # any event since the accounts were noted
         self._models = {name_of(node): model_of_node(node) for node in cluster.list("Node")}
 
-    def look(self) -> None:
+    def process_events(self) -> None:
         """Process all events up to the current time, and delete the Jobs that have ended."""
         self.step()
         for work in self._ended:

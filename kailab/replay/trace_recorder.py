@@ -114,7 +114,7 @@ class TraceRecorder:
             else:
                 self._see(event.object, now)
 
-    def look(self, pods: Iterable[Object], now: float) -> None:
+    def observe(self, pods: Iterable[Object], now: float) -> None:
         """Process a listing of all pods at ``now``. Pods that are no longer listed count as ended now, because the
         exact time is unknown."""
         listed = set()

@@ -193,8 +193,8 @@ class Application:
         return _json(await self._worker.ask(lambda session: session.preview(action)))
 
     async def _apply(self, request: web.Request) -> web.Response:
-        number = _decode(await _body(request), _ApplyRequest).id
-        return _json({"said": await self._worker.act(lambda session: session.apply(number))})
+        preview_id = _decode(await _body(request), _ApplyRequest).id
+        return _json({"said": await self._worker.act(lambda session: session.apply(preview_id))})
 
     async def _do(self, request: web.Request) -> web.Response:
         command = _decode(await _body(request), _DoRequest)

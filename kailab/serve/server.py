@@ -33,7 +33,7 @@ def serve(state: Path, port: int, ready: Tell, tell: Tell, limiter: ConnectionLi
     """Serve the lab of a file until Ctrl-C or SIGTERM. ``ready`` is called with the URL, ``tell`` with notices. Raises InputError if the port is in use;
     StateError or EvidenceError if there is no lab that can be shown."""
     session = LabSession(state, tell)
-    session.look()
+    session.refresh()
     with open_listener(port) as listener:
         asyncio.run(_serve_until_signal(session, listener, ready, tell, limiter or ConnectionLimiter()))
 
@@ -72,7 +72,7 @@ async def _serve_until_signal(
     await runner.setup()
     assert runner.server is not None
     server = await loop.create_server(limiter.limit(runner.server), sock=listener)
-    await worker.look()
+    await worker.refresh()
     watching = asyncio.ensure_future(worker.watch())
     with end_at_signals(loop) as end:
         ready(authenticator.url)

@@ -78,7 +78,7 @@ class LabSession:
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def look(self) -> PageView:
+    def refresh(self) -> PageView:
         """Read the lab's present state. Raises StateError, EvidenceError."""
         with lab_files.lock_lab(self.path, self._tell):
             stamp = self.stamp()
@@ -155,13 +155,13 @@ class LabSession:
         with self._open_for_reading(to_try=True) as lab:
             planned = plan_action(lab, action)
             tried = what_if(lab, [Alternative(planned.title, planned.changes)])
-        number = secrets.token_hex(8)
-        self._previews[number] = PreviewedAction(planned, stamp)
+        preview_id = secrets.token_hex(8)
+        self._previews[preview_id] = PreviewedAction(planned, stamp)
         while len(self._previews) > MOST_PREVIEWS:
             self._previews.popitem(last=False)
         comparison = tried.comparisons[0]
         return {
-            "id": number,
+            "id": preview_id,
             "title": planned.title,
             "notes": list(planned.notes),
             "summary": comparison.summary(),
@@ -170,9 +170,9 @@ class LabSession:
             **{key: comparison.data()[key] for key in ("workloads", "queues")},
         }
 
-    def apply(self, number: str) -> str:
+    def apply(self, preview_id: str) -> str:
         """Carry out a previewed action if the lab has not changed since. Raises InputError, OutdatedRequest, NotSettled."""
-        preview = self._previews.get(number)
+        preview = self._previews.get(preview_id)
         if preview is None:
             raise OutdatedRequest("this preview is not available any more; preview the change again")
 
@@ -183,7 +183,7 @@ class LabSession:
             return self._settled(lab, before)
 
         result = self._act(preview.planned.title, do, preview.stamp)
-        del self._previews[number]
+        del self._previews[preview_id]
         return result
 
     def pause(self, seen: int | None = None) -> str:

@@ -145,10 +145,10 @@ class LabWorker:
         except BaseException:
             # The change was shown but not saved, or the lab has changed since: read it and publish it again.
             if published or self._session.revision != self._broadcaster.latest.revision:
-                await self.look()
+                await self.refresh()
             raise
         if not published:
-            await self.look()
+            await self.refresh()
         return result
 
     def _publish_view(self, view: PageView) -> None:
@@ -158,12 +158,12 @@ class LabWorker:
         assert self._loop is not None
         asyncio.run_coroutine_threadsafe(publishing, self._loop)
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read the lab and publish it."""
         try:
             # All values in one call in the thread of the lab, so that they belong to one moment.
             update = await self.ask(
-                lambda session: (session.look(), session.said, "", session.controls(), session.revision)
+                lambda session: (session.refresh(), session.said, "", session.controls(), session.revision)
             )
         except KailabError as error:
             await self._broadcaster.publish(None, self._session.said, str(error), None, self._session.revision)
@@ -184,7 +184,7 @@ class LabWorker:
             elif not await self._moved():
                 continue
             self._session.said = ""
-            await self.look()
+            await self.refresh()
 
     async def _moved(self) -> bool:
         try:

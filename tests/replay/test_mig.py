@@ -83,9 +83,9 @@ def test_a_recorded_job_is_read_back(trace_file, replayed, tmp_path: Path) -> No
         lab.settle()
         lab.cluster.create(job_object("a", given, "q", pods_of(given, 4), endless=False))
         lab.settle()
-        recorder.look(lab.cluster.list("Pod"), lab.now)
+        recorder.observe(lab.cluster.list("Pod"), lab.now)
         lab.advance(200)
-        recorder.look(lab.cluster.list("Pod"), lab.now)
+        recorder.observe(lab.cluster.list("Pod"), lab.now)
     target = tmp_path / "recorded.csv"
     tables.write_table_file(target, COLUMNS, recorder.recorded().rows)
     (read,) = read_trace(target).jobs

@@ -61,7 +61,7 @@ def test_what_a_lab_ran_is_read_back_as_it_was(lab, tmp_path, by_watch) -> None:
         if by_watch:
             recorder.follow(watch.poll(), lab.now)
         else:
-            recorder.look(lab.cluster.list("Pod"), lab.now)
+            recorder.observe(lab.cluster.list("Pod"), lab.now)
 
     played(lab, JOBS, look)
     found = written(recorder, tmp_path / "trace.csv")
@@ -105,7 +105,7 @@ def test_a_gang_that_ended_before_the_first_look_has_all_of_its_gpus(lab, tmp_pa
     lab.settle()
     lab.advance(400)
     recorder = TraceRecorder()
-    recorder.look(lab.cluster.list("Pod"), lab.now)
+    recorder.observe(lab.cluster.list("Pod"), lab.now)
     found = written(recorder, tmp_path / "trace.csv")
     assert (found["default/gang"].gpus, found["default/gang"].pods) == (6, 3)
     assert (found["default/row"].gpus, found["default/row"].pods) == (2, 1)
@@ -118,7 +118,7 @@ def test_what_the_form_has_no_column_for_is_left_out_and_told(lab) -> None:
     lab.apply([job])
     lab.settle()
     lab.advance(100)
-    recorder.look(lab.cluster.list("Pod"), lab.now)
+    recorder.observe(lab.cluster.list("Pod"), lab.now)
     told = recorder.recorded()
     assert not told.rows
     assert list(told.left_out.values()) == [1]
@@ -143,7 +143,7 @@ def test_pods_without_an_owner_are_jobs_of_their_own_and_say_whose_they_are(lab)
     lab.settle()
     lab.advance(100)
     recorder = TraceRecorder()
-    recorder.look(lab.cluster.list("Pod"), lab.now)
+    recorder.observe(lab.cluster.list("Pod"), lab.now)
     [row] = recorder.recorded().rows
     assert dict(zip(COLUMNS, row, strict=True)) | {"submit": 0} == {
         "name": "default/one", "submit": 0, "seconds": 40, "gpus": 1, "share": "1", "pods": 1, "cpu": "0", "memory_mib": 0,

@@ -42,7 +42,7 @@ def state(tmp_path: Path) -> Path:
 
 def opened(state: Path) -> LabSession:
     session = LabSession(state, lambda text: None)
-    session.look()
+    session.refresh()
     return session
 
 

@@ -76,7 +76,7 @@ class Page:
 def anew(state: Path) -> Any:
     """By a server that has just begun."""
     session = LabSession(state, lambda text: None)
-    view = session.look()
+    view = session.refresh()
     found = resolved(form_of(view), view.chunks)
     session.close()
     return found
@@ -85,7 +85,7 @@ def anew(state: Path) -> Any:
 def test_a_change_is_told_by_what_is_new(state: Path) -> None:
     page = Page()
     session = LabSession(state, lambda text: None)
-    page.take(session.look())
+    page.take(session.refresh())
     session.show = page.take
     for name in ("10-two-teams", "20-borrower"):
         session.apply(session.preview(SubmitManifests(TEXTS[name]))["id"])
@@ -106,14 +106,14 @@ def test_what_is_new_comes_to_the_whole(does: list[str], first_cycles: bool) -> 
     with TemporaryDirectory() as folder:
         state = begun(Path(folder) / "lab.state")
         page, session = Page(), LabSession(state, lambda text: None)
-        page.take(session.look())
+        page.take(session.refresh())
         session.show = page.take
         session.many_pods = 0 if first_cycles else session.many_pods
         for name in ("10-two-teams", "20-borrower"):
             session.apply(session.preview(SubmitManifests(TEXTS[name]))["id"])
         for what in does:
             act(session, what)
-            page.take(session.look())
+            page.take(session.refresh())
         assert page.view is not None
         assert page.form == form_of(page.view)
         assert resolved(page.form, page.view.chunks) == anew(state)

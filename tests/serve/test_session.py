@@ -134,7 +134,7 @@ def test_what_another_command_does_is_seen_and_outdates_previews(session: LabSes
         session.apply(preview["id"])
     with pytest.raises(InputError, match="nothing to undo"):
         session.undo()
-    session.look()
+    session.refresh()
     assert not session.stale
     assert session.controls()["undo"]["why"]
     with Lab.resume(session.path, read_only=True) as lab:
@@ -162,7 +162,7 @@ def test_a_lab_in_use_is_left_alone(session: LabSession, monkeypatch: pytest.Mon
 def test_a_lab_of_another_scheduler_is_shown_and_changed(tmp_path: Path) -> None:
     session = opened(begun(tmp_path / "lab.state", "kube-scheduler"))
     assert "24 pods running" in done(session, TEAMS, BORROWER)
-    session.look()
+    session.refresh()
     session.step()
     session.undo()
     session.undo()
@@ -183,7 +183,7 @@ def test_a_change_is_shown_before_it_is_saved(session: LabSession) -> None:
         seen, saved = shown[-1]
         assert saved == ([] if wish is TEAMS else ["org", "team-a", "team-b"])
         # Once it is saved another look, and one by somebody who comes later, see the same.
-        assert seen == told(session.look()) == told(LabSession(session.path, print).look())
+        assert seen == told(session.refresh()) == told(LabSession(session.path, print).refresh())
 
 
 def test_in_a_large_lab_the_change_and_the_first_cycle_are_shown_before_the_others(session: LabSession) -> None:
@@ -200,7 +200,7 @@ def test_in_a_large_lab_the_change_and_the_first_cycle_are_shown_before_the_othe
     evicting = [[each["counts"] for each in form["moments"] if "evict" in each["counts"]] for form, _ in (first, last)]
     assert evicting[0] == evicting[1] != []
     assert len(first[0]["moments"]) < len(last[0]["moments"])
-    assert last == told(session.look()) == told(LabSession(session.path, print).look())
+    assert last == told(session.refresh()) == told(LabSession(session.path, print).refresh())
 
 
 def test_what_was_shown_meanwhile_is_taken_back_where_the_lab_does_not_settle(
@@ -208,7 +208,7 @@ def test_what_was_shown_meanwhile_is_taken_back_where_the_lab_does_not_settle(
 ) -> None:
     done(session, TEAMS)
     session.many_pods = 0
-    before, view, said = session.path.read_bytes(), told(session.look()), session.said
+    before, view, said = session.path.read_bytes(), told(session.refresh()), session.said
     number, shown = session.preview(BORROWER)["id"], list[Any]()
     session.show = lambda view: shown.append(told(view))
     settle = Lab.settle
@@ -222,18 +222,18 @@ def test_what_was_shown_meanwhile_is_taken_back_where_the_lab_does_not_settle(
         with pytest.raises(NotSettled):
             session.apply(number)
     assert len(shown) == 2
-    assert (session.path.read_bytes(), told(session.look()), session.said) == (before, view, said)
+    assert (session.path.read_bytes(), told(session.refresh()), session.said) == (before, view, said)
 
 
 def test_a_change_that_can_not_be_saved_did_not_happen(session: LabSession, monkeypatch: pytest.MonkeyPatch) -> None:
     done(session, TEAMS)
-    before, view, steps = session.path.read_bytes(), told(session.look()), recorded(session)
+    before, view, steps = session.path.read_bytes(), told(session.refresh()), recorded(session)
     number = session.preview(BORROWER)["id"]
     with monkeypatch.context() as broken:
         broken.setattr(Lab, "save", refuses)
         with pytest.raises(StateError, match="no room"):
             session.apply(number)
-    assert (session.path.read_bytes(), told(session.look()), recorded(session)) == (before, view, steps)
+    assert (session.path.read_bytes(), told(session.refresh()), recorded(session)) == (before, view, steps)
     assert "24 pods running" in done(session, BORROWER)
     session.undo()
     assert session.path.read_bytes() == before
@@ -250,7 +250,7 @@ def test_a_look_at_a_lab_that_is_not_at_rest_leaves_it_so(session: LabSession) -
     done(session, BORROWER)
     before = session.path.read_bytes()
     anew = LabSession(session.path, lambda text: None)
-    view = anew.look()
+    view = anew.refresh()
     assert form_of(view)["pods"]["name"] == []
     assert anew.path.read_bytes() == before
     assert held(anew) == {"org": 0, "team-a": 0, "team-b": 0}

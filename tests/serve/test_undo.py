@@ -39,7 +39,7 @@ def test_what_comes_after_undo_is_recorded_as_if_nothing_had_been_taken_back(
     done(other, TEAMS, OWNER)
     assert recorded(session) == recorded(other)
     assert held(session) == held(other)
-    assert told(session.look()) == told(opened(session.path).look())
+    assert told(session.refresh()) == told(opened(session.path).refresh())
 
 
 CHANGES = st.lists(

@@ -26,7 +26,7 @@ from tests.serve.forms import Entries, form_of, resolved
 
 def shown(session: LabSession) -> Any:
     """The lab as the page reads it."""
-    return form_of(session.look())
+    return form_of(session.refresh())
 
 
 def plain(value: Any) -> Any:
@@ -35,7 +35,7 @@ def plain(value: Any) -> Any:
 
 def grown(state: Path, *names: str) -> LabSession:
     session = LabSession(state, print)
-    session.look()
+    session.refresh()
     for name in names:
         session.apply(session.preview(SubmitManifests(TEXTS[name]))["id"])
     return session
@@ -95,7 +95,7 @@ def test_what_is_shown_is_what_evidence_tells(tmp_path: Path, scheduler: str) ->
     session = grown(begun(tmp_path / "lab.state", scheduler), "10-two-teams", "20-borrower", "30-owner")
     session.apply(session.preview(SubmitManifests(SECRET))["id"])
     session.step()
-    view = session.look()
+    view = session.refresh()
     with Lab.resume(session.path, read_only=True) as lab:
         run = capture(lab, LabRecord(session.path), tmp_path / "evidence")
         test = store.load_test(run, f"{EXERCISE}/{TEST}")
@@ -112,7 +112,7 @@ SECRET = TEXTS["70-too-large"].replace("image:", "env: [{name: PASSWORD, value: 
 
 def test_each_reference_of_the_last_moment_leads_to_the_object(state: Path) -> None:
     session = grown(state, "10-two-teams", "20-borrower")
-    view = session.look()
+    view = session.refresh()
     form = form_of(view)
     raw = Entries(form, view.chunks)
     for place, name in enumerate(form["queues"]["name"]):
@@ -123,7 +123,7 @@ def test_each_reference_of_the_last_moment_leads_to_the_object(state: Path) -> N
 def test_the_desk_has_what_can_be_changed(state: Path) -> None:
     session = grown(state, "10-two-teams", "20-borrower", "40-gang")
     session.apply(session.preview(SetFields(["deployment/borrower.replicas=0"]))["id"])
-    view = session.look()
+    view = session.refresh()
     editable = json.loads(gzip.decompress(view.editable))
     workloads = {(one["kind"], one["name"]): one for one in editable["workloads"]}
     assert workloads["Job", "gang"]["replicas"] is None

@@ -35,7 +35,7 @@ def in_room(state: Path, do: Callable[[LabWorker, Broadcaster], Awaitable[None]]
 
         newsroom.publish = overheard  # type: ignore[method-assign]
         try:
-            await room.look()
+            await room.refresh()
             await do(room, newsroom)
         finally:
             room.close()

@@ -62,27 +62,27 @@ def snapshots_over_time(history: LabHistory) -> Iterator[MetricsSnapshot]:
     interval = max(WAITING_SECONDS, end / MOST_LOOKS)
     before = 0.0
     if not events or events[0].t > 0:
-        yield past.look(0.0)
+        yield past.at(0.0)
     least, skipped = end / (2 * MOST_LOOKS), None
     for t, happened in groupby(events, key=lambda event: event.t):
         # The last of several close moments gets a snapshot before time goes on.
         if skipped is not None and t - before >= least:
-            yield past.look(skipped)
+            yield past.at(skipped)
             before, skipped = skipped, None
         yield from past.waits(before, t, interval)
         for event in happened:
             past.take(event)
         if t - before >= least or t in (0.0, end):
-            yield past.look(t)
+            yield past.at(t)
             before, skipped = t, None
         else:
             skipped = t
     if skipped is not None:
-        yield past.look(skipped)
+        yield past.at(skipped)
         before = skipped
     yield from past.waits(before, end, interval)
     if end > before:
-        yield past.look(end)
+        yield past.at(end)
 
 
 def _events(history: LabHistory) -> Iterator[_PastEvent]:
@@ -127,7 +127,7 @@ class _LabAtMoment:
     def take(self, event: _PastEvent) -> None:
         getattr(self, f"_{event.kind}")(event.t, event.what)
 
-    def look(self, t: float) -> MetricsSnapshot:
+    def at(self, t: float) -> MetricsSnapshot:
         waiting = tuple(
             WaitingGroup(self._group(group), self._reasons.get(group, ""), min(pods.values()), len(pods))
             for group, pods in self._waiting.items()
@@ -140,7 +140,7 @@ class _LabAtMoment:
         """Yield snapshots between two moments while work waits."""
         t = (begin // every + 1) * every
         while t < end and any(self._waiting.values()):
-            yield self.look(t)
+            yield self.at(t)
             t += every
 
     # --- pods ----------------------------------------------------------------------------------------------------
