@@ -418,7 +418,15 @@ class Session:
                 self.ledger.promise(task, job, action, self.held_amounts(task, task.node))
             elif task.status == Status.RELEASING:
                 task.virtual = False  # as in KAI, the job's cached next tasks stay
-        for job in touched.values():
+        self._reorder(touched.values())
+
+    def keep(self, mark: int) -> None:
+        """Let the changes since ``mark`` stand until the cycle ends, and decide nothing by them."""
+        self._reorder({entry.task.job.uid: entry.task.job for entry in self.journal[mark:] if entry.task.job}.values())
+
+    def _reorder(self, jobs: Iterable[Job]) -> None:
+        """Give changed jobs their positions in the orders of waiting jobs and of victims."""
+        for job in jobs:
             self.working.touched(job)
             self.waiting.refresh(job)
             self.victims.refresh(job)

@@ -168,3 +168,16 @@ def test_a_solution_that_leaves_the_gang_incomplete_keeps_its_room_in_kai(world,
     world.job("parts", root=SubGroup(podsets=podsets, min_members=1), members={"a": 1, "b": 1}, priority=60)
     world.job("later", priority=50)
     assert world.decide(imitate_faults=imitate_faults).evicted == evicted
+
+
+def test_victims_that_such_a_solution_keeps_change_who_goes_next(world):
+    """As in KAI: without its surplus, ``elastic`` is at its minimum, and the newest of the jobs at theirs goes first."""
+    world.queue("team", quota=2)
+    world.queue("other")
+    world.node("n", gpus=3)
+    world.job("elastic", queue="other", tasks=2, on="n")
+    world.job("newer", queue="other", on="n")
+    podsets = tuple(PodSet(name=name, min_available=1) for name in "ab")
+    world.job("parts", root=SubGroup(podsets=podsets, min_members=1), members={"a": 1, "b": 1}, priority=60)
+    world.job("later", priority=50)
+    assert world.decide(imitate_faults=(13,)).evicted == {"newer-0"}

@@ -205,7 +205,9 @@ def search(
         session.limits.count(session, mark)
         session.commit(mark, action, job, ground)
         return True
-    if not solver.leaks:
+    if solver.leaks:
+        session.keep(mark)
+    else:
         session.undo(mark)
     # Name what would have to change, rather than the mere number of tries.
     if refused is not None:
