@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from kailab.model import labels
 from kailab.model.kind import Kind
+from kailab.model.objects import labels_of
 from kailab.model.validation.core import loose_pod_spec, shape
+from kailab.model.validation.fields import Faults
 from kailab.model.validation.shapes import Check, record, with_spec
 
 
 def _service() -> Check:
     template = {"metadata": shape("V1ObjectMeta"), "spec": loose_pod_spec()}
     return with_spec(record({"template": record(template)}, ("template",)))
+
+
+def _advise_queue(faults: Faults, obj: dict[str, Any]) -> None:
+    """KAI groups pods by their Revision, whose labels are those of the template."""
+    template = faults.mapping(faults.mapping(obj, "spec", "spec") or {}, "template", "spec.template") or {}
+    if labels.QUEUE in labels_of(obj) and labels.QUEUE not in labels_of(template):
+        text = (
+            "KAI does not read it here: the work goes by the labels of its Revision; set it in spec.template.metadata"
+        )
+        faults.add(f"metadata.labels[{labels.QUEUE}]", text)
 
 
 def _serving(kind: str, *short: str, **parts: Any) -> Kind:
@@ -33,6 +46,7 @@ KINDS = (
         "kservice",
         "ksvc",
         shape=_service,
+        advice=_advise_queue,
         controller="kailab.workloads.knative:KnativeController",
         grouping="kailab.grouping.families.knative:KNATIVE",
     ),

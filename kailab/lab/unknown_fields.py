@@ -21,7 +21,7 @@ from kailab.errors import InputError, Where
 from kailab.model.kind import Unread
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import Manifest, Notice
-from kailab.model.objects import Object
+from kailab.model.objects import Object, owner_references
 from kailab.model.suggestions import closest_names
 from kailab.model.validation import core
 from kailab.model.validation.advice import described_pods, pod_templates
@@ -212,6 +212,18 @@ def warn_unread_fields(manifests: Iterable[Manifest]) -> list[Notice]:
         for path, field in unread_fields(manifest.object, manifest.kind):
             notices.setdefault((manifest.kind, field.in_cluster), _unread_notice(field, manifest.where(path)))
     return list(notices.values())
+
+
+def unread_fields_of_cluster(objects: Mapping[str, Iterable[Object]]) -> list[str]:
+    """The same for the objects of a cluster, by kind key, as text. What another object owns goes by its owner's fields."""
+    free = [
+        Manifest(obj, kind)
+        for kind, several in sorted(objects.items())
+        if kind in KINDS
+        for obj in several
+        if not owner_references(obj)
+    ]
+    return list(map(str, warn_unread_fields(free)))
 
 
 def _unread_notice(field: Unread, where: Where) -> Notice:

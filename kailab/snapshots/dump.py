@@ -22,6 +22,7 @@ from kailab.errors import InputError, InputErrors, NotFound, Where
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.evidence.wording import count, some
 from kailab.lab.intake import NamedText
+from kailab.lab.unknown_fields import unread_fields_of_cluster
 from kailab.model import labels, yamltext
 from kailab.model.cluster_files import newest_time, read_objects, time_of_cluster, was_in_cluster
 from kailab.model.file_trees import Skip, read_tree
@@ -280,6 +281,8 @@ class _Reading:
                 "the files hold no scheduler of KAI's (its Deployment and ConfigMap, of the namespace kai-scheduler), so its "
                 "default configuration is used"
             )
+        # Of the files, not of the snapshot, which lacks what nothing reads.
+        notices += unread_fields_of_cluster(looks)
         return Dump(snapshot, tuple(self.manifests), tuple(notices))
 
     def looks(self) -> dict[str, list[Object]]:

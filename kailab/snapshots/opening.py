@@ -16,6 +16,7 @@ from kailab.lab.cluster_copies import embedded_from
 from kailab.lab.intake import NamedText
 from kailab.lab.lab import Lab
 from kailab.lab.spec import LabSpec
+from kailab.lab.unknown_fields import unread_fields_of_cluster
 from kailab.lab.venues.embedded import EmbeddedVenue
 from kailab.model import labels
 from kailab.model.file_trees import is_packed
@@ -138,7 +139,8 @@ def read_snapshot_source(path: Path, test: str = "", at: str = "", *, partial: b
             archive = kai_archive.read_kai_archive(
                 path, read_bytes(path, snapshot.LARGEST), _moment(at) if at else None
             )
-            return OpenedSource(archive.snapshot, "KAI's snapshot", archive.notices)
+            unread = unread_fields_of_cluster(archive.snapshot.objects)
+            return OpenedSource(archive.snapshot, "KAI's snapshot", (*archive.notices, *unread))
         if head and not any(head):
             raise InputError("is an empty archive, or holds zeros only", Where(file=str(path)))
         if not is_packed(head) and (problem := foreign_format(head)):
@@ -177,7 +179,8 @@ def _of_snapshot(path: Path, at: str) -> OpenedSource:
         )
     taken = snapshot.read_snapshot(path)
     left_out = (f"{kind} was not taken: {why}" for kind, why in sorted(taken.left_out.items()))
-    return OpenedSource(taken, "a snapshot", (*taken.notices, *left_out))
+    unread = unread_fields_of_cluster(taken.objects)
+    return OpenedSource(taken, "a snapshot", (*taken.notices, *left_out, *unread))
 
 
 def _moment(at: str) -> float:

@@ -271,3 +271,13 @@ def test_what_is_no_work_or_another_schedulers_stays_pending_by_no_label(advised
     other = _pod_with("other", labels=label)
     other["spec"]["schedulerName"] = "volcano"
     assert not [text for text in advised(settings, other) if "stays pending" in text]
+
+
+def test_a_queue_of_a_knative_service_that_its_revision_lacks_is_told(lab, queue) -> None:
+    service = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "web"}}
+    service["metadata"]["labels"] = {"kai.scheduler/queue": "a"}
+    pod = {"schedulerName": "kai-scheduler", "containers": [{"image": "x"}]}
+    (notice,) = lab.apply(queue("a", 8), {**service, "spec": {"template": {"spec": pod}}}).notices
+    assert notice.where.field == "metadata.labels[kai.scheduler/queue]"
+    labelled = {"metadata": {"labels": service["metadata"]["labels"]}, "spec": pod}
+    assert not lab.apply({**service, "spec": {"template": labelled}}).notices

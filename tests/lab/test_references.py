@@ -188,3 +188,12 @@ def test_a_secret_that_a_container_needs_and_that_is_not_there_is_told():
         fields = [n.where.field for n in lab.apply(pod).notices if "no Secret" in n.message]
         assert fields == ["spec.containers[0].env[0].valueFrom.secretKeyRef.name", "spec.volumes[0].secret.secretName"]
         assert len([n for n in lab.apply(token, pod).notices if "no Secret" in n.message]) == 1
+
+
+def test_explain_says_why_argo_ended_a_workflow_without_pods():
+    spec = {"workflowTemplateRef": {"name": "gone"}}
+    workflow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"}, "spec": spec}
+    with Lab.open("lesson") as lab:
+        lab.apply(workflow)
+        lab.settle()
+        assert "there is no workflow template 'gone'" in str(lab.explain_workload("Workflow", "w"))

@@ -813,3 +813,13 @@ def test_runtime_classes_that_nobody_handed_out_are_there_with_the_overhead_of_t
     (tmp_path / "x.yaml").write_text(text_of([a_node("a"), a_queue(), pod, other]))
     [told] = [text for text in opening.read_snapshot_source(tmp_path).notices if "RuntimeClass" in text]
     assert told.startswith("1 pod names a RuntimeClass that is not in the files (kata.qemu): new ones are refused")
+
+
+def test_fields_of_a_cluster_that_nothing_here_reads_are_told_once(tmp_path: Path) -> None:
+    pod = a_pod("gated", "n1")
+    pod["spec"]["readinessGates"] = [{"conditionType": "example.com/ready"}]
+    other = json.loads(json.dumps(pod))
+    other["metadata"] |= {"name": "other", "uid": "other"}
+    (tmp_path / "cluster.yaml").write_text(text_of([a_node("n1"), pod, other]))
+    said = [notice for notice in opening.read(tmp_path).notices if "does not read it" in notice]
+    assert [notice.partition(": kailab")[0] for notice in said] == ["Pod/team/gated: spec.readinessGates"]

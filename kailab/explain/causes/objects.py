@@ -24,7 +24,7 @@ from kailab.lab.owners import owned_by, owners_of
 from kailab.model import labels
 from kailab.model.kinds import KINDS
 from kailab.model.labels import PRIORITY_CLASS, QUEUE
-from kailab.model.objects import full_name, is_owned, name_of, parent_of, spec_of
+from kailab.model.objects import full_name, is_owned, name_of, parent_of, spec_of, status_of
 from kailab.model.validation.advice import pod_templates
 from kailab.scheduler.binding.bind_backoff import REFUSED, UNCONFIRMED
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM, is_preemptible
@@ -285,7 +285,7 @@ def _held_up(state: PodsAtMoment) -> str:
 
 
 def _why_not(group: WaitingPodGroup) -> str:
-    """The API server's message when it last refused them, with the time; else the owner's own condition."""
+    """The API server's message when it last refused them, with the time; else that of the owner's condition or status."""
     event = latest_event(group.lab, [obj["metadata"]["uid"] for obj in _with_owned(group)], "FailedCreate")
     if event is not None:
         return f": when that was last tried ({event.get('lastTimestamp', '')}): {event.get('message', '')}"
@@ -294,7 +294,9 @@ def _why_not(group: WaitingPodGroup) -> str:
         for condition in _conditions(group.state.object)
         if condition.get("type") == "Failed"
     )
-    return "".join(f": {text}" for text in filter(None, messages))
+    # Argo's Workflow says it beside its phase.
+    told = [*filter(None, messages)] or [str(status_of(group.state.object or {}).get("message") or "")]
+    return "".join(f": {text}" for text in filter(None, told))
 
 
 def _conditions(obj: Object | None) -> Iterable[Mapping[str, Any]]:
