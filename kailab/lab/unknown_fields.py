@@ -112,6 +112,7 @@ def _found(obj: Object, kind: str, operators: core.OperatorDefinition | None) ->
                 yield path, name, there
     elif known is not None and (definition := schema(known.group, kind, _version(obj))) is not None:
         yield from _in_schema(obj, definition, "")
+        yield from _in_type(obj.get("metadata"), "V1ObjectMeta", "metadata.")
     else:
         for path, pod in pod_templates(obj):
             yield from _in_type(pod["spec"], "V1PodSpec", f"{path}spec.")
@@ -138,8 +139,12 @@ def _fields(type: str) -> Mapping[str, str]:
 
 
 def _in_type(value: Any, type: str, path: str) -> Found:
-    """A value of another shape has no fields; other checks report it."""
-    if not type or type[0] == "=":
+    """A value of another shape has no fields; other checks report it. Where a definition takes anything, it may take a pod."""
+    if not type:
+        for inside, pod in pod_templates(value) if isinstance(value, dict) else ():
+            yield from _in_type(pod["spec"], "V1PodSpec", f"{path}{inside}spec.")
+        return
+    if type[0] == "=":
         return
     if type[0] == "[":
         for index, item in enumerate(value if isinstance(value, list) else ()):

@@ -206,3 +206,15 @@ def test_an_object_that_changed_since_is_looked_at_again(queue) -> None:
         assert not [text for text in lab.apply(pod).warnings if "readinessGates" in text]
         pod["spec"]["readinessGates"] = [{"conditionType": "example.com/ready"}]
         assert [text for text in lab.apply({**pod, "metadata": {"name": "q"}}).warnings if "readinessGates" in text]
+
+
+def test_fields_of_metadata_and_of_pods_where_a_definition_takes_anything() -> None:
+    queue = "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: q, lables: {a: b}}\nspec: {}"
+    spark = (
+        "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: s}\nspec:\n"
+        "  {type: Scala, sparkVersion: 3.5.0, executor: {},\n"
+        "   driver: {template: {spec: {nodeselector: {a: b}, containers: [{name: c, image: x}]}}}}"
+    )
+    found = "\n".join(told(f"{queue}\n---\n{spark}"))
+    assert "Queue/q: metadata.lables: " in found
+    assert "SparkApplication/s: spec.driver.template.spec.nodeselector: " in found
