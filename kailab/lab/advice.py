@@ -59,6 +59,7 @@ def advise_under_kai(
         result += [notice for manifest in work if (notice := _without_queue(manifest, namespace, spaces)) is not None]
     result += _of_other_vendors(cluster, work)
     result += _of_hami(cluster, work)
+    result += _of_other_schedulers(work)
     if closed:
         result += [
             Notice(_FAKE_POOL_TEXT, manifest.where(f"metadata.labels[{_FAKE_POOL}]"), "not-meant")
@@ -238,6 +239,33 @@ def _of_hami(cluster: Cluster, work: Iterable[Manifest]) -> list[Notice]:
                 )
                 notices[name] = Notice(text, manifest.where(f"{metadata}annotations[{name}]"), "ignored-by-kai")
     return [notices[name] for name in sorted(notices)]
+
+
+_SUSPENDS = "Kueue, where it runs, keeps the work suspended until its queue admits it"
+_OTHER_SCHEDULERS = {
+    ("labels", "kueue.x-k8s.io/queue-name"): ("Kueue", _SUSPENDS),
+    ("labels", "kueue.x-k8s.io/pod-group-name"): ("Kueue", _SUSPENDS),
+    ("labels", "scheduling.x-k8s.io/pod-group"): ("the coscheduling plugin", ""),
+    ("annotations", "scheduling.k8s.io/group-name"): ("Volcano", ""),
+    ("annotations", "scheduling.volcano.sh/group-name"): ("Volcano", ""),
+    ("annotations", "scheduling.volcano.sh/queue-name"): ("Volcano", ""),
+    ("annotations", "yunikorn.apache.org/task-groups"): ("YuniKorn", ""),
+}
+"""Where other schedulers have the queue or the gang of work: (field of the metadata, key) -> whose it is, and what a cluster does with it."""
+
+
+def _of_other_schedulers(work: Iterable[Manifest]) -> list[Notice]:
+    """Notices about queues and gangs of other schedulers in work of KAI, each name once."""
+    notices: dict[str, Notice] = {}
+    for manifest in work:
+        pods = [(each.metadata, each.pod) for each in described_pods(manifest.object) if not each.itself]
+        for path, holder in (("metadata.", manifest.object), *pods):
+            for (field, key), (whose, in_cluster) in _OTHER_SCHEDULERS.items():
+                if key in (labels_of(holder) if field == "labels" else annotations_of(holder)):
+                    where = manifest.where(f"{path}{field}[{key}]")
+                    text = f"is for {whose}, and KAI does not read it: nothing here acts on it"
+                    notices.setdefault(key, Notice(text, where, "ignored-by-kai", in_cluster))
+    return list(notices.values())
 
 
 def _classes(manifest: Manifest) -> Iterator[tuple[str, str]]:

@@ -281,3 +281,19 @@ def test_a_queue_of_a_knative_service_that_its_revision_lacks_is_told(lab, queue
     assert notice.where.field == "metadata.labels[kai.scheduler/queue]"
     labelled = {"metadata": {"labels": service["metadata"]["labels"]}, "spec": pod}
     assert not lab.apply({**service, "spec": {"template": labelled}}).notices
+
+
+@pytest.mark.parametrize(
+    ("field", "key", "whose"),
+    [
+        ("labels", "kueue.x-k8s.io/queue-name", "Kueue, where it runs, keeps the work suspended"),
+        ("annotations", "scheduling.volcano.sh/group-name", "is for Volcano"),
+        ("labels", "scheduling.x-k8s.io/pod-group", "is for the coscheduling plugin"),
+    ],
+)
+def test_queues_and_gangs_of_other_schedulers_are_told(advised, job, field, key, whose) -> None:
+    work = job("x", "a", 1)
+    work["metadata"].setdefault(field, {})[key] = "mine"
+    (said,) = advised(work)
+    assert f"metadata.{field}[{key}]" in said
+    assert whose in said
