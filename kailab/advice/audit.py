@@ -20,9 +20,12 @@ from kailab.evidence.shares import NOBODY, UNLIMITED, QueueAmounts, QueueTreeSha
 from kailab.evidence.wording import amount_text, capitalized, count, gpus, is_or_are, some
 from kailab.explain.queues import entitled_returns, return_blockers, return_data, returns_from
 from kailab.explain.subject import PodsAtMoment, SubjectRef
+from kailab.lab.inert_kinds import makes_no_pods
 from kailab.lab.owners import work_title
 from kailab.lab.picture import Picture
-from kailab.model.objects import metadata_of, name_of, parent_of, spec_of
+from kailab.model.kinds import KINDS, kind_key
+from kailab.model.objects import full_name, metadata_of, name_of, owner_references, parent_of, spec_of, uid_of
+from kailab.model.validation.advice import described_pods
 from kailab.scheduler.reading.podgroups import LAST_EVICTION, PriorityClasses, is_preemptible, node_pool
 from kailab.scheduler.reading.queues import creation_time, timestamp_or_none
 
@@ -493,7 +496,7 @@ def audit(lab: Lab, picture: Picture | None = None) -> Audit:
         queues=len(picture.shares.queues),
         findings=tuple(findings),
         waits=tuple(waits(picture)),
-        unknown=tuple(_unknown(picture)),
+        unknown=(*_unknown(picture), *(_without_controller(lab) if lab.venue.exclusive else ())),
     )
 
 
@@ -503,3 +506,18 @@ def _unknown(picture: Picture) -> Iterable[str]:
         yield f"{who} has no queues, so starvation and borrowing are not judged"
     elif not picture.scheduler.reports_shares:
         yield f"{who} reports no fair shares: starvation is judged by quotas, and returns by kailab's rules"
+
+
+def _without_controller(lab: Lab) -> Iterable[str]:
+    """Work for which nothing in an embedded lab makes pods. An object of an unknown kind counts if it describes pods."""
+    inert = [obj for kind in sorted(lab.cluster.kinds()) if makes_no_pods(kind) for obj in lab.cluster.list(kind)]
+    owners = {reference.get("uid") for obj in (*lab.cluster.list("Pod"), *inert) for reference in owner_references(obj)}
+    names = [
+        f"{obj['kind']} {full_name(obj)}"
+        for obj in inert
+        if not owner_references(obj)
+        and uid_of(obj) not in owners
+        and (kind_key(obj) in KINDS or any(True for _ in described_pods(obj)))
+    ]
+    if names:
+        yield f"kailab makes no pods for {some(names)}, so whether that would run is not known here"

@@ -344,3 +344,19 @@ def test_pods_that_can_t_be_grouped_are_an_error(lab, queue, job):
     text = f"{first.sentence}\n{second.sentence}"
     assert "replicas" in text
     assert "default/absent" in text
+
+
+def test_work_for_which_nothing_makes_pods_is_not_passed_over_in_silence() -> None:
+    template = {"spec": {"containers": [{"name": "c", "image": "x"}]}}
+    run = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "metadata": {"name": "run"}, "spec": {}}
+    task = {**run, "kind": "TaskRun", "metadata": {"name": "task"}}
+    owner = {"apiVersion": "tekton.dev/v1", "kind": "TaskRun", "name": "task", "controller": True}
+    unknown = {"apiVersion": "x.io/v1", "kind": "Robot", "metadata": {"name": "r"}, "spec": {"template": template}}
+    monitor = {"apiVersion": "x.io/v1", "kind": "Monitor", "metadata": {"name": "m"}, "spec": {}}
+    with Lab.open("lesson") as lab:
+        lab.apply([run, task, unknown, monitor])
+        owner["uid"] = lab.get("TaskRun", "task")["metadata"]["uid"]
+        metadata = {"name": "p", "ownerReferences": [owner]}
+        lab.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+        (sentence,) = audit(lab).unknown
+    assert "for PipelineRun default/run, Robot r, so" in sentence
