@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kailab.cli import terminal
 from kailab.cli.signals import interrupts
+from kailab.errors import StateError
 from kailab.lab import lab_files
 
 if TYPE_CHECKING:
@@ -23,6 +24,22 @@ STATE = lab_files.DEFAULT_FILE
 def read_lab(path: Path) -> AbstractContextManager[Lab]:
     """Open the saved lab for reading. Raises StateError."""
     return lab_files.open_read_only(path)
+
+
+def is_about_cluster(state: Path, kubeconfig: Path | None, context: str | None) -> bool:
+    """Whether a command that takes a lab or a cluster is about a cluster: one is named, or no lab is up and kubectl has one. Raises
+    StateError if there is neither."""
+    from kailab.lab.venues.kubeconfig import kubeconfig_of
+
+    if kubeconfig is not None or context is not None:
+        return True
+    if state.exists():
+        return False
+    if not (default := kubeconfig_of(None)).exists():
+        raise StateError(
+            f"{state}: no lab is here, and there is no kubeconfig {default}; start a lab with `kailab up`, or name a cluster with --kubeconfig"
+        )
+    return True
 
 
 @contextmanager

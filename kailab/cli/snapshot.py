@@ -143,7 +143,7 @@ def take(
 def _take(kubeconfig: Path | None, context: str | None, state: Path, partial: bool) -> ClusterSnapshot:
     from kailab.snapshots import taking
 
-    if kubeconfig is not None or context is not None or not state.exists():
+    if labfile.is_about_cluster(state, kubeconfig, context):
         return taking.of_cluster(kubeconfig, context, partial=partial)
     with labfile.read_lab(state) as lab:
         return taking.of_lab(lab, partial=partial)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import options, replay_options, terminal
+from kailab.cli import labfile, options, replay_options, terminal
 from kailab.cli.error_messages import CommandGroup
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError, Where
@@ -55,7 +55,7 @@ def record(
     recorder = TraceRecorder()
     writing = _Writing(file, recorder, None if seconds is None else time.monotonic() + seconds)
     try:
-        if kubeconfig is not None or context is not None or not state.exists():
+        if labfile.is_about_cluster(state, kubeconfig, context):
             _follow(_cluster(kubeconfig, context), recorder, writing)
         else:
             _poll_lab(state, recorder, writing)

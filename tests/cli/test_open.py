@@ -67,6 +67,16 @@ def test_bad_input_is_told(kailab, home: Path, state: Path, arguments: list[str]
     assert not state.exists()
 
 
+@pytest.mark.parametrize("command", [("snapshot", "take", "x.snap"), ("trace", "record", "x.csv", "--once")])
+def test_without_a_lab_and_a_kubeconfig_both_are_asked_for(
+    kailab, home: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "nowhere")
+    done = kailab(*command)
+    assert done.code == 2
+    assert "no lab is here, and there is no kubeconfig nowhere; start a lab with `kailab up`" in done.err
+
+
 def test_names_are_mapped_by_a_key(busy, home: Path) -> None:
     (home / "key").write_text("0123456789abcdef0123456789abcdef\n")
     assert busy("snapshot", "take", "other.snap", "--anonymise", "key").code == 0
