@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from operator import methodcaller
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from kailab.errors import ExpectationFailed, InputError
 from kailab.evidence.shares import QueueAmounts
@@ -24,7 +24,7 @@ from kailab.evidence.wording import count, gpus, some
 from kailab.lab import subjects
 from kailab.lab.answer import Explanation
 from kailab.lab.picture import group_of
-from kailab.lab.seen_names import check_action, check_reason
+from kailab.lab.seen_names import check_action, check_reason, closest_first
 from kailab.lab.subjects import Subject
 from kailab.lab.temporal import in_temporal_form, note_lab
 from kailab.model import labels
@@ -153,6 +153,14 @@ class Expectation:
         self._picture = subject.lab.picture()
         subject.look_up(self._picture)
         self._pods = subject.pods(self._picture)
+
+    if not TYPE_CHECKING:  # type checkers are to see that a word is missing
+
+        def __getattr__(self, name: str) -> NoReturn:
+            words = [word for word in dir(type(self)) if not word.startswith("_")]
+            raise AttributeError(
+                f"there is no expectation {name!r}; there are: {', '.join(closest_first(words, name))}"
+            )
 
     # --- how many, in which state --------------------------------------------------------------------------------
 

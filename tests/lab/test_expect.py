@@ -33,6 +33,11 @@ def test_running_pending_and_shares(lent, job):
     expect(lent.queue("team-a")).running(gpus=32).pending(pods=12, gpus=at_most(12)).fair_share(gpus=32)
 
 
+def test_a_word_that_does_not_exist_is_told_with_those_that_do(lab):
+    with pytest.raises(AttributeError, match=r"there is no expectation 'runing'; there are: running, .*pending"):
+        expect(lab).runing(pods=1)
+
+
 def test_the_owner_comes_back(lent, job):
     expect(lent.app("a")).running(pods=24)
     lent.apply(job("b", "team-b", 16))
