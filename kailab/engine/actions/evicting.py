@@ -186,7 +186,7 @@ def search(
     # A search that succeeds at once is cheaper than the bounds, so they are checked first where one ended the last search
     # of this kind, in whichever cycle. They are true or not whatever has changed since, so nothing ends this memory.
     if at_once and (all_stay or kind in hopeless):
-        if tasks and queues and bounds.broken(tasks) is not None:
+        if tasks and queues and bounds.any_broken(tasks):
             session.held_back = False
             return False
         hopeless.discard(kind)

@@ -59,7 +59,11 @@ def least_portion(session: Session, info: ShapeInfo) -> float:
 
 
 def places_beside(
-    session: Session, info: ShapeInfo, pool: np.ndarray, others: Iterable[ShapeInfo], shared: int = 0
+    session: Session,
+    info: ShapeInfo,
+    pool: np.ndarray,
+    others: Iterable[ShapeInfo] | Counter[ShapeInfo],
+    shared: int = 0,
 ) -> int:
     """How many pods of the shape fit at most if the pods of ``others`` are placed too. ``pool``: in the form of
     ``NodeTable.free``, 0 on nodes that do not count. ``shared``: devices of these nodes that the others take to share them.

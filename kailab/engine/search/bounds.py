@@ -71,18 +71,32 @@ class SearchBounds:
 
     def broken(self, tasks: list[WTask]) -> str | None:
         """The violated bound as text, or None if a solution is possible."""
-        victims = [
-            victim
-            for queue in self.queues
-            for victim in self._in_any_order(queue)
-            if victim is not self.job and self.pick(victim)
-        ]
+        victims = self._victims()
         freed = self._freed_devices(victims)
         return (
             self._taking(tasks, victims, freed)
             or self._room(self.job, tasks, victims, freed)
             or self._turns(tasks, victims)
         )
+
+    def any_broken(self, tasks: list[WTask]) -> bool:
+        """True if a bound is violated, whichever."""
+        victims = self._victims()
+        freed = self._freed_devices(victims)
+        # What is violated most often comes first.
+        return bool(
+            self._room(self.job, tasks, victims, freed)
+            or self._taking(tasks, victims, freed)
+            or self._turns(tasks, victims)
+        )
+
+    def _victims(self) -> list[Job]:
+        return [
+            victim
+            for queue in self.queues
+            for victim in self._in_any_order(queue)
+            if victim is not self.job and self.pick(victim)
+        ]
 
     # Taking
 
@@ -152,14 +166,15 @@ class SearchBounds:
         table = self.session.table
         # Not below zero, an upper bound for a node that has shrunk and holds more than it has.
         pool = np.maximum(table.free, 0)
-        leaving: list[tuple[int, ShapeInfo]] = []
+        leaving: Counter[tuple[int, ShapeInfo]] = Counter()
         for victim in victims:
             for task in victim:
                 i = table.index.get(task.node)
                 if i is not None and ACTIVE[task.status]:
-                    leaving.append((i, task.info))
-                    for row, amount in task.info.needs:
-                        pool[row, i] += amount
+                    leaving[i, task.info] += 1
+        for (i, info), number in leaving.items():
+            for row, amount in info.needs:
+                pool[row, i] += number * amount
         # A whole GPU needs a device that nobody shares any more. For shares it is an upper bound that each device is free.
         whole = pool.copy()
         for home, devices in freed.items():
@@ -190,7 +205,10 @@ class SearchBounds:
             # nodes to which the job may not go, whose room does not count, some may stay where they are.
             if self.all_stay:
                 mine = node_capacity.allowed_nodes(self.session, info)
-                beside = [other for i, other in leaving if mine[i]]
+                beside: Counter[ShapeInfo] = Counter()
+                for (i, other), number in leaving.items():
+                    if mine[i]:
+                        beside[other] += number
                 devices = 0 if info.shape.gpu.shared else self._devices_for_shares(info, beside, freed)
                 places = node_capacity.places_beside(self.session, info, room, beside, devices)
                 if places < len(same):
@@ -218,15 +236,16 @@ class SearchBounds:
                     freed[home] = freed.get(home, 0) - sum(group.pools())
         return freed
 
-    def _devices_for_shares(self, info: ShapeInfo, victims: list[ShapeInfo], freed: Mapping[int, int]) -> int:
+    def _devices_for_shares(self, info: ShapeInfo, victims: Counter[ShapeInfo], freed: Mapping[int, int]) -> int:
         """How many devices of the nodes to which a shape may go are shared by victims on them, at least, whichever of these are placed
-        again, of the devices that would be whole without victims. ``freed``: see ``_freed_devices``.
+        again, of the devices that would be whole without victims. ``victims``: how many there are of each shape.
+        ``freed``: see ``_freed_devices``.
         """
         session, table = self.session, self.session.table
         mine = node_capacity.allowed_nodes(session, info)
         portions = sum(
             number * node_capacity.least_portion(session, other)
-            for other, number in Counter(victims).items()
+            for other, number in victims.items()
             if other.shape.gpu.shared and node_capacity.goes_only_to(session, other, mine)
         )
         # As if whatever stays on a device that does not become whole held nothing of it, so that a victim's share has room there.
