@@ -1,7 +1,7 @@
 """The faults of KAI that the engine can imitate, each declared once (docs/conformance.md, "Faults of KAI").
 
 A rule that differs because of a fault asks ``Session.imitates``. Whoever compares cycles with and without imitated
-faults, such as ``deciding_faults``, goes through ``FAULTS``, so a new fault is named there too.
+faults, such as ``kailab.explain.kai_faults``, goes through ``FAULTS``, so a new fault is named there too.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ The path of a question:
   moment; ``kailab.lab.answer`` has the classes of an answer.
 - ``pending_work`` answers for work that waits: ``cause_groups`` asks the finders (``causes``) for the causes of each waiting group,
   ``verdict`` decides whether the work can run later, and ``step_search`` tries the step families (``steps``) on forks, within the
-  ``step_budget``.
+  ``step_budget``. A step function (``steps.*_steps``) takes a ``QuestionContext`` and yields ``ProposalFamily`` objects; their changes
+  are data in the forms of ``kailab.lab.change``, which ``step_search`` carries out on the fork.
 - ``cause_kinds`` has one entry for each cause, and the finders in order.
 - ``evictions``, ``queues``, ``details``, ``serving_order`` and ``node_answers`` have the sentences about work that runs or was evicted, the
   arithmetic of queues, the scheduler's own words, the serving order and the table of ``explain --nodes``.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def sample_metrics(lab: Lab, recorded: MetricsSnapshot | None = None) -> MetricsSnapshot:
     """A lab keeps evictions but no other decisions, so counts of decisions and past waits come from ``recorded`` (the last of
-    ``of_run.looks``), else they are left out."""
+    ``snapshots_over_time``), else they are left out."""
     picture = lab.picture()
     queues = picture.cluster.list("Queue")
     fleet = FleetUse(

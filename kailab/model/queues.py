@@ -5,7 +5,8 @@ checked, what ``whatif --set`` accepts, and what evidence and anonymised snapsho
 ``Queue`` in ``kailab.engine.snapshot.records`` (of ``ResourceShare`` if it is part of ``spec.resources``, where it holds for gpu, cpu and memory
 alike), its conversion in ``kailab.scheduler.reading.queues``, its entry in our copy of KAI's CRD
 (``kailab/cluster/install/crds/queues.yaml``), and a row in ``tools/field_coverage.py``. ``python -m tools.known_names`` then adds its name
-to those that anonymised snapshots keep.
+to those that anonymised snapshots keep. What it changes in decisions stands in ``kailab.engine.working.queues`` (the queue of a cycle) and
+in ``kailab.engine.queueing`` (its fair share, limits and order).
 
 The rules are those of KAI's schema and webhooks, a little stricter on numbers: quota and limit are -1 (unlimited) or at least 0, the
 weight is at least 0.

@@ -72,7 +72,7 @@ class NodeTable:
         self.idle = self.allocatable.copy()
         self.releasing = np.zeros_like(self.allocatable)
         self.changes = np.zeros(count, dtype=np.int64)  # a counter of changes for each node
-        # a policy's cached scores, kept by ``policies.scoring``
+        # a policy's cached scores, kept by ``policies.node_scores``
         self.scored: tuple[object, dict[Any, Any]] | None = None
         self._leaving = False  # True if ``releasing`` may have an entry that is not zero
         self.labels = [dict(node.labels) for node in self.nodes]
