@@ -27,7 +27,7 @@ from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS, Ending, StepFunction
 from kailab.explain.step_budget import StepBudget, StepsStopped
 from kailab.explain.steps import work_steps
-from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, combined
+from kailab.explain.steps.proposals import ChangeData, Disturbance, Proposal, ProposalFamily, combined
 from kailab.explain.steps.question_context import QuestionContext, object_path
 from kailab.explain.subject import PodsAtMoment, failed_condition
 from kailab.explain.verdict import could_run, verdict_of
@@ -168,7 +168,7 @@ def _is_one(context: QuestionContext) -> bool:
     return len({row.podgroup for row in context.waiting}) == 1
 
 
-def _can_read(changes: Sequence[Change]) -> bool:
+def _can_read(changes: Sequence[ChangeData]) -> bool:
     # A patch of an object that another of the changes creates can't be read.
     created = {(obj["kind"], obj["metadata"].get("name")) for change in changes for obj in change.get("apply", ())}
     patched = {(patch["kind"], patch["name"]) for change in changes if (patch := change.get("patch")) is not None}

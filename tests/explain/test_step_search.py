@@ -9,7 +9,7 @@ import pytest
 from kailab.engine.relaxing.rules import MadePreemptible
 from kailab.explain import step_search
 from kailab.explain.step_search import engine_can_judge
-from kailab.explain.steps.proposals import Change, Disturbance, Proposal, ProposalFamily, apply_change, patch_change
+from kailab.explain.steps.proposals import ChangeData, Disturbance, Proposal, ProposalFamily, apply_change, patch_change
 from kailab.explain.steps.question_context import QuestionContext
 from kailab.explain.subject import SubjectRef
 from kailab.explain.verdict import could_run
@@ -31,7 +31,7 @@ QUOTA = {"spec": {"resources": {"gpu": {"quota": 4}}}}
         ((apply_change(deployment("web", "old")),), False),
     ],
 )
-def test_changes_are_read_where_what_they_change_is_there(changes: tuple[Change, ...], asked: bool) -> None:
+def test_changes_are_read_where_what_they_change_is_there(changes: tuple[ChangeData, ...], asked: bool) -> None:
     assert engine_can_judge(ProposalFamily((Proposal("Do it", changes, Disturbance.QUEUES),))) is asked
 
 

@@ -12,7 +12,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.evidence.wording import count, some
 from kailab.explain.steps.proposals import (
-    Change,
+    ChangeData,
     Disturbance,
     Edit,
     Proposal,
@@ -53,7 +53,7 @@ def make_ready(context: QuestionContext) -> Iterator[ProposalFamily]:
     yield from node_subsets(bad, "Make node {} ready again", _made_ready)
 
 
-def _made_ready(node: Object) -> tuple[Change, ...]:
+def _made_ready(node: Object) -> tuple[ChangeData, ...]:
     given = patch_change(node, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     return ({"patch": {**given["patch"], "subresource": "status"}},)
 
@@ -96,7 +96,7 @@ def label_gpu_memory(context: QuestionContext) -> Iterator[ProposalFamily]:
     def memory(node: Object) -> str:
         return str(known.get((node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT)) or asked)
 
-    def label(node: Object) -> tuple[Change, ...]:
+    def label(node: Object) -> tuple[ChangeData, ...]:
         return (patch_change(node, {"metadata": {"labels": {labels.GPU_NODE_MEMORY: memory(node)}}}),)
 
     def words(nodes: Sequence[Object]) -> str:
@@ -129,7 +129,9 @@ def _names(nodes: Sequence[Object]) -> str:
 
 
 def node_subsets(
-    nodes: Sequence[Object], do: str | Callable[[Sequence[Object]], str], change: Callable[[Object], Sequence[Change]]
+    nodes: Sequence[Object],
+    do: str | Callable[[Sequence[Object]], str],
+    change: Callable[[Object], Sequence[ChangeData]],
 ) -> Iterator[ProposalFamily]:
     """A family that changes one of the first nodes alone, then more and more of them. ``do``: words with a place for the nodes' names, or a
     function of the nodes."""
@@ -147,13 +149,13 @@ def node_subsets(
         )
 
 
-def _uncordoned(node: Object) -> tuple[Change, ...]:
+def _uncordoned(node: Object) -> tuple[ChangeData, ...]:
     left = [taint for taint in field_of(node, "spec.taints") or () if taint["key"] != _CORDON]
     taints = {"taints": left} if field_of(node, "spec.taints") else {}
     return (patch_change(node, {"spec": {"unschedulable": False, **taints}}),)
 
 
-def _untainted(node: Object) -> tuple[Change, ...]:
+def _untainted(node: Object) -> tuple[ChangeData, ...]:
     return (
         patch_change(node, {"spec": {"taints": [taint for taint in node["spec"]["taints"] if not _removable(taint)]}}),
     )

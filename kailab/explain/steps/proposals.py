@@ -28,7 +28,7 @@ from kailab.scheduler.reading.podgroups import LAST_EVICTION
 SHORT_PATCH = 160
 """Characters of a patch up to which a step shows its command."""
 
-Change = Mapping[str, Any]
+ChangeData = Mapping[str, Any]
 """In the forms of ``kailab.lab.change``: ``apply``, ``patch``, ``delete``, ``advance``."""
 
 
@@ -56,7 +56,7 @@ class Disturbance(IntEnum):
 class ObjectsAfterChanges:
     """Objects after changes: words read amounts from here, so that they always agree with the changes."""
 
-    def __init__(self, changes: Iterable[Change]) -> None:
+    def __init__(self, changes: Iterable[ChangeData]) -> None:
         self.changes = tuple(changes)
 
     def of(self, obj: Object) -> Object:
@@ -81,12 +81,12 @@ class Proposal:
     engine. None: ``step_search`` derives it from the changed objects. ``first``: of a pair of changes, the one that comes first."""
 
     words: Words
-    changes: tuple[Change, ...]
+    changes: tuple[ChangeData, ...]
     disturbance: Disturbance
     seen: Relaxation | None = None
     first: Proposal | None = None
 
-    def intent(self, changes: Iterable[Change] | None = None) -> str:
+    def intent(self, changes: Iterable[ChangeData] | None = None) -> str:
         """What it does. ``changes``: all changes that are carried out, if its own are only a part of them."""
         carried_out = self.changes if changes is None else changes
         return self.words if isinstance(self.words, str) else self.words(ObjectsAfterChanges(carried_out))
@@ -139,16 +139,16 @@ def correction(name: str, meant: str | None) -> str:
     return f"{name} is the nearest name that exists" if name == meant else ""
 
 
-def patch_change(obj: Object, change: Mapping[str, Any]) -> Change:
+def patch_change(obj: Object, change: Mapping[str, Any]) -> ChangeData:
     """A JSON merge patch of an existing object."""
     return {"patch": {**_named(obj), "patch": change}}
 
 
-def delete_change(obj: Object) -> Change:
+def delete_change(obj: Object) -> ChangeData:
     return {"delete": _named(obj)}
 
 
-def apply_change(*objects: Object) -> Change:
+def apply_change(*objects: Object) -> ChangeData:
     return {"apply": list(objects)}
 
 
@@ -156,7 +156,7 @@ def combined(first: Proposal, second: Proposal, over: Proposal) -> Proposal:
     """Both proposals as one. ``second`` was made for a lab after ``over``, a proposal of the same family as ``first``. If both replace an
     object, the edit of ``second`` is applied to the object of ``first``."""
     before, after = _made(over.changes), _made(first.changes)
-    added: list[Change] = []
+    added: list[ChangeData] = []
     for change in second.changes:
         if "delete" in change and _key(change["delete"]) in after:
             continue  # the object is replaced once, with both edits
@@ -207,7 +207,7 @@ def apply_difference(before: Any, changed: Any, other: Any) -> Any:
     return changed
 
 
-def _made(changes: Iterable[Change]) -> dict[tuple[str, ...], Object]:
+def _made(changes: Iterable[ChangeData]) -> dict[tuple[str, ...], Object]:
     return {_key(_named(obj)): obj for change in changes for obj in change.get("apply", ())}
 
 
@@ -289,7 +289,7 @@ def manifest_if_changed(obj: Object, edit: Edit) -> Object | None:
     return None if new == as_manifest(obj) else new
 
 
-def patch_changes(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
+def patch_changes(obj: Object, edit: Edit) -> tuple[ChangeData, ...] | None:
     """The edit as a patch; None if an immutable field changes, or nothing does."""
     old, new = as_manifest(obj), edited_manifest(obj, edit)
     change = merge_patch_between(old, new)
@@ -298,7 +298,7 @@ def patch_changes(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
     return (patch_change(obj, change),)
 
 
-def replace_changes(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
+def replace_changes(obj: Object, edit: Edit) -> tuple[ChangeData, ...] | None:
     """The edit as a deletion and an apply, for immutable fields. None if nothing changes."""
     new = manifest_if_changed(obj, edit)
     return None if new is None else (delete_change(obj), apply_change(new))
@@ -355,9 +355,9 @@ def own_change(
     if grouped:
         words = _extended(_words(do, context.groups[:1]), f" (in {_set_in(grouped)})")
         yield Proposal(words, tuple(grouped), disturbance or Disturbance.OWN, seen)
-    patched: list[Change] = []
+    patched: list[ChangeData] = []
     edited: list[Object] = []
-    deleted: list[Change] = []
+    deleted: list[ChangeData] = []
     made: list[Object] = []
     fixed = False
     for work in context.works:
@@ -392,7 +392,7 @@ def _extended(words: Words, more: str) -> Words:
     return f"{words}{more}" if isinstance(words, str) else lambda after: f"{words(after)}{more}"
 
 
-def _set_in(patches: Sequence[Change]) -> str:
+def _set_in(patches: Sequence[ChangeData]) -> str:
     """``PodGroup a: spec.queue: team-b``: what patches of PodGroups set. A label of a pod does not reach a PodGroup that a user made."""
     names: dict[str, list[str]] = {}
     for change in patches:

@@ -12,7 +12,7 @@ from kailab.engine.relaxing.rules import DelayGone, MadePreemptible, PriorityGiv
 from kailab.engine.snapshot.records import GPU, UNLIMITED
 from kailab.explain.causes.queue_limits import quota_words
 from kailab.explain.steps.proposals import (
-    Change,
+    ChangeData,
     Disturbance,
     ObjectsAfterChanges,
     Proposal,
@@ -147,7 +147,7 @@ def give_resources(context: QuestionContext) -> Iterator[ProposalFamily]:
     quotas = sorted({0, gpus_of(context.asked.gpu)})
     lacking_queues = [context.queues[name] for name in context.line if _lacks(context.queues[name])]
 
-    def changes(quota: float) -> Iterator[Change]:
+    def changes(quota: float) -> Iterator[ChangeData]:
         for queue in lacking_queues:
             lacking = {resource: share(quota if resource == "gpu" else -1) for resource in _lacks(queue)}
             yield patch_change(queue, {"spec": {"resources": lacking}})
@@ -300,7 +300,7 @@ def _joined(changes: Changes, other: Changes) -> Changes:
     return joined
 
 
-def _patches(context: QuestionContext, changes: Changes) -> tuple[Change, ...]:
+def _patches(context: QuestionContext, changes: Changes) -> tuple[ChangeData, ...]:
     return tuple(
         patch_change(context.queues[name], {"spec": {"resources": resources}}) for name, resources in changes.items()
     )

@@ -16,7 +16,7 @@ from kailab.explain.causes.queue_order import IN_FRONT
 from kailab.explain.forecast import forecast
 from kailab.explain.steps.node_steps import node_subsets
 from kailab.explain.steps.proposals import (
-    Change,
+    ChangeData,
     Disturbance,
     ObjectsAfterChanges,
     Proposal,
@@ -122,7 +122,7 @@ def _withdrawn(context: QuestionContext, works: Sequence[Object]) -> Relaxation:
     return WaitingWithdrawn(tuple(sorted(uids)))
 
 
-def suspension(obj: Object) -> Change | None:
+def suspension(obj: Object) -> ChangeData | None:
     """The patch that suspends a workload; None if its kind can't be, or it already is."""
     kind = KINDS.get(kind_key(obj))
     path = kind.suspended_by if kind is not None else ""
@@ -164,7 +164,7 @@ def _scaled(before: Object, after: Object) -> str:
 
 
 def _gone(workloads: Sequence[tuple[Object, list[PodRow]]]) -> Proposal:
-    changes: list[Change] = [delete_change(obj) for obj, _ in workloads]
+    changes: list[ChangeData] = [delete_change(obj) for obj, _ in workloads]
     names = some([kind_and_name(obj) for obj, _ in workloads])
     return Proposal(f"Delete {names}", tuple(changes), Disturbance.OTHERS)
 
@@ -231,7 +231,7 @@ def raise_resource_quota(context: QuestionContext) -> Iterator[ProposalFamily]:
             # A refusal names only what is exceeded already; the number of pods may be next.
             for name, amount in parsed({"pods": "1", "count/pods": "1", **amounts}).items():
                 asked[quota_name][name] = asked[quota_name].get(name, Fraction(0)) + missing * amount
-    changes: list[Change] = []
+    changes: list[ChangeData] = []
     raised: list[tuple[Object, list[str]]] = []
     for quota in context.lab.cluster.list("ResourceQuota", context.subject.namespace):
         bounds, used = parsed(spec_of(quota).get("hard") or {}), parsed(status_of(quota).get("used") or {})
