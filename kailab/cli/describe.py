@@ -102,11 +102,13 @@ def _columns(view: TableContext, key: ObjectKey, obj: Object) -> Iterator[str]:
 
 
 def _fields(name: str, fields: Mapping[str, Any]) -> Iterator[str]:
-    from kailab.model.manifests import dump
+    from kailab.model.yamltext import write_documents
 
     if fields:
         yield f"{name.capitalize()}:"
-        yield from (f"  {line}" for line in dump([dict(fields)]).removeprefix("---\n").rstrip("\n").splitlines())
+        yield from (
+            f"  {line}" for line in write_documents([dict(fields)]).removeprefix("---\n").rstrip("\n").splitlines()
+        )
 
 
 def _conditions(conditions: Iterable[Mapping[str, Any]]) -> Iterator[str]:

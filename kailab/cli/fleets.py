@@ -52,13 +52,13 @@ def list_fleets(output: TextOrJson) -> None:
 def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
     """Show the nodes and GPUs of a fleet."""
     from kailab.fleet import load_fleet
-    from kailab.model.manifests import dump
+    from kailab.model.yamltext import write_documents
 
     described = load_fleet(fleet)
     if nodes:
         objects = described.objects()
         as_json = output is TextOrJson.json
-        terminal.say(json.dumps(objects, indent=2) if as_json else dump(objects).rstrip("\n"))
+        terminal.say(json.dumps(objects, indent=2) if as_json else write_documents(objects).rstrip("\n"))
         return
     summary = described.summary()
     if output is TextOrJson.json:

@@ -114,9 +114,9 @@ def format_objects(value: Object, form: str) -> str:
     """``form``: json or yaml."""
     if form == Format.json:
         return json.dumps(value, indent=4)
-    from kailab.model.manifests import dump
+    from kailab.model.yamltext import write_documents
 
-    return dump([value]).removeprefix("---\n").rstrip("\n")
+    return write_documents([value]).removeprefix("---\n").rstrip("\n")
 
 
 _TERM = re.compile(r"\s*([A-Za-z][\w./-]*?)\s*(==|=|!=)\s*(\S*)\s*")

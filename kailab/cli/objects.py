@@ -728,13 +728,13 @@ def submit(
     \b
     kailab submit llama --queue team-a --pods 4 --gpus 8
     kailab submit llama --queue team-a --pods 4 --gpus 8 -o yaml > llama.yaml"""
-    from kailab.model.manifests import dump
+    from kailab.model.yamltext import write_documents
 
     job = _job(name, queue, pods, gpus, image, gang=not apart)
     if priority:
         job["spec"]["template"]["spec"]["priorityClassName"] = priority
     if output == "yaml":
-        terminal.say(dump([job]).rstrip("\n"))
+        terminal.say(write_documents([job]).rstrip("\n"))
         return
     with _errors_in(output), labfile.change_lab(state) as lab:
         _check_submittable(lab, name, queue, priority, namespace)

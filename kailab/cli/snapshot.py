@@ -150,7 +150,7 @@ def _take(kubeconfig: Path | None, context: str | None, state: Path, partial: bo
 
 
 def _print_rights() -> None:
-    from kailab.model.manifests import dump
+    from kailab.model.yamltext import write_documents
     from kailab.snapshots.taking import cluster_role
 
-    terminal.say(dump([cluster_role()]).rstrip("\n"))
+    terminal.say(write_documents([cluster_role()]).rstrip("\n"))

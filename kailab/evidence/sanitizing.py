@@ -33,7 +33,7 @@ from kailab.evidence.cycles import RecordedCycle
 from kailab.evidence.entries import EntryType, RecordedStep
 from kailab.evidence.redaction import LEFT_OUT, Redaction, is_common_word
 from kailab.model import decoding, yamltext
-from kailab.model.manifests import dump
+from kailab.model.yamltext import write_documents
 
 _SHORTEST = 6
 """Shorter texts (``yes``, ``8080``) are not cut, because they occur everywhere."""
@@ -514,7 +514,9 @@ class Sanitizer:
         texts = {}
         for name, objects, fields in self._applied:
             left_out = ", ".join(["comments", *sorted(fields)])
-            texts[name] = (HEADER.format(name=name, fields=left_out) + dump(self.text.value(objects))).encode()
+            texts[name] = (
+                HEADER.format(name=name, fields=left_out) + write_documents(self.text.value(objects))
+            ).encode()
         return texts
 
     @cached_property
@@ -566,7 +568,7 @@ class Sanitizer:
             {key: self._redaction.notes(value) if key == "annotations" else value for key, value in pool.items()}
             for pool in definition.get("pools", ())
         ]
-        return dump([{**definition, "pools": pools}]).encode()
+        return write_documents([{**definition, "pools": pools}]).encode()
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

@@ -135,11 +135,6 @@ def from_objects(objects: Iterable[Object], name: str = "", *, namespace: str = 
     return loading.done()
 
 
-def dump(objects: Iterable[Object]) -> str:
-    """Write objects as YAML, one document each, in a stable form that ``load`` reads back as equal objects."""
-    return yamltext.write_documents(objects)
-
-
 def object_name(obj: Any) -> str:
     """``Kind/name`` or ``Kind/namespace/name``, for messages. Accepts any value."""
     if not isinstance(obj, dict):

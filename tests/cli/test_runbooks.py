@@ -13,7 +13,7 @@ from kailab.advice.findings import FindingCode
 from kailab.engine.decisions import PendingCode
 from kailab.evidence.metrics import RULES, read_packaged_file
 from kailab.lab.answer import CauseCode
-from kailab.model.manifests import dump
+from kailab.model.yamltext import write_documents
 from tests.metrics.conftest import job, queue
 
 PAGE = Path(__file__).parents[2] / "docs" / "runbooks.md"
@@ -41,7 +41,7 @@ def followed(kailab: Any, section: str, name: str) -> str:
 
 
 def apply(kailab: Any, *objects: dict[str, Any]) -> None:
-    assert kailab("apply", "-f", "-", input=dump(objects)).code == 0
+    assert kailab("apply", "-f", "-", input=write_documents(objects)).code == 0
 
 
 def test_a_queue_that_starves(started) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 import yaml
 
 from kailab.course.challenge import CHALLENGES, Challenge, challenge
-from kailab.model.manifests import dump, load_text, object_name
+from kailab.model.manifests import load_text, object_name
 from kailab.model.validation.advice import pod_templates
+from kailab.model.yamltext import write_documents
 
 SOLUTIONS = Path(__file__).with_name("solutions")
 
@@ -64,7 +65,7 @@ class StudentsAnswer:
             touched.discard(own)
             if own not in self.drop:
                 objects.append(merged(obj, self.patch.get(own, {})))
-        return dump([*objects, *self.add.get(name, [])])
+        return write_documents([*objects, *self.add.get(name, [])])
 
 
 def merged(value: Any, patch: Any) -> Any:

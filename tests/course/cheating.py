@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kailab.model.manifests import dump, load_text
+from kailab.model.manifests import load_text
 from kailab.model.validation.advice import pod_templates
+from kailab.model.yamltext import write_documents
 
 _SHARES = ("gpu-fraction", "gpu-memory")
 
@@ -18,7 +19,7 @@ def rewrite(file: Path, change: Callable[[dict[str, Any]], None]) -> None:
     for obj in objects:
         for _, pod in pod_templates(obj):
             change(pod)
-    file.write_text(dump(objects))
+    file.write_text(write_documents(objects))
 
 
 def without_gpus(pod: dict[str, Any]) -> None:

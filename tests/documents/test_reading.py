@@ -12,7 +12,8 @@ import pytest
 
 from kailab.errors import InputError
 from kailab.model.kinds import KINDS
-from kailab.model.manifests import dump, from_objects, load_text
+from kailab.model.manifests import from_objects, load_text
+from kailab.model.yamltext import write_documents
 
 READABLE = {"gangs": 13, "recipe": 4}
 
@@ -73,7 +74,7 @@ def test_each_kind_that_is_not_kais_is_kept_with_a_notice_and_no_other(documents
 @pytest.mark.parametrize("name", sorted(READABLE))
 def test_what_is_read_is_written_and_read_as_the_same(documents, name):
     for manifests in read(documents, name):
-        assert load_text(dump(manifests.objects)).objects == manifests.objects
+        assert load_text(write_documents(manifests.objects)).objects == manifests.objects
         assert from_objects(manifests.objects).objects == manifests.objects
 
 

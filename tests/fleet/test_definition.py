@@ -3,7 +3,7 @@
 import pytest
 
 from kailab.fleet import available_fleets, fleet_definition, load_fleet, read_fleet
-from kailab.model.manifests import dump
+from kailab.model.yamltext import write_documents
 
 ODD = """
 apiVersion: kailab.dev/v1
@@ -23,6 +23,6 @@ priorityClasses: [{name: high, value: 200, globalDefault: false, description: y}
 @pytest.mark.parametrize("name", [*available_fleets(), "odd"])
 def test_read_again_it_is_the_same_fleet(name: str) -> None:
     fleet = read_fleet(ODD, "f") if name == "odd" else load_fleet(name)
-    again = read_fleet(dump([fleet_definition(fleet)]), fleet.file)
+    again = read_fleet(write_documents([fleet_definition(fleet)]), fleet.file)
     assert again == fleet
     assert again.objects() == fleet.objects()

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from kailab.errors import InputError, InputErrors
-from kailab.model.manifests import dump, from_objects, load, load_text
+from kailab.model.manifests import from_objects, load, load_text
+from kailab.model.yamltext import write_documents
 
 QUEUE = """\
 apiVersion: scheduling.run.ai/v2
@@ -171,9 +172,9 @@ def test_what_can_not_be_read(tmp_path):
 
 def test_dump_reads_back_equal_and_is_stable():
     objects = load_text(f"{QUEUE}---\n{POD}").objects
-    text = dump(objects)
+    text = write_documents(objects)
     assert load_text(text).objects == objects
-    assert dump(load_text(text).objects) == text
+    assert write_documents(load_text(text).objects) == text
 
 
 def test_objects_of_a_program_get_the_same_checks():

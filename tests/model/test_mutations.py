@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from kailab.errors import KailabError
 from kailab.model.defaults import apply_defaults
 from kailab.model.kinds import kind_key
-from kailab.model.manifests import dump, from_objects, load_text
+from kailab.model.manifests import from_objects, load_text
 from kailab.model.queues import check_queue_tree
+from kailab.model.yamltext import write_documents
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.podgroups import PriorityClasses, podgroup_record
 from kailab.scheduler.reading.queues import queue_record
@@ -178,11 +179,11 @@ def check_objects(seed, steps):
         seed = damaged(seed, *step) if isinstance(seed, dict) and seed else seed
     manifests = answered(lambda: digest([seed]))
     if manifests is not None:
-        assert load_text(dump(manifests.objects)).objects == manifests.objects
+        assert load_text(write_documents(manifests.objects)).objects == manifests.objects
 
 
 def check_text(seed, cuts):
-    text = dump([seed])
+    text = write_documents([seed])
     for at, length, insert in cuts:
         at %= len(text) + 1
         text = text[:at] + insert + text[at + length :]
