@@ -129,9 +129,12 @@ def _fixed(stored: Object, obj: Object) -> Object:
     """The completions of an Indexed Job may change with its parallelism. While a Job is suspended and has not started, its scheduling
     directives may change, as Kueue does it. Source: Kubernetes' ValidateJobUpdate (AllowElasticIndexedJobs,
     AllowMutableSchedulingDirectives)."""
-    spec = obj["spec"]
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism"):
-        obj = {**obj, "spec": {key: value for key, value in spec.items() if key != "completions"}}
+    before, spec = stored["spec"], obj["spec"]
+    if spec.get("completionMode") == "Indexed" and all(
+        each.get("completions") is not None and each["completions"] == each.get("parallelism")
+        for each in (before, spec)
+    ):
+        obj = {**obj, "spec": {**spec, "completions": before["completions"]}}
     if not stored["spec"].get("suspend") or status_of(stored).get("startTime"):
         return obj
     template = without_scheduling_directives(obj["spec"]["template"], *DIRECTIVES, "nodeAffinity")

@@ -451,6 +451,7 @@ def test_a_change_that_a_server_refuses_is_refused(before, after, field):
         (_storage_class(), _storage_class(reclaimPolicy="Delete", volumeBindingMode="Immediate")),
         (_claim(), _claim(volumeMode="Filesystem")),
         (_indexed(completions=2, parallelism=2), _indexed(completions=3, parallelism=3)),
+        (_indexed(completions=2, parallelism=2), _indexed(completions=2, parallelism=0)),
         (_gated(nodeSelector={"a": "b"}), _gated(nodeSelector={"a": "b", "c": "d"})),
         (_gated(tolerations=[_TOLERATION]), _gated(tolerations=[{**_TOLERATION, "tolerationSeconds": 9}])),
         (_gated(activeDeadlineSeconds=5), _gated(activeDeadlineSeconds=4)),
