@@ -20,7 +20,7 @@ from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab
 from kailab.lab.venues import Venue
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
-from kailab.model.labels import POD_GROUP
+from kailab.model.labels import POD_GROUP, SCHEDULER_NAME
 from kailab.model.objects import (
     Object,
     annotations_of,
@@ -167,9 +167,11 @@ def _root(lab: Lab, obj: Object) -> str:
 
 def _chooses(pod: Object) -> bool:
     spec = spec_of(pod)
-    return bool(
-        spec.get("nodeSelector") or (spec.get("affinity") or {}).get("nodeAffinity") or annotations_of(pod).get("node")
-    )
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    if spec.get("schedulerName") != SCHEDULER_NAME:
+        # kube-scheduler draws one of the nodes that a preference leaves equal.
+        affinity = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return bool(spec.get("nodeSelector") or affinity or annotations_of(pod).get("node"))
 
 
 def _admitted(spec: Mapping[str, Any]) -> dict[str, Any]:
