@@ -291,7 +291,7 @@ def format_span(seconds: float) -> str:
 def format_float(value: float) -> str:
     """Format an amount with the digits that ``-o json`` has: thousandths, without zeros at the end.
 
-    >>> format_number(8), format_number(0.033), format_number(1.25), format_number(12345.678)
+    >>> format_float(8), format_float(0.033), format_float(1.25), format_float(12345.678)
     ('8.0', '0.033', '1.25', '12345.678')
     """
     whole, _, part = f"{value:.3f}".partition(".")

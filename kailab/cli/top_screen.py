@@ -254,7 +254,7 @@ class OverviewScreen:
 def divide_lines(room: int, wanted: Sequence[int]) -> list[int]:
     """Share the lines among sections: each gets at most what it wants, and sections that want more get equal shares.
 
-    >>> share_lines(20, [3, 4]), share_lines(20, [3, 30, 30]), share_lines(5, [4, 4])
+    >>> divide_lines(20, [3, 4]), divide_lines(20, [3, 30, 30]), divide_lines(5, [4, 4])
     ([3, 4], [3, 8, 9], [2, 3])
     """
     shares = [0] * len(wanted)

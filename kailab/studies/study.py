@@ -214,11 +214,11 @@ def _located_policy(policy: NamedPolicy, base: Path) -> NamedPolicy:
 def format_option(value: Any) -> str:
     """Format an option's value for a table.
 
-    >>> [format_value(value) for value in ("kai.yaml", {"team-b": 200, "team-a": 8}, True, ["fifo", "fgd"], [])]
+    >>> [format_option(value) for value in ("kai.yaml", {"team-b": 200, "team-a": 8}, True, ["fifo", "fgd"], [])]
     ['kai.yaml', 'team-a=8 team-b=200', 'true', 'fifo fgd', 'none']
-    >>> format_value({"policy": "spill-over", "parameters": {"bound": 60}})
+    >>> format_option({"policy": "spill-over", "parameters": {"bound": 60}})
     'spill-over bound=60'
-    >>> format_value([{"policy": "tiresias", "parameters": {"thresholds": [60]}}, "backfill"])
+    >>> format_option([{"policy": "tiresias", "parameters": {"thresholds": [60]}}, "backfill"])
     'tiresias thresholds=[60] backfill'
     """
     if isinstance(value, dict) and "policy" in value:

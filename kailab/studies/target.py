@@ -169,7 +169,7 @@ def read_target(text: str) -> StudyTarget:
 def format_measure(measure: str, value: float | None) -> str:
     """Format a measure's value for people.
 
-    >>> amount("waits_p99", 90.4), amount("allocated", 0.5), amount("lost", 2.25), amount("lost", None)
+    >>> format_measure("waits_p99", 90.4), format_measure("allocated", 0.5), format_measure("lost", 2.25), format_measure("lost", None)
     ('1m30s', '50.00%', '2.25', '-')
     """
     if value is None:
