@@ -36,7 +36,7 @@ class Secrets:
         self.planted: dict[str, str] = {}
 
     def __call__(self, place: str) -> str:
-        text = f"zQ{len(self.planted):04d}xK9vR{len(place):02d}"
+        text = f"zq{len(self.planted):04d}xk9vr{len(place):02d}"
         self.planted[text] = place
         return text
 

@@ -821,5 +821,5 @@ def test_fields_of_a_cluster_that_nothing_here_reads_are_told_once(tmp_path: Pat
     other = json.loads(json.dumps(pod))
     other["metadata"] |= {"name": "other", "uid": "other"}
     (tmp_path / "cluster.yaml").write_text(text_of([a_node("n1"), pod, other]))
-    said = [notice for notice in opening.read(tmp_path).notices if "does not read it" in notice]
+    said = [notice for notice in opening.read_snapshot_source(tmp_path).notices if "does not read it" in notice]
     assert [notice.partition(": kailab")[0] for notice in said] == ["Pod/team/gated: spec.readinessGates"]
