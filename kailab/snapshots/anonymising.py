@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from zoneinfo import available_timezones
 
 from msgspec import structs
 
@@ -68,7 +69,7 @@ _NOT_NAMES = frozenset(
     {
         "apiVersion", "kind", "apiGroup", "operator", "effect", "phase", "type", "reason", "status", "state", "jobStatus", "jobDeploymentStatus",
         "mode", "restartPolicy", "protocol", "preemptionPolicy", "preemptibility", "schedulerName", "completionMode",
-        "podReplacementPolicy", "podManagementPolicy", "concurrencyPolicy", "schedule", "timeZone", "managedBy", "startupPolicyOrder",
+        "podReplacementPolicy", "podManagementPolicy", "concurrencyPolicy", "schedule", "managedBy", "startupPolicyOrder",
         "launcherCreationPolicy", "cleanPodPolicy", "submissionMode", "sparkVersion", "volumeBindingMode", "accessModes", "volumeMode",
         "architecture", "operatingSystem", "kubeletVersion", "driver", "provisioner", "action", "finalizers", "whenUnsatisfiable",
         "expression", "memory", "cores", "coreRequest",
@@ -241,6 +242,9 @@ class _Walk:
         return self._known(text) if plain else self._text(text)
 
     def _inside(self, key: str, value: Any) -> Any:
+        if key == "timeZone" and isinstance(value, str) and value in available_timezones():
+            # Nobody's name; a CronJob's schedule can't be read without it.
+            return value
         if key in _AMOUNTS or (key in _NOT_NAMES and not isinstance(value, dict)):
             return self._amounts(value)
         if isinstance(value, dict):

@@ -312,6 +312,17 @@ def test_a_bind_request_keeps_the_form_in_which_gpus_are_received(form: type[Gpu
     assert form.request_type in known_names.FILE.read_text().split()
 
 
+def test_a_cron_job_keeps_its_schedule_in_its_time_zone() -> None:
+    job = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}}
+    spec = {"schedule": "0 3 * * *", "timeZone": "Asia/Tokyo", "jobTemplate": {"spec": job}}
+    with Lab.open() as lab:
+        lab.apply({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}, "spec": spec})
+        with lab_of(anonymise(taking.of_lab(lab), KEY)) as opened:
+            (nightly,) = opened.get("cronjobs")
+            assert (nightly["spec"]["schedule"], nightly["spec"]["timeZone"]) == ("0 3 * * *", "Asia/Tokyo")
+            assert nightly["metadata"]["name"] != "nightly"
+
+
 def test_the_controller_of_a_registered_kind_still_reads_its_objects() -> None:
     kind = structs.replace(SQUAD, field_names=("members", "minSeats"))
     with registered_kinds(kind):
