@@ -255,6 +255,7 @@ def test_pods_of_controllers_get_the_defaults_of_their_own_namespace(lab: Lab) -
     ("obj", "field"),
     [
         (quota({"gpus": 1}), "spec.hard"),
+        (quota({"limits.memoryy": "1Gi"}), "spec.hard"),
         (quota({"pods": "-1"}), "spec.hard"),
         (quota({"pods": 1}, scopes=["Nope"]), "spec.scopes"),
         (quota({"pods": 1}, scopes=["BestEffort", "NotBestEffort"]), "spec.scopes"),

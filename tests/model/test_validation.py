@@ -59,7 +59,6 @@ def test_resources(make, faults, resources, field, message):
     ("fields", "volumes", "field"),
     [
         ({"volumeMounts": [{"name": "v", "mountPath": "/a"}]}, [], "spec.containers[0].volumeMounts[0].name"),
-        ({}, [{"name": "v"}], "spec.volumes[0]"),
         ({}, [{"name": "v", "emptyDir": {}, "hostPath": {"path": "/a"}}], "spec.volumes[0]"),
         ({"volumeMounts": [{"name": "v", "mountPath": "/a"}] * 2}, [{"name": "v", "emptyDir": {}}], "spec.containers[0].volumeMounts[1].mountPath"),
         ({"env": [{"name": "A", "value": "a", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}, [], "spec.containers[0].env[0].valueFrom"),
@@ -73,6 +72,14 @@ def test_resources(make, faults, resources, field, message):
 def test_what_contradicts_itself_in_a_container_is_a_fault(make, faults, fields, volumes, field):
     spec = {"containers": [{"name": "main", **fields}], "volumes": volumes}
     assert list(faults(make["pod"](spec=spec))) == [field]
+
+
+def test_a_volume_without_a_source_is_an_empty_directory(make, faults):
+    spec = {
+        "containers": [{"name": "main", "volumeMounts": [{"name": "v", "mountPath": "/a"}]}],
+        "volumes": [{"name": "v"}],
+    }
+    assert not faults(make["pod"](spec=spec))
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,6 @@ _OBJECTS = (
 )  # fmt: skip
 _STORAGE = ("persistentvolumeclaims", "requests.storage")
 _OPPOSITE = (("Terminating", "NotTerminating"), ("BestEffort", "NotBestEffort"))
-OF_PODS = ("cpu", "memory", "ephemeral-storage")
-"""Resources that a quota may name without a prefix: they are what pods request."""
 
 
 def check_limit_range(faults: Faults, obj: dict[str, Any]) -> None:
@@ -91,8 +89,8 @@ def check_resource_quota(faults: Faults, obj: dict[str, Any]) -> None:
         if not _is_counted(name):
             faults.add(
                 at,
-                "is not a resource that a quota can bound; expected cpu, requests.NAME, limits.NAME, pods, count/PLURAL or "
-                "count/PLURAL.GROUP",
+                "is not a resource that a quota can bound; expected cpu, memory or ephemeral-storage, alone or after requests. "
+                "or limits., requests.DOMAIN/NAME, pods, count/PLURAL or count/PLURAL.GROUP",
             )
         elif exact.denominator != 1 and not name.rpartition(".")[2].endswith(("cpu", "memory", "storage")):
             faults.wrong(at, amount, "a whole number")
@@ -144,12 +142,11 @@ def advise_resource_quota(faults: Faults, obj: dict[str, Any]) -> None:
 
 
 def _is_counted(name: str) -> bool:
-    """Whether Kubernetes takes the name in a quota: an unknown bare name is refused, a name with a domain is counted for nothing."""
-    if "/" in name or name in OF_PODS or name.startswith(("requests.", "limits.", "hugepages-")):
+    """Whether Kubernetes takes the name in a quota: an unknown bare name is refused, a name with a domain is counted for
+    nothing. Source: IsStandardQuotaResourceName."""
+    if "/" in name or name.startswith(("hugepages-", "requests.hugepages-")):
         return True
-    return name in (
-        "pods", "persistentvolumeclaims", *_OBJECTS,
-    )  # fmt: skip
+    return name in ("pods", *_COMPUTE, *_OBJECTS, *_STORAGE)
 
 
 def check_disruption_budget(faults: Faults, obj: dict[str, Any]) -> None:

@@ -290,7 +290,9 @@ def _check_volumes(faults: Faults, spec: dict[str, Any], path: str) -> None:
     names: set[str] = set()
     for at, volume in Faults().mappings(spec, "volumes", f"{path}.volumes"):
         sources = core.field_types("V1Volume").keys() - {"name"}
-        _check_one_of(faults, {key: value for key, value in volume.items() if key in sources}, at, "source")
+        # A volume without a source gets an emptyDir, by Kubernetes' defaults.
+        if given := {key: value for key, value in volume.items() if key in sources and value is not None}:
+            _check_one_of(faults, given, at, "source")
         name = volume.get("name")
         if isinstance(name, str):
             if name in names:
