@@ -576,12 +576,16 @@ def node_of_daemon_pod(pod: Object) -> str:
 
 
 def may_run(template: Object, node: Object) -> bool:
-    """Whether the template's selector, required affinity and tolerations allow the node."""
+    """Whether the template's node name, selector, required affinity and tolerations allow the node. Source: Kubernetes'
+    NodeShouldRunDaemonPod.
+    """
     spec, labels = template["spec"], labels_of(node)
+    if spec.get("nodeName", name_of(node)) not in ("", name_of(node)):
+        return False
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
     required = _required_affinity(spec)
-    if required and not any(_term_holds(term, labels) for term in required.get("nodeSelectorTerms") or ()):
+    if required and not any(_term_holds(term, node) for term in required.get("nodeSelectorTerms") or ()):
         return False
     tolerations = [*(spec.get("tolerations") or ()), *_ADDED_TOLERATIONS]
     return all(
@@ -595,7 +599,12 @@ def _required_affinity(spec: Object) -> Object:
     return node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
 
 
-def _term_holds(term: Object, labels: Mapping[str, str]) -> bool:
+def _term_holds(term: Object, node: Object) -> bool:
+    # A node has no other field than metadata.name to select by, and one value a requirement.
+    for field in term.get("matchFields") or ():
+        if (field["operator"] == "In") != (name_of(node) in (field.get("values") or ())):
+            return False
+    labels = labels_of(node)
     for wish in term.get("matchExpressions") or ():
         operator, values = wish["operator"], list(wish.get("values") or ())
         # A label that is no whole number makes the term false; it is no error of the object.

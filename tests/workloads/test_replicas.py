@@ -7,6 +7,7 @@ import re
 import pytest
 
 from kailab.errors import Invalid
+from kailab.workloads.apps import node_of_daemon_pod
 
 
 def test_deployment_makes_a_replica_set_and_its_pods(world):
@@ -178,6 +179,23 @@ def test_daemon_set_follows_the_nodes(world):
     world.step()
     assert len(world.pods()) == 2
     assert world.get("DaemonSet")["status"]["desiredNumberScheduled"] == 2
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeName": "n1"},
+        {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+            {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n0"]}]}
+        ]}}}},
+    ],
+)  # fmt: skip
+def test_daemon_set_runs_only_on_the_nodes_that_its_template_names(world, spec):
+    world.replicated("DaemonSet", template=world.template(**spec))
+    world.step()
+    assert [node_of_daemon_pod(pod) for pod in world.pods()] == ["n1"]
+    world.step()
+    assert world.get("DaemonSet")["status"]["desiredNumberScheduled"] == 1
 
 
 def test_daemon_set_replaces_failed_pods(world):
