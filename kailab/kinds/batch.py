@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kailab.kinds.kubernetes import spec_check
-from kailab.model.cron import schedule_of, zone_of
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
 from kailab.model.objects import DIRECTIVES, Object, status_of, without_scheduling_directives
@@ -50,6 +49,9 @@ def _cron_job_defaults(obj: Object) -> Object:
 
 @spec_check
 def _check_cron_job(faults: Faults, spec: Object) -> None:
+    # Loads the time zones, which a command that only looks at a lab does without.
+    from kailab.model.cron import schedule_of, zone_of
+
     if schedule := faults.text(spec, "schedule", "spec.schedule", required=True):
         faults.read(schedule_of, schedule, "spec.schedule")
     if zone := faults.text(spec, "timeZone", "spec.timeZone"):

@@ -94,12 +94,12 @@ def test_a_mistyped_field_is_told(busy) -> None:
 
 
 def test_a_field_that_nothing_here_reads_is_told(started) -> None:
-    claim = "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {accessModes: [ReadWriteOnce]}}"
-    started("apply", "-f", "-", input=claim)
-    done = started("patch", "pvc", "c", "-p", "spec: {accessModes: [ReadWriteOncePod]}")
-    assert done.code == 0, done.err
-    assert (
-        "warning: spec.accessModes[0]: kailab does not read it; in a cluster one pod alone may use such a claim"
-        in done.err
+    agent = (
+        "{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: c}, spec: {selector: {matchLabels: {app: c}}, template: {"
+        "metadata: {labels: {app: c}}, spec: {containers: [{name: main, image: pause}]}}}}"
     )
-    assert "does not read" not in started("patch", "pvc", "c", "-p", "metadata: {labels: {a: b}}").err
+    started("apply", "-f", "-", input=agent)
+    done = started("patch", "daemonset", "c", "-p", "spec: {minReadySeconds: 5}")
+    assert done.code == 0, done.err
+    assert "warning: spec.minReadySeconds: kailab does not read it; in a cluster the next pod is replaced" in done.err
+    assert "does not read" not in started("patch", "daemonset", "c", "-p", "metadata: {labels: {a: b}}").err

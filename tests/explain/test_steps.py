@@ -225,11 +225,12 @@ def state(lab: Lab) -> Any:
 
 
 def runs_after(lab: Lab, subject: SubjectRef, step: Step) -> str:
-    """What is wrong; empty where it runs, with more pods than before."""
+    """What is wrong; empty where it runs, or the part of it that the step promises, with more pods than before."""
     before = len(subject.state(lab).running)
+    may_wait = 0 if step.outcome is None else step.outcome.waiting
     carry_out(lab, read_changes([dict(change) for change in step.changes]))
     after = subject.state(lab)
-    if not after.runs:
+    if not after.runs and not 0 < len(after.waiting) <= may_wait:
         return f"{len(after.running)} of {after.wanted} run, {len(after.waiting)} wait"
     return "" if len(after.running) > before else f"runs no more pods than before: {before}"
 
