@@ -17,7 +17,7 @@ def _check_deployment(faults: Faults, spec: dict[str, Any]) -> None:
     rolling = faults.mapping(strategy, "rollingUpdate", "spec.strategy.rollingUpdate")
     if rolling is not None and strategy.get("type") == "Recreate":
         faults.add("spec.strategy.rollingUpdate", "can't be given where the type is Recreate")
-    elif rolling is not None and _is_none(rolling.get("maxSurge")) and _is_none(rolling.get("maxUnavailable")):
+    elif rolling is not None and _is_zero(rolling.get("maxSurge")) and _is_zero(rolling.get("maxUnavailable")):
         faults.add(
             "spec.strategy.rollingUpdate.maxUnavailable", "can't be 0 where maxSurge is 0: nothing could be replaced"
         )
@@ -29,13 +29,13 @@ def _check_daemon_set(faults: Faults, spec: dict[str, Any]) -> None:
     strategy = faults.mapping(spec, "updateStrategy", "spec.updateStrategy") or {}
     rolling = faults.mapping(strategy, "rollingUpdate", "spec.updateStrategy.rollingUpdate") or {}
     surge, missing = rolling.get("maxSurge", 0), rolling.get("maxUnavailable", 1)
-    if rolling and _is_none(surge) == _is_none(missing):
+    if rolling and _is_zero(surge) == _is_zero(missing):
         text = "expected one of maxSurge and maxUnavailable to be 0, and the other not (maxUnavailable is 1 unless it is given)"
         faults.add("spec.updateStrategy.rollingUpdate", text)
     _check_selected_template(faults, spec)
 
 
-def _is_none(share: Any) -> bool:
+def _is_zero(share: Any) -> bool:
     """True for a share of pods that is 0."""
     return share in (0, "0%") and share is not False
 
@@ -96,6 +96,13 @@ def _check_replication_controller(faults: Faults, spec: dict[str, Any]) -> None:
 
 def _count(header: str, path: str) -> Column:
     return Column(header, path, default="0")
+
+
+_ONE_AFTER_THE_OTHER = Unread(
+    ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"),
+    "so many pods are replaced at once; here one after the other",
+    (1, "1"),
+)
 
 
 def _apps(kind: str, short: str, wanted_pods: str = "replicas", **parts: Any) -> Kind:
@@ -168,11 +175,7 @@ KINDS = (
         scalable=True,
         columns="kailab.cli.object_tables:STATEFUL_SET",
         unread=(
-            Unread(
-                ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"),
-                "so many pods are replaced at once; here one after the other",
-                (1, "1"),
-            ),
+            _ONE_AFTER_THE_OTHER,
             *unread_of_claims("spec", "volumeClaimTemplates", "*", "spec"),
             *unread_retention("spec"),
         ),
@@ -186,11 +189,7 @@ KINDS = (
         immutable=("spec.selector",),
         watches=("Node",),
         unread=(
-            Unread(
-                ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable"),
-                "so many pods are replaced at once; here one after the other",
-                (1, "1"),
-            ),
+            _ONE_AFTER_THE_OTHER,
             Unread(
                 ("spec", "updateStrategy", "rollingUpdate", "maxSurge"),
                 "the new pod starts beside the old one; here the old one goes first",

@@ -48,7 +48,7 @@ class Cron:
 
     def latest(self, now: float, zone: tzinfo = UTC, *, since: float = 0.0) -> float:
         """The last time at or before ``now``, in seconds since the epoch, on the clocks of a zone. ``since``: the last time that is known,
-        from which only an ``Interval`` counts."""
+        from which only a ``ConstantDelay`` counts."""
         moment = self._at_or_before(date(now, zone))
         assert moment is not None
         return moment.timestamp()
@@ -90,8 +90,10 @@ class Cron:
         return InputError(f"{self._text!r:.80} is no cron expression: {problem}", self._where)
 
 
-class Interval:
-    """``Interval("@every 90m")``: a time every 90 minutes from the last one, as Go's cron library has it. Raises InputError."""
+class ConstantDelay:
+    """``ConstantDelay("@every 90m")``: a time every 90 minutes from the last one, as Go's cron library has it under this name.
+    Raises InputError.
+    """
 
     def __init__(self, text: str) -> None:
         self._seconds = max(1, int(duration_seconds(text.split(maxsplit=1)[-1])))
@@ -104,9 +106,9 @@ class Interval:
         return first + (now - first) // self._seconds * self._seconds
 
 
-def schedule_of(text: str) -> Cron | Interval:
+def schedule_of(text: str) -> Cron | ConstantDelay:
     """The schedule of a CronJob. Raises InputError."""
-    return Interval(text) if text.startswith("@every ") else Cron(text)
+    return ConstantDelay(text) if text.startswith("@every ") else Cron(text)
 
 
 @cache

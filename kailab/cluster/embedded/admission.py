@@ -20,6 +20,7 @@ from kailab.cluster.protocol import Object
 from kailab.cluster.volumes import asked_size
 from kailab.errors import Forbidden, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls
+from kailab.model.kind import field_of
 from kailab.model.kinds import KINDS, immutable_change, is_namespaced, kind_key
 from kailab.model.objects import (
     annotations_of,
@@ -93,7 +94,6 @@ def _content_of(kind: str, obj: Object) -> bytes | None:
 
 
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def invalid(kind: str, name: str, field: str, message: str) -> Invalid:
@@ -362,7 +362,7 @@ def _narrows_affinity(before: Object, after: Object) -> bool:
     if any(not same(before.get(key), after.get(key)) for key in ("podAffinity", "podAntiAffinity")):
         return False
     terms, now = (
-        ((affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+        field_of(affinity, "nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms") or []
         for affinity in (before, after)
     )
     if not terms:
