@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
 Write = Callable[..., Path]
@@ -32,11 +31,3 @@ def study_file(tmp_path: Path) -> Write:
         return path
 
     return write
-
-
-def is_of_a_pool(process: psutil.Process) -> bool:
-    """Whether it is a process that another one spawned to work for it, and lives."""
-    try:
-        return "spawn_main" in " ".join(process.cmdline())
-    except psutil.Error:
-        return False

@@ -19,7 +19,7 @@ from kailab.errors import ConnectError
 from kailab.studies import sweep as sweeping
 from kailab.studies.study_file import read_study
 from kailab.studies.sweep import sweep
-from tests.studies.conftest import Write, is_of_a_pool
+from tests.studies.conftest import Write
 
 pytest.importorskip("distributed", reason="Dask is not installed")
 pytestmark = pytest.mark.slow
@@ -34,6 +34,14 @@ class Mine(JobOrder, frozen=True):
         print("asked")
         return job.wants.gpu
 """
+
+
+def is_of_a_pool(process: psutil.Process) -> bool:
+    """Whether it is a process that another one spawned to work for it, and lives."""
+    try:
+        return "spawn_main" in " ".join(process.cmdline())
+    except psutil.Error:
+        return False
 
 
 class DaskHere:

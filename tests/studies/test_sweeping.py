@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import csv
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from kailab.errors import ExtensionError, InputError, StateError
@@ -24,7 +21,7 @@ from kailab.studies.planning import resample_trace
 from kailab.studies.study_file import read_study
 from kailab.studies.subprocess_run import run_in_subprocess
 from kailab.studies.sweep import sweep
-from tests.studies.conftest import Write, is_of_a_pool
+from tests.studies.conftest import Write
 
 GRID = "{limits: [{red: 8}, {red: 16}]}"
 
@@ -45,20 +42,33 @@ def test_one_worker_or_three_write_the_same_table(study_file: Write, tmp_path: P
     assert tables[0].count(b"\n") == 1 + 4 * 3  # all, red, blue
 
 
+KILLS_ITS_PROCESS = """\
+import os
+import signal
+from pathlib import Path
+
+from kailab.engine import JobOrder
+
+MARK = Path(__file__).with_name("killed")
+
+
+class Killed(JobOrder, frozen=True):
+    def key(self, job):
+        if not MARK.exists():
+            MARK.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return job.wants.gpu
+"""
+
+
 @pytest.mark.slow
 def test_a_process_that_is_killed_loses_nothing(study_file: Write, tmp_path: Path) -> None:
-    study = read_study(study_file(grid=GRID, seeds="2"))
-    expected = sweep(study, tmp_path / "undisturbed", workers=2).table.read_bytes()
-    killed: list[int] = []
-
-    def kill_one(what: str, done: int, total: int) -> None:
-        children = [one for one in psutil.Process().children() if is_of_a_pool(one)]
-        if children and len(killed) < 2:
-            killed.append(children[0].pid)
-            os.kill(children[0].pid, signal.SIGKILL)
-
-    assert sweep(study, tmp_path / "disturbed", workers=2, progress=kill_one).table.read_bytes() == expected
-    assert killed
+    (tmp_path / "killed.py").write_text(KILLS_ITS_PROCESS)
+    study = read_study(study_file(grid="{policies: [['killed.py:Killed']]}", seeds="2"))
+    disturbed = sweep(study, tmp_path / "disturbed", workers=2)
+    assert (tmp_path / "killed").exists()
+    assert not disturbed.failed
+    assert disturbed.table.read_bytes() == sweep(study, tmp_path / "undisturbed", workers=2).table.read_bytes()
 
 
 ENDS_ITS_PROCESS = """\
