@@ -329,6 +329,20 @@ def test_any_format_of_sacct_with_the_facts_is_read(trace_file, header: str, lin
     assert (job.seconds, job.gpus, job.pods, job.team) == expected
 
 
+@pytest.mark.parametrize(
+    "held, gpus, mig, milli",
+    [
+        ("billing=8,cpu=8,gres/gpu=2,gres/gpu:a100_3g.20gb=2,node=1", 2, "3g.20gb", 3000),
+        ("gres/gpu:nvidia_h100_1g.10gb+me=4", 4, "1g.10gb", 1000),
+        ("gres:gpu:2g.10gb:3(S:0)", 3, "2g.10gb", 2000),
+        ("gres/gpu=2,gres/gpu:a100=2,gres/gpu:a100_3g.20gb=0", 2, "", 1000),
+    ],
+)
+def test_instances_of_mig_are_read_from_the_type_that_slurm_gives_them(trace_file, held, gpus, mig, milli) -> None:
+    (job,) = read_trace(trace_file(f"7|a|2026-01-05T08:00:00|x|y|60|{held}|COMPLETED", header=SACCT)).jobs
+    assert (job.gpus, job.mig, job.share) == (gpus, mig, milli)
+
+
 def test_a_job_of_sacct_that_is_there_twice_counts_once(trace_file) -> None:
     """Ids may begin again after a reset of Slurm's database, so that the time of submission belongs to it."""
     one = "8|a|2026-01-05T08:00:00|x|y|60|gres/gpu=1|COMPLETED"
@@ -348,8 +362,10 @@ def test_a_job_of_sacct_that_is_there_twice_counts_once(trace_file) -> None:
         ("7|a|2026-01-05T08:00:00|x|y|60|gres/gpu=1|REQUEUED", "an earlier run of a job that was requeued"),
         ("7|a|2026-01-05T08:00:00|Unknown|Unknown|0|gres/gpu=1|CANCELLED by 5", "it never ran"),
         ("7|a|2026-01-05T08:00:00|x|y|60||COMPLETED", "it held no GPU"),
+        ("7|a|2026-01-05T08:00:00|x|y|60|gres/gpu=3,gres/gpu:a100_1g.5gb=2,gres/gpu:a100_3g.20gb=1|COMPLETED", "it held 3g.20gb and 1g.5gb"),
+        ("7|a|2026-01-05T08:00:00|x|y|60|gres/gpu:1g.5gb=2,gres/gpu:a100=1|COMPLETED", "it held 1g.5gb and whole GPUs"),
     ],
-)
+)  # fmt: skip
 def test_other_lines_of_sacct_are_left_out_with_their_reason(trace_file, line: str, why: str) -> None:
     good = "8|a|2026-01-05T08:00:00|x|y|60|gres/gpu=1|COMPLETED"
     trace = read_trace(trace_file(line, good, header=SACCT))

@@ -28,6 +28,8 @@ MOST_AMOUNT = 10**12
 """Largest amount or time. A larger one is a mistake and would overflow 64 bits in sums."""
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """First characters of cells that a spreadsheet evaluates as a formula; the last four are full-width forms."""
+MIG_PROFILE = r"[1-9]g\.[1-9][0-9]{0,3}gb"
+"""Pattern of a profile of MIG instances, as NVIDIA's documentation names them: 1g.10gb."""
 _TEXT = re.compile(r"[\x20-\x7e\xa0-\ud7ff\ue000-\U0010ffff]*")
 
 

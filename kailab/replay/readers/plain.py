@@ -12,9 +12,8 @@ import re
 from kailab.engine.snapshot.counting import mig_gpus
 from kailab.model.labels import MIG_PREFIX
 from kailab.replay.job import WHOLE, SkippedLine, TraceJob
-from kailab.replay.readers.lines import BrokenLine, LineFields
+from kailab.replay.readers.lines import MIG_PROFILE, BrokenLine, LineFields
 
-_PROFILE = re.compile(r"[1-9]g\.[1-9][0-9]{0,3}gb", re.ASCII)
 NEEDED = ("submit", "seconds", "gpus")
 KNOWN = (
     *NEEDED,
@@ -57,7 +56,7 @@ def read_plain_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         raise BrokenLine(f"{told} and {share_told}; expected a share of one GPU only")
     mig = fields.text("mig")
     if mig:
-        if not _PROFILE.fullmatch(mig):
+        if not re.fullmatch(MIG_PROFILE, mig, re.ASCII):
             raise BrokenLine(f"{fields.label('mig')} is {mig!r:.80}; expected a MIG profile such as 1g.10gb")
         if milli != WHOLE or not gpus:
             raise BrokenLine(

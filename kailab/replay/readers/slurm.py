@@ -12,8 +12,9 @@ sacct prints fields separated by bars:
 
 Any ``--format`` that says when a job came, for how long it ran and which GPUs it held will do. It came at ``Submit`` (or
 ``Eligible``, or ``Start``). It ran for ``ElapsedRaw`` (or ``Elapsed``, or from ``Start`` to ``End``). It held the GPUs of
-``AllocTRES`` (or ``TRES``, ``ReqTRES``, ``AllocGRES``, ``ReqGRES``), of which ``gres/gpu`` counts. Its account is the team
-(or the partition, or the user). Source: sacct(1).
+``AllocTRES`` (or ``TRES``, ``ReqTRES``, ``AllocGRES``, ``ReqGRES``), of which ``gres/gpu`` counts; a type that ends in a
+MIG profile (``gres/gpu:a100_3g.20gb``) stands for instances. Its account is the team (or the partition, or the user).
+Sources: sacct(1), gres.conf(5).
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from kailab.replay.job import SkippedLine, TraceJob
-from kailab.replay.readers.lines import BrokenLine, LineFields
+from kailab.engine.snapshot.counting import mig_gpus
+from kailab.model.labels import MIG_PREFIX
+from kailab.replay.job import WHOLE, SkippedLine, TraceJob
+from kailab.replay.readers.lines import MIG_PROFILE, BrokenLine, LineFields
 
 _BOTH = ("job_id", "user", "node_num", "gpu_num", "cpu_num", "submit_time", "start_time", "end_time")
 HELIOS = (*_BOTH, "vc")
@@ -97,6 +100,7 @@ _ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", re.ASCII)
 _SACCT_EMPTY = ("", "unknown", "none", "unlimited", "invalid", "n/a", "partition_limit")
 """Values with which sacct marks a missing or unbounded time."""
 _NOT_ENDED = ("RUNNING", "SUSPENDED", "PENDING", "COMPLETING", "CONFIGURING", "RESIZING")
+_MIG_TYPE = re.compile(rf"[:_-]({MIG_PROFILE})(?:\+\w+)*$", re.ASCII)
 _COUNTS = {"": 1, "K": 1000, "M": 10**6}
 _MOST_DIGITS = 9
 """Of a whole number. Python reads no number of thousands of digits, and no cluster has as many of anything."""
@@ -127,9 +131,14 @@ def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
     if "[" in name:
         return SkippedLine(line, "it stands for tasks of an array that have not begun", broken=False)
     held = _resources(fields)
-    gpus = held.whole("gres/gpu", sum(held.whole(kind) for kind in held.amounts if kind.startswith("gres/gpu:")))
+    gpus = held.gpus
     if not gpus:
         return SkippedLine(line, "it held no GPU", broken=False)
+    profiles = held.mig_profiles
+    if len(profiles) > 1:
+        told = " and ".join(profile or "whole GPUs" for profile in sorted(profiles, reverse=True))
+        return SkippedLine(line, f"it held {told}; a replayed job has MIG instances of one profile", broken=False)
+    mig = profiles.pop() if profiles else ""
     if (state := fields.text("State").partition(" ")[0].upper()) in _NOT_ENDED:
         return SkippedLine(line, f"its end is not recorded: it is {state}", broken=False)
     if state in ("REQUEUED", "REVOKED"):
@@ -144,13 +153,15 @@ def read_sacct_job(fields: LineFields, line: int) -> TraceJob | SkippedLine:
         return SkippedLine(line, "its arrival is not recorded", broken=False)
     arrival = fields.moment(column)
     nodes = held.whole("node") or _nodes(fields)
-    # Pods of a job are equal; if the parts are not, the fleet decides the number of pods.
-    pods = nodes if nodes and not gpus % nodes else 0
+    # Pods of a job are equal; if the parts are not, the fleet decides the number of pods. A process uses one instance only.
+    pods = gpus if mig else nodes if nodes and not gpus % nodes else 0
     return TraceJob(
         name=name or f"line-{line}",
         arrival=arrival,
         seconds=seconds,
         gpus=gpus,
+        share=mig_gpus(f"{MIG_PREFIX}{mig}") if mig else WHOLE,
+        mig=mig,
         pods=pods,
         cpu_millis=round(held.whole("cpu") * 1000 / pods) if pods else 0,
         memory_mib=round(held.mebibytes / pods) if pods else 0,
@@ -179,6 +190,20 @@ class _Held(NamedTuple):
         if match is None:
             raise BrokenLine(f"{self._said(name, text)}; expected a whole number")
         return _bounded(match[1], self._said(name, text)) * _COUNTS[match[2]]
+
+    @property
+    def gpus(self) -> int:
+        """The number of GPUs or MIG instances. Raises BrokenLine."""
+        return self.whole("gres/gpu", sum(self.whole(kind) for kind in self._typed))
+
+    @property
+    def mig_profiles(self) -> set[str]:
+        """The MIG profiles of what it held, with an empty one for whole GPUs. Raises BrokenLine."""
+        return {match[1] if (match := _MIG_TYPE.search(kind)) else "" for kind in self._typed if self.whole(kind)}
+
+    @property
+    def _typed(self) -> list[str]:
+        return [kind for kind in self.amounts if kind.startswith("gres/gpu:")]
 
     @property
     def mebibytes(self) -> float:
