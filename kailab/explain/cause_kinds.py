@@ -332,6 +332,7 @@ FINDERS: tuple[Finder, ...] = (
     objects.find_failed_binding,
     objects.find_missing_pods,
     *EMPTY_CLUSTER_FINDERS,
+    queue_shares.find_claims_behind_limits,
     queue_limits.find_exceeded_bounds,
     queue_order.find_earlier_turns,
     queue_order.find_work_in_front,

@@ -165,7 +165,7 @@ def _until(first: float | None, last: float | None) -> str:
 
 def _owner(option: ReclaimOption) -> str:
     amount = option.taker.amount
-    most = f"up to {amount_text(option.taker.resource, amount)} of its quota"
+    most = f"up to {amount_text(option.taker.resource, min(amount, option.beyond))} of its quota"
     return f"{option.taker.queue} ({'its quota is unlimited' if amount < 0 else most})"
 
 

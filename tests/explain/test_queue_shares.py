@@ -350,3 +350,25 @@ def test_a_cordoned_node_with_room_comes_before_a_share_that_alone_would_not_hel
         found.patch("Node", "n-1", {"spec": {"unschedulable": False}})
         found.settle()
         assert not causes(found, "Job", "wants")
+
+
+# Shares behind a limit
+
+
+def test_what_taking_back_would_leave_below_a_limit_is_the_cause_before_the_limit() -> None:
+    """The department is at its limit, and a higher one alone would not help: all GPUs are in use."""
+    with lab() as found:
+        settled(found, queue("org", 8, limit=8), queue("mine", 4, parent="org"), queue("theirs", 8, parent="org"))
+        settled(found, *pods(8, "held", "theirs"))
+        settled(found, pod("wants", "mine"))
+        codes = [cause.code for cause in causes(found, "Pod", "wants")]
+    assert codes == [CauseCode.VICTIMS_WITHIN_QUOTA, CauseCode.OVER_LIMIT]
+
+
+def test_a_limit_that_alone_keeps_it_waiting_is_the_only_cause() -> None:
+    with lab() as found:
+        settled(found, queue("org", 8, limit=4), queue("mine", 4, parent="org"), queue("theirs", 8, parent="org"))
+        settled(found, *pods(4, "held", "theirs"))
+        settled(found, pod("wants", "mine"))
+        codes = [cause.code for cause in causes(found, "Pod", "wants")]
+    assert codes == [CauseCode.OVER_LIMIT]

@@ -82,7 +82,7 @@ def test_a_queue_that_borrows_and_one_that_lends(lab, queue, job):
     assert [line for line in lines[1:] if not line.startswith("Borrowing: ")] == [
         "It holds 20 GPUs of 20 GPUs asked for.",
         "It borrows 12 GPUs, while 24 GPUs of the quota of b are unused.",
-        "Queues that could reclaim it by asking: b (up to 24 GPUs of its quota).",
+        "Queues that could reclaim it by asking: b (up to 12 GPUs of its quota).",
         "GPU share of a: 32 GPUs (all there is), divided among 2 queues.",
         "  Quota first: a 8 GPUs (quota 8 GPUs, asks for 20 GPUs), b 0 GPUs (asks for 0 GPUs, quota 24 GPUs); 24 GPUs left.",
         "  Priority 100, 24 GPUs by weight: a 12 GPUs (weight 1: 100 %, all it wants).",
@@ -110,12 +110,12 @@ def test_who_could_reclaim_is_the_engines_word(lab, queue, job):
     lab.settle()
     assert who_could_reclaim(lab, "a") == (
         ["org-b"],
-        "Queues that could reclaim it by asking: org-b (up to 6 GPUs of its quota).",
+        "Queues that could reclaim it by asking: org-b (up to 4 GPUs of its quota).",
     )
     lab.apply(queue("endless", -1))
     assert who_could_reclaim(lab, "a") == (
         ["endless", "org-b"],
-        "Queues that could reclaim it by asking: endless (its quota is unlimited), org-b (up to 6 GPUs of its quota).",
+        "Queues that could reclaim it by asking: endless (its quota is unlimited), org-b (up to 4 GPUs of its quota).",
     )
 
 

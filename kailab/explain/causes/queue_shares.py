@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, cast
 
 from kailab.engine.decisions import QueueShare
+from kailab.engine.relaxing.queue_rules import refusing_rules
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
 from kailab.engine.relaxing.rules import (
     FIELDS,
@@ -202,6 +203,20 @@ def find_share_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
         has_room_on_closed_nodes(relaxed_cycles) and not relaxed_cycles(*before, *refusal.lifted()).further
     ):
         yield refusal
+
+
+def find_claims_behind_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
+    """What keeps it from taking back what others hold below a limit that is reached. Taking it back leaves the sum below the limit as it
+    is, so this alone lets it run, and a higher limit alone does not."""
+    cycles = group.relaxed_cycles
+    limits = () if cycles is None else tuple(rule.lifted() for rule in refusing_rules(cycles))
+    if cycles is None or not limits or cycles(*limits).further:
+        return
+    without = replace(group, lifted=limits)
+    for find in (find_work_in_front, find_blocked_victims, find_share_limits):
+        for refusal in find(without):
+            if cycles(*refusal.lifted()).further:
+                yield refusal
 
 
 class _Shares(NamedTuple):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycles
+from kailab.engine.relaxing.rules import Relaxation
 from kailab.engine.snapshot.records import PodGroup, Status, Task
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.explain.causes.node_facts import NodeFacts
@@ -28,11 +29,13 @@ class WaitingPodGroup:
     """The waiting pods of a subject that share a PodGroup.
 
     ``name``: ``namespace/name`` of the PodGroup; empty for pods without one. ``pods``: empty if the subject has no pods.
+    ``lifted``: rules that its relaxed cycles leave out.
     """
 
     state: PodsAtMoment
     name: str
     pods: tuple[PodRow, ...]
+    lifted: tuple[Relaxation, ...] = ()
 
     @property
     def lab(self) -> Lab:
@@ -80,7 +83,8 @@ class WaitingPodGroup:
         queues = {queue.parent: queue.name for queue in self.moment.snapshot.queues} if self.pending_tasks else {}
         if self.record is None or not self.pending_tasks or self.record.queue in queues:
             return None
-        return self.state.relaxed_cycles.about(self.record.uid)
+        cycles = self.state.relaxed_cycles.about(self.record.uid)
+        return cycles.after(*self.lifted) if self.lifted else cycles
 
     @cached_property
     def node_facts(self) -> NodeFacts | None:
