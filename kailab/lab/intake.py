@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import tenacity
 
@@ -128,6 +128,8 @@ def _read_one(
     if isinstance(source, dict):
         source = [source]
     if not isinstance(source, str | Path | NamedText):
+        # The caller may change its objects later; the cluster keeps what was applied.
+        source = [_copied(obj) for obj in source]
         seen.extend(source)
         manifests = from_objects(source, namespace=namespace)
         return manifests, [(describe_objects(manifests), manifests.objects)]
@@ -149,6 +151,12 @@ def _read_one(
     return manifests, [
         (own if file == "<text>" else Path(file).name.strip("<>"), objects) for file, objects in inside.items()
     ]
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def named_texts(source: Path | str | NamedText) -> Iterator[NamedText]:

@@ -2,7 +2,7 @@
 
 Each kind names its own defaults (``Kind.defaults``); this module has those of pods and the building blocks of the others.
 ``apply_defaults`` never changes its argument: it returns the same object if nothing is missing, else a new one that shares all unchanged
-parts. Pod templates of workloads get defaults as well, so that pods made from a template need no more.
+parts. Pod templates of workloads get the defaults of pod specs, and their pods more (``pod_only_defaults``), as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -62,10 +62,8 @@ def strip_nulls(value: Any) -> Any:
 
 
 def pod_spec_defaults(spec: Object) -> Object:
-    """Restart policy, grace period, scheduler name; requests where only limits are given (extended resources
-    too)."""
+    """Restart policy, grace period, scheduler name."""
     missing = {key: value for key, value in _POD_SPEC.items() if key not in spec}
-    missing |= _changed_containers(spec, _with_requests)
     return {**spec, **missing} if missing else spec
 
 
@@ -93,12 +91,15 @@ def _with_requests(container: Any) -> Any:
     return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
 
 
-def with_host_ports(spec: Object) -> Object:
-    """The spec of a pod with the defaults that pods get and templates do not: a pod with hostNetwork has its container ports as host ports."""
-    if spec.get("hostNetwork") is not True:
-        return spec
-    changed = _changed_containers(spec, _with_container_ports)
-    return {**spec, **changed} if changed else spec
+def pod_only_defaults(spec: Object) -> Object:
+    """The spec of a pod with the defaults that pods get and templates do not: requests where only limits are given (of extended resources
+    too), and with hostNetwork the container ports as host ports."""
+    changed = _changed_containers(spec, _with_requests)
+    filled = {**spec, **changed} if changed else spec
+    if spec.get("hostNetwork") is True:
+        changed = _changed_containers(filled, _with_container_ports)
+        filled = {**filled, **changed} if changed else filled
+    return filled
 
 
 def _with_container_ports(container: Any) -> Any:
@@ -119,7 +120,7 @@ def pod_defaults(obj: Object) -> Object:
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return obj
-    filled = with_host_ports(pod_spec_defaults(spec))
+    filled = pod_only_defaults(pod_spec_defaults(spec))
     status = obj.get("status")
     # Validation reports a status that is not a mapping.
     if status is not None and (not isinstance(status, dict) or "phase" in status):

@@ -56,8 +56,8 @@ def add_amounts(into: dict[str, Number], other: Mapping[str, Number]) -> None:
 
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
-    """What a pod asks for, exactly."""
-    return sum_over_pod(spec, lambda container: given(container, "requests"), parsed)
+    """What a pod asks for, exactly. Of a template, a limit without a request counts as the request, which its pods get."""
+    return sum_over_pod(spec, lambda container: {**given(container, "limits"), **given(container, "requests")}, parsed)
 
 
 def pod_limits(spec: Mapping[str, Any]) -> Amounts:

@@ -31,6 +31,7 @@ from kailab.model.kinds import KINDS, is_namespaced, key_of
 from kailab.model.manifests import MOST_ERRORS, object_name
 from kailab.model.objects import (
     annotations_of,
+    is_active,
     is_ended,
     labels_of,
     metadata_of,
@@ -49,6 +50,8 @@ from kailab.scheduler.reading.references import referenced_objects
 from kailab.snapshots.kai_settings import KaiSettings, settings_in
 from kailab.snapshots.snapshot import ClusterSnapshot
 from kailab.snapshots.taking import NAMES_ONLY, cluster_facts, kinds_taken, unknown_owner_kinds
+from kailab.workloads.apps import HASH, REVISION_ANNOTATION
+from kailab.workloads.controller import with_metadata
 
 BACKEND = "files"
 _NEVER = frozenset({"Secret", "Event", "Event.events.k8s.io", "Lease", "CustomResourceDefinition"})
@@ -230,6 +233,7 @@ class _Reading:
         assumed = _assume_configmaps(looks)
         classes = _assume_priority_classes(looks)
         runtimes = _assume_runtime_classes(looks)
+        replica_sets = _assume_replica_sets(looks)
         newest, time_notices = time_of_cluster(self.times)
         taken = newest if at is None else at
         if at is not None:
@@ -264,6 +268,12 @@ class _Reading:
             notices.append(
                 f"{count(len(assumed), 'ConfigMap')} that pods use ({some(assumed)}) {'is' if len(assumed) == 1 else 'are'} not in "
                 "the files, nor any other of the namespace: taken as there"
+            )
+        if replica_sets:
+            deployments_named = list(dict.fromkeys(str(owner_references(one)[0]["name"]) for one in replica_sets))
+            notices.append(
+                f"the ReplicaSets of {'the ' if len(deployments_named) == 1 else ''}{'Deployment' if len(deployments_named) == 1 else 'Deployments'} {some(deployments_named)} are not in "
+                "the files: made anew from the Deployments, so that these keep their pods"
             )
         if classes:
             values = ", ".join(f"{name_of(one)} {one['value']}" for one in classes)
@@ -348,16 +358,25 @@ def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
     there = {uid_of(obj) for several in looks.values() for obj in several}
     missing: Counter[str] = Counter()
     lost = 0
+    twice: Counter[str] = Counter()
     for pod in pods:
-        absent = {str(owner.get("kind")) for owner in owner_references(pod) if owner.get("uid") not in there} - {"Node"}
-        missing.update(absent)
+        absent = [
+            owner for owner in owner_references(pod) if owner.get("uid") not in there and owner.get("kind") != "Node"
+        ]
+        missing.update({str(owner.get("kind")) for owner in absent})
         lost += bool(absent)
+        twice.update(maker for owner in absent if (maker := _maker(looks, pod, owner)))
     if lost:
         kinds = ", ".join(f"{kind} of {number}" for kind, number in missing.most_common())
         resources = ",".join(sorted({_resource(kind) for kind in missing}))
         yield (
             f"the owners of {count(lost, 'pod')} are not in the files ({kinds}): pods that leave are not replaced. Add them: "
             f"kubectl get {resources} -A -o yaml"
+        )
+    if twice:
+        yield (
+            f"of these pods, {sum(twice.values())} are made a second time by {some(list(twice))} as soon as the lab runs, because what is "
+            "between them and their pods is not in the files"
         )
     groups = {(namespace_of(group), name_of(group)) for group in looks.get("PodGroup", ())}
     without = sum(1 for pod in pods if (group := _group(pod)) and (namespace_of(pod), group) not in groups)
@@ -372,6 +391,30 @@ def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
     faults, notices = check_queue_tree(looks.get("Queue", ()))
     yield from map(str, (*faults, *(notice for notice in notices if notice.rule == "parent-missing")))
     yield from _about_named(looks)
+
+
+_MAKERS = {
+    "Job": ("JobSet",),
+    "JobSet": ("TrainJob",),
+    "PodClique": ("PodCliqueSet",),
+    "RayCluster": ("RayJob", "RayService"),
+    "StatefulSet": ("LeaderWorkerSet",),
+}
+"""Owners of pods that a workload above them makes, by kind. Those of Deployments are made from their pods."""
+
+
+def _maker(looks: Mapping[str, list[Object]], pod: Object, owner: Mapping[str, Any]) -> str:
+    """The workload in the files that makes such an owner of a pod again; empty if there is none."""
+    name = str(owner.get("name"))
+    return next(
+        (
+            f"{kind} {namespace_of(one)}/{name_of(one)}"
+            for kind in _MAKERS.get(str(owner.get("kind")), ())
+            for one in looks.get(kind, ())
+            if namespace_of(one) == namespace_of(pod) and (name == name_of(one) or name.startswith(f"{name_of(one)}-"))
+        ),
+        "",
+    )
 
 
 def _about_absent_pods(looks: Mapping[str, list[Object]]) -> Iterator[str]:
@@ -482,6 +525,62 @@ def _assume_priority_classes(looks: dict[str, list[Object]]) -> list[Object]:
     if assumed:
         _add(looks, "PriorityClass", assumed)
     return assumed
+
+
+def _assume_replica_sets(looks: dict[str, list[Object]]) -> list[Object]:
+    """Add the ReplicaSets that pods name as their owners and the files lack, if their Deployments are there. Returns them.
+
+    Without them the Deployments would make all their pods a second time. The set with the youngest pod has the Deployment's template, and
+    others, of an update that is under way, have that of a pod.
+    """
+    there = {uid_of(replica_set) for replica_set in looks.get("ReplicaSet", ())}
+    deployments = {(namespace_of(one), name_of(one)): one for one in looks.get("Deployment", ())}
+    owned_sets = {owner.get("uid") for one in looks.get("ReplicaSet", ()) for owner in owner_references(one)}
+    pods: dict[tuple[str, str], dict[tuple[str, str], list[Object]]] = {}
+    for pod in looks.get("Pod", ()):
+        for owner in owner_references(pod):
+            digest = labels_of(pod).get(HASH, "")
+            key = namespace_of(pod), str(owner.get("name")).removesuffix(f"-{digest}")
+            if owner.get("kind") == "ReplicaSet" and owner.get("uid") not in there and digest and key in deployments:
+                sets = pods.setdefault(key, {})
+                sets.setdefault((str(owner.get("name")), str(owner.get("uid"))), []).append(pod)
+    assumed: list[Object] = []
+    for key, sets in pods.items():
+        deployment = deployments[key]
+        newest_first = sorted(sets.items(), key=lambda each: max(map(_version, each[1])), reverse=True)
+        current = None if uid_of(deployment) in owned_sets else newest_first[0][0]
+        assumed += [_replica_set(deployment, one, of_set, current=one == current) for one, of_set in newest_first]
+    if assumed:
+        _add(looks, "ReplicaSet", assumed)
+    return assumed
+
+
+def _replica_set(deployment: Object, named: tuple[str, str], pods: Sequence[Object], *, current: bool) -> Object:
+    (name, uid), pod = named, pods[0]
+    digest = labels_of(pod)[HASH]
+    if current:
+        template = with_metadata(spec_of(deployment).get("template") or {}, {HASH: digest})
+    else:
+        template = {"metadata": {"labels": dict(labels_of(pod))}, "spec": {**spec_of(pod), "nodeName": None}}
+    selector = spec_of(deployment).get("selector") or {}
+    alive = sum(1 for one in pods if is_active(one))
+    owner = {
+        "apiVersion": "apps/v1", "kind": "Deployment", "name": name_of(deployment), "uid": uid_of(deployment), "controller": True,
+        "blockOwnerDeletion": True,
+    }  # fmt: skip
+    meta = {
+        "name": name, "namespace": namespace_of(deployment), "uid": uid, "labels": dict(labels_of(template)), "ownerReferences": [owner],
+        "creationTimestamp": min(str(metadata_of(one).get("creationTimestamp") or "") for one in pods),
+        "annotations": {REVISION_ANNOTATION: annotations_of(deployment).get(REVISION_ANNOTATION, "1") if current else "0"},
+    }  # fmt: skip
+    return {
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": meta,
+        "spec": {
+            "replicas": alive, "template": template,
+            "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH: digest}},
+        },
+        "status": {"replicas": alive},
+    }  # fmt: skip
 
 
 def _assume_runtime_classes(looks: dict[str, list[Object]]) -> list[Object]:

@@ -169,3 +169,33 @@ def test_open_refuses(given):
 def test_what_the_cluster_refuses_to_delete_is_told_as_bad_input(lab):
     with pytest.raises(InputError, match="may not be deleted"):
         lab.delete("namespace", "default")
+
+
+def web(gpus: int):
+    container = {"name": "main", "image": "web", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    template = {
+        "metadata": {"labels": {"app": "web", "kai.scheduler/queue": "q"}},
+        "spec": {"schedulerName": "kai-scheduler", "containers": [container]},
+    }
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+def test_a_limit_of_gpus_in_a_template_can_be_changed(lab, queue):
+    """As in Kubernetes, pods get the limit as their request, and templates stay as they were written."""
+    lab.apply(queue("q", 8), web(1))
+    lab.settle()
+    lab.apply(web(2))
+    lab.settle()
+    expect(lab.queue("q")).running(gpus=2)
+
+
+def test_an_object_that_its_caller_changes_later_stays_as_it_was_applied(lab, queue):
+    work = web(1)
+    lab.apply(queue("q", 8), work)
+    work["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 2
+    lab.settle()
+    expect(lab.queue("q")).running(gpus=1)
+    lab.apply(work)
+    lab.settle()
+    expect(lab.queue("q")).running(gpus=2)

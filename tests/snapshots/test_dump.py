@@ -241,6 +241,53 @@ def test_running_pods_without_their_owners_stay_and_are_told(tmp_path: Path) -> 
         assert lab.picture().shares.queues["q"].allocated == 4000
 
 
+def a_deployment(gpus: int) -> Object:
+    containers = [{"name": "main", "image": "web", "resources": {"limits": {"nvidia.com/gpu": gpus}}}]
+    spec = {
+        "replicas": 6, "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web", "kai.scheduler/queue": "q"}},
+            "spec": {"schedulerName": "kai-scheduler", "containers": containers},
+        },
+    }  # fmt: skip
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+
+
+@pytest.mark.parametrize("update", [False, True], ids=["settled", "an update is under way"])
+def test_deployments_keep_their_pods_where_the_replicasets_are_not_in_the_files(tmp_path: Path, update: bool) -> None:
+    with Lab.open("lesson") as lab:
+        lab.apply(a_queue(), a_deployment(1))
+        lab.settle()
+        if update:
+            # Pods of the new template have no place, so that old ones stay.
+            lab.apply(a_deployment(64))
+            lab.settle()
+        printed = as_printed(lab)
+        pods = {name_of(pod) for pod in lab.get("pods", None, None)}
+    del printed["ReplicaSet"]
+    one_file_each(tmp_path / "cluster", printed)
+    read = opening.read_snapshot_source(tmp_path / "cluster")
+    [told] = [text for text in read.notices if "ReplicaSets" in text]
+    assert told.startswith("the ReplicaSets of the Deployment web are not in the files")
+    with opening.lab_of(read.snapshot) as opened:
+        opened.settle()
+        opened.advance(120)
+        opened.settle()
+        assert {name_of(pod) for pod in opened.get("pods", None, None)} == pods
+        assert opened.get("Deployment", "web")["status"]["replicas"] == len(pods)
+
+
+def test_work_that_would_make_its_pods_a_second_time_is_told(tmp_path: Path) -> None:
+    job_set = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": []},
+        "metadata": {"name": "train", "namespace": "team", "uid": "u-set", "resourceVersion": "1"},
+    }  # fmt: skip
+    objects = [a_node("a"), a_pod("p-0", "a", "train-workers-0"), a_pod("p-1", "a", "other-0"), a_queue(), job_set]
+    (tmp_path / "x.yaml").write_text(text_of(objects))
+    [told] = [text for text in opening.read_snapshot_source(tmp_path).notices if "a second time" in text]
+    assert told.startswith("of these pods, 1 are made a second time by JobSet team/train")
+
+
 def test_podgroups_of_work_that_is_not_in_the_files_are_told(tmp_path: Path) -> None:
     """The file of a namespace's work is missing, the one of all PodGroups is there. A PodGroup with its pod is not told."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "absent", "uid": "u-absent"}

@@ -23,7 +23,7 @@ from kailab.cluster.protocol import Object, Severity, write_sequentially
 from kailab.cluster.selectors import matches, selector_of
 from kailab.cluster.writes import Chain, Subresource, WriteOutcome
 from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
-from kailab.model.defaults import with_host_ports
+from kailab.model.defaults import pod_only_defaults
 from kailab.model.objects import is_terminating, labels_of, name_of, namespace_of
 
 Objects: TypeAlias = list[Object]
@@ -186,7 +186,7 @@ class EmbeddedCluster:
         ``trusted``: the spec is from a validated template with defaults, so only what its classes add is missing.
         """
         if trusted:
-            return self._admission.complete_pod_spec(with_host_ports(spec), name, namespace)
+            return self._admission.complete_pod_spec(pod_only_defaults(spec), name, namespace)
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
         admitted: Object = self._admission.new("Pod", pod, name)["spec"]
         return admitted

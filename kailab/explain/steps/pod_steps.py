@@ -207,15 +207,17 @@ def _asking(key: str, read: Any, write: Any, amount: int) -> Edit:
                 _set(init_container, most)
 
     def _set(container: Object, left: int) -> None:
-        for field in ("requests", "limits"):
-            holder = (container.get("resources") or {}).get(field)
-            if (
-                holder
-                and key in holder
-                # Requests and limits of extended resources must be equal.
-                and (field == "requests" or is_extended(key) or read(holder[key]) < left)
-            ):
-                holder[key] = left if is_extended(key) else write(left)
+        resources = container.setdefault("resources", {})
+        limits = resources.get("limits") or {}
+        # Requests and limits of extended resources must be equal.
+        if is_extended(key) or (key in limits and read(limits[key]) < left):
+            resources["limits"] = {**limits, key: left if is_extended(key) else write(left)}
+        # A limit without a request is the request too.
+        if key in (resources.get("requests") or {}) or not is_extended(key):
+            resources["requests"] = {
+                **(resources.get("requests") or {}),
+                key: left if is_extended(key) else write(left),
+            }
 
     return edit
 
