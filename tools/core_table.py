@@ -44,9 +44,9 @@ _NEEDED = {
     "V1PodTemplateSpec": {"spec"},
     "V1JobTemplateSpec": {"spec"},
 }
-# Status and lists that components write: missing fields are no error of a manifest.
+# Status and lists that components write: missing fields are no error of a manifest. A RoleRef has a default for its group.
 _LENIENT = re.compile(
-    r"V1(Node(?!Selector|Condition)|ContainerSt|ContainerImage|AttachedVolume|DaemonEndpoint|ResourcePool|ResourceClaimConsumer).*",
+    r"V1(RoleRef|Node(?!Selector|Condition)|ContainerSt|ContainerImage|AttachedVolume|DaemonEndpoint|ResourcePool|ResourceClaimConsumer).*",
     re.ASCII,
 )
 

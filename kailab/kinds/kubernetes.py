@@ -114,6 +114,68 @@ def spec_check(check: SpecCheck) -> Callable[[Faults, Object], None]:
     return check_object
 
 
+RBAC = "rbac.authorization.k8s.io"
+_SUBJECT_GROUPS = {"ServiceAccount": "", "User": RBAC, "Group": RBAC}
+
+
+def _check_role(faults: Faults, obj: Object) -> None:
+    """Source: Kubernetes ValidatePolicyRule."""
+    for at, rule in faults.mappings(obj, "rules", "rules"):
+        faults.items(rule, "verbs", f"{at}.verbs", required=True)
+        if rule.get("nonResourceURLs"):
+            if obj.get("kind") == "Role":
+                faults.add(
+                    f"{at}.nonResourceURLs", "can only be in a ClusterRole, because URLs live outside namespaces"
+                )
+            if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+                faults.add(f"{at}.nonResourceURLs", "can't be given together with resources; expected a rule for each")
+            continue
+        for key in ("apiGroups", "resources"):
+            faults.items(rule, key, f"{at}.{key}", required=True)
+
+
+def _binding_defaults(obj: Object) -> Object:
+    """The API groups of the role and of the subjects. Source: Kubernetes SetDefaults_RoleBinding, SetDefaults_Subject."""
+    role, subjects = obj.get("roleRef"), obj.get("subjects")
+    added: Object = {}
+    if isinstance(role, dict) and not role.get("apiGroup"):
+        added["roleRef"] = {**role, "apiGroup": RBAC}
+    if isinstance(subjects, list):
+        filled = [
+            {**subject, "apiGroup": group}
+            if isinstance(subject, dict)
+            and not subject.get("apiGroup")
+            and (group := _SUBJECT_GROUPS.get(str(subject.get("kind"))))
+            else subject
+            for subject in subjects
+        ]
+        if filled != subjects:
+            added["subjects"] = filled
+    return {**obj, **added} if added else obj
+
+
+def _check_binding(faults: Faults, obj: Object) -> None:
+    """Source: Kubernetes ValidateRoleBinding, ValidateClusterRoleBinding, ValidateRoleBindingSubject."""
+    everywhere = obj.get("kind") == "ClusterRoleBinding"
+    role = faults.mapping(obj, "roleRef", "roleRef", required=True)
+    if role is not None:
+        faults.one_of(role, "apiGroup", "roleRef.apiGroup", ("", RBAC))
+        kinds = ("ClusterRole",) if everywhere else ("Role", "ClusterRole")
+        if faults.text(role, "kind", "roleRef.kind", required=True):
+            faults.one_of(role, "kind", "roleRef.kind", kinds)
+        faults.text(role, "name", "roleRef.name", required=True)
+    for at, subject in faults.mappings(obj, "subjects", "subjects"):
+        faults.text(subject, "name", f"{at}.name", required=True)
+        kind = faults.text(subject, "kind", f"{at}.kind", required=True)
+        if not kind:
+            continue
+        faults.one_of(subject, "kind", f"{at}.kind", tuple(_SUBJECT_GROUPS))
+        if kind in _SUBJECT_GROUPS:
+            faults.one_of(subject, "apiGroup", f"{at}.apiGroup", ("", *filter(None, (_SUBJECT_GROUPS[kind],))))
+        if kind == "ServiceAccount" and everywhere:
+            faults.text(subject, "namespace", f"{at}.namespace", required=True)
+
+
 def _core(kind: str, plural: str, *short: str, **parts: Any) -> Kind:
     return Kind(kind=kind, versions=("v1",), plural=plural, short=short, owns_pods=False, **parts)
 
@@ -284,13 +346,30 @@ KINDS = (
         schedules_nothing=True,
     ),
     *(
-        _of("rbac.authorization.k8s.io", kind, f"{kind.lower()}s", namespaced=namespaced, schedules_nothing=True)
-        for kind, namespaced in (
-            ("Role", True),
-            ("RoleBinding", True),
-            ("ClusterRole", False),
-            ("ClusterRoleBinding", False),
+        _of(
+            RBAC,
+            kind,
+            f"{kind.lower()}s",
+            namespaced=namespaced,
+            schema=f"V1{kind}",
+            check=_check_role,
+            schedules_nothing=True,
         )
+        for kind, namespaced in (("Role", True), ("ClusterRole", False))
+    ),
+    *(
+        _of(
+            RBAC,
+            kind,
+            f"{kind.lower()}s",
+            namespaced=namespaced,
+            schema=f"V1{kind}",
+            defaults=_binding_defaults,
+            check=_check_binding,
+            immutable=("roleRef",),
+            schedules_nothing=True,
+        )
+        for kind, namespaced in (("RoleBinding", True), ("ClusterRoleBinding", False))
     ),
     _of(
         "autoscaling",

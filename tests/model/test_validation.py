@@ -350,6 +350,33 @@ def test_nodes(faults):
     )
 
 
+def test_roles_and_their_bindings(faults):
+    def rbac(kind, **fields):
+        return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": "n"}, **fields}
+
+    account, role = {"kind": "ServiceAccount", "name": "a"}, {"kind": "ClusterRole", "name": "r"}
+    url, pods = (
+        {"verbs": ["get"], "nonResourceURLs": ["/x"]},
+        {"verbs": ["*"], "apiGroups": [""], "resources": ["pods"]},
+    )
+    for sound in (
+        rbac("RoleBinding", roleRef=role, subjects=[account, {"kind": "User", "name": "u"}]),
+        rbac("ClusterRoleBinding", roleRef=role),
+        rbac("ClusterRole", rules=[url, pods]),
+        rbac("ClusterRole", rules=None, aggregationRule={"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}),
+    ):
+        assert faults(sound) == {}
+    assert faults(rbac("ClusterRoleBinding", roleRef={**role, "kind": "Role"}, subjects=[account])).keys() == {
+        "roleRef.kind",
+        "subjects[0].namespace",
+    }
+    assert "subjects[0].kind" in faults(rbac("RoleBinding", roleRef=role, subjects=[{"kind": "Robot", "name": "r"}]))
+    assert faults(rbac("Role", rules=[url, {"verbs": ["get"], "apiGroups": [""]}])).keys() == {
+        "rules[0].nonResourceURLs",
+        "rules[1].resources",
+    }
+
+
 @pytest.mark.parametrize(
     ("meta", "field"),
     [
