@@ -49,7 +49,7 @@ def fleet_of_files(files: Iterable[TreeFile], path: Path) -> Fleet:
             if key != "Node" and key not in _FLEET_KINDS:
                 others += 1
                 continue
-            faults = validate(obj, key)
+            faults = validate(obj, key, stored=obj)
             errors += [InputError(text, Where(file.name, 0, f"{key}/{_named(obj)}", field)) for field, text in faults]
             if not faults:
                 found[key, name_of(obj)] = obj

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kailab.errors import InputError
 from kailab.kinds.kubernetes import spec_check
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
@@ -50,12 +51,22 @@ def _cron_job_defaults(obj: Object) -> Object:
 @spec_check
 def _check_cron_job(faults: Faults, spec: Object) -> None:
     # Loads the time zones, which a command that only looks at a lab does without.
-    from kailab.model.cron import schedule_of, zone_of
+    from kailab.model.cron import schedule_of, split_zone, zone_of
 
+    zone = faults.text(spec, "timeZone", "spec.timeZone")
     if schedule := faults.text(spec, "schedule", "spec.schedule", required=True):
-        faults.read(schedule_of, schedule, "spec.schedule")
-    if zone := faults.text(spec, "timeZone", "spec.timeZone"):
-        faults.read(zone_of, zone, "spec.timeZone")
+        own_zone, times = split_zone(schedule)
+        faults.read(schedule_of, times, "spec.schedule")
+        if own_zone is not None:
+            faults.read(zone_of, own_zone, "spec.schedule")
+            if zone:
+                faults.add("spec.schedule", "names a zone, and timeZone another one; expected five fields")
+            faults.ratchet("spec.schedule", "names a zone; expected five fields, and the zone in timeZone")
+    if zone:
+        try:
+            zone_of(zone)
+        except InputError as error:
+            faults.ratchet("spec.timeZone", error.message)
     faults.one_of(spec, "concurrencyPolicy", "spec.concurrencyPolicy", ("Allow", "Forbid", "Replace"))
     faults.boolean(spec, "suspend", "spec.suspend")
     faults.integer(spec, "startingDeadlineSeconds", "spec.startingDeadlineSeconds", most=LARGEST_INT64)
@@ -63,6 +74,13 @@ def _check_cron_job(faults: Faults, spec: Object) -> None:
     inner = faults.mapping(template or {}, "spec", "spec.jobTemplate.spec", required=template is not None)
     if inner is not None:
         _check_job_spec(faults, inner, "spec.jobTemplate.spec")
+
+
+def _advise_cron_job(faults: Faults, obj: Object) -> None:
+    from kailab.model.cron import NeverComing, schedule_of
+
+    if isinstance(schedule_of(obj["spec"]["schedule"]), NeverComing):
+        faults.add("spec.schedule", "names a day that never comes, so it starts no Job")
 
 
 def _check_job_spec(faults: Faults, spec: Object, path: str = "spec") -> None:
@@ -185,6 +203,7 @@ KINDS = (
         schema="V1CronJob",
         defaults=_cron_job_defaults,
         check=_check_cron_job,
+        advice=_advise_cron_job,
         controller="kailab.workloads.jobs:CronJobController",
         wanted_pods="kailab.workloads.wanted_pods:cron_job",
         replaces_failed_pods=True,

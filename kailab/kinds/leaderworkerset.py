@@ -42,8 +42,9 @@ def _check_spec(faults: Faults, spec: dict[str, Any]) -> None:
         if pod is not None:
             inner = Faults()
             check_template(inner, {"template": pod}, "")
-            for field, message in inner.found:
-                faults.add(f"{path}.{key}{field.removeprefix('.template')}", message)
+            for take, found in ((faults.add, inner.found), (faults.ratchet, inner.ratcheted)):
+                for field, message in found:
+                    take(f"{path}.{key}{field.removeprefix('.template')}", message)
 
 
 def _check_subgroups(faults: Faults, template: dict[str, Any], size: int) -> None:

@@ -1,9 +1,9 @@
 """Compute the times of a cron expression: the ``schedule`` of a CronJob, the windows of usage in KAI's configuration.
 
 Five fields (minute, hour, day of month, month, day of week), ``*``, ``?``, lists, ranges, steps, names of months and days, and
-``@hourly`` to ``@yearly``. If both day fields are restricted, a day matches if either does. ``cronsim`` computes the times. When
-clocks change, it follows Debian's cron: a time in the skipped hour comes right after it, a time in the repeated hour comes once.
-Its extensions (seconds, ``L``, ``#``) are refused, because Kubernetes and KAI refuse them.
+``@hourly`` to ``@yearly``. If both day fields are restricted, a day matches if either does; ``*/2`` restricts, as in Go's cron library.
+``cronsim`` computes the times. When clocks change, it follows Debian's cron: a time in the skipped hour comes right after it, a time
+in the repeated hour comes once. Its extensions (seconds, ``L``, ``#``, 7 for Sunday) are refused, because Kubernetes and KAI refuse them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import re
 from datetime import UTC, datetime, tzinfo
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from zoneinfo import ZoneInfo
 
 from kailab.errors import InputError, Where
@@ -28,6 +28,7 @@ _ALIASES = {
 _VALUE = r"([0-9]{1,2}|[a-z]{3})"
 _TERM = rf"([*?]|{_VALUE}(-{_VALUE})?)(/[0-9]{{1,4}})?"
 _FIELD = re.compile(rf"{_TERM}(,{_TERM})*", re.ASCII | re.IGNORECASE)
+_ZONES = ("TZ=", "CRON_TZ=")
 _BEFORE_ANY_CENTURY = datetime(2096, 3, 1, tzinfo=UTC)  # 29 February comes every four years from here back to 1904
 
 
@@ -73,7 +74,7 @@ class Cron:
         # Named in the message, because Go's cron library accepts @every and TZ= and users expect them.
         if text.lower().startswith("@every"):
             raise self._error("@every is not supported; expected five fields, or one of @hourly to @yearly")
-        if text.upper().startswith(("TZ=", "CRON_TZ=")):
+        if text.upper().startswith(_ZONES):
             raise self._error("names a zone; expected five fields (a CronJob has its zone in timeZone)")
         fields = _ALIASES.get(text.lower(), text).split()
         if len(fields) != 5:
@@ -84,7 +85,22 @@ class Cron:
                 raise self._error(
                     f"{field!r:.40} is not understood; expected *, a value, a range a-b, a step /n, or a list of them"
                 )
-        return " ".join(fields).replace("?", "*")
+        minute, hour, day, month, weekday = " ".join(fields).replace("?", "*").split()
+        return " ".join((minute, hour, self._days(day, 1, 31), month, self._days(weekday, 0, 6)))
+
+    def _days(self, field: str, least: int, most: int) -> str:
+        """A day field as cronsim reads it in Go's sense: cronsim counts ``*/2`` as unrestricted, and 7 as a day of the week."""
+        terms: list[str] = []
+        for term in field.split(","):
+            days, _, step = term.partition("/")
+            if days == "*" and step in ("", "1"):
+                return "*"
+            if any(end.isdigit() and int(end) > most for end in days.split("-")):
+                raise self._error(f"{term!r:.40} is out of its range; expected {least} to {most}")
+            if step and "-" not in days:
+                days = f"{least if days == '*' else days}-{most}"
+            terms.append(f"{days}/{step}" if step else days)
+        return ",".join(terms)
 
     def _error(self, problem: str) -> InputError:
         return InputError(f"{self._text!r:.80} is no cron expression: {problem}", self._where)
@@ -106,9 +122,44 @@ class ConstantDelay:
         return first + (now - first) // self._seconds * self._seconds
 
 
-def schedule_of(text: str) -> Cron | ConstantDelay:
-    """The schedule of a CronJob. Raises InputError."""
-    return ConstantDelay(text) if text.startswith("@every ") else Cron(text)
+class NeverComing:
+    """``NeverComing("0 0 31 2 *")``: a day that no month has. Kubernetes takes it, and starts nothing. Raises InputError for another text."""
+
+    def __init__(self, text: str) -> None:
+        fields = text.split()
+        for day in (2, 3):  # each of day and month can come by itself
+            Cron(" ".join("*" if place == day else field for place, field in enumerate(fields)))
+
+    def after(self, when: float, zone: tzinfo = UTC) -> None:
+        return None
+
+    def latest(self, now: float, zone: tzinfo = UTC, *, since: float) -> float:
+        return since
+
+
+Schedule: TypeAlias = Cron | ConstantDelay | NeverComing
+
+
+def schedule_of(text: str) -> Schedule:
+    """The schedule of a CronJob, without its zone (see ``split_zone``). Raises InputError."""
+    if text.startswith("@every "):
+        return ConstantDelay(text)
+    try:
+        return Cron(text)
+    except InputError as error:
+        try:
+            return NeverComing(text)
+        except InputError:
+            raise error from None
+
+
+def split_zone(text: str) -> tuple[str | None, str]:
+    """The name of the zone that a schedule begins with, or None, and the rest: ``TZ=Europe/Berlin 0 5 * * *``. An API server takes no
+    new CronJob with such a schedule, and runs those that it has."""
+    if not text.startswith(_ZONES):
+        return None, text
+    zone, _, rest = text.partition(" ")
+    return zone.partition("=")[2], rest.strip()
 
 
 @cache

@@ -44,7 +44,7 @@ from kailab.model.objects import (
 )
 from kailab.model.queues import check_queue_tree
 from kailab.model.times import DAY, format_time, spoken_duration
-from kailab.model.validation import validate
+from kailab.model.validation import Fault, validate
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.references import referenced_objects
 from kailab.snapshots.kai_settings import KaiSettings, settings_in
@@ -131,6 +131,8 @@ class _Reading:
         self.files = self.older = 0
         self.left_out: list[str] = []
         self.configs: dict[tuple[str, str], Object] = {}
+        self.kinds = frozenset(kinds_taken()) & KINDS.keys()
+        self.ratcheted: dict[str, Fault] = {}
 
     def fail(self, message: str, where: Where) -> None:
         self.add_error(InputError(message, where))
@@ -185,9 +187,11 @@ class _Reading:
         if key in NAMES_ONLY:
             self.configs[str(namespace_of(obj) or "default"), meta["name"]] = obj
             obj = {name: obj[name] for name in ("apiVersion", "kind", "metadata")}
-        elif key in KINDS and (faults := validate(obj, key)):
-            self.fail(faults[0].message, Where(file=file, object=object_name(obj), field=faults[0].field))
-            return
+        elif key in self.kinds and (faults := validate(obj, key)):
+            if refused := validate(obj, key, stored=obj):
+                self.fail(refused[0].message, Where(file=file, object=object_name(obj), field=refused[0].field))
+                return
+            self.ratcheted[object_name(obj)] = faults[0]
         space = str(namespace_of(obj) or "default") if is_namespaced(key, obj) else ""
         self.keep((key, space, meta["name"]), _Found(obj, file), where)
 
@@ -318,11 +322,20 @@ class _Reading:
             one, several, sentence = _SKIPPED[why]
             yield f"{len(files)} {one if len(files) == 1 else several} {sentence}: {some(files)}"
 
+    def ratcheted_objects(self) -> Iterable[tuple[list[str], str]]:
+        """The objects that would be refused if they were new, by what is wrong with them."""
+        by_fault: dict[str, list[str]] = {}
+        for name, fault in self.ratcheted.items():
+            by_fault.setdefault(f"{fault.field}: {fault.message}", []).append(name)
+        return ((names, fault) for fault, names in by_fault.items())
+
     def about_files(self) -> Iterator[str]:
         for error in self.errors[:MOST_ERRORS]:
             yield f"left out: {error}"
         if (others := len(self.errors) - MOST_ERRORS) > 0:
             yield f"left out: {others} more files and objects that can't be read"
+        for names, fault in self.ratcheted_objects():
+            yield f"{some(names)}: {fault}; kept, because the cluster has it"
         yield from self.about_skipped()
         if self.empty:
             verb = "holds" if len(self.empty) == 1 else "hold"

@@ -176,7 +176,7 @@ def _object(kind: str, value: Any) -> tuple[Object, str]:
     obj: Object = {**value, "apiVersion": _version(kind, value), "kind": KINDS[kind].kind, "metadata": meta}
     if kind in ("Queue", "PodGroup"):
         obj.setdefault("spec", {})
-    faults = validate(obj, kind)
+    faults = validate(obj, kind, stored=obj)
     return obj, f"{faults[0].field}: {faults[0].message}" if faults else ""
 
 

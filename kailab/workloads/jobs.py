@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from kailab.errors import InputError
-from kailab.model.cron import schedule_of, zone_of
+from kailab.model.cron import schedule_of, split_zone, zone_of
 from kailab.model.objects import (
     Object,
     annotations_of,
@@ -566,10 +566,14 @@ class CronJobController(Controller):
         bench, spec = self._bench, owner["spec"]
         self._tidy(owner)
         try:
-            schedule, zone = schedule_of(spec["schedule"]), zone_of(spec.get("timeZone"))
+            own_zone, times = split_zone(spec["schedule"])
+            schedule, zone = schedule_of(times), zone_of(spec.get("timeZone") if own_zone is None else own_zone)
         except InputError as error:
             bench.cluster.event(owner, "Warning", "UnparseableSchedule", str(error), "cronjob-controller")
             return
+        if own_zone is not None:
+            text = "the schedule names a time zone (TZ or CRON_TZ), which is not officially supported; use timeZone"
+            bench.cluster.event(owner, "Warning", "UnsupportedSchedule", text, "cronjob-controller")
         now = bench.now
         if not spec.get("suspend"):
             status = owner.get("status") or {}

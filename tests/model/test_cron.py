@@ -29,7 +29,7 @@ def at(text: str) -> float:
         ("30 8 * jan-mar 1-5", "2026-05-10T00:00:00", "2026-03-31T08:30:00"),
         ("0 0 29 2 *", "2026-01-01T00:00:00", "2024-02-29T00:00:00"),
         ("0 0 13 * fri", "2026-01-10T00:00:00", "2026-01-09T00:00:00"),  # either day field
-        ("0 0 * * 7", "2026-01-10T00:00:00", "2026-01-04T00:00:00"),
+        ("0 0 * * 0", "2026-01-10T00:00:00", "2026-01-04T00:00:00"),
         ("5,35 9-17/4 * * *", "2026-01-01T16:00:00", "2026-01-01T13:35:00"),
     ],
 )
@@ -45,7 +45,9 @@ def test_the_latest_moment(cron: str, now: str, expected: str) -> None:
         ("@Weekly", "2026-01-04T00:00:00"),
         ("30 0 2 1 *", "2026-01-02T00:30:00"),
         ("0 0 * * sat", "2026-01-03T00:00:00"),
-        ("0 0 * * 7", "2026-01-04T00:00:00"),
+        ("0 0 * * 2/2", "2026-01-03T00:00:00"),
+        ("0 0 */30 * fri", "2026-01-02T00:00:00"),
+        ("0 0 5,* * fri", "2026-01-02T00:00:00"),
         ("0 0 15 * fri", "2026-01-02T00:00:00"),
         ("0 0 ? * fri", "2026-01-02T00:00:00"),
         ("5-10/5 0 * jan *", "2026-01-01T00:05:00"),
@@ -72,6 +74,7 @@ def test_an_interval_counts_from_the_last_time() -> None:
         ("60 * * * *", "minute is out of its range"), ("* * 0 * *", "day of month"), ("* * * 13 *", "month"),
         ("5-1 * * * *", "runs backwards"), ("*/0 * * * *", "minute"), ("0 0 31 2 *", "never comes"), ("0 0 30 2 *", "never comes"),
         ("0 0 30 x *", "'x' is not understood"), ("0 0 L * *", "'L' is not understood"), ("0 0 * * mon#2", "is not understood"),
+        ("0 0 * * 7", "'7' is out of its range; expected 0 to 6"), ("0 0 */0 * mon", "day of month"),
         ("0 0 LW * *", "is not understood"), ("0 0 * foo *", "month"), ("²0 0 * * *", "is not understood"),
         ("@every 1h", "@every is not supported"), ("TZ=Europe/Berlin 0 0 * * *", "timeZone"),
         ("CRON_TZ=UTC @daily", "timeZone"), ("@fortnightly", "has 1 fields"),
@@ -121,6 +124,14 @@ def test_clocks_of_a_zone(cron: str, zone: str | None, when: str, after: str) ->
 )
 def test_the_latest_moment_on_the_clocks_of_a_zone(cron: str, zone: str | None, now: str, latest: str) -> None:
     assert Cron(cron).latest(at(now), zone_of(zone)) == at(latest)
+
+
+def test_a_day_that_no_month_has_never_comes() -> None:
+    schedule = schedule_of("0 0 31 feb,4 *")
+    assert schedule.after(at("2026-01-01T00:00:00")) is None
+    for text in ("0 0 32 2 *", "0 0 31 2", "60 0 31 2 *"):
+        with pytest.raises(InputError, match="is no cron expression"):
+            schedule_of(text)
 
 
 @pytest.mark.parametrize("name", ["Europe/Atlantis", "../../etc/passwd", "/etc/localtime", "x\0y", "Local"])

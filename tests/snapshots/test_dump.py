@@ -18,7 +18,7 @@ from msgspec import structs
 
 from checks.fuzzing.walk import Walk, steps_of
 from kailab.advice.audit import audit
-from kailab.errors import InputError
+from kailab.errors import InputError, Invalid
 from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.fleet.reading import load_fleet
 from kailab.lab.answer import Verdict
@@ -606,6 +606,41 @@ def test_what_cannot_be_read_is_left_out_on_request(tmp_path: Path) -> None:
     read = opening.read_snapshot_source(tmp_path, partial=True)
     assert len(read.snapshot.objects["Node"]) == 2
     assert any("left out" in text and "b.json" in text for text in read.notices)
+
+
+def test_objects_that_are_older_than_a_rule_stay_and_act_as_in_a_cluster(tmp_path: Path) -> None:
+    template = {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}}
+    meta = {
+        "name": "nightly", "namespace": "default", "uid": "u-c", "resourceVersion": "3", "creationTimestamp": "2023-01-01T00:00:00Z",
+    }  # fmt: skip
+    old = {
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": meta, "status": {"lastScheduleTime": "2026-03-01T00:00:00Z"},
+        "spec": {"schedule": "CRON_TZ=Asia/Tokyo 0 9 * * *", "jobTemplate": {"spec": template}},
+    }  # fmt: skip
+    node = a_node("a")
+    node["status"]["capacity"]["koordinator.sh/gpu-memory"] = "640Gi"
+    node["status"]["allocatable"] = {**node["status"]["capacity"], "nvidia.com/gpu": "9"}
+    selector = {"cel": {"expression": 'device.attributes["x"].family.startsIn("H")'}}
+    devices = {
+        "apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "new", "uid": "u-d"},
+        "spec": {"selectors": [selector]},
+    }  # fmt: skip
+    # Nothing of kailab's reads a Service, so its faults count for nothing.
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "S", "uid": "u-s"}, "spec": {"ports": 3}}
+    (tmp_path / "x.yaml").write_text(text_of([node, old, devices, service]))
+    read = opening.read_snapshot_source(tmp_path)
+    kept = [text for text in read.notices if "kept, because the cluster has it" in text]
+    assert [text.partition(":")[0] for text in kept] == ["Node/a", "CronJob/default/nightly", "DeviceClass/new"]
+    with opening.lab_of(read.snapshot) as lab:
+        lab.advance(16 * 3600)
+        lab.settle()
+        [job] = lab.cluster.list("Job")
+        scheduled = job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
+        assert scheduled == "2026-03-02T00:00:00Z"
+        lab.cluster.patch("CronJob", "nightly", "default", {"spec": {"schedule": "TZ=Asia/Seoul 0 9 * * *"}})
+        lab.cluster.patch("CronJob", "nightly", "default", {"spec": {"schedule": "0 9 * * *"}})
+        with pytest.raises(Invalid, match="names a zone"):
+            lab.cluster.patch("CronJob", "nightly", "default", {"spec": {"schedule": "TZ=Asia/Seoul 0 9 * * *"}})
 
 
 def tar_member(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:

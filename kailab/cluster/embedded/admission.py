@@ -193,10 +193,10 @@ class Admission:
                 path,
             )
 
-    def _checked(self, kind: str, obj: Object, name: str) -> Object:
+    def _checked(self, kind: str, obj: Object, name: str, stored: Object | None = None) -> Object:
         known_valid = is_known_valid(obj, kind)
         obj = apply_defaults(strip_nulls(obj), kind)
-        faults = [] if known_valid else validate(obj, kind)
+        faults = [] if known_valid else validate(obj, kind, stored)
         if faults:
             # The error names one field for programs, and all of them for people.
             first = faults[0][0]
@@ -284,7 +284,7 @@ class Admission:
 
     def changed(self, kind: str, old: Object, new: Object, name: str) -> Object:
         """Check the new state of a stored object and add defaults. Raises Invalid if an immutable field differs."""
-        new = self._checked(kind, new, name)
+        new = self._checked(kind, new, name, old)
         if kind == "Pod":
             self._check_pod_update(old["spec"], new["spec"], name)
             return new

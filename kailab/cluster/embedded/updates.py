@@ -171,8 +171,8 @@ class Updates:
         checked = kind == "Pod" and isinstance(spec, dict) and not faults.found
         if checked and not CHECKED_ANNOTATIONS.isdisjoint(news["annotations"] or ()):
             check_annotations(faults, meta, spec, "metadata")
-        if faults.found:
-            raise invalid(kind, key[1], *faults.found[0])
+        if found := [*faults.found, *faults.ratcheted]:
+            raise invalid(kind, key[1], *found[0])
 
     @staticmethod
     def _expect_version(kind: str, key: Key, given: Any, stored: Object) -> None:

@@ -21,16 +21,17 @@ __all__ = ["Fault", "advise", "validate", "validate_status"]
 MOST_FAULTS = 25  # faults of one object
 
 
-def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
+def validate(obj: dict[str, Any], kind: str, stored: dict[str, Any] | None = None) -> list[Fault]:
     """Return the faults of an object, (field path, message), in the order of the checks.
 
-    ``kind`` is the kind key. Field paths read ``spec.containers[0].resources.limits[nvidia.com/gpu]``.
+    ``kind`` is the kind key. Field paths read ``spec.containers[0].resources.limits[nvidia.com/gpu]``. ``stored``: the object as the
+    server has it; it may keep faults by rules that are younger than itself (``Faults.ratchet``).
     """
-    faults = Faults()
-    check_metadata(faults, obj, kind)
-    check = part(kind, "check")
-    if check is not None:
-        check(faults, obj)
+    faults = _checked(obj, kind)
+    if faults.ratcheted:
+        # By field, as in Kubernetes: a value that breaks the rule may be exchanged for another one that does.
+        kept = {fault.field for fault in _checked(stored, kind).ratcheted} if stored is not None else ()
+        faults.found.extend(fault for fault in faults.ratcheted if fault.field not in kept)
     # The checks with the most helpful messages come first; shapes find the same faults with poorer ones.
     if not faults.found:
         shape = shape_of(kind)
@@ -42,6 +43,15 @@ def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
         more = Fault("", f"and {len(faults.found) - MOST_FAULTS} more faults")
         return [*faults.found[:MOST_FAULTS], more]
     return faults.found
+
+
+def _checked(obj: dict[str, Any], kind: str) -> Faults:
+    faults = Faults()
+    check_metadata(faults, obj, kind)
+    check = part(kind, "check")
+    if check is not None:
+        check(faults, obj)
+    return faults
 
 
 def validate_status(status: Any, kind: str) -> list[Fault]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from kailab.errors import InputError
 from kailab.model import quantities, times
 from kailab.model.kinds import KINDS
+from kailab.model.labels import GPU_RESOURCES, MIG_PREFIX
 
 
 class Fault(NamedTuple):
@@ -22,6 +23,10 @@ class Fault(NamedTuple):
     message: str
 
 
+def _fault(path: str, message: str) -> Fault:
+    return Fault(path if len(path) <= LONGEST_PATH else f"{path[:LONGEST_PATH]}...", message)
+
+
 T = TypeVar("T")
 
 LARGEST_INT32 = 2**31 - 1
@@ -29,21 +34,29 @@ LARGEST_INT64 = 2**63 - 1
 MOST_PODS = 20_000
 """The maximum number of pods of one workload, above that of the largest clusters."""
 MOST_AMOUNT = 10**9
-"""The maximum number of cores or devices of a container or a node. Sums over a lab's pods stay within 64 bits."""
+"""The maximum number of cores or GPUs of a container or a node, which count in thousandths. Sums over a lab's pods stay within 64 bits."""
 MOST_BYTES = 2**50
+"""As ``MOST_AMOUNT``, for memory and for resources with a domain of their own, some of which are memory (``koordinator.sh/gpu-memory``)."""
 LONGEST_PATH = 300
 """The maximum number of characters of a path in messages, because user-given keys may have any length."""
 
 
 class Faults:
-    """Collects faults. The methods that read a field return None if it is absent or wrong; they add a fault if it is wrong."""
+    """Collects faults. The methods that read a field return None if it is absent or wrong; they add a fault if it is wrong.
+
+    ``ratcheted``: faults that a stored object may keep."""
 
     def __init__(self) -> None:
         self.found: list[Fault] = []
+        self.ratcheted: list[Fault] = []
 
     def add(self, path: str, message: str) -> None:
-        shown_path = path if len(path) <= LONGEST_PATH else f"{path[:LONGEST_PATH]}..."
-        self.found.append(Fault(shown_path, message))
+        self.found.append(_fault(path, message))
+
+    def ratchet(self, path: str, message: str) -> None:
+        """Add a fault by a rule that is younger than objects in clusters: a server applies it to new objects, and to those that kept it so
+        far (Kubernetes calls this ratcheting validation)."""
+        self.ratcheted.append(_fault(path, message))
 
     def wrong(self, path: str, value: Any, expected: str) -> None:
         self.add(path, f"{shown(value)} is not valid; expected {expected}")
@@ -155,9 +168,9 @@ class Faults:
             exact = self.read(quantities.parse, item, at)
             if exact is None:
                 continue
-            in_bytes = quantities.is_bytes(name)
-            if exact > (MOST_BYTES if in_bytes else MOST_AMOUNT):
-                self.wrong(at, item, "1Pi at most" if in_bytes else f"{MOST_AMOUNT} at most")
+            most = MOST_BYTES if quantities.is_bytes(name) or _counts_in_units(name) else MOST_AMOUNT
+            if exact > most:
+                self.wrong(at, item, "1Pi at most" if most == MOST_BYTES else f"{MOST_AMOUNT} at most")
             elif is_whole(name) and exact.denominator != 1:
                 self.wrong(at, item, "a whole number")
             else:
@@ -170,6 +183,10 @@ def is_extended(resource: str) -> bool:
     """True for extended resources: they have a domain of their own (``nvidia.com/gpu``) and can't be overcommitted."""
     domain = resource.partition("/")[0]
     return "/" in resource and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
+
+
+def _counts_in_units(resource: str) -> bool:
+    return "/" in resource and resource not in GPU_RESOURCES and not resource.startswith(MIG_PREFIX)
 
 
 def is_whole(resource: str) -> bool:

@@ -75,14 +75,14 @@ def check_template(
     content = content_key(restart, spec, meta.get("annotations"), None if added is None else sorted(added))
     if content in _sound:
         return
-    before = len(faults.found)
+    before = len(faults.found) + len(faults.ratcheted)
     check_pod_spec(faults, spec, f"{path}.spec", restart)
     if added is not None:
         _check_mounts(faults, spec, f"{path}.spec", added)
     if restart == ("Always",) and spec.get("activeDeadlineSeconds") is not None:
         faults.add(f"{path}.spec.activeDeadlineSeconds", "is only for pods that end, by themselves or of a Job")
     check_annotations(faults, meta, spec, f"{path}.metadata")
-    if content is not None and len(faults.found) == before:
+    if content is not None and len(faults.found) + len(faults.ratcheted) == before:
         if len(_sound) >= _MOST_KNOWN:
             _sound.clear()
         _sound.add(content)
@@ -220,8 +220,12 @@ def check_annotations(faults: Faults, meta: dict[str, Any], spec: dict[str, Any]
         _check_seconds(faults, fail.partition(":")[0], f"{meta_path}.annotations[{labels.FAIL}]")
     if spec.get("schedulerName") != labels.SCHEDULER_NAME:
         return
-    _check_sharing(faults, annotations, _has_gpu_limit(spec), f"{meta_path}.annotations")
-    _check_sharing_container(faults, annotations, spec, f"{meta_path}.annotations")
+    sharing = Faults()
+    _check_sharing(sharing, annotations, _has_gpu_limit(spec), f"{meta_path}.annotations")
+    _check_sharing_container(sharing, annotations, spec, f"{meta_path}.annotations")
+    # KAI schedules the pods of a cluster that its webhook did not see, too.
+    for fault in sharing.found:
+        faults.ratchet(*fault)
 
 
 def check_selector(faults: Faults, selector: dict[str, Any], path: str) -> None:
@@ -463,7 +467,7 @@ def _check_expressions(faults: Faults, parent: dict[str, Any], key: str, path: s
                 faults.add(f"{at}.values", f"must not be empty for {operator}")
             # Values of fields have other rules: the name of a node may be longer than a label value.
             elif key != "matchFields" and not all(is_label_value(value) for value in values):
-                faults.add(f"{at}.values", "holds what can't be a label value")
+                faults.ratchet(f"{at}.values", "holds what can't be a label value")
         elif operator in ("Exists", "DoesNotExist") and values:
             faults.add(f"{at}.values", f"must be empty for {operator}")
         elif operator in ("Gt", "Lt") and (len(values) != 1 or not re.fullmatch(r"-?[0-9]{1,18}", values[0])):
@@ -510,7 +514,7 @@ def check_node(faults: Faults, obj: dict[str, Any]) -> None:
         if capacity and name in capacity and amount > capacity[name]:
             path = f"status.allocatable[{name}]"
             most = format_bytes(int(capacity[name])) if name == "memory" else str(float(capacity[name]))
-            faults.add(path, f"is more than the capacity of {most}")
+            faults.ratchet(path, f"is more than the capacity of {most}")
     for path, condition in faults.mappings(status, "conditions", "status.conditions"):
         faults.text(condition, "type", f"{path}.type", required=True)
         faults.one_of(condition, "status", f"{path}.status", ("True", "False", "Unknown"))
