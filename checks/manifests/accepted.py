@@ -21,6 +21,10 @@ ACCEPTED = (
         "kailab refuses gangs that can never start; --force takes them",
     ),
     Accepted(
+        r"^LimitRange/.*the embedded lab refuses it .*is negative",
+        "an API server takes negative amounts in a LimitRange; a default of that kind would make each pod invalid",
+    ),
+    Accepted(
         r"^Pod/.*refuses it .*annotations\[(gpu-|nvidia\.com|kai\.scheduler)",
         "KAI's admission webhook refuses it, and beside a control plane without KAI there is none",
     ),

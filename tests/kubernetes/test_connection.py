@@ -1,11 +1,14 @@
 """Kubeconfigs that can't be used: each a message that says what and where, soon."""
 
 import socket
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
 import pytest
 import yaml
 
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.kubernetes.apiclient.transport import Transport
 from kailab.errors import ConnectError, InputError
 
 
@@ -68,6 +71,32 @@ def test_a_server_that_does_not_answer(tmp_path):
         connection = Connection.from_kubeconfig(written(tmp_path / "config", clusters=clusters))
         with pytest.raises(ConnectError, match=f"{server}.*no Kubernetes API answers there"):
             KubernetesCluster(connection)
+
+
+def test_an_apply_that_does_not_fit_the_schema_is_sent_once(tmp_path):
+    """A server answers it with code 500, which is sent again otherwise."""
+    sent = []
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_PATCH(self):
+            sent.append(self.path)
+            self.send_response(500)
+            self.end_headers()
+            self.wfile.write(
+                b'{"message": "failed to create typed patch object (/v1, Kind=Pod): .spec.x: field not declared"}'
+            )
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        clusters = [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_address[1]}"}}]
+        transport = Transport(Connection.from_kubeconfig(written(tmp_path / "config", clusters=clusters)))
+        answer = transport.call(transport.request("PATCH", "/api/v1/namespaces/default/pods/a", b"{}"))
+        transport.close()
+        server.shutdown()
+    assert (answer.code, answer.tries, len(sent)) == (500, 1, 1)
 
 
 @pytest.mark.slow
