@@ -98,6 +98,11 @@ KINDS = (
         defaults=spec_defaults({"replicas": 0}, template=False),
         shape=_set_shape,
         check="kailab.workloads.grove:check_pod_clique_set",
+        immutable=tuple(
+            f"spec.template.{field}"
+            for field in ("cliques", "cliqueStartupType", "podCliqueScalingGroups", "topologyConstraint")
+        ),
+        fixed="kailab.workloads.grove:fixed_of_pod_clique_set",
         describes="kailab.workloads.grove:pods_of_set",
         grouping=_GROVE,
         wanted_pods="kailab.workloads.wanted_pods:pod_clique_set",

@@ -103,7 +103,12 @@ KINDS = (
         defaults=spec_defaults({"suspend": False}, template=False),
         # The operator's definition does not require a spec, and a JobSet without Jobs is one.
         shape=lambda: record({"spec": job_set_spec()}),
-        immutable=("spec.replicatedJobs",),
+        immutable=(
+            "spec.replicatedJobs",
+            *(f"spec.{policy}" for policy in ("network", "successPolicy", "failurePolicy", "startupPolicy")),
+            "spec.volumeClaimPolicies",
+            "spec.managedBy",
+        ),
         fixed=_fixed,
         controller="kailab.workloads.jobset:JobSetController",
         wanted_pods="kailab.workloads.wanted_pods:job_set",

@@ -95,6 +95,7 @@ def _training(kind: str, field: str, known: tuple[str, ...] = (), **parts: Any) 
             "controller": "kailab.workloads.kubeflow:TrainingJobController",
             "wanted_pods": f"kailab.workloads.wanted_pods:{kind.lower()}",
             "suspended_by": "runPolicy.suspend",
+            "immutable": ("spec.runPolicy.schedulingPolicy.queue",),
             "label_domains": ("kubeflow.org",),
             "unread": (_MANAGED_BY,),
             **parts,

@@ -98,6 +98,7 @@ def _ray(kind: str, plural: str, name: str, **parts: Any) -> Kind:
         grouping=f"kailab.grouping.families.ray:{name}",
         wanted_pods=f"kailab.workloads.wanted_pods:{name.lower()}",
         label_domains=("ray.io",),
+        immutable=("spec.managedBy",),
         **parts,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kailab.kinds.jobset import job_set_spec, unread_of_job_sets
 from kailab.model.kind import Kind, Unread
+from kailab.model.objects import Object
 from kailab.model.validation.core import fields_of, shape
 from kailab.model.validation.shapes import (
     COUNT,
@@ -75,6 +76,16 @@ def _runtime() -> Check:
     return with_spec(record({"mlPolicy": record({"numNodes": PODS}), "template": template}))
 
 
+def _fixed(stored: Object, obj: Object) -> Object:
+    """While a TrainJob is suspended, and when it becomes so, the patches of its runtime may change, as Kueue does it. Source: Trainer's
+    webhook (checkRuntimePatchesImmutability)."""
+    before, spec = stored["spec"], obj["spec"]
+    patches = before.get("runtimePatches") or []
+    if not (before.get("suspend") or spec.get("suspend")):
+        patches = spec.get("runtimePatches") or []
+    return {**obj, "spec": {**spec, "runtimePatches": patches}}
+
+
 KINDS = (
     Kind(
         group=_GROUP,
@@ -82,6 +93,14 @@ KINDS = (
         versions=("v1alpha1",),
         plural="trainjobs",
         shape=_train_job,
+        immutable=(
+            *(
+                f"spec.{field}"
+                for field in ("runtimeRef", "initializer", "trainer", "managedBy", "activeDeadlineSeconds")
+            ),
+            "spec.runtimePatches",
+        ),
+        fixed=_fixed,
         needs="kailab.workloads.kubeflow:needs_of_train_job",
         controller="kailab.workloads.kubeflow:TrainJobController",
         suspended_by="suspend",

@@ -14,6 +14,7 @@ A ClusterTopologyBinding gives the names of a PodCliqueSet's topology domains, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import WatchEvent
@@ -123,6 +124,43 @@ def least_of(template: Object) -> int:
     """The pods of a clique that start together."""
     least = template["spec"].get("minAvailable")
     return replicas_of(template) if least is None else int(least)
+
+
+def fixed_of_pod_clique_set(stored: Object, obj: Object) -> Object:
+    """The set with the parts alone that Grove's webhook never lets change: which cliques and scaling groups there are, and their gangs.
+    The order of cliques counts if they start in it. Source: Grove's validatePodCliqueSetTemplateSpecUpdate."""
+    before, template = stored["spec"]["template"], obj["spec"]["template"]
+    startup = template.get("cliqueStartupType") or "CliqueStartupTypeAnyOrder"
+    least = {clique["name"]: least_of(clique) for clique in before["cliques"]}
+    cliques = [
+        {
+            "name": clique["name"],
+            "topologyConstraint": clique.get("topologyConstraint"),
+            "roleName": clique["spec"].get("roleName"),
+            "startsAfter": clique["spec"].get("startsAfter"),
+            # A server has the default from the creation on.
+            "minAvailable": clique["spec"].get("minAvailable", least.get(clique["name"])),
+        }
+        for clique in template["cliques"]
+    ]
+    if startup == "CliqueStartupTypeAnyOrder":
+        cliques.sort(key=itemgetter("name"))
+    groups = [
+        {
+            "name": group["name"],
+            "topologyConstraint": group.get("topologyConstraint"),
+            "cliqueNames": group["cliqueNames"],
+            "minAvailable": group.get("minAvailable", 1),
+        }
+        for group in template.get("podCliqueScalingGroups") or ()
+    ]
+    kept = {
+        "cliques": cliques,
+        "cliqueStartupType": startup,
+        "podCliqueScalingGroups": sorted(groups, key=itemgetter("name")),
+        "topologyConstraint": template.get("topologyConstraint") or {},
+    }
+    return {**obj, "spec": {**obj["spec"], "template": kept}}
 
 
 def scaling_groups(spec: Object) -> list[Object]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.errors import Invalid
+
 GROVE = "grove.io/v1alpha1"
 PENDING = "grove.io/podgang-pending-creation"
 
@@ -100,6 +102,24 @@ def test_a_new_template_replaces_the_pods(world):
     images = [pod["spec"]["containers"][0]["image"] for pod in world.pods(**{"grove.io/podclique": "a-0-work"})]
     assert images == ["new", "new"]
     assert len(world.pods()) == 3
+
+
+def test_the_cliques_of_a_set_and_their_gangs_stay(world):
+    clique_set(world, clique(world, "a", 2), clique(world, "b"))
+
+    def change(*cliques, **template):
+        world.cluster.patch(
+            "PodCliqueSet", "a", "default", {"spec": {"template": {"cliques": list(cliques), **template}}}
+        )
+
+    change(clique(world, "b", 3), clique(world, "a", 2, minAvailable=2))  # as it is by default
+    for cliques in ((clique(world, "a", 2),), (clique(world, "a", 2, minAvailable=1), clique(world, "b"))):
+        with pytest.raises(Invalid, match=r"spec.template.cliques: field is immutable"):
+            change(*cliques)
+    groups = [{"name": "g", "cliqueNames": ["a"]}]
+    for field, value in (("cliqueStartupType", "CliqueStartupTypeInOrder"), ("podCliqueScalingGroups", groups)):
+        with pytest.raises(Invalid, match=rf"spec.template.{field}: field is immutable"):
+            change(clique(world, "a", 2), clique(world, "b"), **{field: value})
 
 
 def test_names_of_topology_domains_become_labels_of_nodes(world):

@@ -102,3 +102,19 @@ def test_a_job_that_was_stopped_may_be_told_to_go_elsewhere(world):
     change(world, "Job", suspend=False, nodeSelector={"pool": "fast"})
     world.settle(bind=False)
     assert [pod["spec"].get("nodeSelector") for pod in world.pods()] == [{"pool": "fast"}]
+
+
+def test_a_train_job_keeps_its_trainer_and_gets_patches_while_it_is_suspended(world):
+    spec = {"runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 1}, "suspend": True}
+    world.add("trainer.kubeflow.org/v1alpha1", "TrainJob", spec)
+    patches = {"runtimePatches": [{"manager": "kueue.x-k8s.io/manager"}]}
+
+    def patch(**spec):
+        return world.cluster.patch("TrainJob", "a", "default", {"spec": spec})
+
+    with pytest.raises(Invalid, match=r"spec.trainer: field is immutable"):
+        patch(trainer={"numNodes": 2})
+    patch(suspend=False, **patches)
+    with pytest.raises(Invalid, match=r"spec.runtimePatches: field is immutable"):
+        patch(runtimePatches=[])
+    patch(suspend=True, runtimePatches=[])
