@@ -9,7 +9,6 @@ file. That file is not sanitised, because it lies with the lab's own data; it is
 
 from __future__ import annotations
 
-import gzip
 import mmap
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,9 +23,10 @@ from kailab.engine.decisions import Decisions, Pending, QueueState
 from kailab.engine.snapshot import jsonform
 from kailab.engine.snapshot.changes import Changes, summed
 from kailab.engine.snapshot.snapshot import Snapshot
-from kailab.errors import EvidenceError, InputError, StateError, Where, os_errors_as
-from kailab.model.files import file_bytes, unpacked
-from kailab.model.private_files import make_folder, open_private, write_bytes
+from kailab.errors import EvidenceError, InputError, StateError, os_errors_as
+from kailab.evidence.large_files import read_file, stored_path, write_file
+from kailab.model.files import file_bytes
+from kailab.model.private_files import make_folder, open_private
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.version import __version__
 
@@ -34,8 +34,6 @@ FORMAT = 1
 """The format number of the file."""
 
 NAME = "cycles.jsonl"
-LARGE = 100_000
-"""The file is compressed from this many bytes on."""
 
 CarriedRange = tuple[int, int]
 """(start, count): stands for entries of the same list in the cycle before."""
@@ -193,26 +191,18 @@ def _put_back(before: Sequence[Listed], listed: Iterable[Listed | CarriedRange],
 def write_cycles_file(folder: Path, opened: float, cut: int, cycles: Sequence[RecordedCycle]) -> None:
     """Write the file. ``opened``, ``cut``: as in the head. Raises OSError."""
     head = CycleHead(format=FORMAT, kailab=__version__, opened=opened, cycles=len(cycles), cut=cut)
-    content = b"".join(jsonform.encode(record) + b"\n" for record in (head, *cycles))
-    if len(content) < LARGE:
-        write_bytes(folder / NAME, content)
-    else:
-        # Without the time of writing, so that equal runs give equal bytes.
-        write_bytes(folder / f"{NAME}.gz", gzip.compress(content, 6, mtime=0))
+    write_file(folder / NAME, b"".join(jsonform.encode(record) + b"\n" for record in (head, *cycles)))
 
 
 def has_cycles(folder: Path) -> bool:
-    return _path(folder).exists()
+    return stored_path(folder / NAME).exists()
 
 
 def read_lines(folder: Path) -> tuple[Path, list[bytes]]:
     """The path of the file and its raw lines. Raises EvidenceError."""
-    path = _path(folder)
-    try:
-        content = file_bytes(path)
-        return path, (unpacked(content, Where()) if path.suffix == ".gz" else content).splitlines()
-    except (OSError, InputError) as error:
-        raise EvidenceError(f"{path}: can't be read: {error}") from error
+    path = stored_path(folder / NAME)
+    with os_errors_as(EvidenceError, f"{path}: can't be read"):
+        return path, read_file(path).splitlines()
 
 
 def read_cycles_file(folder: Path) -> tuple[CycleHead, list[RecordedCycle]]:
@@ -233,11 +223,6 @@ def read_cycles_file(folder: Path) -> tuple[CycleHead, list[RecordedCycle]]:
         expected = "a head" if head is None else f"{head.cycles} cycles"
         raise EvidenceError(f"{path}: damaged: {expected} expected, {len(cycles)} cycles found")
     return head, cycles
-
-
-def _path(folder: Path) -> Path:
-    plain = folder / NAME
-    return plain if plain.exists() else folder / f"{NAME}.gz"
 
 
 MOST_BYTES = 256 * 1024 * 1024

@@ -23,13 +23,13 @@ from kailab.evidence import canonical, run, store
 from kailab.evidence.canonical import as_plain_json, compact_json
 from kailab.evidence.entries import Decision, GroupWaits, PodBound, PodEvicted, PodPromised, RecordedStep, WriteRefused
 from kailab.evidence.history import LabHistory
+from kailab.evidence.large_files import SUFFIX, read_file
 from kailab.evidence.observed_decisions import ACTION
 from kailab.evidence.recorder import RESULT
 from kailab.evidence.run import RUN
 from kailab.evidence.store import TestEvidence
 from kailab.evidence.subject_timeline import message_without_names
 from kailab.model import yamltext
-from kailab.model.files import file_bytes
 from kailab.model.markup import html_table
 from kailab.model.objects import full_name, labels_of, metadata_of, node_of, phase_of
 
@@ -412,8 +412,8 @@ def _decision_line(entry: Decision | None) -> str:
 
 def _files(first: TestEvidence, second: TestEvidence) -> list[RunDifference]:
     """The files that differ, if no cause or effect does."""
-    left = {name: _digest(first.path / name) for name in run.files_in(first.path)}
-    right = {name: _digest(second.path / name) for name in run.files_in(second.path)}
+    left = {name.removesuffix(SUFFIX): _digest(first.path / name) for name in run.files_in(first.path)}
+    right = {name.removesuffix(SUFFIX): _digest(second.path / name) for name in run.files_in(second.path)}
     return [
         RunDifference("file", first.name, "", left.get(name), right.get(name), name)
         for name in sorted(left.keys() | right.keys())
@@ -422,10 +422,10 @@ def _files(first: TestEvidence, second: TestEvidence) -> list[RunDifference]:
 
 
 def _digest(path: Path) -> str:
-    """The digest of a file without source lines of tests, which move with every edit above them."""
+    """The digest of a file, compressed or not, without source lines of tests, which move with every edit above them."""
     with os_errors_as(EvidenceError, f"{path}: can't be read"):
-        content = file_bytes(path)
-    decode = _WITH_SOURCES.get(path.name)
+        content = read_file(path)
+    decode = _WITH_SOURCES.get(path.name.removesuffix(SUFFIX))
     if decode is not None:
         # A damaged file is compared byte for byte.
         with suppress(msgspec.MsgspecError, AttributeError):

@@ -48,6 +48,7 @@ from kailab.evidence.entries import (
     SourceLine,
     TimelineEntry,
 )
+from kailab.evidence.large_files import write_file
 from kailab.evidence.recording import EXPECTATION, STEP, Recording, render_timeline, timeline_entries
 from kailab.evidence.sanitizing import CutCache, RecordCutter, Sanitizer, Scrubber
 from kailab.model.objects import involved_of
@@ -65,6 +66,8 @@ OBJECT_FILES = {
 }
 """File in ``before/`` and ``after/`` -> the kind of its objects."""
 METRICS = "metrics.jsonl"
+_PLAIN = ("lab.json", "timeline.txt", "fleet.yaml")
+"""Files that are never compressed: the first names the lab for readers of folders; people read the others and use them again, as they do manifests."""
 
 _SPACED = re.compile(r"[\s/]+")
 
@@ -234,8 +237,9 @@ class Recorder(Observer):
         if recording.fleet is not None:
             files["fleet.yaml"] = sanitizer.fleet(recording.fleet)
         for name, content in files.items():
-            write_bytes(folder / name, content)
-        _write_all(folder / "manifests", sanitizer.manifests)
+            write = write_bytes if name in _PLAIN else write_file
+            write(folder / name, content)
+        _write_all(folder / "manifests", sanitizer.manifests, write_bytes)
         states = {f"{name}.json": canonical.pretty_json(text.entry(state)) for name, state in recording.states}
         _write_all(folder / "states", states)
         for name, objects in (("before", sanitizer.before), ("after", sanitizer.after)):
@@ -264,13 +268,13 @@ def _list_objects(cluster: Cluster) -> dict[str, list[Object]]:
     return {name: cluster.list(kind) for name, kind in OBJECT_FILES.items()}
 
 
-def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
+def _write_all(folder: Path, files: Mapping[str, bytes], write: Callable[[Path, bytes], None] = write_file) -> None:
     """Write files into a new folder; no folder without files, because evidence has no empty folders."""
     if not files:
         return
     make_folder(folder, new=True)
     for name, content in files.items():
-        write_bytes(folder / name, content)
+        write(folder / name, content)
 
 
 def read_event(event: Object) -> RecordedEvent:

@@ -36,6 +36,7 @@ from kailab.evidence.entries import (
     TimelineEntry,
 )
 from kailab.evidence.history import LabHistory, time_states
+from kailab.evidence.large_files import SUFFIX, read_file
 from kailab.evidence.recorder import RESULT, ResultHead, check_format
 from kailab.evidence.run import RUN, SIGNATURES, FileProblem, run_digest, test_folders
 from kailab.model import decoding
@@ -111,7 +112,9 @@ class TestEvidence:
 
     def _state_files(self, lab: str) -> list[Path]:
         # By length of the number first, because the hundredth has one digit more.
-        files = (self.path / lab / "states").glob("*.json")
+        files = [
+            file.with_name(file.name.removesuffix(SUFFIX)) for file in (self.path / lab / "states").glob("*.json*")
+        ]
         return sorted(files, key=lambda file: (len(file.stem.partition("-")[0]), file.stem))
 
     def objects(self, lab: str, look: Literal["before", "after"], file: str) -> list[Object]:
@@ -388,7 +391,7 @@ def _summary(path: Path) -> RunSummary:
 
 def _bytes(path: Path) -> bytes:
     with os_errors_as(EvidenceError, f"{path}: can't be read"):
-        return file_bytes(path)
+        return read_file(path)
 
 
 def _decode(path: Path, type: type[T]) -> T:

@@ -14,6 +14,7 @@ from uuid import uuid4
 import pytest
 
 from kailab.errors import ExpectationFailed, InputError
+from kailab.evidence.large_files import SUFFIX
 from kailab.scheduler.observers import LabOpening, Observer
 
 if TYPE_CHECKING:
@@ -79,9 +80,12 @@ def attach_evidence(folder: Path) -> None:
     """Attach files of a test's evidence folder to the test, which is allure's current item after its fixtures were torn down."""
     allure = sys.modules["allure"]
     for path in sorted(
-        path for path in folder.rglob("*") if path.is_file() and (path.name in SHOWN or path.parent.name == "manifests")
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and (path.name.removesuffix(SUFFIX) in SHOWN or path.parent.name == "manifests")
     ):
-        kind = SHOWN.get(path.name, "application/yaml")
+        # A large file stays compressed, because allure keeps a copy of each attachment.
+        kind = "application/gzip" if path.suffix == SUFFIX else SHOWN.get(path.name, "application/yaml")
         name = path.relative_to(folder).as_posix()
         allure.attach(path.read_bytes(), name=name, attachment_type=kind, extension=path.suffix.lstrip("."))
 

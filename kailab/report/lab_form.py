@@ -15,6 +15,7 @@ from msgspec import structs
 from kailab.cluster.protocol import Object
 from kailab.evidence.entries import GroupWaits, LabFacts
 from kailab.evidence.history import LabHistory, WorkloadIndex
+from kailab.evidence.large_files import stored_path
 from kailab.evidence.sanitizing import Scrubber
 from kailab.evidence.store import TestEvidence
 from kailab.model.objects import name_of, namespace_of
@@ -66,7 +67,7 @@ def read_recorded_lab(test: TestEvidence, lab: str) -> RecordedLab:
         {
             kind: test.objects(lab, look, kind)
             for kind in ("nodes", "topologies")
-            if (folder / look / f"{kind}.json").exists()
+            if stored_path(folder / look / f"{kind}.json").exists()
         }
         for look in _OBJECT_FOLDERS
     ]

@@ -9,10 +9,10 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from kailab.errors import EvidenceError
+from kailab.errors import EvidenceError, os_errors_as
 from kailab.evidence import cycles as cycle_files
 from kailab.evidence.cycles import RecordedCycle
-from kailab.model.files import file_bytes
+from kailab.evidence.large_files import read_file, stored_path
 from kailab.report.page_data import NONE, RawIndex
 
 SEPARATOR = b"\x1e"
@@ -86,17 +86,17 @@ class RawTextFiles:
 
     def lines(self, file: str) -> int:
         path = self._folder / file
-        return self.add(file, LINE, _content(path).splitlines()) if path.exists() else NONE
+        return self.add(file, LINE, _content(path).splitlines()) if stored_path(path).exists() else NONE
 
     def items(self, file: str) -> int:
         path = self._folder / file
-        if not path.exists():
+        if not stored_path(path).exists():
             return NONE
         return self.add(file, "", [bytes(item) for item in _decoded(_content(path), list[msgspec.Raw], path)])
 
     def whole(self, file: str) -> int:
         path = self._folder / file
-        return self.add(file, LINE, [_content(path)]) if path.exists() else NONE
+        return self.add(file, LINE, [_content(path)]) if stored_path(path).exists() else NONE
 
     def rows(self, file: str, *kinds: str) -> dict[str, int]:
         path = self._folder / file
@@ -165,10 +165,8 @@ def split_json_list(text: bytes | msgspec.Raw) -> list[bytes]:
 
 
 def _content(path: Path) -> bytes:
-    try:
-        return file_bytes(path)
-    except OSError as error:
-        raise EvidenceError(f"{path}: cannot be read: {error.strerror or error}") from error
+    with os_errors_as(EvidenceError, f"{path}: can't be read"):
+        return read_file(path)
 
 
 def _decoded(content: bytes, type: type[T], path: Path) -> T:

@@ -13,17 +13,19 @@ import pytest
 from kailab import __version__
 from kailab.engine.config import EngineConfig
 from kailab.errors import EvidenceError, InputError
+from kailab.evidence import large_files, store
 from kailab.evidence import run as sums
-from kailab.evidence import store
 from kailab.evidence.canonical import safe_name
 from kailab.evidence.diff import diff
 from kailab.evidence.entries import LabSettings, PodBound
+from kailab.evidence.metrics.figures import series_of
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder, check_writable
 from kailab.fleet import load_fleet, read_fleet
 from kailab.lab import Lab, expect
 from kailab.model.manifests import load_text
 from kailab.report import render
+from kailab.report.page import write_page
 from kailab.scheduler import UsageParams
 
 QUEUE = """apiVersion: scheduling.run.ai/v2
@@ -324,6 +326,29 @@ def test_runs_are_listed_and_found(tmp_path):
 
 def test_equal_runs_do_not_differ(tmp_path):
     assert diff(written(tmp_path), written(tmp_path)).identical
+
+
+def test_large_files_are_compressed_and_read_alike(tmp_path, monkeypatch):
+    plain = written(tmp_path / "plain")
+    monkeypatch.setattr(large_files, "LARGE", 1000)
+    packed = written(tmp_path / "packed")
+    lab = packed / "quota" / "test_one" / "lab"
+    assert {"events.json.gz", "decisions.jsonl.gz", "metrics.jsonl.gz"} <= {path.name for path in lab.iterdir()}
+    assert (lab / "after" / "pods.json.gz").exists()
+    assert not (lab / "after" / "pods.json").exists()
+    # The names that people look for stay, and so do small files.
+    assert {"lab.json", "timeline.txt", "fleet.yaml", "expectations.jsonl"} <= {path.name for path in lab.iterdir()}
+    assert store.verify_evidence(packed) == []
+    assert diff(plain, packed).identical
+    assert render(packed).splitlines()[2:] == render(plain).splitlines()[2:]
+    one, other = (store.load_test(run, "quota/test_one") for run in (plain, packed))
+    assert one.states("lab") == other.states("lab")
+    assert one.events("lab") == other.events("lab")
+    assert series_of(lab / "metrics.jsonl") == series_of(plain / "quota" / "test_one" / "lab" / "metrics.jsonl")
+    assert write_page([packed], tmp_path / "page.html") > 0
+    (lab / "events.json.gz").write_bytes((lab / "events.json.gz").read_bytes()[:-20])
+    with pytest.raises(EvidenceError, match=r"events\.json: can't be read: .*cut short"):
+        other.events("lab")
 
 
 def test_differences_are_told_as_data(tmp_path):

@@ -23,6 +23,7 @@ from kailab.evidence import canonical
 from kailab.evidence.cycles import whole_cycles
 from kailab.evidence.entries import ClusterState, Decision, GroupWaits, PodBound, PodEvicted, PodPromised, WriteRefused
 from kailab.evidence.history import LabHistory, PodPast
+from kailab.evidence.large_files import read_file
 from kailab.evidence.metrics.families import (
     EventTally,
     FleetUse,
@@ -34,7 +35,6 @@ from kailab.evidence.metrics.families import (
 )
 from kailab.evidence.recording import Recording
 from kailab.evidence.shares import QueueTreeShares
-from kailab.model.files import file_bytes
 from kailab.model.objects import full_name, name_of, spec_of
 
 WAITING_SECONDS = 60.0
@@ -308,6 +308,6 @@ def encode_series(recording: Recording) -> bytes:
 def read_series(path: Path) -> list[MetricSeries]:
     """Read a file ``metrics.jsonl``. Raises EvidenceError."""
     try:
-        return [msgspec.json.decode(line, type=MetricSeries) for line in file_bytes(path).splitlines()]
+        return [msgspec.json.decode(line, type=MetricSeries) for line in read_file(path).splitlines()]
     except (OSError, msgspec.MsgspecError) as error:
         raise EvidenceError(f"{path}: can't be read: {error}") from error
