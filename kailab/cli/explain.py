@@ -142,7 +142,8 @@ def _grown_answer(
     from kailab.lab.answer import SHOWN_STEPS, IncompleteReason, IncompleteSteps
 
     def report(tried: int, known: int, proposal: str) -> None:
-        progress.show(f"trying step {min(tried + 1, known)} of {known}: {proposal}")
+        # No proposals are known while the copy of the forecast runs.
+        progress.show(f"trying step {min(tried + 1, known)} of {known}: {proposal}" if known else proposal)
 
     budget = StepBudget(limit, interrupted=lambda: interrupts.came, on_progress=report, safe=safe)
     kind, name, namespace = subject
@@ -175,18 +176,14 @@ class _GrowingText:
         self._everything = everything
         self._progress = progress
         self._printed = -1
-        self._foretold = False
         self._first = first
 
     def add(self, answer: Answer) -> None:
         """Print what an answer has more than the one before it."""
         steps = answer.step_lines(self._everything)
         if self._printed < 0:
-            self._say([*(() if self._first else ("",)), *answer.cause_lines()])
+            self._say([*(() if self._first else ("",)), *answer.cause_lines(), *answer.forecast_lines()])
             self._printed = 0
-        if answer.forecast is not None and not self._foretold:
-            self._say(answer.forecast_lines())
-            self._foretold = True
         self._say(steps[self._printed :])
         self._printed = len(steps)
 

@@ -50,7 +50,7 @@ def forecast(state: PodsAtMoment, budget: StepBudget) -> Forecast | None:
     with closing(state.lab.fork()) as copy, part.ends_cycles():
         start = copy.now
         try:
-            part.check()
+            budget.report("running a copy of the lab forward")
             copy.settle_if_changed(part.check)
             most = None
             if budget.timeout is None:

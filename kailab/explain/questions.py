@@ -11,7 +11,7 @@ from kailab.explain.evictions import failure_cause, running_causes, running_line
 from kailab.explain.queues import explain_queue
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.subject import PodsAtMoment, SubjectRef
-from kailab.lab.answer import Answer, Cause, CauseGroup, Verdict
+from kailab.lab.answer import Answer, Cause, CauseGroup, Forecast, Verdict
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -62,8 +62,8 @@ def growing_answer(
     safe: bool = False,
     with_forecast: bool = True,
 ) -> Iterator[Answer]:
-    """Why a pod, a PodGroup, a workload or a queue is as it is: first the answer with its cause and without steps, then with the time
-    when it runs, then again each time with one more step, at last the whole.
+    """Why a pod, a PodGroup, a workload or a queue is as it is: first the answer with its cause, with the time
+    when it runs and without steps, then again each time with one more step, at last the whole.
 
     An answer begins with all steps of the one before it, so a reader may print what is new. The first comes before any step is tried. The
     last says what was not tried (``Answer.incomplete``), or that no step was found.
@@ -100,11 +100,15 @@ def _pending_answers(
 
     pending = pending_causes(state)
     answer = _compose(state, pending.verdict, pending.causes, pending.groups, pending.lines)
-    yield answer
     if not tried:
+        yield answer
         return
-    known_forecast = pending_forecast(state, pending, budget) if with_forecast else None
-    if known_forecast is not None:
+    known_forecast: Forecast | None = None
+    try:
+        if with_forecast:
+            known_forecast = pending_forecast(state, pending, budget)
+    finally:
+        # An interrupted forecast keeps the cause. The verdict of work that can run later is worded after the forecast.
         answer = replace(answer, forecast=known_forecast)
         yield answer
     for step in pending_steps(state, pending, everything=everything, budget=budget, known_forecast=known_forecast):

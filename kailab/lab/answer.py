@@ -345,7 +345,7 @@ class Answer:
         ]
 
     def cause_lines(self) -> list[str]:
-        """The lines before the steps: everything that is known before a step is tried."""
+        """The lines before the forecast and the steps. The verdict depends on the forecast, see ``_later_sentence``."""
         return list(_cause_lines(self))
 
     def forecast_lines(self) -> list[str]:
@@ -409,7 +409,6 @@ class Answer:
 
 _VERDICTS: Mapping[Verdict, str] = {
     Verdict.NEVER: "Cannot run: neither more time nor other work ending would help; something has to change.",
-    Verdict.LATER: "Can run later: once other work ends, or after some time.",
     Verdict.FAILED: "Failed: it has ended and creates no more pods.",
     Verdict.GONE: "Evicted: some of its pods were evicted, and not all of them run again.",
 }
@@ -417,7 +416,9 @@ _VERDICTS: Mapping[Verdict, str] = {
 
 def _cause_lines(answer: Answer) -> Iterator[str]:
     yield answer.head
-    if answer.verdict is not None and answer.verdict is not Verdict.RUNNING:
+    if answer.verdict is Verdict.LATER:
+        yield _later_sentence(answer)
+    elif answer.verdict is not None and answer.verdict is not Verdict.RUNNING:
         yield _VERDICTS[answer.verdict]
     if answer.cause is not None:
         why = "" if answer.verdict is Verdict.RUNNING else "Why: "
@@ -430,6 +431,20 @@ def _cause_lines(answer: Answer) -> Iterator[str]:
     if len(answer.groups) > 1:
         yield from map(_group_line, answer.groups)
     yield from answer.notes
+
+
+def _later_sentence(answer: Answer) -> str:
+    """The verdict of work that would run without other work. It promises nothing that the forecast denies."""
+    known = answer.forecast
+    if known is None:
+        return "Would run if other work ended, or after some time; it is not known whether that happens if nothing changes."
+    if known.seconds is not None:
+        return f"Can run later: {'all of it' if known.of_queue else 'it'} runs after {spoken_duration(known.seconds)} if nothing changes."
+    who = "Not all of it runs" if known.of_queue else "Does not run"
+    return (
+        f"{who} by itself: nothing that is known lets it run within {spoken_duration(known.looked)}. "
+        "Other work has to end, or something has to change."
+    )
 
 
 def _closing_lines(answer: Answer, everything: bool) -> Iterator[str]:

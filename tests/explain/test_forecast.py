@@ -144,12 +144,25 @@ def test_work_that_never_runs_or_runs_has_no_forecast_and_none_is_made_without_s
 def test_it_comes_before_the_steps_and_within_their_time() -> None:
     with waiting(job("have", "q", 4, run=HOUR), job("want", "q", 1)) as lab:
         answers = list(growing_answer(lab, "Job", "want"))
-        assert (answers[0].forecast, answers[1].steps) == (None, ())
-        assert all(answer.forecast is not None for answer in answers[1:])
+        assert (answers[0].steps, {answer.forecast for answer in answers}) == ((), {answers[0].forecast})
         lines = answers[-1].lines()
         told = next(place for place, line in enumerate(lines) if line.startswith("If nothing changes, it waits for"))
         assert lines[told + 1].startswith("To let it run: ")
         assert asked(lab, budget=StepBudget(0)).forecast is None
+
+
+def test_the_verdict_promises_nothing_that_the_forecast_denies() -> None:
+    with waiting(job("have", "q", 4, run=HOUR), job("want", "q", 1)) as lab:
+        assert asked(lab).lines()[1] == "Can run later: it runs after 59 min 59 s if nothing changes."
+        assert (
+            asked(lab, tried=False)
+            .lines()[1]
+            .startswith("Would run if other work ended, or after some time; it is not known")
+        )
+    with waiting(job("have", "q", 4), job("want", "q", 1)) as lab:
+        assert asked(lab).lines()[1] == (
+            "Does not run by itself: nothing that is known lets it run within 24 h. Other work has to end, or something has to change."
+        )
 
 
 def test_a_copy_that_is_not_run_to_the_end_says_so() -> None:
