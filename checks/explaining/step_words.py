@@ -205,7 +205,7 @@ def _stored(lab: Lab, key: Key) -> Object | None:
 
 
 _RECREATED = re.compile(r": delete ([^:]*), and apply with that change$")
-_COMMAND = re.compile(r": kailab patch \S+ \S+( -n \S+)? --type merge -p '.*'$", re.DOTALL)
+_COMMAND = re.compile(r": kailab (?:patch|delete) .*$", re.DOTALL)
 _MORE = re.compile(r"^(.*) and (\d+) more$")
 _IN_GROUPS = re.compile(r" \((in|and in) PodGroup (.*)\)$")
 _Handler = Callable[["_Reader", re.Match[str]], None]

@@ -1,6 +1,6 @@
 """Patches from ``KIND/NAME.FIELD=VALUE``.
 
-The fields are those of ``FIELDS``, and ``replicas`` of every kind that can be scaled. For other changes users apply manifests.
+The fields are those of ``FIELDS``, ``replicas`` of every kind that can be scaled, and ``suspend`` of every kind that can be suspended. For other changes users apply manifests.
 
 This module also makes the changes that delete work.
 """
@@ -40,6 +40,10 @@ class SettableField(NamedTuple):
     expected: str
 
 
+def _suspended_by(path: str) -> SettableField:
+    return SettableField(("spec", *path.split(".")), _yes_or_no, "true or false")
+
+
 _QUEUE_SHARES = {
     f"{resource}.{key}": (("spec", "resources", resource, key), form)
     for resource in RESOURCES
@@ -53,10 +57,8 @@ FIELDS: Mapping[str, Mapping[str, SettableField]] = {
         for path, (place, form) in (_QUEUE_SHARES | _QUEUE).items()
         if form.parse
     },
-    "Job": {
-        "parallelism": SettableField(("spec", "parallelism"), _from_0, "a whole number from 0"),
-        "suspend": SettableField(("spec", "suspend"), _yes_or_no, "true or false"),
-    },
+    "Job": {"parallelism": SettableField(("spec", "parallelism"), _from_0, "a whole number from 0")},
+    "CronJob": {"suspend": _suspended_by("suspend")},
     "PodGroup": {
         "minMember": SettableField(("spec", "minMember"), _from_0, "a whole number from 0"),
         "queue": SettableField(("spec", "queue"), parse_name, "the name of a queue"),
@@ -75,7 +77,7 @@ def patch_of(lab: Lab, text: str, namespace: str = "default") -> Patch:
     kind = lab.kind(word)
     fields = _fields(kind)
     if not fields:
-        known = sorted({*FIELDS, *(key for key, kind in KINDS.items() if kind.scalable)})
+        known = sorted(key for key in {*FIELDS, *KINDS} if _fields(key))
         raise InputError(f"{text!r}: no field of a {kind} can be set this way; expected one of: {', '.join(known)}")
     # From the end, because names may have dots in them.
     path = next((path for path in fields if path_text.endswith(f".{path}")), "")
@@ -98,8 +100,13 @@ def patch_of(lab: Lab, text: str, namespace: str = "default") -> Patch:
 
 
 def _fields(kind: str) -> dict[str, SettableField]:
-    scaled = {"replicas": REPLICAS} if kind in KINDS and KINDS[kind].scalable else {}
-    return {**FIELDS.get(kind, {}), **scaled}
+    fields = dict(FIELDS.get(kind, {}))
+    known = KINDS.get(kind)
+    if known is not None and known.scalable:
+        fields["replicas"] = REPLICAS
+    if known is not None and known.suspended_by:
+        fields["suspend"] = _suspended_by(known.suspended_by)
+    return fields
 
 
 def deletion_of(lab: Lab, text: str, namespace: str = "default") -> Delete:

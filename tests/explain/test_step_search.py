@@ -96,12 +96,12 @@ def test_on_many_nodes_the_engine_says_where_the_trials_begin(
             lab.patch("Node", f"p0-{number}", {"spec": {"taints": [{"key": "lab/kept", "effect": "NoSchedule"}]}})
         lab.apply([queue("a"), job("gang", "a", 11, gang=True), deployment("web", "a", 2, 1, tolerations=TOLERATIONS)])
         lab.settle()
-        opened = [step.do for step in lab.explain("Job", "gang").steps if step.do.startswith("Remove the taint")]
+        opened = [step.intent for step in lab.explain("Job", "gang").steps if step.do.startswith("Remove the taint")]
         lab.apply([job("more", "a", 18, gang=True, tolerations=TOLERATIONS)])
         lab.settle()
         added = [step.do for step in lab.explain("Job", "more").steps if step.do.startswith("Add ")]
     assert (opened, added) == (
-        ["Remove the taint lab/kept from node p0-0, p0-1, p0-10 and 13 more."],
+        ["Remove the taint lab/kept from node p0-0, p0-1, p0-10 and 13 more"],
         ["Add 4 nodes to the pool p0."],
     )
     assert sum(do.startswith("Remove the taint") for do in tried) == openings

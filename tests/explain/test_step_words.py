@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kailab.explain.questions import ask
-from kailab.explain.steps.proposals import Disturbance, Proposal, apply_change, combined, delete_change
+from kailab.explain.steps.proposals import Disturbance, Proposal, apply_change, combined, delete_change, patch_change
 from kailab.lab import Lab
 from kailab.lab.answer import Step
 from tests.explain.manifests import Object, fleet, job, pod, queue
@@ -168,3 +168,23 @@ def test_a_smaller_gang_that_is_as_large_as_fits_says_no_more() -> None:
         [step] = [one for one in ask(lab, "PyTorchJob", "wide").steps if "Worker.replicas" in one.do]
     assert workers(step) == 3
     assert "without other work" not in step.do
+
+
+def test_a_step_of_several_changes_shows_its_commands() -> None:
+    a, b, pod_c = job("a", "team", 1), job("b", "team", 1), pod("c", "team", 1)
+
+    def text(*changes: Any) -> str:
+        return Proposal("Do it", changes, Disturbance.OTHERS).text
+
+    def suspended(obj: Object) -> Any:
+        return patch_change(obj, {"spec": {"suspend": True}})
+
+    given = """-n default --type merge -p '{"spec":{"suspend":true}}'"""
+    assert text(suspended(a), suspended(b)) == f"Do it: kailab patch job a b {given}"
+    assert text(delete_change(a), delete_change(pod_c)) == "Do it: kailab delete job/a pod/c -n default"
+    assert (
+        text(suspended(a), delete_change(b)) == f"Do it: kailab patch job a {given} && kailab delete job b -n default"
+    )
+    # A manifest that is applied has no short command, nor have many objects.
+    assert text(delete_change(a), apply_change(a)) == "Do it: delete Job a, and apply with that change."
+    assert text(*(delete_change(job(f"j{number:0>60}", "team", 1)) for number in range(6))) == "Do it."

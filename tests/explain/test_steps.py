@@ -136,7 +136,7 @@ _NUMBER = re.compile(r"(?<![\w./=-])\d+(?:\.\d+)?(?![\w./-]|\.\d)")
 
 def unsaid(step: Step) -> set[str]:
     """Numbers of a step's words that its changes do not have: but for what was before, what is held, and how much less it is."""
-    words = step.do.partition(": kailab patch")[0]
+    words = step.do.partition(": kailab ")[0]
     words = re.sub(r"\([^)]*\)|from [\d.]+|which holds [\d.]+|which ends \d+", "", words)
     made = [obj["kind"] for change in step.changes for obj in change.get("apply", ())]
     counted = {str(made.count(kind)) for kind in made}

@@ -160,6 +160,9 @@ def test_fields_are_set_by_name(lab):
     assert patch_of(lab, "queue/a.reclaimMinRuntime=10m").patch == {"spec": {"reclaimMinRuntime": "10m"}}
     assert patch_of(lab, "node/a100-0.unschedulable=true").patch == {"spec": {"unschedulable": True}}
     assert patch_of(lab, "job/first.suspend=true").patch == {"spec": {"suspend": True}}
+    training = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "t"}}
+    lab.cluster.create({**training, "spec": {"pytorchReplicaSpecs": {}}})
+    assert patch_of(lab, "pytorchjob/t.suspend=true").patch == {"spec": {"runPolicy": {"suspend": True}}}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ An edit becomes a patch where the API server allows it, else a deletion and an a
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ from kailab.scheduler.reading.podgroups import LAST_EVICTION
 
 SHORT_PATCH = 160
 """Characters of a patch up to which a step shows its command."""
+LONGEST_COMMANDS = 320
+"""Characters of the commands of a step up to which it shows them."""
 
 ChangeData = Mapping[str, Any]
 """In the forms of ``kailab.lab.change``: ``apply``, ``patch``, ``delete``, ``advance``."""
@@ -102,16 +105,35 @@ class Proposal:
 
     @property
     def text(self) -> str:
-        """The text of the step: ``do``, with the command if it is one short patch without redacted content."""
-        if len(self.changes) != 1 or "patch" not in self.changes[0]:
-            return f"{self.do}."
-        change = self.changes[0]["patch"]
-        text = json.dumps(change["patch"], separators=(",", ":"))
-        # The status of a node is its kubelet's to write, so the words name no command for it.
-        if "subresource" in change or len(text) > SHORT_PATCH or redacted_data(self.changes).get("left_out"):
-            return f"{self.do}."
-        space = f" -n {change['namespace']}" if "namespace" in change else ""
-        return f"{self.do}: kailab patch {_resource(change['kind'])} {change['name']}{space} --type merge -p '{text}'"
+        """The text of the step: ``do``, with the commands if they are short and contain nothing redacted."""
+        commands = "" if redacted_data(self.changes).get("left_out") else " && ".join(_commands(self.changes))
+        return f"{self.do}: {commands}" if 0 < len(commands) <= LONGEST_COMMANDS else f"{self.do}."
+
+
+def _commands(changes: Iterable[ChangeData]) -> Iterator[str]:
+    """The commands that carry out patches and deletions. Equal changes of several objects are one command. Yields none if one of the changes
+    has no command."""
+    commands: list[tuple[str, str, list[tuple[str, str]]]] = []  # verb, rest, (kind, name)
+    for change in changes:
+        patch = change.get("patch")
+        named = change.get("delete") if patch is None else patch
+        # The status of a node is its kubelet's to write.
+        if named is None or "subresource" in named:
+            return
+        rest = f" -n {named['namespace']}" if "namespace" in named else ""
+        if patch is not None:
+            text = json.dumps(patch["patch"], separators=(",", ":"))
+            if len(text) > SHORT_PATCH:
+                return
+            rest += f" --type merge -p {shlex.quote(text)}"
+        verb = "delete" if patch is None else "patch"
+        if not commands or commands[-1][:2] != (verb, rest):
+            commands.append((verb, rest, []))
+        commands[-1][2].append((_resource(named["kind"]), named["name"]))
+    for verb, rest, objects in commands:
+        kinds = {kind for kind, _ in objects}
+        names = [name for _, name in objects] if len(kinds) == 1 else [f"{kind}/{name}" for kind, name in objects]
+        yield f"kailab {verb} {' '.join([*(kinds if len(kinds) == 1 else ()), *names])}{rest}"
 
 
 @dataclass(frozen=True)
