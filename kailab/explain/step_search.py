@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kailab.lab.picture import Picture
 
 
-_OF_OTHERS = (Disturbance.OTHERS, Disturbance.LINE)
+_OF_OTHERS = (Disturbance.FRONT, Disturbance.LINE, Disturbance.OTHERS)
 MOST_VICTIM_SETS = 20
 """Sets of victims that are simulated for one job while a proposal is filtered."""
 

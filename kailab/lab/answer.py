@@ -279,7 +279,8 @@ class IncompleteSteps:
     def sentence(self) -> str:
         """In words."""
         if self.proposals and self.tried >= self.proposals:
-            what = f"{'The 1 proposal was' if self.proposals == 1 else f'All {self.proposals} proposals were'} tried, not all combinations"
+            proposals = "The 1 proposal was" if self.proposals == 1 else f"All {self.proposals} proposals were"
+            what = f"{proposals} tried alone, but not every pair of changes"
         else:
             what = f"{self.tried} of {count(self.proposals, 'proposal')} {'was' if self.tried == 1 else 'were'} tried"
         match self.reason:
@@ -289,7 +290,9 @@ class IncompleteSteps:
             case IncompleteReason.INTERRUPTED:
                 return f"{what} before the interrupt."
             case IncompleteReason.TRIALS:
-                return f"{what}, the most in a lab of this size{'' if self.everything else '; --all tries more'}."
+                return (
+                    f"{what}: a lab of this size gets no more trials{'' if self.everything else '; --all tries more'}."
+                )
 
 
 @dataclass(frozen=True)

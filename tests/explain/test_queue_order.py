@@ -68,6 +68,8 @@ def test_a_step_suspends_the_gang_and_evicts_no_more_than_the_share_allows() -> 
         behind_a_gang(found)
         steps = ask(found, "Job", "small").steps
     [step] = [one for one in steps if "Job huge" in one.do]
+    # What removes the cause comes before what jumps the queue.
+    assert "priority class" in steps[steps.index(step) + 1].do
     assert step.do.startswith("Suspend Job huge, which waits before it: kailab patch job huge")
     assert step.changes == (
         {"patch": {"kind": "Job", "name": "huge", "namespace": "default", "patch": {"spec": {"suspend": True}}}},

@@ -179,7 +179,7 @@ class Updates:
         if given and given != stored["metadata"]["resourceVersion"]:
             raise Conflict(
                 f"{kind} {key[1]!r} has been changed: resourceVersion {given} was given, "
-                f"{stored['metadata']['resourceVersion']} is stored; read it again and repeat the change, or leave resourceVersion out of it"
+                f"{stored['metadata']['resourceVersion']} is stored; read it again and repeat the change, or leave metadata.resourceVersion out of the manifest"
             )
 
 

@@ -46,14 +46,15 @@ class Disturbance(IntEnum):
     WAITING = 5  # time passes
     NODES = 6  # nodes are opened or labelled
     ADDED = 7  # nodes are added
-    PRIORITY = 8  # it is served before others by a higher priority
-    LINE = 9  # other waiting work is withdrawn
-    OTHERS = 10  # other running work is changed or ended
+    FRONT = 8  # waiting work that is the cause, because it blocks the queue, is withdrawn
+    PRIORITY = 9  # it is served before others by a higher priority
+    LINE = 10  # other waiting work is withdrawn
+    OTHERS = 11  # other running work is changed or ended
 
     @property
     def is_unsafe(self) -> bool:
         """Whether it raises a priority or withdraws or ends the work of others, which is not for everybody to decide."""
-        return self >= Disturbance.PRIORITY
+        return self >= Disturbance.FRONT
 
 
 class ObjectsAfterChanges:

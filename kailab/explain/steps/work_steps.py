@@ -66,14 +66,14 @@ def withdraw_work_in_front(context: QuestionContext) -> Iterator[ProposalFamily]
     """Suspend or delete the waiting work by which its queue is ranked (see ``causes.queue_order``)."""
     works = _in_front(context)
     if 0 < len(works) <= SINGLE_WORKLOADS:
-        yield ProposalFamily.of(_withdrawals(context, works, "waits"))
+        yield ProposalFamily.of(_withdrawals(context, works, "waits", Disturbance.FRONT))
 
 
 def withdraw_work_ahead(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Suspend or delete waiting work that is served before it."""
     for obj in context.ahead[:SINGLE_WORKLOADS]:
         if [obj] != _in_front(context):
-            yield ProposalFamily.of(_withdrawals(context, [obj], "is served"))
+            yield ProposalFamily.of(_withdrawals(context, [obj], "is served", Disturbance.LINE))
 
 
 def _in_front(context: QuestionContext) -> list[Object]:
@@ -87,16 +87,21 @@ def _in_front(context: QuestionContext) -> list[Object]:
     return [obj for obj in context.ahead if groups & context.groups_of(obj)]
 
 
-def _withdrawals(context: QuestionContext, works: Sequence[Object], verb: str) -> Iterator[Proposal]:
+def _withdrawals(
+    context: QuestionContext, works: Sequence[Object], verb: str, disturbance: Disturbance
+) -> Iterator[Proposal]:
+    """``disturbance``: of works without running pods."""
     names = some([kind_and_name(obj) for obj in works])
     which = f"which {verb if len(works) == 1 else _PLURAL[verb]} before it"
     runs = sum(len(context.others[object_path(obj)][1]) for obj in works if object_path(obj) in context.others)
     if runs:
         which += f", and end {count(runs, 'pod')} that {'runs' if runs == 1 else 'run'}"
     # Workloads with running pods lose these too, so the engine's relaxation of waiting pods does not stand for them.
-    disturbance, seen = (Disturbance.OTHERS, None) if runs else (Disturbance.LINE, _withdrawn(context, works))
-    if runs and len(works) == 1 and (scaled := _scaled_to_what_runs(context, works[0])) is not None:
+    seen = None if runs else _withdrawn(context, works)
+    if runs and len(works) == 1 and (scaled := _scaled_to_what_runs(context, works[0], disturbance)) is not None:
         yield scaled
+    if runs:
+        disturbance = Disturbance.OTHERS
     suspended = [suspension(obj) for obj in works]
     if all(change is not None for change in suspended):
         changes = tuple(change for change in suspended if change is not None)
@@ -104,7 +109,7 @@ def _withdrawals(context: QuestionContext, works: Sequence[Object], verb: str) -
     yield Proposal(f"Delete {names}, {which}", tuple(map(delete_change, works)), disturbance, seen)
 
 
-def _scaled_to_what_runs(context: QuestionContext, obj: Object) -> Proposal | None:
+def _scaled_to_what_runs(context: QuestionContext, obj: Object, disturbance: Disturbance) -> Proposal | None:
     known, replicas = KINDS.get(kind_key(obj)), obj.get("spec", {}).get("replicas")
     running = len(context.others[object_path(obj)][1])
     if known is None or not known.scalable or not isinstance(replicas, int) or not 0 < running < replicas:
@@ -113,7 +118,7 @@ def _scaled_to_what_runs(context: QuestionContext, obj: Object) -> Proposal | No
     def words(after: ObjectsAfterChanges) -> str:
         return f"Scale {kind_and_name(obj)} down from {replicas} to {after.of(obj)['spec']['replicas']}, so that none of it waits"
 
-    return Proposal(words, (patch_change(obj, {"spec": {"replicas": running}}),), Disturbance.LINE)
+    return Proposal(words, (patch_change(obj, {"spec": {"replicas": running}}),), disturbance)
 
 
 def _withdrawn(context: QuestionContext, works: Sequence[Object]) -> Relaxation:
