@@ -17,6 +17,7 @@ from kailab.lab.lab import Lab
 
 _RUN = re.compile(r"tried on a copy: (\d+) pods? of it runs?(?:;|\)|$)")
 _EVICTED = re.compile(r"; evicted for it: ([^;)]+)")
+_BESIDES = re.compile(r"; evicted meanwhile, not for it: ([^;)]+)")
 _FAILED = re.compile(r"; ([^;:]+?) then (?:fails, and all its pods end|fail, and all their pods end)")
 _MOVED = re.compile(r"; stopped and placed again for it: ([^;)]+)")
 _MORE = re.compile(r" and (\d+) more$")
@@ -62,6 +63,8 @@ def _others(others: _Others, step: Step) -> Iterator[str]:
         if not _is_same(pod, after.get(name)) and not _ended(others.copy, name)
     }
     told, number = _names(_EVICTED.search(text))
+    told_besides, number_besides = _names(_BESIDES.search(text))
+    told, number = [*told, *told_besides], number + number_besides
     told_moved, number_moved = _names(_MOVED.search(text))
     ended = {name for name in gone if _belongs(others, name, step)}
     # A pod that is moved is deleted, and its controller makes another.
@@ -71,12 +74,12 @@ def _others(others: _Others, step: Step) -> Iterator[str]:
         yield f"{len(unsaid)} pods of other work lose their place ({', '.join(unsaid[:4])}), and it tells {number} as evicted"
     outcome = step.outcome
     assert outcome is not None
-    known = {name.rpartition("/")[2] for name in (*outcome.evicted, *outcome.moved)}
+    known = {name.rpartition("/")[2] for name in (*outcome.evicted, *outcome.besides, *outcome.moved)}
     if missing := [name for name in unsaid if name not in known]:
         yield f"its data name no eviction of {', '.join(missing[:4])}"
     if untrue := [name for name in told if name.rpartition("/")[2] not in gone and name.rpartition("/")[2] in after]:
         yield f"it tells that {', '.join(untrue)} is evicted, which keeps its place"
-    if len(outcome.evicted) != number or len(outcome.moved) != number_moved:
+    if len(outcome.evicted) + len(outcome.besides) != number or len(outcome.moved) != number_moved:
         yield f"its words tell {number} evicted and {number_moved} moved, its data {len(outcome.evicted)} and {len(outcome.moved)}"
     failed = _failed(others.copy) - _failed(others.before_lab)
     said_failed = _FAILED.search(text)

@@ -23,6 +23,7 @@ from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
 from kailab.engine.relaxing.rules import CycleInputDraft, Relaxation
 from kailab.errors import KailabError, NotFound
+from kailab.evidence.entries import PodEvicted
 from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS, Ending, StepFunction
 from kailab.explain.step_budget import StepBudget, StepsStopped
@@ -288,6 +289,7 @@ class StepTrials:
         self._tried_parts: list[StepCandidate] = []
         self.parts: list[tuple[StepCandidate, ProposalFamily]] = []
         self._evictions = len(context.picture.log.evictions)
+        self._unchanged: tuple[float, Sequence[PodEvicted]] = -1.0, ()
 
     def first_that_works(self, context: QuestionContext, family: ProposalFamily) -> StepCandidate | None:
         """The smallest proposal of a family that lets the subject run. If there is none, the one that serves the largest part of a queue's
@@ -395,16 +397,46 @@ class StepTrials:
         placed = {row.name for row in context.picture.rows if row.node}
         others = [entry for entry in picture.log.evictions[self._evictions :] if id(entry) not in own]
         evicted = [entry for entry in others if entry.pod in placed]
+        served = {f"{row.name.partition('/')[0]}/{row.podgroup}" for row in after.pods}
+        victims = {entry.podgroup for entry in evicted if entry.beneficiary in served}
+        # A gang that falls below its minimum by an eviction for the subject is evicted for nobody.
+        for_it = [
+            entry
+            for entry in evicted
+            if entry.beneficiary in served or (not entry.beneficiary and entry.podgroup in victims)
+        ]
         gone, moved = (
-            tuple(dict.fromkeys(entry.pod for entry in evicted if entry.is_move is moves)) for moves in (False, True)
+            tuple(dict.fromkeys(entry.pod for entry in for_it if entry.is_move is moves)) for moves in (False, True)
         )
         moved = tuple(name for name in moved if name not in gone)
         lost, again = _restarted(context, copy, picture, {*gone, *moved})
         gone, moved = (*gone, *lost), (*moved, *again)
+        besides = tuple(dict.fromkeys(entry.pod for entry in evicted if entry.pod not in {*gone, *moved}))
+        if besides:
+            anyway = self._evicted_anyway(copy.now - self._context.lab.now)
+            besides = tuple(name for name in besides if name not in anyway)
+            lost, again = _restarted(context, copy, picture, {*besides, *gone, *moved})
+            besides = (*besides, *(name for name in (*lost, *again) if name not in anyway))
         # A Job may fail by the eviction of pods that had no place before.
-        displaced = dict.fromkeys((*gone, *moved, *(entry.pod for entry in others)))
+        displaced = dict.fromkeys((*gone, *moved, *besides, *(entry.pod for entry in others)))
         failed = tuple(_failed(context, copy, tuple(displaced)))
-        return StepOutcome(len(after.running), gone, moved, failed, waiting)
+        return StepOutcome(len(after.running), gone, moved, failed, waiting, besides)
+
+    def _evicted_anyway(self, seconds: float) -> frozenset[str]:
+        """Pods that are evicted within these seconds of lab time if nothing is changed."""
+        until, entries = self._unchanged
+        if until < seconds:
+            lab = self._context.lab
+            with closing(lab.fork()) as copy, self.budget.ends_cycles():
+                try:
+                    copy.settle_if_changed(self.budget.check)
+                    copy.advance(max(0.0, seconds - (copy.now - lab.now)))
+                except KailabError:
+                    pass  # it never settles, and its evictions until then count
+                entries = copy.picture().log.evictions[self._evictions :]
+            self._unchanged = seconds, entries
+        end = self._context.lab.now + seconds - self._context.lab.opened
+        return frozenset(entry.pod for entry in entries if entry.t <= end)
 
 
 def _restarted(
@@ -589,7 +621,7 @@ def _wanted_steps(trials: StepTrials, everything: bool) -> int:
 def _order(tried: StepCandidate) -> tuple[bool, bool, bool, Disturbance]:
     """The sort key of steps. Evictions after waiting do not count, as they would happen anyway."""
     disturbance, outcome = tried.proposal.disturbance, tried.outcome
-    evicts = outcome is not None and bool(outcome.evicted or outcome.moved)
+    evicts = outcome is not None and bool(outcome.evicted or outcome.moved or outcome.besides)
     # Work that is deleted counts as no eviction, so of unsafe steps the number of evictions says little.
     evicts = evicts and not (disturbance is Disturbance.WAITING or disturbance.is_unsafe or tried.corrects)
     return disturbance.is_unsafe, outcome is not None and bool(outcome.failed), evicts, disturbance

@@ -128,7 +128,8 @@ class Verdict(StrEnum):
 class StepOutcome:
     """What happened on the fork on which a step was tried. ``running``: pods of the subject. ``waiting``: pods of a queue that still wait,
     if the step serves only a part of its work. ``evicted`` and ``moved``: full names of pods
-    that lose their place for it, or that stop and get a place again, on another node or on the same. ``failed``: workloads that fail by that, with the reason, as a Job does
+    that lose their place for it, or that stop and get a place again, on another node or on the same. ``besides``: pods that lose their place
+    meanwhile for other work or for none, and would keep it without the step. ``failed``: workloads that fail by that, with the reason, as a Job does
     beyond its backoffLimit."""
 
     running: int
@@ -136,6 +137,7 @@ class StepOutcome:
     moved: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     waiting: int = 0
+    besides: tuple[str, ...] = ()
 
     def describe(self, everything: bool = False) -> str:
         """In words. ``everything``: with all names."""
@@ -148,6 +150,8 @@ class StepOutcome:
             text += f", {self.waiting} still {'waits' if self.waiting == 1 else 'wait'}"
         if self.evicted:
             text += f"; evicted for it: {named(self.evicted)}"
+        if self.besides:
+            text += f"; evicted meanwhile, not for it: {named(self.besides)}"
         if self.failed:
             end = "fails, and all its pods end" if len(self.failed) == 1 else "fail, and all their pods end"
             text += f"; {named(self.failed)} then {end}"
@@ -183,6 +187,8 @@ class Step:
             }
             if outcome.failed:
                 data["outcome"]["failed"] = list(outcome.failed)
+            if outcome.besides:
+                data["outcome"]["evicted_besides"] = list(outcome.besides)
             if outcome.waiting:
                 data["outcome"]["waiting"] = outcome.waiting
         return data

@@ -79,6 +79,24 @@ def test_a_step_suspends_the_gang_and_evicts_no_more_than_the_share_allows() -> 
     assert len({str(one.changes) for one in steps}) == len(steps)
 
 
+def test_what_is_evicted_for_other_work_is_not_told_as_evicted_for_it() -> None:
+    with lab(nodes=6) as found:
+        behind_a_gang(found, gang("beside", "owner", 8, 1, least=1))
+        outcomes = {
+            name: step.outcome
+            for name in ("small", "beside")
+            for step in ask(found, "Job", name).steps
+            if step.do.startswith("Suspend Job huge")
+        }
+    small, beside = outcomes["small"], outcomes["beside"]
+    assert small is not None
+    assert beside is not None
+    # All pods of a gang go for the first job, and the second takes what these leave.
+    assert (len(small.evicted), small.besides) == (4, ())
+    assert (beside.evicted, beside.besides) == ((), small.evicted)
+    assert "; evicted meanwhile, not for it: default/short-" in beside.describe()
+
+
 def test_the_screens_of_the_queues_agree() -> None:
     with lab(nodes=6) as found:
         behind_a_gang(found)
