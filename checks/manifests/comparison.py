@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
@@ -49,7 +50,8 @@ def compare(embedded: Observation, real: Observation) -> list[Difference]:
         Difference(
             about,
             text,
-            _told(about, warnings) or _told_of_used(names.get(about, ()), warnings),
+            _told(about, [warning for warning in warnings if _may_explain(warning, text)])
+            or _told_of_used(names.get(about, ()), warnings),
             reason_for(about, text) or (_TIE if about in exchanged else ""),
         )
         for about, text in found
@@ -87,6 +89,22 @@ def _with_consequences(differences: list[Difference]) -> list[Difference]:
         each if each.explained or not each.text.startswith(_FOLLOWING) else replace(each, reason=reason)
         for each in differences
     ]
+
+
+def _may_explain(warning: str, text: str) -> bool:
+    """True unless a server refuses an object for another field than the one of the warning."""
+    if not text.startswith("the API server refuses it") or "is not known to kailab" in warning:
+        return True
+    field = _FIELD.search(warning)
+    refusal = _NO_LETTERS.sub("", text).lower()
+    return field is None or any(
+        step.lower() in refusal for step in _STEP.findall(field[0]) if step not in ("spec", "metadata", "template")
+    )
+
+
+_FIELD = re.compile(r"(?<=: )(spec|metadata|rules|subjects)[.\[][^ :]*")
+_STEP = re.compile(r"[A-Za-z]{3,}")
+_NO_LETTERS = re.compile(r"[^A-Za-z]+")
 
 
 def _told(about: str, warnings: list[str]) -> str:

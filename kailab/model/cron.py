@@ -76,7 +76,7 @@ class Cron:
             raise self._error("@every is not supported; expected five fields, or one of @hourly to @yearly")
         if text.upper().startswith(_ZONES):
             raise self._error("names a zone; expected five fields (a CronJob has its zone in timeZone)")
-        fields = _ALIASES.get(text.lower(), text).split()
+        fields = _ALIASES.get(text, text).split()
         if len(fields) != 5:
             raise self._error(f"has {len(fields)} fields; expected five (minute hour day month weekday)")
         # cronsim accepts more than Kubernetes does.

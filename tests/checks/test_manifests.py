@@ -57,6 +57,15 @@ def test_a_difference_counts_unless_apply_has_told_it_or_it_is_accepted() -> Non
     ]
 
 
+def test_a_refusal_is_told_by_a_warning_of_its_own_field_alone() -> None:
+    there = Observation(
+        [Answer("Job/default/j", refused="Job is invalid: spec.template.spec.runtimeClassName: Invalid")]
+    )
+    for field, explained in (("template.spec.schedulerName", False), ("template.spec.runtimeClassName", True)):
+        here = Observation([Answer("Job/default/j", warnings=(f"Job/j: spec.{field}: kailab does not read it",))])
+        assert [each.explained for each in compare(here, there)] == [explained]
+
+
 def test_equal_seeds_draw_equal_objects_and_many_seeds_draw_all_kinds() -> None:
     drawn = [draw(seed) for seed in range(300)]
     assert drawn[:20] == [draw(seed) for seed in range(20)]

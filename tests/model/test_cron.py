@@ -42,7 +42,7 @@ def test_the_latest_moment(cron: str, now: str, expected: str) -> None:
     [
         ("0 12 * * *", "2026-01-01T12:00:00"),
         ("@hourly", "2026-01-01T01:00:00"),
-        ("@Weekly", "2026-01-04T00:00:00"),
+        ("@weekly", "2026-01-04T00:00:00"),
         ("30 0 2 1 *", "2026-01-02T00:30:00"),
         ("0 0 * * sat", "2026-01-03T00:00:00"),
         ("0 0 * * 2/2", "2026-01-03T00:00:00"),
@@ -77,7 +77,7 @@ def test_an_interval_counts_from_the_last_time() -> None:
         ("0 0 * * 7", "'7' is out of its range; expected 0 to 6"), ("0 0 */0 * mon", "day of month"),
         ("0 0 LW * *", "is not understood"), ("0 0 * foo *", "month"), ("²0 0 * * *", "is not understood"),
         ("@every 1h", "@every is not supported"), ("TZ=Europe/Berlin 0 0 * * *", "timeZone"),
-        ("CRON_TZ=UTC @daily", "timeZone"), ("@fortnightly", "has 1 fields"),
+        ("CRON_TZ=UTC @daily", "timeZone"), ("@fortnightly", "has 1 fields"), ("@Daily", "has 1 fields"),
     ],
 )  # fmt: skip
 def test_what_is_none(text: str, problem: str) -> None:

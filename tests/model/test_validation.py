@@ -174,6 +174,7 @@ def test_visible_devices_may_be_named_as_in_kai(make, faults):
         ({"volumes": [{"configMap": 3}]}, "spec.volumes[0].configMap"),
         ({"volumes": [{"name": "v"}, {"name": "v"}]}, "spec.volumes[1].name"),
         ({"schedulingGates": [{"name": "a/b"}], "nodeName": "n"}, "spec.nodeName"),
+        ({"runtimeClassName": ""}, "spec.runtimeClassName"),
     ],
 )
 def test_pod_specs(make, faults, spec, field):
@@ -203,6 +204,14 @@ def test_node_affinity(make, faults, expression, part):
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     found = faults(make["pod"](spec=make["pod_spec"](affinity=affinity)))
     assert [field.rpartition(".")[2] for field in found] == [part]
+
+
+def test_a_preferred_node_may_have_any_value(make, faults):
+    terms = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["x y"]}]}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": terms}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [terms]}}
+    for affinity, sound in ((preferred, True), (required, False)):
+        assert (faults(make["pod"](spec=make["pod_spec"](affinity={"nodeAffinity": affinity}))) == {}) == sound
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,8 @@ def check_pod_spec(
     faults.text(spec, "schedulerName", f"{path}.schedulerName")
     for key in ("nodeName", "priorityClassName", "runtimeClassName", "serviceAccountName", "serviceAccount"):
         named = faults.text(spec, key, f"{path}.{key}")
-        if named and not is_dns_subdomain(named):
+        # An empty name is none, except that of a RuntimeClass. Source: Kubernetes ValidateRuntimeClassName.
+        if named is not None and (named or key == "runtimeClassName") and not is_dns_subdomain(named):
             faults.wrong(f"{path}.{key}", named, NAME_RULE)
     check_labels(faults, spec, "nodeSelector", f"{path}.nodeSelector")
     faults.quantities(spec, "overhead", f"{path}.overhead")
@@ -407,7 +408,7 @@ def _check_node_affinity(faults: Faults, node: dict[str, Any], path: str) -> Non
         at = f"{path}.{_REQUIRED}.nodeSelectorTerms"
         for place, term in faults.mappings(required, "nodeSelectorTerms", at, required=True):
             _check_node_term(faults, term, place)
-    _check_preferred(faults, node, path, "preference", _check_node_term)
+    _check_preferred(faults, node, path, "preference", _check_node_preference)
 
 
 def _check_preferred(
@@ -423,7 +424,18 @@ def _check_preferred(
 
 def _check_node_term(faults: Faults, term: dict[str, Any], path: str) -> None:
     _check_expressions(faults, term, "matchExpressions", path, _NODE_OPERATORS)
-    _check_expressions(faults, term, "matchFields", path, ("In", "NotIn"))
+    _check_node_fields(faults, term, path)
+
+
+def _check_node_preference(faults: Faults, term: dict[str, Any], path: str) -> None:
+    """As a required term, whose values alone must be those of labels. Source: Kubernetes ValidatePreferredSchedulingTerms."""
+    _check_expressions(faults, term, "matchExpressions", path, _NODE_OPERATORS, any_value=True)
+    _check_node_fields(faults, term, path)
+
+
+def _check_node_fields(faults: Faults, term: dict[str, Any], path: str) -> None:
+    # Values of fields have other rules: the name of a node may be longer than a label value.
+    _check_expressions(faults, term, "matchFields", path, ("In", "NotIn"), any_value=True)
 
 
 def _check_pod_term(faults: Faults, term: dict[str, Any], path: str) -> None:
@@ -451,7 +463,14 @@ def _check_spread(faults: Faults, spread: dict[str, Any], path: str) -> None:
         check_selector(faults, selector, f"{path}.labelSelector")
 
 
-def _check_expressions(faults: Faults, parent: dict[str, Any], key: str, path: str, operators: tuple[str, ...]) -> None:
+def _check_expressions(
+    faults: Faults,
+    parent: dict[str, Any],
+    key: str,
+    path: str,
+    operators: tuple[str, ...],
+    any_value: bool = False,
+) -> None:
     for at, expression in faults.mappings(parent, key, f"{path}.{key}"):
         name = faults.text(expression, "key", f"{at}.key", required=True)
         if name and not is_label_key(name):
@@ -465,8 +484,7 @@ def _check_expressions(faults: Faults, parent: dict[str, Any], key: str, path: s
         elif operator in ("In", "NotIn"):
             if not values:
                 faults.add(f"{at}.values", f"must not be empty for {operator}")
-            # Values of fields have other rules: the name of a node may be longer than a label value.
-            elif key != "matchFields" and not all(is_label_value(value) for value in values):
+            elif not any_value and not all(is_label_value(value) for value in values):
                 faults.ratchet(f"{at}.values", "holds what can't be a label value")
         elif operator in ("Exists", "DoesNotExist") and values:
             faults.add(f"{at}.values", f"must be empty for {operator}")
