@@ -82,12 +82,12 @@ def unread_of_job_sets(*above: str) -> tuple[Unread, ...]:
     return (
         Unread(
             (*above, "failurePolicy", "rules", "*", "action"),
-            "only the Job that failed starts over; here the JobSet does",
+            "JobSet refuses it unless its feature gate RestartJob is on; then only the Job that failed starts over, and here the JobSet does",
             _ACTIONS,
         ),
         Unread(
             (*above, "failurePolicy", "restartStrategy"),
-            "Jobs are made again when all old ones are gone, or their containers start again in place",
+            "Jobs are made again when all old ones are gone; JobSet refuses InPlaceRestart unless its feature gate is on",
             only=("BlockingRecreate", "InPlaceRestart"),
         ),
         Unread((*above, "volumeClaimPolicies"), "pods get volumes of their own, and wait for them"),
