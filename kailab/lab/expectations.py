@@ -29,6 +29,7 @@ from kailab.lab.subjects import Subject
 from kailab.lab.temporal import in_temporal_form, note_lab
 from kailab.model import labels
 from kailab.model.objects import ENDED_PHASES, labels_of
+from kailab.model.suggestions import closest_names
 
 if TYPE_CHECKING:
     from kailab.evidence.entries import PodEvicted, PodRow
@@ -174,7 +175,7 @@ class Expectation:
 
     def pending(self, pods: Amount | None = None, gpus: Amount | None = None, reason: str | None = None) -> Expectation:
         """Expect this many of its pods to be pending (without numbers: at least one), each for this reason (a code: "OverLimit")."""
-        check_reason(self._picture, reason)
+        check_reason(self._picture, reason, self._pods)
         rows = self._in_phase("Pending")
         if pods is None and gpus is None:
             pods = at_least(1)
@@ -266,7 +267,7 @@ class Expectation:
 
     def waits_whole(self, pods: Amount | None = None, reason: str | None = None) -> Expectation:
         """Expect all of its pods to be pending: none runs or holds a place."""
-        check_reason(self._picture, reason)
+        check_reason(self._picture, reason, self._pods)
         waiting = [row for row in self._in_phase("Pending") if not row.node]
         alive = [row for row in self._pods if row.phase not in ENDED_PHASES]
         partly = [row for row in alive if row not in waiting]
@@ -473,7 +474,7 @@ class Expectation:
         text = [
             f"expected {self._subject.title}: {expected}",
             f"seen     {self._subject.title}: {seen}",
-            f"when     {lab.now - lab.spec.opened:g} s after the lab opened, scheduler {lab.scheduler}",
+            f"when     {lab.now - lab.spec.opened:g} s after the lab opened, fleet {lab.spec.fleet}, scheduler {lab.scheduler}",
         ]
         why: Sequence[Explanation | Answer] = [*map(_explain_eviction, evicted[:EXPLAINED])]
         omitted = 0
@@ -484,7 +485,27 @@ class Expectation:
             text += (explanation.indented() for explanation in why)
         if omitted:
             text.append(f"  and {omitted} more")
+        if self._subject.kind == "queue" and (lost := self._lost_pods()):
+            text += lost if why else ["why", *lost]
         raise ExpectationFailed("\n".join(text))
+
+    def _lost_pods(self) -> list[str]:
+        """A line for each queue that pods of the lab name and that does not exist: they may have been meant for the subject."""
+        picture = self._picture
+        lost: dict[str, list[PodRow]] = {}
+        for row in picture.rows:
+            if row.queue and row.queue not in picture.shares and row.phase not in ENDED_PHASES:
+                lost.setdefault(row.queue, []).append(row)
+        lines = []
+        for name, rows in sorted(lost.items())[:EXPLAINED]:
+            near = closest_names(name, picture.shares.queues)
+            who = some(sorted({row.owner or f"Pod/{row.name.partition('/')[2]}" for row in rows}), EXPLAINED)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            named = count(len(rows), "pod")
+            lines.append(f"  The lab has {named} of {who} for a queue that does not exist: {name}{hint}")
+        if len(lost) > EXPLAINED:
+            lines.append(f"  and pods of {count(len(lost) - EXPLAINED, 'more queue')} that do not exist")
+        return lines
 
     def _seen(self) -> str:
         counts: dict[str, list[int]] = {}

@@ -6,17 +6,20 @@ of pods.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kailab.errors import InputError
-from kailab.evidence.wording import some
+from kailab.evidence.wording import count, some
+from kailab.lab.answer import CauseCode
 from kailab.model.kinds import is_namespaced, kind_key
 from kailab.model.objects import name_of, namespace_of
 from kailab.model.suggestions import closest_names
 from kailab.scheduler.observers import Observer
 
 if TYPE_CHECKING:
+    from kailab.evidence.entries import PodRow
     from kailab.lab.picture import Picture
 
 SHOWN = 8
@@ -69,9 +72,9 @@ def check_action(picture: Picture, name: str | None) -> None:
         raise InputError(f"no evicting action has the name {name!r}; {describe_names(names, name)}")
 
 
-def check_reason(picture: Picture, name: str | None) -> None:
+def check_reason(picture: Picture, name: str | None, rows: Iterable[PodRow]) -> None:
     """Raises InputError for a code that is no reason to be pending. Checked only under KAI's rules, because other schedulers have reasons of
-    their own."""
+    their own. ``rows``: the pods that the caller asks about; the message has their reasons."""
     from kailab.engine.decisions import PendingCode
 
     names = {
@@ -79,18 +82,26 @@ def check_reason(picture: Picture, name: str | None) -> None:
         "SchedulingGated",
         *(picture.code_of(row) for row in picture.rows if row.phase == "Pending"),
     }
-    if name is not None and picture.scheduler.understands_kai and name not in names:
-        raise InputError(f"no reason for pending has the name {name!r}; {describe_names(names, name)}")
+    if name is None or not picture.scheduler.understands_kai or name in names:
+        return
+    text = f"no reason for pending has the name {name!r}"
+    if name in CauseCode.__members__.values():
+        text += f": {name} is a cause of `explain`, and a reason is the rule that the scheduler met"
+    waiting = Counter(picture.code_of(row) or "no reason yet" for row in rows if row.phase == "Pending")
+    if waiting:
+        codes = [f"{count(number, 'pod')} of it with {code}" for code, number in sorted(waiting.items())]
+        text += f". Now waiting: {', '.join(codes)}"
+    raise InputError(f"{text}; {describe_names(names, name, len(names))}")
 
 
-def describe_names(names: Iterable[str], wanted: str) -> str:
-    """A text with the names that exist, close matches of ``wanted`` first.
+def describe_names(names: Iterable[str], wanted: str, most: int = SHOWN) -> str:
+    """A text with ``most`` of the names that exist, close matches of ``wanted`` first.
 
     >>> describe_names(["team-a", "org", "team-b"], "taem-b")
     'there are: team-b, team-a, org'
     """
     ordered = closest_first(set(names) - {""}, wanted)
-    return f"there are: {some(ordered, SHOWN)}" if ordered else "there are none"
+    return f"there are: {some(ordered, most)}" if ordered else "there are none"
 
 
 def closest_first(names: Collection[str], wanted: str) -> list[str]:

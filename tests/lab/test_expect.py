@@ -342,12 +342,32 @@ def test_time_goes_forward_only(lab):
         lab.advance(-1)
 
 
+def test_a_cause_of_explain_is_named_as_such_with_the_reason_of_the_pods(lab, queue, job):
+    gang = job("gang", "team", 3)
+    gang["metadata"]["annotations"] = {"kai.scheduler/batch-min-member": "4"}
+    lab.apply(queue("team", 8), gang)
+    told = r"'GangIncomplete': GangIncomplete is a cause of `explain`.* Now waiting: 3 pods of it with NotReady; there are: "
+    with pytest.raises(InputError, match=told):
+        expect(lab.job("gang")).waits_whole(reason="GangIncomplete")
+    expect(lab.job("gang")).waits_whole(reason="NotReady")
+
+
+def test_pods_for_a_misspelt_queue_are_named_where_the_queue_fails(lab, queue, job):
+    lab.apply(queue("prod", 8), queue("dev", 8), job("train", "prd", 2))
+    with pytest.raises(
+        ExpectationFailed, match=r"2 pods of Job/train for a queue that does not exist: prd; did you mean prod\?"
+    ):
+        expect(lab.queue("prod")).running(gpus=2)
+
+
 def test_a_reason_that_nobody_has_is_no_reason(lent):
     """Also where nobody waits: it would hold for any word."""
     with pytest.raises(InputError, match="no reason for pending has the name 'OverLimitt'; there are: OverLimit,"):
         expect(lent.queue("team-a")).pending(pods=0, reason="OverLimitt")
     with pytest.raises(InputError, match="no reason for pending has the name 'Overlimit'"):
         expect(lent.queue("team-a")).waits_whole(reason="Overlimit")
+    with pytest.raises(InputError, match=r"there are: OverLimit, .*Unschedulable$"):  # all of them
+        expect(lent.queue("team-a")).pending(reason="Overlimit")
     expect(lent.queue("team-a")).pending(pods=0, reason="OverLimit")
 
 
