@@ -241,6 +241,14 @@ class ConnectError(KailabError):
     """A cluster can't be used at all: its kubeconfig, server, credentials or required objects are missing."""
 
 
+class ApplyWarning(UserWarning):
+    """A warning of ``lab.apply`` in a test. pytest's option ``-W error::kailab.errors.ApplyWarning`` makes the test fail at it."""
+
+
+class ConfigurationWarning(UserWarning):
+    """A setting of a test's scheduler has no effect, or switches off more than its name says."""
+
+
 class ExpectationFailed(AssertionError):
     """An expectation about a lab did not hold. The text names the expected and the observed state, and the reason."""
 

@@ -363,8 +363,7 @@ def _steps(first: TestEvidence, second: TestEvidence, lab: str) -> Iterator[RunD
 def _done(step: RecordedStep | None) -> str | None:
     if step is None:
         return None
-    text = f"{step.operation} {step.text}".rstrip()
-    return text if step.patch is None else f"{text} {format_in_line(step.patch)}"
+    return step.title if step.patch is None else f"{step.title} {format_in_line(step.patch)}"
 
 
 # --- effects ----------------------------------------------------------------------------------------------------------

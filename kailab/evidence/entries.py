@@ -237,6 +237,10 @@ class RecordedStep(EvidenceEntry, frozen=True, kw_only=True):
     seconds: float | None = None
     source: SourceLine | None = None
 
+    @property
+    def title(self) -> str:
+        return f"{self.operation} {self.text}".rstrip()
+
 
 class CheckedExpectation(EvidenceEntry, frozen=True, kw_only=True):
     """An expectation that was checked. ``source``: the line of the test that stated it."""
@@ -262,7 +266,7 @@ class RecordedEvent(EvidenceEntry, frozen=True, kw_only=True):
 
 
 class TimelineEntry(EvidenceEntry, frozen=True, kw_only=True):
-    """One line of the timeline. ``kind``: step, decision or expectation."""
+    """One line of the timeline. ``kind``: step, warning (of the step before it), decision or expectation."""
 
     t: float
     kind: str

@@ -49,7 +49,7 @@ from kailab.evidence.entries import (
     TimelineEntry,
 )
 from kailab.evidence.large_files import write_file
-from kailab.evidence.recording import EXPECTATION, STEP, Recording, render_timeline, timeline_entries
+from kailab.evidence.recording import EXPECTATION, STEP, Recording, brief_timeline, render_timeline, timeline_entries
 from kailab.evidence.sanitizing import CutCache, RecordCutter, Sanitizer, Scrubber
 from kailab.model.objects import involved_of
 from kailab.model.private_files import make_folder, write_bytes
@@ -196,9 +196,10 @@ class Recorder(Observer):
             self.recording.pending = waiting()
             self._cluster = None
 
-    def timeline(self) -> list[TimelineEntry]:
-        """The lines of the timeline (``timeline_entries``)."""
-        return self.text.entries(timeline_entries(self.recording.moments()))
+    def brief_timeline(self, most: int) -> tuple[list[TimelineEntry], bool]:
+        """At most about ``most`` lines of the timeline, and whether it has more (``recording.brief_timeline``)."""
+        entries, shorter = brief_timeline(self.recording.moments(), most)
+        return self.text.entries(entries), shorter
 
     @property
     def text(self) -> Scrubber:

@@ -2,6 +2,7 @@
 
 ``Recording`` is kept in memory while a test runs, and in parts between the commands of a lab that outlives them (``lab_record``). ``timeline_entries`` lists steps,
 decisions and expectations in order, with one line for each kind of decision in a cycle ("bind 8 pods of trainer (team-a)") and not one for each pod.
+``brief_timeline`` is the same for readers of a failure: one line for each kind of decision between two steps, whatever number of cycles made them.
 """
 
 from __future__ import annotations
@@ -38,13 +39,45 @@ def timeline_entries(moments: Iterable[TimelineMoment]) -> list[TimelineEntry]:
     """The lines of a timeline, in order."""
     entries: list[TimelineEntry] = []
     for moment in moments:
-        if isinstance(moment, RecordedStep):
-            entries.append(TimelineEntry(t=moment.t, kind="step", text=f"{moment.operation} {moment.text}".rstrip()))
-        elif isinstance(moment, CheckedExpectation):
-            entries.append(TimelineEntry(t=moment.t, kind="expectation", text=_expectation(moment)))
+        if isinstance(moment, RecordedStep | CheckedExpectation):
+            entries += _test_lines(moment)
         elif moment:
-            entries += (TimelineEntry(t=moment[0].t, kind="decision", text=text) for text in _cycle_lines(moment))
+            entries += _decision_lines([moment])
     return entries
+
+
+def brief_timeline(moments: Iterable[TimelineMoment], most: int) -> tuple[list[TimelineEntry], bool]:
+    """The lines of a timeline in which the cycles between two steps or expectations are joined; of more than ``most`` lines, the first fifth and the last. Also
+    whether the timeline has more lines."""
+    entries: list[TimelineEntry] = []
+    cycles: list[Sequence[Decision]] = []
+    every = 0
+    for moment in moments:
+        if isinstance(moment, RecordedStep | CheckedExpectation):
+            entries += _decision_lines(cycles)
+            cycles = []
+            lines = _test_lines(moment)
+            every += len(lines)
+            entries += lines
+        elif moment:
+            every += len(_decision_lines([moment]))
+            cycles.append(moment)
+    entries += _decision_lines(cycles)
+    left_out = len(entries) - most
+    shorter = every > len(entries) or left_out > 0
+    if left_out > 0:
+        first = most // 5
+        cut = TimelineEntry(t=entries[first].t, kind="decision", text=f"... {count(left_out, 'line')} left out")
+        entries[first : first + left_out] = [cut]
+    return entries, shorter
+
+
+def _test_lines(moment: RecordedStep | CheckedExpectation) -> list[TimelineEntry]:
+    """The lines of a step with its warnings, or of an expectation."""
+    if isinstance(moment, CheckedExpectation):
+        return [TimelineEntry(t=moment.t, kind="expectation", text=_expectation(moment))]
+    step = TimelineEntry(t=moment.t, kind="step", text=moment.title)
+    return [step, *(TimelineEntry(t=moment.t, kind="warning", text=f"warning: {text}") for text in moment.warnings)]
 
 
 def render_timeline(entries: Iterable[TimelineEntry]) -> str:
@@ -53,7 +86,7 @@ def render_timeline(entries: Iterable[TimelineEntry]) -> str:
     >>> render_timeline([TimelineEntry(t=3.0, kind="step", text="apply queues.yaml")])
     '       3 s  apply queues.yaml\\n'
     """
-    marks = {"step": "", "decision": "    ", "expectation": "  "}
+    marks = {"step": "", "warning": "  ", "decision": "    ", "expectation": "  "}
     return "".join(f"{entry.t:>8g} s  {marks[entry.kind]}{entry.text}\n" for entry in entries)
 
 
@@ -63,25 +96,46 @@ def _expectation(entry: CheckedExpectation) -> str:
     return f"expected {entry.expected}: {verdict}{seen}"
 
 
-def _cycle_lines(entries: Sequence[Decision]) -> Iterable[str]:
-    """Yield a line for each kind of decision in a cycle, in the order of the first decision of each kind."""
-    for (decision, action, app, queue, detail), number in Counter(map(_kind_of, entries)).items():
-        if decision == "pending":
-            yield f"pending: {count(number, 'pod group')} of {queue or 'no queue'}: {detail}"
-            continue
-        pods = count(number, "pod") + (f" of {app}" if app else "")
-        if decision == "failed to":
-            yield f"failed to {action} {pods}: {detail}"
-            continue
-        text = f"{decision} {pods}" + (f" ({queue})" if queue else "")
-        if decision == "evict":
-            text += f" by {action}" + (f" for {detail}" if detail else "")
-        elif action != "allocate":
-            text += f" by {action}"
-        yield text
+def _decision_lines(cycles: Sequence[Sequence[Decision]]) -> list[TimelineEntry]:
+    """A line for each kind of decision in cycles, in the order of the first decision of each kind."""
+    first: dict[_DecisionKind, float] = {}
+    last: dict[_DecisionKind, float] = {}
+    total: Counter[_DecisionKind] = Counter()
+    for cycle in cycles:
+        for kind, number in Counter(map(_kind_of, cycle)).items():
+            first.setdefault(kind, cycle[0].t)
+            last[kind] = cycle[0].t
+            # A group that waits is reported by each cycle whose reason differs, so reports do not add up.
+            total[kind] = max(total[kind], number) if kind[0] == "pending" else total[kind] + number
+    return [
+        TimelineEntry(
+            t=first[kind],
+            kind="decision",
+            text=_decision_text(kind, number)
+            # Nothing is logged when waiting ends, so its last report is no end.
+            + (f", until {last[kind]:g} s" if last[kind] > first[kind] and kind[0] != "pending" else ""),
+        )
+        for kind, number in total.items()
+    ]
 
 
-def _kind_of(entry: Decision) -> tuple[str, str, str, str, str]:
+def _decision_text(kind: _DecisionKind, number: int) -> str:
+    decision, action, app, queue, detail = kind
+    if decision == "pending":
+        return f"pending: {count(number, 'pod group')} of {queue or 'no queue'}: {detail}"
+    pods = count(number, "pod") + (f" of {app}" if app else "")
+    if decision == "failed to":
+        return f"failed to {action} {pods}: {detail}"
+    text = f"{decision} {pods}" + (f" ({queue})" if queue else "")
+    if decision == "evict":
+        return text + f" by {action}" + (f" for {detail}" if detail else "")
+    return text if action == "allocate" else f"{text} by {action}"
+
+
+_DecisionKind = tuple[str, str, str, str, str]
+
+
+def _kind_of(entry: Decision) -> _DecisionKind:
     """The parts of a decision's line: decision, action, app, queue, and a detail that depends on the decision."""
     if isinstance(entry, GroupWaits):
         return ("pending", "", "", entry.queue, entry.reason)

@@ -103,7 +103,8 @@ def delete(lab: OpenLab, activity: LabActivity, kind: str | Path, name: str | No
         except ApiError as error:
             raise InputError(str(error)) from error
     changes = [AppliedChange(key, space, target, "deleted") for key, target, space in targets]
-    activity.report_change("delete", ", ".join(map(str, changes)), objects=tuple(targets))
+    names = ", ".join(f"{change.kind}/{change.name}" for change in changes)
+    activity.report_change("delete", names, objects=tuple(targets))
     return Applied(changes)
 
 

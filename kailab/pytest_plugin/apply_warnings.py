@@ -10,16 +10,9 @@ from typing import Any
 
 import pytest
 
+from kailab.errors import ApplyWarning, ConfigurationWarning
 from kailab.evidence.entries import SourceLine
 from kailab.scheduler.observers import Observer
-
-
-class ApplyWarning(pytest.PytestWarning):
-    """``-W error::kailab.pytest_plugin.apply_warnings.ApplyWarning`` makes a test fail at this warning."""
-
-
-class ConfigurationWarning(pytest.PytestWarning):
-    """A setting has no effect, or switches off more than its name says."""
 
 
 class WarningReporter(Observer):

@@ -12,7 +12,7 @@ import pluggy
 import pytest
 
 import kailab
-from kailab.errors import EvidenceError, InputError
+from kailab.errors import ApplyWarning, EvidenceError, InputError
 from kailab.pytest_plugin.evidence import (
     FOLDER,
     REPORTS,
@@ -119,7 +119,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Runs innermost, so that other reporters (allure, JUnit) see the scrubbed text of a failure."""
-    if call.excinfo is not None and isinstance(call.excinfo.value, InputError):
+    if call.excinfo is not None and isinstance(call.excinfo.value, InputError | ApplyWarning):
         _show_line_of_test(item, call.excinfo)
     report = yield
     item.stash.setdefault(REPORTS, {})[report.when] = report
@@ -130,19 +130,37 @@ def pytest_runtest_makereport(
     if call.excinfo is not None and report.when != "teardown" and _has_evidence(item):
         note_failure(item, call.excinfo.value, evidence.sources)
     if report.failed and report.when == "call":
-        from kailab.evidence.recording import render_timeline
-
         for recorder in recorders:
-            if timeline := recorder.timeline():
-                report.sections.append((f"kailab: what happened in {recorder.lab}", render_timeline(timeline)))
+            if text := _what_happened(recorder, item):
+                report.sections.append((f"kailab: what happened in {recorder.lab}", text))
     return report
+
+
+_MOST_LINES = 60
+
+
+def _what_happened(recorder: Recorder, item: pytest.Item) -> str:
+    """The timeline of a lab in a length that people read; empty if nothing happened."""
+    from kailab.evidence.canonical import safe_name
+    from kailab.evidence.recording import render_timeline
+
+    entries, shorter = recorder.brief_timeline(_MOST_LINES)
+    text = render_timeline(entries)
+    if not shorter:
+        return text
+    evidence = item.config.stash[EVIDENCE]
+    if not evidence.on:
+        return f"{text}Cycles share lines here; with evidence (--kailab-evidence) each has its own in timeline.txt.\n"
+    parts = *names_of(item), recorder.lab, "timeline.txt"
+    file = evidence.run.path.joinpath(*map(safe_name, parts))
+    return f"{text}Cycles share lines here; each has its own in {_relative(item.config, str(file))}\n"
 
 
 _PYTEST = tuple(Path(str(module.__file__)).parent for module in (_pytest, pluggy))
 
 
 def _show_line_of_test(item: pytest.Item, error: pytest.ExceptionInfo[BaseException]) -> None:
-    """End the traceback of bad input at the line of the test: the message says what is wrong, and kailab's own lines do not help. With
+    """End the traceback of bad input, or of a warning that is an error, at the line of the test: the message says what is wrong, and kailab's own lines do not help. With
     ``--full-trace`` they stay."""
     if item.config.option.fulltrace:
         return
@@ -208,7 +226,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = config.stash[SETTINGS]
     where = "off" if settings.evidence is None else _relative(config, str(settings.evidence))
     return [
-        f"kailab: backend {settings.backend}, scheduler {settings.scheduler}, fleet {settings.fleet}, evidence {where}",
+        f"kailab: backend {settings.backend}; scheduler {settings.scheduler} and fleet {settings.fleet}, unless a test is marked with "
+        f"others; evidence {where}",
         *(f"kailab: {sentence}" for sentence in settings.left_out),
     ]
 

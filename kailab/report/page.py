@@ -18,7 +18,7 @@ from kailab.evidence import store
 from kailab.evidence.run import write_file
 from kailab.evidence.store import TestEvidence
 from kailab.report.lab_form import LabFormBuilder, read_recorded_lab
-from kailab.report.page_data import FORMAT, NONE, ExpectedForm, LabRef, Page, RunForm, TestForm
+from kailab.report.page_data import FORMAT, NONE, ExpectedForm, LabRef, Page, RunForm, TestForm, WarningForm
 from kailab.report.raw import RawTextFiles
 from kailab.version import __version__
 
@@ -122,6 +122,12 @@ def read_test_form(test: TestEvidence, chunk: str, chunks: dict[str, bytes], sho
         labs=labs,
         reason=result.reason,
         source=result.source,
+        warnings=[
+            WarningForm(lab=lab, t=step.t, step=step.title, text=text)
+            for lab in test.labs
+            for step in test.steps(lab)
+            for text in step.warnings
+        ],
     )
 
 

@@ -279,6 +279,15 @@ class LabRef(_Part):
     chunk: str
 
 
+class WarningForm(_Part):
+    """A warning about an operation's input. ``step``: the operation."""
+
+    lab: str
+    t: float
+    step: str
+    text: str
+
+
 class TestForm(_Part):
     """``sentence``: the test's docstring. ``reason``: why it was skipped or expected to fail. ``source``: the line at
     which it failed. ``differs``: in a trial, the differences from the reference."""
@@ -296,6 +305,7 @@ class TestForm(_Part):
     reason: str = ""
     source: SourceLine | None = None
     differs: list[str] = []
+    warnings: list[WarningForm] = []
 
 
 class RunForm(_Part):

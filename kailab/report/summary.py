@@ -54,6 +54,7 @@ def render(run: Path, format: str = "text") -> str:
         exercises=exercises,
         looked_at=[test for test in every if test["bad"]],
         in_full=_IN_FULL,
+        warnings=_tests_by_warning(every),
         held=sum(test["held"] for test in every),
         expected=sum(test["expected"] for test in every),
     )
@@ -66,6 +67,7 @@ def _test_data(test: TestEvidence) -> dict[str, Any]:
             "name": lab,
             "facts": facts,
             "expectations": expectations_by_lab[lab],
+            "warnings": [(step.title, text) for step in test.steps(lab) for text in step.warnings],
             "pending": _by_reason(test.pending(lab)),
             "models": _by_model(test, lab),
         }
@@ -85,6 +87,15 @@ def _test_data(test: TestEvidence) -> dict[str, Any]:
         "held": sum(entry.held for entry in expectations),
         "labs": labs,
     }
+
+
+def _tests_by_warning(tests: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Warning -> the tests in which it was given; many tests apply the same manifests."""
+    found: dict[str, dict[str, None]] = {}
+    for test in tests:
+        for _, text in (entry for lab in test["labs"] for entry in lab["warnings"]):
+            found.setdefault(" ".join(text.split()), {})[test["whole"]] = None
+    return {text: list(names) for text, names in found.items()}
 
 
 def _fenced(text: str) -> Markup:

@@ -25,7 +25,7 @@ from kailab.fleet import load_fleet, read_fleet
 from kailab.lab import Lab, expect
 from kailab.model.manifests import load_text
 from kailab.report import render
-from kailab.report.page import write_page
+from kailab.report.page import read_test_form, write_page
 from kailab.scheduler import UsageParams
 
 QUEUE = """apiVersion: scheduling.run.ai/v2
@@ -378,6 +378,23 @@ def test_the_report_tells_expectations_and_reasons(run):
     assert "app work: 4 pods running" in text
     assert "OverLimit" in text
     assert text == render(run)
+
+
+def test_warnings_of_apply_are_in_the_timeline_and_in_every_report(tmp_path):
+    recorder = Recorder()
+    with Lab.open(observers=[recorder]) as lab:
+        lab.apply(pods(1))
+        lab.settle()
+    run = RunFolder.begin(tmp_path)
+    folder = run.write("quota", "test_one", lambda folder: write_test(folder, "quota/test_one", [recorder], "passed"))
+    warning = "Pod/p0: metadata.labels[kai.scheduler/queue]: there is no queue 'team': the work stays pending (QueueDoesNotExist)"
+    assert f"1 Pod created\n       0 s    warning: {warning}" in (folder / "lab" / "timeline.txt").read_text()
+    assert f"warned apply Pod/p0: 1 Pod created: {warning}" in render(run.path)
+    assert "there is no queue 'team': the work stays pending (QueueDoesNotExist) (quota/test_one)" in render(
+        run.path, "markdown"
+    )
+    (shown,) = read_test_form(store.load_test(run.path, "quota/test_one"), "t", {}).warnings
+    assert (shown.step, shown.text) == ("apply Pod/p0: 1 Pod created", warning)
 
 
 def test_markdown_is_a_row_for_each_test_that_passed_and_more_for_one_that_did_not(run):

@@ -228,7 +228,7 @@ def test_texts_that_quote_an_object(secrets: Secrets, write: Callable[..., Path]
         lab.cluster.patch("Pod", "one", "default", {"status": {"conditions": [condition]}}, subresource="status")
         with pytest.raises(ExpectationFailed) as failed:
             expect(lab.app("work")).running(pods=1)
-        timeline = msgspec.json.encode(recorder.timeline()).decode()
+        timeline = msgspec.json.encode(recorder.brief_timeline(60)[0]).decode()
     run = write(recorder, message=f"{failed.value}\n{said}")
     assert secrets.found_in(run) == []
     for text in (timeline, render(run), render(run, "markdown")):

@@ -137,7 +137,7 @@ def test_each_thing_done_and_expected_is_a_step(report: Report) -> None:
         ("expect queue team-a: nothing pending", "passed"),
         ("advance 60 s", "passed"),
         ("expect eventually, within 60 s: app one: 1 pod running", "passed"),
-        ("delete Pod/one deleted", "passed"),
+        ("delete Pod/one", "passed"),
     ]
     told = [
         {one["name"]: one["value"] for one in step["parameters"]} for step in report.result("test_it_holds")["steps"]

@@ -87,7 +87,7 @@ def test_labs_evidence_and_what_is_said_of_them(pytester, exercise):
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "kailab: backend embedded, scheduler kailab, fleet lesson, evidence evidence",
+            "kailab: backend embedded; scheduler kailab and fleet lesson, unless a test is marked with others; evidence evidence",
             "*expected queue team-a: 16 GPUs running",
             "*seen     queue team-a: 32 Pending (32 GPUs), 8 Running (8 GPUs)",
             "*Queue team-a: quota 8 GPUs, limit 8 GPUs*",

@@ -16,6 +16,8 @@ export function testHead(run, test, lab, address, opened) {
     test.reason ? h("p", {}, reasonOf(test)) : null,
     test.message ? h("pre", { class: "message" }, test.message) : null,
     test.source ? h("p", { class: "failed-at" }, "Failed at ", lineOf(test.source)) : null,
+    test.warnings.length ? h("div", { class: "warning" }, h("p", {}, "Warnings about what was applied:"), h("ul", {}, test.warnings.map((one) =>
+      h("li", {}, `${one.lab}, ${one.t} s, ${one.step}: ${one.text}`)))) : null,
     test.expectations.length ? h("section", { class: "panel", "aria-labelledby": "expected-title" }, h("h2", { id: "expected-title" }, "Expected and seen"),
       table("Expected and seen", ["", "At", "Expected", "Seen", ...(lines ? ["In the test"] : []), "From"], test.expectations.map((one) => [
         h("span", { class: `verdict small ${one.held ? "good" : "bad"}` }, one.held ? "held" : "not held"), then(one), one.expected, one.seen,
