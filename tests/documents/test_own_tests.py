@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -35,9 +36,15 @@ def test_every_word_and_every_mark_is_on_it() -> None:
 def test_its_tests_pass(tmp_path: Path) -> None:
     (first,) = [text for text in blocks("python") if text.startswith("# test_teams.py")]
     (tmp_path / "test_teams.py").write_text(first)
+    (fleets,) = [text for text in blocks("python") if "FLEETS" in text]
+    (tmp_path / "test_fleets.py").write_text(fleets)
+    names: dict[str, Any] = {}
+    exec(first, names)
+    (tmp_path / "queues.yaml").write_text(names["QUEUES"])
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(names["job"]("train", "research", 4)))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_its_recipes_are_yaml_and_keep_the_evidence() -> None:

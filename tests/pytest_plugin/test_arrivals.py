@@ -82,9 +82,33 @@ def test_it(lab):
     )
     result.assert_outcomes(failed=1, warnings=1)
     result.stdout.fnmatch_lines(["*apply Queue/a, Job/lost: 1 Queue created, 1 Job created*"])
+    # Under its apply, before pytest's own summary.
+    result.stdout.fnmatch_lines(["* 0 s    warning: Job/lost: *there is no queue 'nowhere'*"])
     result.stdout.fnmatch_lines(["*test_it.py:*: ApplyWarning: lab.apply: Job/lost: *there is no queue 'nowhere'*"])
     names = sorted(file.name for file in Path(pytester.path, "e").rglob("manifests/*"))
     assert names == ["01-Queue-a.yaml", "02-Job-lost.yaml"]
+
+
+def test_a_warning_can_be_an_error_at_the_line_of_the_test(run) -> None:
+    result = run(
+        """
+def test_it(lab):
+    lab.apply(job("lost", "nowhere", 1))
+""",
+        "--kailab-evidence",
+        "off",
+        "-W",
+        "error::kailab.errors.ApplyWarning",
+    )
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            '>*lab.apply(job("lost", "nowhere", 1))',
+            "E *ApplyWarning: lab.apply: Job/lost: *there is no queue*",
+            "test_it.py:*",
+        ]
+    )
+    assert "warn_explicit" not in result.stdout.str()
 
 
 def test_labs_are_shared_by_fixtures_of_any_scope(run) -> None:
