@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kailab.evidence.wording import some
 from kailab.explain.cause_groups import first_causes, waiting_groups
 from kailab.explain.cause_kinds import CAUSE_KINDS, Ending, general_last
 from kailab.explain.evictions import eviction_cause, running_causes
@@ -25,6 +26,8 @@ from kailab.explain.verdict import (
     verdict_of,
 )
 from kailab.lab.answer import Cause, CauseCode, CauseGroup, Forecast, Step, Verdict
+from kailab.lab.owners import work_title
+from kailab.lab.picture import group_of
 
 
 class PendingCauses(NamedTuple):
@@ -39,7 +42,11 @@ class PendingCauses(NamedTuple):
 def pending_causes(state: PodsAtMoment) -> PendingCauses:
     """The answer without steps. See ``questions.ask``."""
     groups = waiting_groups(state)
-    verdict, causes = _verdict_and_causes(state, groups)
+    verdicts: dict[str, Verdict | None] = {}
+    verdict, causes = _verdict_and_causes(state, groups, verdicts)
+    if state.subject.kind == "Queue":
+        groups = _with_workloads(state, groups, verdicts)
+        causes = _naming_workloads(causes, groups)
     lines: tuple[str, ...] = ()
     if causes and state.waiting:
         lines = (*_own_end_lines(state, verdict), *_model_lines(state), *kai_fault_lines(state))
@@ -81,12 +88,17 @@ def pending_steps(
     return search_steps(state, pending.causes, pending.verdict is Verdict.NEVER, everything, budget, known_forecast)
 
 
-def _verdict_and_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tuple[Verdict | None, tuple[Cause, ...]]:
+def _verdict_and_causes(
+    state: PodsAtMoment, groups: Sequence[CauseGroup], verdicts: dict[str, Verdict | None]
+) -> tuple[Verdict | None, tuple[Cause, ...]]:
+    """``verdicts``: gets those of the groups of a queue, by their first pods, where not all of its work together can run later."""
     causes = first_causes(state, groups)
     verdict = verdict_of(state, causes[0] if causes else None)
     # Asked before anything is tried on a fork, which takes seconds in a large lab.
-    if verdict is Verdict.NEVER and state.subject.kind == "Queue" and _one_runs_later(state, groups):
-        return Verdict.LATER, causes
+    if verdict is Verdict.NEVER and state.subject.kind == "Queue":
+        verdicts |= {group.pods[0]: _group_verdict(state, group) for group in groups if group.pods}
+        if Verdict.LATER in verdicts.values():
+            return Verdict.LATER, causes
     if (
         verdict is Verdict.NEVER
         and _controllers_may_act(state, causes)
@@ -113,17 +125,36 @@ def _verdict_and_causes(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> tu
     return verdict, causes
 
 
-def _one_runs_later(state: PodsAtMoment, groups: Sequence[CauseGroup]) -> bool:
-    """Whether one group of a queue's waiting work runs once other work has ended, also work of the same queue. All of it together may
-    never fit, although none of it waits for ever."""
+def _group_verdict(state: PodsAtMoment, group: CauseGroup) -> Verdict | None:
+    """The verdict of one group of a queue's waiting work: whether it runs once other work has ended, also work of the same queue. All of the
+    queue's work together may never fit, although none of it waits for ever."""
+    namespace, _, name = group.pods[0].partition("/")
+    pod = SubjectRef.of(state.lab, "Pod", name, namespace).state(state.lab, state.picture)
+    return verdict_of(pod, group.causes[0] if group.causes else None)
+
+
+def _with_workloads(
+    state: PodsAtMoment, groups: Sequence[CauseGroup], verdicts: Mapping[str, Verdict | None]
+) -> list[CauseGroup]:
+    """The groups of a queue with their workloads and their verdicts. ``verdicts``: see ``_verdict_and_causes``."""
+    rows = {row.name: row for row in state.waiting}
+    found = []
     for group in groups:
-        if not group.pods:
-            continue
-        namespace, _, name = group.pods[0].partition("/")
-        pod = SubjectRef.of(state.lab, "Pod", name, namespace).state(state.lab, state.picture)
-        if verdict_of(pod, group.causes[0] if group.causes else None) is Verdict.LATER:
-            return True
-    return False
+        podgroups = dict.fromkeys(group_of(rows[pod]) for pod in group.pods if rows[pod].podgroup)
+        titles = dict.fromkeys(work_title(state.picture, podgroup) for podgroup in podgroups)
+        own = verdicts.get(group.pods[0]) if group.pods else None
+        found.append(replace(group, workloads=tuple(titles), verdict=own))
+    return found
+
+
+def _naming_workloads(causes: Sequence[Cause], groups: Sequence[CauseGroup]) -> tuple[Cause, ...]:
+    """The causes of a queue, each with the workloads that it is about, as a sentence about "its 48 pods" does not say whose."""
+    named = []
+    for cause in causes:
+        having = [group for group in groups if any(cause.sentence.endswith(each.sentence) for each in group.causes)]
+        titles = dict.fromkeys(title for group in having for title in group.workloads)
+        named.append(replace(cause, sentence=f"{some(list(titles))}: {cause.sentence}") if titles else cause)
+    return tuple(named)
 
 
 def _controllers_may_act(state: PodsAtMoment, causes: Sequence[Cause]) -> bool:

@@ -35,7 +35,8 @@ from kailab.explain.verdict import could_run, verdict_of
 from kailab.lab.answer import Cause, Forecast, Step, StepOutcome, Verdict
 from kailab.lab.change import carry_out, read_changes
 from kailab.lab.owners import owners_of, top_of
-from kailab.model.objects import ENDED_PHASES
+from kailab.model.kinds import kind_key
+from kailab.model.objects import ENDED_PHASES, name_of, namespace_of
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.queues import queue_record
 
@@ -386,8 +387,9 @@ class StepTrials:
             return None
         if len(after.running) <= len(self._running):
             return None
-        waiting = 0 if after.runs else len(after.waiting)
-        if not after.runs:
+        withdrawn = _withdrawn_pods(context, copy) if self._serves_parts else 0
+        waiting = (0 if after.runs else len(after.waiting)) + withdrawn
+        if waiting or not after.runs:
             # A step may serve a part of a queue's work, but at no cost to another part of it.
             keeps_all = self._running <= {row.name for row in after.running}
             if not (self._serves_parts and waiting and keeps_all):
@@ -437,6 +439,21 @@ class StepTrials:
             self._unchanged = seconds, entries
         end = self._context.lab.now + seconds - self._context.lab.opened
         return frozenset(entry.pod for entry in entries if entry.t <= end)
+
+
+def _withdrawn_pods(context: QuestionContext, copy: Lab) -> int:
+    """Waiting pods of a queue whose work the changes have suspended or deleted. They wait no more, but it does not run."""
+    withdrawn = set()
+    for work in context.works:
+        try:
+            now = copy.cluster.get(kind_key(work), name_of(work), namespace_of(work) or None)
+        except NotFound:
+            withdrawn.add(object_path(work))
+        else:
+            if work_steps.suspension(work) is not None and work_steps.suspension(now) is None:
+                withdrawn.add(object_path(work))
+    waiting = (context.pods[row.name] for row in context.waiting if row.name in context.pods)
+    return sum(object_path(context.top(pod)) in withdrawn for pod in waiting) if withdrawn else 0
 
 
 def _restarted(

@@ -303,13 +303,21 @@ class IncompleteSteps:
 
 @dataclass(frozen=True)
 class CauseGroup:
-    """Pods of the subject that wait for the same causes. ``pods``: their full names."""
+    """Pods of the subject that wait for the same causes. ``pods``: their full names. Of a queue, also ``workloads``: their titles, and
+    ``verdict``: of this group alone; None where all that waits has the verdict of the queue."""
 
     pods: tuple[str, ...]
     causes: tuple[Cause, ...]
+    workloads: tuple[str, ...] = ()
+    verdict: Verdict | None = None
 
     def data(self) -> dict[str, Any]:
-        return {"pods": list(self.pods), "causes": [str(cause.code) for cause in self.causes]}
+        data: dict[str, Any] = {"pods": list(self.pods), "causes": [str(cause.code) for cause in self.causes]}
+        if self.workloads:
+            data["workloads"] = list(self.workloads)
+        if self.verdict is not None:
+            data["verdict"] = str(self.verdict)
+        return data
 
 
 @dataclass(frozen=True)
@@ -444,6 +452,12 @@ def _cause_lines(answer: Answer) -> Iterator[str]:
 
 def _later_sentence(answer: Answer) -> str:
     """The verdict of work that would run without other work. It promises nothing that the forecast denies."""
+    never = [title for group in answer.groups if group.verdict is Verdict.NEVER for title in group.workloads]
+    if never:
+        return (
+            f"{some(never)} cannot run: neither more time nor other work ending would help; something has to change. "
+            "The other work that waits would run if work in its way ended, or after some time."
+        )
     known = answer.forecast
     if known is None:
         return "Would run if other work ended, or after some time; it is not known whether that happens if nothing changes."
@@ -476,7 +490,7 @@ def _present_causes(answer: Answer) -> Sequence[Cause]:
 def _group_line(group: CauseGroup) -> str:
     why = f"{group.causes[0].code}: {group.causes[0].sentence}" if group.causes else "no cause is known"
     names = some([pod.partition("/")[2] for pod in group.pods])
-    return f"{count(len(group.pods), 'pod')} ({names}) {'waits' if len(group.pods) == 1 else 'wait'}: {why}"
+    return f"{count(len(group.pods), 'pod')}{f' of {some(group.workloads)}' if group.workloads else ''} ({names}) {'waits' if len(group.pods) == 1 else 'wait'}: {why}"
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,30 @@ def test_what_is_evicted_for_other_work_is_not_told_as_evicted_for_it() -> None:
     assert "; evicted meanwhile, not for it: default/short-" in beside.describe()
 
 
+def test_an_answer_about_a_queue_names_the_work_and_proposes_to_hold_it_back() -> None:
+    with lab(nodes=6) as found:
+        # Three changes would let it run, which is more than a step has.
+        vast = gang("vast", "owner", 1, 9)
+        vast["spec"]["template"]["spec"] |= {
+            "nodeSelector": {"lab/none": "here"}, "schedulingGates": [{"name": "lab/closed"}]
+        }  # fmt: skip
+        behind_a_gang(found, vast)
+        answer = ask(found, "Queue", "owner")
+    lines = answer.lines()
+    assert lines[1].startswith("Job vast cannot run: neither more time nor other work ending would help")
+    assert lines[1].endswith("The other work that waits would run if work in its way ended, or after some time.")
+    assert answer.cause is not None
+    assert answer.cause.sentence.startswith("Job small: Job short would be evicted for it")
+    assert {group.workloads: str(group.verdict) for group in answer.groups}[("Job vast",)] == "never"
+    [step] = [one for one in answer.steps if one.do.startswith("Suspend ")]
+    assert step.do.startswith(
+        "Suspend Job huge, which waits before the rest of its work: kailab patch job huge -n default"
+    )
+    # What is suspended does not run, so the step serves a part.
+    assert step.outcome is not None
+    assert (step.outcome.running, step.outcome.waiting) == (8, 7)
+
+
 def test_the_screens_of_the_queues_agree() -> None:
     with lab(nodes=6) as found:
         behind_a_gang(found)

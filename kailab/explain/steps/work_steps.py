@@ -65,7 +65,16 @@ def make_room(context: QuestionContext) -> Iterator[ProposalFamily]:
 def withdraw_work_in_front(context: QuestionContext) -> Iterator[ProposalFamily]:
     """Suspend or delete the waiting work by which its queue is ranked (see ``causes.queue_order``)."""
     works = _in_front(context)
-    if 0 < len(works) <= SINGLE_WORKLOADS:
+    if not 0 < len(works) <= SINGLE_WORKLOADS:
+        return
+    own = [obj for obj in works if obj in context.works]
+    if context.subject.kind == "Queue" and len(own) == len(works):
+        # It disturbs nobody but the subject, and is undone by the same field.
+        if (changes := _suspensions(works)) is not None:
+            names, verb = some([kind_and_name(obj) for obj in works]), "waits" if len(works) == 1 else "wait"
+            words = f"Suspend {names}, which {verb} before the rest of its work"
+            yield ProposalFamily((Proposal(words, changes, Disturbance.OWN, _withdrawn(context, works)),))
+    else:
         yield ProposalFamily.of(_withdrawals(context, works, "waits", Disturbance.FRONT))
 
 
@@ -84,7 +93,9 @@ def _in_front(context: QuestionContext) -> list[Object]:
         for ref in cause.objects
         if ref.kind == "PodGroup"
     }
-    return [obj for obj in context.ahead if groups & context.groups_of(obj)]
+    # Of a queue, its own work may stand before the rest of it.
+    works = [*context.ahead, *(context.works if context.subject.kind == "Queue" else ())]
+    return [obj for obj in works if groups & context.groups_of(obj)]
 
 
 def _withdrawals(
@@ -102,9 +113,7 @@ def _withdrawals(
         yield scaled
     if runs:
         disturbance = Disturbance.OTHERS
-    suspended = [suspension(obj) for obj in works]
-    if all(change is not None for change in suspended):
-        changes = tuple(change for change in suspended if change is not None)
+    if (changes := _suspensions(works)) is not None:
         yield Proposal(f"Suspend {names}, {which}", changes, disturbance, seen)
     yield Proposal(f"Delete {names}, {which}", tuple(map(delete_change, works)), disturbance, seen)
 
@@ -125,6 +134,12 @@ def _withdrawn(context: QuestionContext, works: Sequence[Object]) -> Relaxation:
     groups = {name for obj in works for name in context.groups_of(obj)}
     uids = [context.picture.podgroups[name]["metadata"]["uid"] for name in groups if name in context.picture.podgroups]
     return WaitingWithdrawn(tuple(sorted(uids)))
+
+
+def _suspensions(works: Sequence[Object]) -> tuple[ChangeData, ...] | None:
+    """The patches that suspend them; None if one can't be suspended."""
+    changes = [change for obj in works if (change := suspension(obj)) is not None]
+    return tuple(changes) if len(changes) == len(works) else None
 
 
 def suspension(obj: Object) -> ChangeData | None:
