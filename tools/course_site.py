@@ -14,9 +14,9 @@ from pathlib import Path
 import yaml
 
 from kailab.course.challenge import Challenge, challenges
-from kailab.course.lesson import LETTERS, Lesson, lessons
+from kailab.course.lesson import IN_CLASS, LETTERS, Lesson, lessons
 from kailab.course.slides import SCRIPT, STYLE, deck, html
-from kailab.course.teaching import LessonWalk, walk
+from kailab.course.teaching import LessonWalk, terms_in, walk
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "docs" / "course"
@@ -30,8 +30,6 @@ _HEAD = "<!-- Made from kailab/course by `make docs`; change that, not this file
 _PROVEN = "What fake GPUs prove, and what they don't"
 _SHOWN = "What fakes can and can't show"
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-IN_CLASS = 10
-"""Minutes that a lesson takes longer in a class, for discussion."""
 _LEVELS = {1: "one field", 2: "the cause is elsewhere", 3: "several causes, or a trade"}
 
 
@@ -52,7 +50,7 @@ def pages() -> dict[str, str]:
 
 
 def _lesson(lesson: Lesson) -> Iterator[str]:
-    yield f"# {lesson.number}. {lesson.title}\n\nAbout {lesson.minutes} minutes. [Slides](../slides/{lesson.name}.html)\n"
+    yield f"# {lesson.number}. {lesson.title}\n\nAbout {lesson.minutes} minutes alone, {lesson.minutes_in_class} in a class. [Slides](../slides/{lesson.name}.html)\n"
     yield f"    kailab course lesson {lesson.name}\n\n## The idea\n\n{lesson.concept}\n\n## Predict first\n"
     yield f"Before anything runs: `kailab course predict {lesson.name} {' '.join('N' for _ in lesson.predict)}`\n"
     yield from (f"{number}. {asked.ask}" for number, asked in enumerate(lesson.predict, 1))
@@ -79,7 +77,8 @@ def _after(lesson: Lesson, walked: LessonWalk) -> Iterator[str]:
     yield f"\n{lesson.happened}\n\n## Why, as the lab explains it\n"
     for why in walked.why:
         yield f"    {why.command}\n" + "\n".join(f"    {line}" for line in why.lines) + "\n"
-    yield "## The quiz\n"
+    yield from (f"- {meaning}" for meaning in terms_in(line for why in walked.why for line in why.lines))
+    yield "\n## The quiz\n"
     for question, right in zip(lesson.quiz, lesson.answers, strict=True):
         yield f"**{question.ask}**\n\n{right.answer}) {question.choices[LETTERS.index(right.answer)]}\n\n{right.why}\n"
         for letter, against in sorted(right.others.items()):
@@ -121,7 +120,7 @@ def _timing() -> Iterator[str]:
     yield "| lesson | alone | in a class | then |\n|---|---|---|---|"
     for item in taught:
         fitting = ", ".join(f"`{task.name}`" for task in all_challenges if task.exercise == item.exercise) or "-"
-        yield f"| [{item.number}. {item.title}](lessons/{item.name}.md) | {item.minutes} min | {item.minutes + IN_CLASS} min | {fitting} |"
+        yield f"| [{item.number}. {item.title}](lessons/{item.name}.md) | {item.minutes} min | {item.minutes_in_class} min | {fitting} |"
     alone = sum(item.minutes for item in taught)
     yield f"| all | {alone / 60:.1f} h | {(alone + IN_CLASS * len(taught)) / 60:.1f} h | |\n"
     yield "| challenges | how many | alone |\n|---|---|---|"

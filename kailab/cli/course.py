@@ -189,7 +189,7 @@ def _instructions(task: Lesson, status: LessonProgress) -> str:
 @options.output
 def compare(name: str, file: Path | None, output: TextOrJson) -> None:
     """Compare your prediction with a lab that runs the lesson's steps, and explain the result."""
-    from kailab.course.teaching import walk
+    from kailab.course.teaching import terms_in, walk
 
     path, before = read_progress(file)
     task, status = _begun_lesson(before, name)
@@ -226,6 +226,8 @@ def compare(name: str, file: Path | None, output: TextOrJson) -> None:
         terminal.say(f"\n{why.command}")
         for line in why.lines:
             terminal.say(f"  {line}")
+    for meaning in terms_in(line for why in walked.why for line in why.lines):
+        terminal.say(f"\n{wrap_paragraph(meaning)}")
     terminal.say(f"\n{wrap_paragraph(f'What fake GPUs show, and what not: {task.fakes}')}")
     terminal.notice(f"\nNext: kailab course quiz {task.name}")
 

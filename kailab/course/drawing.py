@@ -135,10 +135,8 @@ def _foot(box: QueueBox | None) -> tuple[int, int] | None:
 
 
 def _amounts(queue: QueueState) -> str:
-    parts = [f"quota {_number(queue.gpu.quota)}"]
-    if queue.gpu.limit != UNLIMITED:
-        parts.append(f"limit {_number(queue.gpu.limit)}")
-    return ", ".join(parts)
+    limit = "no limit" if queue.gpu.limit == UNLIMITED else f"limit {_number(queue.gpu.limit)}"
+    return f"quota {_number(queue.gpu.quota)}, {limit}"
 
 
 def _number(milli: float) -> str:

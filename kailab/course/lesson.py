@@ -90,6 +90,10 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
         return self.folder.parent != LESSONS
 
     @property
+    def minutes_in_class(self) -> int:
+        return self.minutes + IN_CLASS
+
+    @property
     def answer_command(self) -> str:
         """The command that answers the quiz, with a placeholder for each answer."""
         return f"kailab course quiz {self.name} {' '.join('LETTER' for _ in self.quiz)}"
@@ -122,6 +126,8 @@ LESSONS = Path(__file__).with_name("lessons")
 FOLDER_VARIABLE = "KAILAB_COURSE_FOLDER"
 """Environment variable that names a folder with a teacher's own ``lessons/NAME`` and ``challenges/NAME``."""
 LETTERS = "abcdef"
+IN_CLASS = 10
+"""Minutes that a lesson takes longer in a class, for discussion."""
 _SCHEMA = Path(__file__).with_name("lesson_schema.json")
 _FILE, _CONCEPT, _ANSWERS = "lesson.yaml", "concept.md", "answers.yaml"
 

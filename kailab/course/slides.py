@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 from kailab.course.drawing import GpuMap, QueueTreeDrawing
 from kailab.course.lesson import Lesson
-from kailab.course.teaching import LessonWalk, walk
+from kailab.course.teaching import LessonWalk, terms_in, walk
 from kailab.evidence.wording import count
 
 _TEMPLATE = Path(__file__).with_name("slides.html")
@@ -17,7 +18,8 @@ STYLE = _TEMPLATE.with_suffix(".css")
 SCRIPT = _TEMPLATE.with_suffix(".js")
 _LINES = 5
 """Lines of an explanation on one slide."""
-_MARKS = re.compile(r"[*`]+")
+_CODE = re.compile(r"`([^`]+)`")
+_STRONG = re.compile(r"\*\*([^*]+)\*\*")
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,20 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
     yield Slide(
         lesson.title,
         (
-            f"Lesson {lesson.number}, {lesson.minutes} minutes",
+            f"Lesson {lesson.number}: {lesson.minutes_in_class} minutes in a class, {lesson.minutes} alone",
             f"Fleet: {lesson.fleet}{_size(walked)}",
             *_scheduler(lesson),
         ),
     )
     yield Slide("The idea", tuple(lesson.concept.split("\n\n")))
     if walked.drawn:
-        yield Slide("The queues", ("GPUs that each queue owns, and may have at most.",), tree=walked.drawn[0].tree)
+        yield Slide(
+            "The queues",
+            (
+                "GPUs that each queue owns (quota), and may have at most (limit). A parent's numbers are for the queues below it together.",
+            ),
+            tree=walked.drawn[0].tree,
+        )
     yield Slide(
         "Predict first",
         ("Write a number down before anything runs.",),
@@ -84,14 +92,16 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
     seen = tuple(
         (prediction.ask, f"{number:g}") for prediction, number in zip(lesson.predict, walked.seen, strict=True)
     )
-    yield Slide("What happened", numbers=seen, blocks=(f"kailab course compare {lesson.name}",))
+    yield Slide("Your prediction and the lab", blocks=(f"kailab course compare {lesson.name}",))
+    yield Slide("What happened", numbers=seen)
     for number, (step, drawing) in enumerate(zip(lesson.steps, walked.drawn, strict=False), 1):
         yield Slide(f"After step {number}", (step["told"],) if "told" in step else (), gpus=drawing.gpus)
     yield Slide("Why", (lesson.happened,))
     for explanation in walked.why:
         yield Slide(
             "As the lab tells it",
-            blocks=(explanation.command, "\n".join(explanation.lines[:_LINES])),
+            tuple(terms_in(explanation.lines[:_LINES])),
+            blocks=(explanation.command, "\n".join(_shortened(explanation.lines))),
         )
     yield Slide("What fake GPUs show, and what not", (lesson.fakes,))
     for question in lesson.quiz:
@@ -99,8 +109,16 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
     yield Slide("To remember", points=lesson.points, blocks=(f"kailab course quiz {lesson.name}",))
 
 
-def _plain(markdown: str) -> str:
-    return _MARKS.sub("", " ".join(markdown.split()))
+def _shortened(lines: Sequence[str]) -> list[str]:
+    """The first lines of an output, and a mark of what is left out."""
+    left_out = len(lines) - _LINES
+    return [*lines[:_LINES], *([f"... ({count(left_out, 'more line')})"] if left_out > 0 else [])]
+
+
+def _prose(markdown: str) -> str:
+    """A paragraph as HTML, with its code and strong words."""
+    text = escape(" ".join(markdown.split()))
+    return _STRONG.sub(r"<strong>\1</strong>", _CODE.sub(r"<code>\1</code>", text))
 
 
 def html(deck: Deck, *, beside: bool = False) -> str:
@@ -110,7 +128,7 @@ def html(deck: Deck, *, beside: bool = False) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["plain"] = _plain
+    environment.filters["prose"] = _prose
     template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
     style, script = (path.read_text(encoding="utf-8") for path in (STYLE, SCRIPT))
     return template.render(deck=deck, beside=beside, style=style, script=script).rstrip("\n") + "\n"

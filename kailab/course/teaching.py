@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,18 @@ from kailab.evidence.wording import count
 from kailab.lab import Lab, Subject
 from kailab.lab.subjects import everything
 from kailab.scenarios.running import do
+
+TERMS = {
+    "fair share": "Fair share: the GPUs that a queue may hold now, its quota and its part of what other queues do not use.",
+    "by weight": "Priority N, by weight: the remainder is divided among the queues of one priority. That is the queue's own priority (100 unless it is set), and not the priority class of work.",
+}
+"""Terms of ``kailab explain`` that no lesson before defines -> what they mean."""
+
+
+def terms_in(lines: Iterable[str]) -> list[str]:
+    """The meanings of the terms that occur in lines of an explanation."""
+    text = "\n".join(lines)
+    return [meaning for term, meaning in TERMS.items() if term in text]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from kailab.course.slides import deck, html
 from kailab.course.teaching import walk
 from tests.browser import WITH_A_BROWSER, serious
 from tools.browser import LONG
+from tools.course_site import TARGET
 
 pytestmark = WITH_A_BROWSER
 
@@ -50,3 +51,21 @@ def test_slides_are_gone_through_by_keys(browser: Any, tmp_path: Path, scheme: s
     assert tab.locator("section:visible").count() == len(made.slides)
     assert said == []
     assert [url for url in asked if not url.startswith("file:")] == []
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (1440, 900)], ids=str)
+def test_no_slide_is_higher_or_wider_than_the_window(browser: Any, size: tuple[int, int]) -> None:
+    tab = browser.new_page(viewport={"width": size[0], "height": size[1]})
+    tab.set_default_timeout(LONG)
+    # For each slide: its number, whether it overflows, and how far its letters were shrunk.
+    measure = """() => slides.map((slide, i) => { show(i); const page = document.documentElement;
+        return [i + 1, page.scrollHeight > page.clientHeight || page.scrollWidth > page.clientWidth, slide.style.fontSize]; })"""
+    decks = sorted((TARGET / "slides").glob("*.html"))
+    assert decks
+    for file in decks:
+        tab.goto(f"file://{file}", timeout=LONG)
+        measured = tab.evaluate(measure)
+        assert [number for number, overflows, _ in measured if overflows] == [], file.name
+        # Letters below 65 % can't be read from the last row; such a slide has to be split.
+        assert [entry for entry in measured if entry[2] and int(entry[2].rstrip("%")) < 65] == [], file.name
+    tab.close()
