@@ -77,9 +77,9 @@ def _check_cron_job(faults: Faults, spec: Object) -> None:
 
 
 def _advise_cron_job(faults: Faults, obj: Object) -> None:
-    from kailab.model.cron import NeverComing, schedule_of
+    from kailab.model.cron import NeverComing, schedule_of, split_zone
 
-    if isinstance(schedule_of(obj["spec"]["schedule"]), NeverComing):
+    if isinstance(schedule_of(split_zone(obj["spec"]["schedule"])[1]), NeverComing):
         faults.add("spec.schedule", "names a day that never comes, so it starts no Job")
 
 

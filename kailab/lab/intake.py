@@ -18,7 +18,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError, Forbidden, InputError, InputErrors, NotFound, Where
 from kailab.model import labels
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
-from kailab.model.manifests import Manifest, Manifests, Notice, from_objects, load_texts, read_texts
+from kailab.model.manifests import FindStored, Manifest, Manifests, Notice, from_objects, load_texts, read_texts
 from kailab.model.objects import (
     annotations_of,
     is_terminating,
@@ -100,14 +100,15 @@ def load_sources(
     base: Path | None = None,
     namespace: str = "default",
     seen: list[str | Object] | None = None,
+    stored: FindStored | None = None,
 ) -> SourceContents:
-    """Load all sources, each once. Relative paths start at ``base``. ``seen`` gets everything that was read, even if it is refused. Raises
-    InputError or InputErrors."""
+    """Load all sources, each once. Relative paths start at ``base``. ``seen`` gets everything that was read, even if it is refused.
+    ``stored``: as for ``load_texts``. Raises InputError or InputErrors."""
     everything, parts = Manifests(), []
     errors: list[InputError] = []
     for source in sources:
         try:
-            manifests, inside = _read_one(source, base, namespace, [] if seen is None else seen)
+            manifests, inside = _read_one(source, base, namespace, [] if seen is None else seen, stored)
         # All sources are read, so that users see the errors of all files at once.
         except InputErrors as error:
             errors += error.errors
@@ -122,8 +123,19 @@ def load_sources(
     return SourceContents(everything, parts)
 
 
+def stored_in(cluster: Cluster, namespace: str) -> FindStored:
+    """A function that finds the object of a manifest in a cluster."""
+
+    def find(kind: str, obj: Object) -> Object | None:
+        meta = metadata_of(obj)
+        space = (meta.get("namespace") or namespace) if is_namespaced(kind, obj) else ""
+        return _find(cluster, kind, meta.get("name", ""), space)
+
+    return find
+
+
 def _read_one(
-    source: Source, base: Path | None, namespace: str, seen: list[str | Object]
+    source: Source, base: Path | None, namespace: str, seen: list[str | Object], stored: FindStored | None
 ) -> tuple[Manifests, list[Part]]:
     if isinstance(source, dict):
         source = [source]
@@ -131,7 +143,7 @@ def _read_one(
         # The caller may change its objects later; the cluster keeps what was applied.
         source = [_copied(obj) for obj in source]
         seen.extend(source)
-        manifests = from_objects(source, namespace=namespace)
+        manifests = from_objects(source, namespace=namespace, stored=stored)
         return manifests, [(describe_objects(manifests), manifests.objects)]
     if isinstance(source, NamedText):
         texts = [(source.name, source.text)]
@@ -141,7 +153,7 @@ def _read_one(
         path = Path(source)
         texts = list(read_texts(path if base is None or path.is_absolute() or source == "-" else base / path))
     seen.extend(text for _, text in texts)
-    manifests = load_texts(texts, namespace=namespace)
+    manifests = load_texts(texts, namespace=namespace, stored=stored)
     # A text without objects counts too.
     inside: dict[str, list[Object]] = {file: [] for file, _ in texts}
     for manifest in manifests:

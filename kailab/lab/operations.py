@@ -35,7 +35,7 @@ def apply(
     try:
         # Large manifests become very many objects at once.
         with collector_off(), validated_once():
-            read = intake.load_sources(sources, lab.base, namespace, seen)
+            read = intake.load_sources(sources, lab.base, namespace, seen, intake.stored_in(lab.cluster, namespace))
             refused = intake.impossible_gangs(read.manifests) if strict else []
             if validate == "strict":
                 refused += unknown_fields.refused_fields(read.manifests)

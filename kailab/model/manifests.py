@@ -7,10 +7,10 @@ checks each object by itself. All problems of a load are reported together, each
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model import yamltext
@@ -109,9 +109,19 @@ def load(paths: str | Path | Sequence[str | Path], *, namespace: str = "default"
     return load_texts((text for path in paths for text in read_texts(path)), namespace=namespace, validated=validated)
 
 
-def load_texts(texts: Iterable[tuple[str, str]], *, namespace: str = "default", validated: bool = True) -> Manifests:
-    """Load several texts, each with the file name for its errors."""
-    loading = _Loading(namespace, validated)
+FindStored: TypeAlias = Callable[[str, Object], Object | None]
+"""(kind key, object of a manifest) -> the object as a cluster has it, or None."""
+
+
+def load_texts(
+    texts: Iterable[tuple[str, str]],
+    *,
+    namespace: str = "default",
+    validated: bool = True,
+    stored: FindStored | None = None,
+) -> Manifests:
+    """Load several texts, each with the file name for its errors. ``stored``: objects that it finds may keep what breaks a younger rule."""
+    loading = _Loading(namespace, validated, stored)
     for file, text in texts:
         loading.take(text, file)
     return loading.done()
@@ -122,9 +132,11 @@ def load_text(text: str, name: str = "<text>", *, namespace: str = "default", va
     return load_texts([(name, text)], namespace=namespace, validated=validated)
 
 
-def from_objects(objects: Iterable[Object], name: str = "", *, namespace: str = "default") -> Manifests:
-    """Check objects that do not come from a file, such as those of a scenario or a program."""
-    loading = _Loading(namespace, True)
+def from_objects(
+    objects: Iterable[Object], name: str = "", *, namespace: str = "default", stored: FindStored | None = None
+) -> Manifests:
+    """Check objects that do not come from a file, such as those of a scenario or a program. ``stored``: as for ``load_texts``."""
+    loading = _Loading(namespace, True, stored)
     for obj in objects:
         wrong = yamltext.check_plain(obj)
         if wrong is not None:
@@ -189,9 +201,10 @@ def value_at(value: Any, path: str) -> Any:
 class _Loading:
     """Collects the manifests, notices and errors of one load."""
 
-    def __init__(self, namespace: str, validated: bool) -> None:
+    def __init__(self, namespace: str, validated: bool, stored: FindStored | None = None) -> None:
         self.namespace = namespace
         self.validated = validated
+        self.stored = stored
         self.manifests: list[Manifest] = []
         self.notices: list[Notice] = []
         self.errors: list[InputError] = []
@@ -245,6 +258,8 @@ class _Loading:
         obj = manifest.object
         if self.validated:
             faults = validate(obj, manifest.kind)
+            if faults and self.stored is not None and (before := self.stored(manifest.kind, obj)) is not None:
+                faults = validate(obj, manifest.kind, before)
             self.errors.extend(InputError(message, manifest.where(path)) for path, message in faults)
             # Advice requires the right shape.
             if not faults:

@@ -637,8 +637,11 @@ def test_objects_that_are_older_than_a_rule_stay_and_act_as_in_a_cluster(tmp_pat
         [job] = lab.cluster.list("Job")
         scheduled = job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
         assert scheduled == "2026-03-02T00:00:00Z"
-        lab.cluster.patch("CronJob", "nightly", "default", {"spec": {"schedule": "TZ=Asia/Seoul 0 9 * * *"}})
+        again = {**old, "metadata": {"name": "nightly"}, "spec": {**old["spec"], "schedule": "TZ=Asia/Seoul 0 9 * * *"}}
+        lab.apply([again])
         lab.cluster.patch("CronJob", "nightly", "default", {"spec": {"schedule": "0 9 * * *"}})
+        with pytest.raises(InputError, match="names a zone"):
+            lab.apply([again])
         with pytest.raises(Invalid, match="names a zone"):
             lab.cluster.patch("CronJob", "nightly", "default", {"spec": {"schedule": "TZ=Asia/Seoul 0 9 * * *"}})
 
