@@ -7,9 +7,12 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
+from kailab.pytest_plugin.allure_results import attach_evidence
 
 QUEUES = """
 apiVersion: scheduling.run.ai/v2
@@ -197,6 +200,19 @@ def test_workers_report_the_same(tmp_path: Path, report: Report) -> None:
         assert beside.steps(test) == report.steps(test)
         names = [[one["name"] for one in each.result(test)["attachments"]] for each in (beside, report)]
         assert names[0] == names[1]
+
+
+def test_a_compressed_file_is_attached_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    attached: list[tuple[bytes, dict[str, str]]] = []
+    allure = SimpleNamespace(attach=lambda content, **how: attached.append((content, how)))
+    monkeypatch.setitem(sys.modules, "allure", allure)
+    for name, content in (("events.json.gz", b"packed"), ("pending.json", b"[]"), ("steps.json", b"[]")):
+        (tmp_path / name).write_bytes(content)
+    attach_evidence(tmp_path)
+    assert attached == [
+        (b"packed", {"name": "events.json.gz", "attachment_type": "application/gzip", "extension": "gz"}),
+        (b"[]", {"name": "pending.json", "attachment_type": "application/json", "extension": "json"}),
+    ]
 
 
 def test_without_evidence_there_are_steps_and_no_attachments(tmp_path: Path) -> None:
