@@ -197,7 +197,7 @@ class Recorder(Observer):
             self._cluster = None
 
     def brief_timeline(self, most: int) -> tuple[list[TimelineEntry], bool]:
-        """At most about ``most`` lines of the timeline, and whether it has more (``recording.brief_timeline``)."""
+        """At most ``most`` lines of the timeline, and whether it has more (``recording.brief_timeline``)."""
         entries, shorter = brief_timeline(self.recording.moments(), most)
         return self.text.entries(entries), shorter
 

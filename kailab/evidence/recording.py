@@ -63,10 +63,10 @@ def brief_timeline(moments: Iterable[TimelineMoment], most: int) -> tuple[list[T
             every += len(_decision_lines([moment]))
             cycles.append(moment)
     entries += _decision_lines(cycles)
-    left_out = len(entries) - most
-    shorter = every > len(entries) or left_out > 0
-    if left_out > 0:
-        first = most // 5
+    shorter = every > len(entries) or len(entries) > most
+    if len(entries) > most:
+        # One line says how many are left out.
+        first, left_out = most // 5, len(entries) - most + 1
         cut = TimelineEntry(t=entries[first].t, kind="decision", text=f"... {count(left_out, 'line')} left out")
         entries[first : first + left_out] = [cut]
     return entries, shorter
