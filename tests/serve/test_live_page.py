@@ -108,7 +108,7 @@ def test_waiting_work_is_explained_from_its_row(tab: Tab, served: Served) -> Non
     before = served.state.read_bytes()
     with Lab.resume(served.state, read_only=True) as lab:
         group = next(row.podgroup for row in lab.picture().rows if not row.node)
-        cause = lab.explain("PodGroup", group, tried=False).cause_lines()
+        cause = lab.explain("PodGroup", group).cause_lines()
     for row in (".headline li button", "#waiting button:text-is('explain')"):
         tab.locator(row).first.click()
         tab.wait_for_selector("dialog.detail .answer p:not(.quiet)")
