@@ -359,6 +359,8 @@ def whatif_lines(result: WhatIf, everything: bool) -> Iterator[str]:
     ):
         name = f"  {number}: " if several else "  "
         yield f"{name}{alternative.title}: {comparison.summary()}"
+    for grace in result.open_graces:
+        yield f"{grace.sentence} --for {elapsed(result.end - result.start + grace.seconds + 60)} looks further."
     if result.until is not None:
         yield from _until_lines(result.until, [alternative.title for alternative in result.alternatives])
     headers = [f"CHANGED {number}" for number in range(1, len(result.comparisons) + 1)] if several else ["CHANGED"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
@@ -22,11 +23,12 @@ from kailab.lab.answer import Cause, CauseCode, ObjectRef
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.model.labels import STALE_SINCE
-from kailab.model.objects import spec_of
+from kailab.model.objects import annotations_of, spec_of
 from kailab.model.times import format_time, parse_time
+from kailab.scheduler.reading.podgroups import staleness_grace
 
 if TYPE_CHECKING:
-    pass
+    from kailab.lab.lab import Lab
 
 
 STALE = "stalegangeviction"
@@ -222,16 +224,21 @@ class StaleGang(Refusal):
 
 
 def _stale(state: PodsAtMoment) -> Iterable[Refusal]:
-    for full, group in _groups(state):
-        since = (group["metadata"].get("annotations") or {}).get(STALE_SINCE)
+    return islice(stale_gangs(state.lab, state.picture, _groups(state)), 1)
+
+
+def stale_gangs(lab: Lab, picture: Picture, groups: Iterable[tuple[str, Object]]) -> Iterator[StaleGang]:
+    """The gangs that run below their minimum. ``groups``: ``namespace/name`` and PodGroup."""
+    for full, group in groups:
+        since = annotations_of(group).get(STALE_SINCE)
         if not since:
             continue
         least = min_member(group)
-        running = sum(bool(row.node) for row in state.picture.by_group[full] if row.phase in ("Pending", "Running"))
-        record = state.records.get(group["metadata"]["uid"])
+        rows = picture.by_group.get(full, ())
+        running = sum(bool(row.node) for row in rows if row.phase in ("Pending", "Running"))
         # The PodGroup's own grace overrides the configured one, as in the engine.
-        own = None if record is None else record.staleness_grace
-        grace = state.lab.config.staleness_grace if own is None else own
+        own = staleness_grace(group)
+        grace = lab.config.staleness_grace if own is None else own
         ends = parse_time(since) + grace
         yield StaleGang(
             podgroup=full,
@@ -241,10 +248,9 @@ def _stale(state: PodsAtMoment) -> Iterable[Refusal]:
             running=running,
             since=since,
             grace=grace,
-            seconds=max(0.0, ends - state.picture.now),
+            seconds=max(0.0, ends - picture.now),
             objects=(ObjectRef("PodGroup", *full.split("/", 1)),),
         )
-        return
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kailab.errors import NotFound
+from kailab.evidence.wording import elapsed
+from kailab.explain.evictions import StaleGang, stale_gangs
 from kailab.explain.forecast import runs_within
 from kailab.explain.subject import SubjectRef
 from kailab.lab.change import Advance, Change
+from kailab.lab.owners import work_title
 from kailab.lab.redacted_changes import redacted_data
 from kailab.model.times import format_time
 from kailab.whatif.outcome import Comparison, Outcome
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
     from kailab.lab.lab import Lab
     from kailab.model.manifests import Notice
     from kailab.scheduler import SchedulerSettings
+
+
+MOST_GRACE = 600.0
+"""Seconds of lab time that a what-if runs on for gangs that a change leaves below their minimum."""
+MOST_ROUNDS = 3
+"""How often it runs on. A gang that is evicted may start in part again."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,32 @@ class UntilRuns:
         }
 
 
+@dataclass(frozen=True)
+class OpenGrace:
+    """A gang that runs below its minimum at the end of a what-if. ``title``: its workload. ``seconds``: until the scheduler evicts it, unless
+    it is whole again."""
+
+    title: str
+    running: int
+    min_member: int
+    seconds: float
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self.title} is below its minimum at this time ({self.running} of {self.min_member} pods run): unless it is whole again, "
+            f"all of it is evicted {elapsed(self.seconds)} later."
+        )
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "workload": self.title,
+            "running": self.running,
+            "minimum": self.min_member,
+            "seconds": round(self.seconds, 3),
+        }
+
+
 def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 3)
 
@@ -74,6 +109,8 @@ class WhatIf:
     comparisons: tuple[Comparison, ...]
     notices: tuple[Notice, ...] = ()
     """Notices about the changes, each once."""
+    open_graces: tuple[OpenGrace, ...] = ()
+    """Gangs that fall below their minimum by a change, and that are evicted after the end."""
     until: UntilRuns | None = None
     """When the subject of ``what_if``'s ``until`` runs; None without a subject."""
 
@@ -99,6 +136,7 @@ class WhatIf:
             ],
             "notices": [notice.data() for notice in self.notices],
             "warnings": list(self.warnings),
+            **({} if not self.open_graces else {"open_graces": [grace.data() for grace in self.open_graces]}),
             **({} if self.until is None else {"until_runs": self.until.data()}),
         }
 
@@ -107,7 +145,8 @@ def what_if(
     lab: Lab, alternatives: Sequence[Alternative], seconds: float = 0.0, until: tuple[str, str, str] | None = None
 ) -> WhatIf:
     """Try each alternative on a fork of the lab that settles after its changes. Then all forks, and one without
-    a change, advance to the same time: ``seconds`` from now, or later if one of them settled later.
+    a change, advance to the same time: ``seconds`` from now, or later if one of them settled later. Without ``seconds`` they also run on
+    until gangs that fall below their minimum by a change are evicted or whole again, at most ``MOST_GRACE``.
 
     ``until``: kind, name and namespace of a subject. All forks then advance until it runs in each of them, at most ``seconds``. Raises
     InputError for a change that the lab refuses, NotFound if no fork has the subject, and NotSettled."""
@@ -126,12 +165,52 @@ def what_if(
         # With a subject to wait for, nothing later than its start is of interest.
         least = lab.now + (seconds if ran is None else 0.0)
         end = max(least, *(fork.now for fork in (untouched, *changed)))
-        for fork in (untouched, *changed):
-            fork.advance(end - fork.now)
+        _advance((untouched, *changed), end)
+        limit = end + MOST_GRACE
+        for rounds_left in reversed(range(MOST_ROUNDS + 1)):
+            stale = _new_stale_gangs(untouched, changed)
+            ends = [gang.ends for gang in stale.values() if gang.ends <= limit]
+            if seconds or until is not None or not ends or not rounds_left:
+                break
+            # The scheduler evicts at the end of the grace. What comes then, as new pods of the gang, belongs to the outcome.
+            _advance((untouched, *changed), max(ends))
+            for fork in (untouched, *changed):
+                fork.settle()
+            end = max(fork.now for fork in (untouched, *changed))
+            _advance((untouched, *changed), end)
         before = Outcome.of(untouched, since)
         comparisons = tuple(Comparison(before, Outcome.of(fork, since)) for fork in changed)
         unique = tuple(dict.fromkeys(notices))
-        return WhatIf(lab.now, end, untouched.scheduler, before, tuple(alternatives), comparisons, unique, ran)
+        graces = tuple(
+            OpenGrace(title, gang.running, gang.min_member, gang.ends - end) for title, gang in sorted(stale.items())
+        )
+        return WhatIf(lab.now, end, untouched.scheduler, before, tuple(alternatives), comparisons, unique, graces, ran)
+
+
+def _advance(forks: Sequence[Lab], end: float) -> None:
+    for fork in forks:
+        fork.advance(max(0.0, end - fork.now))
+
+
+def _new_stale_gangs(untouched: Lab, changed: Sequence[Lab]) -> dict[str, StaleGang]:
+    """Workload -> its gang that runs below its minimum in a changed fork and is evicted later, but is not so in the untouched one."""
+    found: dict[str, StaleGang] = {}
+    before = {(gang.podgroup, gang.ends) for _, gang in _stale_gangs(untouched)}
+    for fork in changed:
+        for title, gang in _stale_gangs(fork):
+            if (gang.podgroup, gang.ends) not in before:
+                found.setdefault(title, gang)
+    return found
+
+
+def _stale_gangs(lab: Lab) -> list[tuple[str, StaleGang]]:
+    picture = lab.picture()
+    groups = (("/".join(name), group) for name, group in picture.podgroups.items())
+    return [
+        (work_title(picture, gang.podgroup, namespaced=True), gang)
+        for gang in stale_gangs(lab, picture, groups)
+        if gang.running and gang.grace >= 0 and gang.ends > lab.now
+    ]
 
 
 def _run_until(forks: Sequence[Lab], until: tuple[str, str, str], start: float, bound: float) -> UntilRuns:

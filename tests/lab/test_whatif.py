@@ -12,6 +12,7 @@ from kailab.scheduler import settings_of
 from kailab.whatif.fields import deletion_of, deletions_by_label, patch_of
 from kailab.whatif.outcome import Outcome, Workload
 from kailab.whatif.trial import Alternative, compare_with_waiting, what_if
+from tests.explain import manifests
 
 FIRST, SECOND = Workload("default", "Job", "first"), Workload("default", "Job", "second")
 
@@ -42,6 +43,25 @@ def test_a_job_that_evicts_others_is_told_with_whom_it_evicts(lab, job):
     assert {change.name for change in found.comparisons[0].queues} == {"a", "b"}
     assert "evicted" in found.comparisons[0].summary()
     assert lab.cluster.dump() == before
+
+
+def test_the_outcome_comes_after_the_grace_of_a_gang_that_the_change_leaves_below_its_minimum():
+    gang = manifests.job("gang", "team", 4, 2, gang=True)
+    with Lab.open(manifests.fleet({"count": 2, "gpus": 4})) as lab:
+        lab.apply([manifests.queue("team", quota=8), gang])
+        lab.settle()
+        drained = [Alternative("drain", drain_node(lab, "p0-0"))]
+        found, early = what_if(lab, drained), what_if(lab, drained, seconds=40)
+    (change,) = found.comparisons[0].workloads
+    assert (change.after.running, change.after.waiting) == (0, 4)
+    assert {eviction.action for eviction in change.evicted} == {"stalegangeviction"}
+    assert found.end - found.start > 60
+    assert found.open_graces == ()
+    # Asked for an earlier time, it says what comes after that.
+    (grace,) = early.open_graces
+    assert (grace.title, grace.running, grace.min_member) == ("Job default/gang", 2, 4)
+    assert early.end - early.start + grace.seconds > 60
+    assert early.data()["open_graces"][0]["running"] == 2
 
 
 def test_a_workload_has_the_queue_of_its_pods_although_its_submitter_has_none(queue):

@@ -70,6 +70,12 @@ def is_preemptible(spec: Mapping[str, Any], priority: int) -> bool:
     return preemptibility == "preemptible" or (preemptibility != "non-preemptible" and priority < NON_PREEMPTIBLE_FROM)
 
 
+def staleness_grace(podgroup: Object) -> float | None:
+    """Seconds after which a gang that fell below its minimum is evicted. Negative: never. None: the scheduler's default."""
+    own = spec_of(podgroup).get("stalenessGracePeriod") or annotations_of(podgroup).get(names.STALENESS_GRACE)
+    return duration_or_none(own)
+
+
 def podgroup_record(
     podgroup: Object, priorities: PriorityClasses, aliases: Aliases, *, order_preempts: bool = False
 ) -> PodGroup:
@@ -93,7 +99,7 @@ def podgroup_record(
         last_start=last_start,
         last_evicted=last_evicted,
         stale_since=timestamp_or_none(annotations.get(names.STALE_SINCE)),
-        staleness_grace=duration_or_none(spec.get("stalenessGracePeriod") or annotations.get(names.STALENESS_GRACE)),
+        staleness_grace=staleness_grace(podgroup),
         preemption_delay=max(0.0, delay or 0.0),
     )
 
