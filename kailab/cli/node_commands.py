@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -17,14 +17,14 @@ from kailab.errors import InputError, InputErrors, Where
 from kailab.evidence.wording import gpus, some
 from kailab.lab.lab_changes import LabChanges
 from kailab.model.manifests import Notice
-from kailab.model.objects import Object, condition_of, name_of, namespace_of, uid_of
+from kailab.model.objects import Object, condition_of, labels_of, name_of, namespace_of, uid_of
 from kailab.model.objects import full_name as pod_name
 from kailab.model.quantities import format_gpu
 from kailab.model.wording import count
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
-    from kailab.lab.node_changes import FailedReadyStatus
+    from kailab.lab.node_changes import DrainPreview, FailedReadyStatus
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NodeChange = Callable[["Lab", Object], str]
@@ -65,6 +65,12 @@ def uncordon(names: tuple[str, ...], selector: str, settle: bool, output: str, s
 @click.option(
     "--preview", is_flag=True, help="Change nothing; list what draining each node alone would evict, least first."
 )
+@click.option(
+    "--by",
+    metavar="LABEL",
+    default="",
+    help="With --preview: one row for each value of this label, for all its nodes drained together, as in --by topology.kubernetes.io/rack.",
+)
 @options.settle
 @answering
 @options.state
@@ -76,6 +82,7 @@ def drain(
     delete_emptydir_data: bool,
     disable_eviction: bool,
     preview: bool,
+    by: str,
     settle: bool,
     output: str,
     state: Path,
@@ -84,10 +91,12 @@ def drain(
 
     Disruption budgets are kept: the lab runs between evictions, so that other pods take the place of those that went. Exit code 1 if budgets
     allow no further eviction and pods remain. `--preview` answers which nodes can be drained without evicting training; without nodes it
-    lists all.
+    lists all. With `--by LABEL` it answers that for racks or pools.
     """
+    if by and not preview:
+        raise click.UsageError("--by needs --preview")
     if preview:
-        _preview(names, selector, state, output)
+        _preview(names, selector, by, state, output)
         return
     from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain
     from kailab.workloads.disruption import evictions, violated_budgets
@@ -143,7 +152,17 @@ def drain(
         raise click.exceptions.Exit(1)
 
 
-def _preview(names: Sequence[str], selector: str, state: Path, output: str) -> None:
+def _preview_data(preview: DrainPreview, by: str) -> dict[str, Any]:
+    data = asdict(preview)
+    title = data.pop("title")
+    named = {"label": by, "value": title} if by else {"node": title}
+    if not by:
+        del data["nodes"]
+    return {**named, **data, "pods": preview.pods, "milli_gpus": preview.milli_gpus}
+
+
+def _preview(names: Sequence[str], selector: str, by: str, state: Path, output: str) -> None:
+    """``by``: a label by which nodes are drained together; empty: each node alone."""
     from kailab.lab.node_changes import EvictedWork, preview_drains
 
     def described(work: EvictedWork) -> str:
@@ -155,16 +174,24 @@ def _preview(names: Sequence[str], selector: str, state: Path, output: str) -> N
     with labfile.read_lab(state) as lab:
         everything = not (bare or selector)
         selected = fetch_objects(lab, select_objects(lab, ["nodes", *bare], "", selector, everything))
-        previews = preview_drains(lab, [name_of(node) for node in selected])
+        sets: dict[str, list[str]] = {}
+        for node in selected:
+            title = labels_of(node).get(by, "") if by else name_of(node)
+            if title:
+                sets.setdefault(title, []).append(name_of(node))
+        if by and selected and not sets:
+            raise InputError(f"--by: none of {count(len(selected), 'node')} has the label {by}")
+        previews = preview_drains(lab, sets)
     if output == "json":
-        terminal.say_json([{**asdict(each), "pods": each.pods, "milli_gpus": each.milli_gpus} for each in previews])
+        terminal.say_json([_preview_data(each, by) for each in previews])
         return
     if not previews:
         terminal.notice("No resources found")
         return
     rows = [
         (
-            each.node,
+            each.title,
+            *((str(len(each.nodes)),) if by else ()),
             format_gpu(each.milli_gpus),
             str(each.pods),
             str(len(each.obstacles)),
@@ -173,10 +200,17 @@ def _preview(names: Sequence[str], selector: str, state: Path, output: str) -> N
         )
         for each in previews
     ]
-    terminal.say(render_table(("NODE", "GPUS", "PODS", "REFUSED", "EVICTS", "BLOCKED BY"), rows))
+    terminal.say(
+        render_table((*((by, "NODES") if by else ("NODE",)), "GPUS", "PODS", "REFUSED", "EVICTS", "BLOCKED BY"), rows)
+    )
     free = sum(not each.milli_gpus for each in previews)
+    what = count(len(previews), "value") + f" of {by}" if by else count(len(previews), "node")
+    without = len(selected) - sum(len(each.nodes) for each in previews)
+    missing = (
+        f"{count(without, 'node')} without the label {'is' if without == 1 else 'are'} left out. " if without else ""
+    )
     terminal.notice(
-        f"{free} of {count(len(previews), 'node')} can be drained without evicting work on GPUs. "
+        f"{free} of {what} can be drained without evicting work on GPUs. {missing}"
         "REFUSED: pods for which drain asks --force or --delete-emptydir-data"
     )
 

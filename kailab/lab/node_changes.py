@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -159,10 +159,11 @@ class EvictedWork:
 
 @dataclass(frozen=True)
 class DrainPreview:
-    """What draining one node would evict. ``blocked``: the reasons of pods that a disruption budget does not let go at once. ``obstacles``: why
+    """What draining one node, or several together, would evict. ``title``: the node, or what the ``nodes`` have in common. ``blocked``: the reasons of pods that a disruption budget does not let go at once. ``obstacles``: why
     ``kailab drain`` refuses the node without ``--force`` or ``--delete-emptydir-data``."""
 
-    node: str
+    title: str
+    nodes: tuple[str, ...]
     work: tuple[EvictedWork, ...]
     blocked: tuple[str, ...]
     obstacles: tuple[str, ...]
@@ -176,8 +177,9 @@ class DrainPreview:
         return sum(entry.milli_gpus for entry in self.work)
 
 
-def preview_drains(lab: OpenLab, names: Iterable[str]) -> list[DrainPreview]:
-    """What draining each of the nodes alone would evict; those that evict the fewest GPUs, then the fewest pods, come first."""
+def preview_drains(lab: OpenLab, sets: Mapping[str, Sequence[str]]) -> list[DrainPreview]:
+    """What draining the nodes of each set together, and no others, would evict; the sets that evict the fewest GPUs, then the fewest pods,
+    come first. ``sets``: title -> names of nodes."""
     on_node: dict[str, list[Object]] = {}
     for pod in lab.cluster.list("Pod"):
         on_node.setdefault(pod["spec"].get("nodeName") or "", []).append(pod)
@@ -188,9 +190,9 @@ def preview_drains(lab: OpenLab, names: Iterable[str]) -> list[DrainPreview]:
     }
     bound = Counter(row.group for row in picture.rows if row.node and row.phase not in ENDED_PHASES)
     result = []
-    for name in names:
-        own = [pod for pod in on_node.get(name, ()) if _is_on(pod, name)]
-        leaving = [pod for pod in own if _leaves(pod) and not is_ended(pod)]
+    for title, names in sets.items():
+        own = {name: [pod for pod in on_node.get(name, ()) if _is_on(pod, name)] for name in names}
+        leaving = [pod for pods in own.values() for pod in pods if _leaves(pod) and not is_ended(pod)]
         by_work: dict[tuple[str, str, str, str], list[PodRow]] = {}
         for row in (rows[full_name(pod)] for pod in leaving):
             owner = row.owner or f"Pod/{row.name.partition('/')[2]}"
@@ -210,13 +212,18 @@ def preview_drains(lab: OpenLab, names: Iterable[str]) -> list[DrainPreview]:
         ]
         result.append(
             DrainPreview(
-                name,
+                title,
+                tuple(names),
                 tuple(sorted(work, key=lambda entry: -entry.milli_gpus)),
                 tuple(dict.fromkeys(why for _, why in evictions(lab.cluster, leaving, budgets).blocked)),
-                tuple(map(str, _obstacles(name, own, daemons=False, lone=True, local=True))),
+                tuple(
+                    str(obstacle)
+                    for name, pods in own.items()
+                    for obstacle in _obstacles(name, pods, daemons=False, lone=True, local=True)
+                ),
             )
         )
-    return sorted(result, key=lambda preview: (preview.milli_gpus, preview.pods, preview.node))
+    return sorted(result, key=lambda preview: (preview.milli_gpus, preview.pods, preview.title))
 
 
 _OF_NODES = ("DaemonSet", "Node")

@@ -208,5 +208,17 @@ def test_a_preview_says_which_nodes_can_be_drained_without_evicting_training(bus
     text = busy("drain", "--preview", "h100-0")
     assert "Pod/lone of default" in text.out
     assert "of 1 node can be drained" in text.err
+    alone = {each["node"]: each for each in previews}
+    label = "nvidia.com/gpu.product"
+    together = json.loads(busy("drain", "--preview", "--by", label, "-o", "json").out)
+    models = {node["metadata"]["labels"][label] for node in nodes(busy).values()}
+    assert {each["value"] for each in together} == models
+    for each in together:
+        assert each["label"] == label
+        assert each["milli_gpus"] == sum(alone[name]["milli_gpus"] for name in each["nodes"])
+        assert len(each["obstacles"]) == sum(len(alone[name]["obstacles"]) for name in each["nodes"])
+    assert "\nH100 " in busy("drain", "--preview", "--by", label).out
+    assert "has the label lab/none" in busy("drain", "--preview", "--by", "lab/none").err
+    assert busy("drain", "--by", label, "h100-0").code == 2
     assert held(busy) == before
     assert not any(node["spec"].get("unschedulable") for node in nodes(busy).values())
