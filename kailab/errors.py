@@ -154,6 +154,10 @@ class StateError(KailabError):
     """The saved state of a lab is missing, in use or damaged."""
 
 
+class NoLabHere(StateError):
+    """No lab is where a command looks for one."""
+
+
 class NoStateFile(StateError):
     """A file is no lab's file. It may be anything of the user's, so nobody deletes it."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,7 +109,33 @@ def list_lessons(file: Path | None, output: TextOrJson) -> None:
     terminal.notice("Begin one: kailab course lesson NAME")
 
 
-_lesson = click.argument("name", shell_complete=completion.lessons, help="Name or number of a lesson.")
+_lesson = click.argument(
+    "name",
+    required=False,
+    shell_complete=completion.lessons,
+    help="Name or number of a lesson; default: that of the current folder.",
+)
+
+
+def _lesson_or_here(progress: Progress, name: str | None) -> Lesson:
+    """The named lesson, by default that of the current folder. Raises InputError."""
+    name = name if name is not None else progress.lesson_here()
+    if name is None:
+        raise InputError("no lesson was begun in this folder; give a name (`kailab course lessons` lists them)")
+    return find_lesson(name)
+
+
+def _split_words(
+    progress: Progress, words: tuple[str, ...], questions: Callable[[Lesson], Sequence[object]]
+) -> tuple[str | None, tuple[str, ...]]:
+    """Split a lesson's name, if the words begin with one, from the answers to its ``questions``. In a lesson's folder as many
+    words as it has questions are all answers, so that a number is not taken for that of a lesson."""
+    here = progress.lesson_here()
+    if here is not None and words[0] not in (each.name for each in lessons()):
+        task = find_lesson(here)
+        if len(words) == len(questions(task)) or words[0] not in (str(each.number) for each in lessons()):
+            return here, words
+    return words[0], words[1:]
 
 
 @click.command()
@@ -122,12 +148,13 @@ _lesson = click.argument("name", shell_complete=completion.lessons, help="Name o
 )
 @click.option("--fresh", is_flag=True, help="Restart the lesson: with a new prediction and without the old lab.")
 @progress_option
-def lesson(name: str, folder: Path | None, fresh: bool, file: Path | None) -> None:
+def lesson(name: str | None, folder: Path | None, fresh: bool, file: Path | None) -> None:
     """Begin a lesson: read its idea, and the questions to answer with a prediction before anything runs."""
     from kailab.course import workspace
 
-    task = find_lesson(name)
-    with record.changing(read_progress(file)[0]) as progress:
+    path, before = read_progress(file)
+    task = _lesson_or_here(before, name)
+    with record.changing(path) as progress:
         place = (folder or progress.default_folder(task.name, progress.lessons.get(task.name))).absolute()
         workspace.lay_out(task, place, fresh=fresh)
         status = progress.of_lesson(task.name)
@@ -151,15 +178,22 @@ def _introduction(task: Lesson) -> Iterator[str]:
 
 
 @click.command()
-@_lesson
-@click.argument("numbers", nargs=-1, required=True, help="A number for each question of the lesson.")
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="[NAME] NUMBER...",
+    shell_complete=completion.lessons,
+    help="The lesson, by default that of the current folder, and a number for each of its questions.",
+)
 @progress_option
-def predict(name: str, numbers: tuple[str, ...], file: Path | None) -> None:
+def predict(words: tuple[str, ...], file: Path | None) -> None:
     """Record your prediction before the lesson's lab runs; then see the next steps. A prediction is recorded once."""
     from kailab.course import workspace
     from kailab.course.teaching import read_prediction
 
     with record.changing(read_progress(file)[0]) as progress:
+        name, numbers = _split_words(progress, words, lambda lesson: lesson.predict)
         task, status = _begun_lesson(progress, name)
         prediction = read_prediction(task, numbers)
         again = f"`kailab course lesson {task.name} --fresh` restarts the lesson"
@@ -187,7 +221,7 @@ def _instructions(task: Lesson, status: LessonProgress) -> str:
 @_lesson
 @progress_option
 @options.output
-def compare(name: str, file: Path | None, output: TextOrJson) -> None:
+def compare(name: str | None, file: Path | None, output: TextOrJson) -> None:
     """Compare your prediction with a lab that runs the lesson's steps, and explain the result."""
     from kailab.course.teaching import terms_in, walk
 
@@ -233,14 +267,20 @@ def compare(name: str, file: Path | None, output: TextOrJson) -> None:
 
 
 @click.command()
-@_lesson
-@click.argument("answers", nargs=-1, help="A letter for each question; without letters the questions are shown.")
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[NAME] [LETTER...]",
+    shell_complete=completion.lessons,
+    help="The lesson, by default that of the current folder, and a letter for each question; without letters the questions are shown.",
+)
 @progress_option
-def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
+def quiz(words: tuple[str, ...], file: Path | None) -> None:
     """Show the lesson's questions, or check your answers. Exit code 1 if one is wrong."""
     from kailab.course.teaching import mark
 
     path, before = read_progress(file)
+    name, answers = _split_words(before, words, lambda lesson: lesson.quiz) if words else (None, ())
     task, _ = _begun_lesson(before, name)
     if not answers:
         for number, question in enumerate(task.quiz, 1):
@@ -271,9 +311,9 @@ def _format_numbers(numbers: Sequence[float], separator: str = ", ") -> str:
     return separator.join(f"{number:g}" for number in numbers)
 
 
-def _begun_lesson(progress: Progress, name: str) -> tuple[Lesson, LessonProgress]:
+def _begun_lesson(progress: Progress, name: str | None) -> tuple[Lesson, LessonProgress]:
     """Return a lesson with its progress. Raises InputError if the lesson was not begun."""
-    task = find_lesson(name)
+    task = _lesson_or_here(progress, name)
     status = progress.lessons.get(task.name)
     if status is None:
         raise InputError(f"the lesson {task.name} was not begun; begin it with `kailab course lesson {task.name}`")
@@ -288,7 +328,7 @@ MOST_NAMED = 2
 @click.argument(
     "file",
     type=options.PATH,
-    help="Class file (YAML with name, and students with name and progress), or a folder with the students' progress files.",
+    help="Class file (YAML with name, and students with name and progress), or a folder with a NAME.json or a NAME/course.json for each student.",
 )
 @click.option("--student", default="", help="Show one student in detail.")
 @options.output
@@ -371,16 +411,17 @@ def _show_one(progress: Progress, output: TextOrJson) -> None:
 @click.command()
 @_lesson
 @click.option("--out", type=options.PATH, help="File to write instead of NAME.html.")
-def slides(name: str, out: Path | None) -> None:
+@progress_option
+def slides(name: str | None, out: Path | None, file: Path | None) -> None:
     """Write a lesson's slides as a self-contained HTML file."""
     from kailab.course.slides import deck, html
     from kailab.evidence.run import write_file
 
-    task = find_lesson(name)
-    file = out or Path(f"{task.name}.html")
+    task = find_lesson(name) if name is not None else _lesson_or_here(read_progress(file)[1], None)
+    written = out or Path(f"{task.name}.html")
     slide_deck = deck(task)
-    write_file(file, html(slide_deck).encode())
-    terminal.say(str(file))
+    write_file(written, html(slide_deck).encode())
+    terminal.say(str(written))
     terminal.notice(f"{len(slide_deck.slides)} slides: arrow keys, Home, End; one page each in print")
 
 
@@ -466,7 +507,7 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
         terminal.notice(f"your file is kept as {path}")
     terminal.say(wrap_markdown(workspace.task_text(task).rstrip("\n")))
     terminal.notice(
-        f"\nNext: cd {place}; kailab get pods, kailab get queues, kailab explain; edit; kailab course check"
+        f"\nNext: cd {place}; kailab get pods, kailab get queues, {task.explain_command}; edit; kailab course check"
     )
 
 
@@ -559,15 +600,20 @@ def hint(name: str | None, file: Path | None) -> None:
 @group.command()
 @click.option("--name", "student", default="", help="Your name on the certificate.")
 @click.option("--out", type=options.PATH, default=Path("certificate.json"), help="File to write.")
+@click.option(
+    "--html", "page", type=options.PATH, help="Also write a page to print; the proof stays the file of --out."
+)
 @click.option("--check", "checked", type=options.PATH, help="Verify a certificate: its digest and each solution in it.")
 @progress_option
-def certificate(student: str, out: Path, checked: Path | None, file: Path | None) -> None:
+def certificate(student: str, out: Path, page: Path | None, checked: Path | None, file: Path | None) -> None:
     """Write a certificate once all quizzes are passed and a challenge of each lesson is solved, or verify one. Exit code 1 if it is not
     valid."""
     from kailab.course import certificate as paper
     from kailab.evidence.run import write_file
 
     if checked is not None:
+        if page is not None:
+            raise click.UsageError("--html can't be used with --check, which writes nothing")
         verified, faults = paper.check(checked)
         for fault in faults:
             terminal.error(fault)
@@ -577,6 +623,8 @@ def certificate(student: str, out: Path, checked: Path | None, file: Path | None
         return
     document = paper.certificate(read_progress(file)[1], student)
     write_file(out, paper.encoded(document))
+    if page is not None:
+        write_file(page, paper.printable(document).encode())
     terminal.say(f"{out}: {document.student}, {paper.summary(document)}, {document.digest}")
     terminal.notice(f"Anyone can verify it: kailab course certificate --check {out}")
 
@@ -586,7 +634,7 @@ def _begun_challenge(progress: Progress, name: str | None, folder: Path | None) 
     from kailab.course.challenge import challenge
 
     if name is None:
-        name = next((begun for begun, done in progress.challenges.items() if record.is_here(done.folder)), None)
+        name = progress.challenge_here()
         if name is None:
             raise InputError(
                 "no challenge was begun in this folder; give a name (`kailab course challenges` lists them)"

@@ -70,13 +70,27 @@ def doctor(output: TextOrJson, state: Path) -> None:
     if output is TextOrJson.json:
         terminal.say_json([fact._asdict() for fact in facts])
     else:
-        rows = [(fact.area, fact.name, "yes" if fact.there else "no", fact.told) for fact in facts]
-        terminal.say(render_table(("WHAT", "NAME", "HERE", "ABOUT"), rows))
+        default = [fact for fact in facts if _is_for_default(fact)]
+        terminal.say("Needed for labs on the embedded cluster, the default:\n")
+        terminal.say(_table(default))
+        terminal.say("\nOptional; neither the embedded cluster nor the course needs it:\n")
+        terminal.say(_table([fact for fact in facts if not _is_for_default(fact)]))
         terminal.say(f"\nready for: {', '.join(_ready_for(facts))}")
     missing = [fact.name for fact in facts if fact.needed and not fact.there]
     if missing:
         terminal.error(f"required, but missing or too old: {', '.join(missing)}")
         raise click.exceptions.Exit(1)
+
+
+def _is_for_default(fact: InstallationFact) -> bool:
+    return (
+        fact.needed or fact.area in ("python", "package", "place") or (fact.area, fact.name) == ("backend", "embedded")
+    )
+
+
+def _table(facts: list[InstallationFact]) -> str:
+    rows = [(fact.area, fact.name, "yes" if fact.there else "no", fact.told) for fact in facts]
+    return render_table(("WHAT", "NAME", "HERE", "ABOUT"), rows)
 
 
 def _ready_for(facts: list[InstallationFact]) -> Iterator[str]:

@@ -15,7 +15,11 @@ import click
 
 from kailab.cli import terminal
 from kailab.cli.signals import Terminated, interrupts
-from kailab.errors import ExpectationFailed, KailabError, escaped
+from kailab.errors import ExpectationFailed, KailabError, NoLabHere, escaped
+from kailab.model.wording import some
+
+MOST_FOLDERS = 4
+"""Folders of the course that an error names."""
 
 _CHANGE = "`kailab patch` changes a field; or edit the manifest and `kailab apply -f` it again (on a real API server kubectl works too)"
 _NOTHING_RUNS = "no processes run in the pods of fake nodes; `kailab get events` lists what happened to them"
@@ -119,7 +123,7 @@ class ReportingGroup(click.Group):
             raise click.exceptions.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from None
         except (KailabError, ExpectationFailed) as error:
             _traceback(error)
-            terminal.error(str(error))
+            terminal.error(f"{error}{_course_folders() if isinstance(error, NoLabHere) else ''}")
             raise click.exceptions.Exit(getattr(error, "exit_code", 1)) from None
         except OSError as error:
             if error.errno != errno.EPIPE:
@@ -150,6 +154,22 @@ class ReportingGroup(click.Group):
                 _traceback(error)
                 raise KeyboardInterrupt from error
             raise
+
+
+def _course_folders() -> str:
+    """Where to look for the lab if lessons or challenges were begun near the current folder, as the end of a message."""
+    from kailab.course.progress import progress_file, read_progress_file
+
+    try:
+        folders = read_progress_file(progress_file()).folders_nearby()
+    except KailabError:
+        return ""
+    named = some([os.path.relpath(folder) for folder in folders], MOST_FOLDERS)
+    return (
+        f"\nLessons and challenges have their labs in their own folders; near this one: {named} (cd there first)"
+        if folders
+        else ""
+    )
 
 
 def _escaped(error: Exception) -> Exception:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kailab.cli import terminal
 from kailab.cli.signals import interrupts
-from kailab.errors import StateError
+from kailab.errors import NoLabHere
 from kailab.lab import lab_files
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def is_about_cluster(state: Path, kubeconfig: Path | None, context: str | None) 
     if state.exists():
         return False
     if not (default := kubeconfig_of(None)).exists():
-        raise StateError(
+        raise NoLabHere(
             f"{state}: no lab is here, and there is no kubeconfig {default}; start a lab with `kailab up`, or name a cluster with --kubeconfig"
         )
     return True

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kailab.cli import completion
+from kailab.cli import completion, terminal
 from kailab.cli.labfile import STATE
 from kailab.errors import InputError
 from kailab.model.times import duration_seconds
@@ -97,8 +97,27 @@ timeout = click.option(
     metavar="DURATION",
     help="Try no further step once the trials have taken this much processor time; 0 or none: no limit.",
 )
+
+
+def _notice_override(ctx: click.Context, parameter: click.Parameter, value: Path) -> Path:
+    """Say which lab answers if the environment variable takes the place of the current folder's own lab."""
+    from click.core import ParameterSource
+
+    source = ctx.get_parameter_source(parameter.name or "")
+    overrides = source is ParameterSource.ENVIRONMENT and STATE.exists() and STATE.absolute() != value.absolute()
+    if overrides and not ctx.resilient_parsing:
+        terminal.notice(f"KAILAB_STATE is set: this is the lab {value}, and not the one of this folder")
+    return value
+
+
 state = click.option(
-    "--state", type=PATH, default=STATE, envvar="KAILAB_STATE", show_envvar=True, help="The lab's file."
+    "--state",
+    type=PATH,
+    default=STATE,
+    envvar="KAILAB_STATE",
+    show_envvar=True,
+    callback=_notice_override,
+    help="The lab's file.",
 )
 namespace = click.option(
     "--namespace", "-n", default="default", shell_complete=completion.namespaces, help="Namespace of the objects."

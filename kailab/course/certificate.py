@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Container, Iterable
+from html import escape
 from pathlib import Path, PurePath
 
 import msgspec
@@ -21,8 +22,9 @@ from kailab.course.judging import judge
 from kailab.course.lesson import Lesson, lessons
 from kailab.course.progress import Progress, now
 from kailab.course.teaching import mark
-from kailab.errors import InputError, InputErrors, KailabError, Where
+from kailab.errors import InputError, KailabError, Where
 from kailab.model.files import read_bytes
+from kailab.model.wording import count
 
 KIND = "kailab course certificate"
 
@@ -66,7 +68,7 @@ def digest_of(certificate: Certificate) -> str:
 def certificate(progress: Progress, student: str) -> Certificate:
     """Make a certificate. Raises InputError if something that it needs is missing."""
     if lacking := _lacking(progress.passed(), progress.solved()):
-        raise InputErrors.of([InputError(sentence) for sentence in lacking])
+        raise InputError("no certificate yet: " + "\n".join(lacking))
     if not student.strip():
         raise InputError("a certificate needs the student's name; expected --name NAME")
     unsigned = Certificate(
@@ -80,14 +82,16 @@ def certificate(progress: Progress, student: str) -> Certificate:
 
 def _lacking(passed: Container[str], solved: Container[str]) -> list[str]:
     """What a certificate still needs, as sentences. A teacher's own lessons and challenges are not needed."""
-    lacking = [
-        f"the quiz of lesson {lesson.name} is not passed"
-        for lesson in lessons()
-        if not lesson.own and lesson.name not in passed
-    ]
-    for exercise, names in _challenges_by_lesson().items():
-        if not any(name in solved for name in names):
-            lacking.append(f"no challenge of lesson {exercise} is solved; expected one of: {', '.join(names)}")
+    needed = [lesson.name for lesson in lessons() if not lesson.own]
+    quizzes = [name for name in needed if name not in passed]
+    by_lesson = _challenges_by_lesson()
+    unsolved = {name: tasks for name, tasks in by_lesson.items() if not any(task in solved for task in tasks)}
+    lacking = []
+    if quizzes:
+        lacking.append(f"{len(quizzes)} of {len(needed)} quizzes are not passed: {', '.join(quizzes)}")
+    if unsolved:
+        listed = "; ".join(f"{name}: {' or '.join(tasks)}" for name, tasks in unsolved.items())
+        lacking.append(f"{len(unsolved)} of {len(by_lesson)} lessons with challenges have none solved yet ({listed})")
     return lacking
 
 
@@ -130,6 +134,30 @@ def summary(certificate: Certificate) -> str:
 
 def encoded(certificate: Certificate) -> bytes:
     return msgspec.json.format(msgspec.json.encode(certificate), indent=2) + b"\n"
+
+
+def printable(certificate: Certificate) -> str:
+    """A page to print. The proof is the certificate itself, which the page names by its digest."""
+    lines = [f"<li>{escape(entry.title)}, {entry.passed[:10]}</li>" for entry in certificate.lessons]
+    solved = [
+        f"<li>{escape(entry.title)}, {entry.solved[:10]} ({count(entry.hints, 'hint')})</li>"
+        for entry in certificate.challenges
+    ]
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Certificate of {escape(certificate.student)}</title>
+<style>@page {{ size: A4; margin: 18mm; }} body {{ font: 11pt/1.4 system-ui, sans-serif; max-width: 45em; margin: 2em auto; }}
+h1 {{ font-size: 22pt; }} .digest {{ font-size: 8pt; overflow-wrap: anywhere; }}</style></head><body>
+<p>Sharing a GPU cluster: a course on kailab</p>
+<h1>{escape(certificate.student)}</h1>
+<p>{escape(summary(certificate))}, {certificate.written[:10]}</p>
+<h2>Lessons with a passed quiz</h2>
+<ul>{"".join(lines)}</ul>
+<h2>Solved challenges</h2>
+<ul>{"".join(solved)}</ul>
+<p class="digest">This page belongs to a certificate file with the digest {escape(certificate.digest)}.
+<code>kailab course certificate --check FILE</code> judges every answer and solution in that file again.</p>
+</body></html>
+"""
 
 
 def check(path: Path) -> tuple[Certificate, list[str]]:

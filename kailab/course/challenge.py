@@ -19,6 +19,7 @@ import msgspec
 from kailab.course.conditions import condition_faults
 from kailab.course.lesson import course_folders
 from kailab.errors import InputError
+from kailab.model import yamltext
 from kailab.model.files import read_text
 from kailab.model.schema_files import SchemaFault, read_schema_file
 from kailab.model.suggestions import closest_names
@@ -69,6 +70,20 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True):
         """The fleet in the form that a lab accepts."""
         beside = self.folder / self.fleet
         return beside if beside.is_file() else self.fleet
+
+    @property
+    def explain_command(self) -> str:
+        """A command that explains what the challenge is about: the first workload of its conditions, otherwise their first queue,
+        otherwise the first object of the student's files."""
+        abouts = [condition.get("about", {}) for condition in self.judged]
+        for kinds in (("deployment", "job", "pod"), ("queue",)):
+            for about in abouts:
+                for kind in kinds:
+                    if kind in about:
+                        return f"kailab explain {kind} {about[kind]}"
+        file = self.folder / self.files.edit[0]
+        first, _ = next(yamltext.read_documents(read_text(file), str(file)))
+        return f"kailab explain {first['kind'].lower()} {first['metadata']['name']}"
 
     def place(self, file: str, folder: Path | None) -> Path:
         """The path of one of its files. ``folder``: the student's. Given files always come from the challenge's own

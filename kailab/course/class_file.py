@@ -4,8 +4,8 @@
     students:
       - {name: Ada, progress: ada.json}
 
-A folder is a class, too: each ``NAME.json`` in it is the progress of the student NAME. ``standing_of`` summarises the
-class.
+A folder is a class, too: each ``NAME.json`` and each ``NAME/course.json`` in it is the progress of the student NAME.
+``standing_of`` summarises the class.
 """
 
 from __future__ import annotations
@@ -114,12 +114,16 @@ def progress_of(path: Path, student: str) -> Progress:
 
 def _class_in(path: Path) -> ClassFile:
     if path.is_dir():
-        files = sorted(path.glob("*.json"))
-        if not files:
+        students = [Student(file.stem, file.name) for file in path.glob("*.json")]
+        students += [
+            Student(file.parent.name, f"{file.parent.name}/{file.name}") for file in path.glob("*/course.json")
+        ]
+        if not students:
             raise InputError(
-                "the folder has no progress files; expected a NAME.json for each student", Where(file=str(path))
+                "the folder has no progress files; expected a NAME.json or a NAME/course.json for each student",
+                Where(file=str(path)),
             )
-        return ClassFile(path.resolve().name, tuple(Student(file.stem, file.name) for file in files))
+        return _checked(ClassFile(path.resolve().name, tuple(sorted(students, key=lambda each: each.name))), path)
     value, _ = yamltext.read_document(read_text(path), str(path), "one class")
     try:
         class_file = msgspec.convert(value, ClassFile)
@@ -127,6 +131,10 @@ def _class_in(path: Path) -> ClassFile:
         raise InputError(
             f"{error}; expected name, and students with name and progress", Where(file=str(path))
         ) from None
+    return _checked(class_file, path)
+
+
+def _checked(class_file: ClassFile, path: Path) -> ClassFile:
     names = [student.name for student in class_file.students]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"two students are named {doubled[0]!r:.80}; expected each name once", Where(file=str(path)))

@@ -87,6 +87,25 @@ class Progress(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
         folders = [done.folder for done in self.challenges.values()] + [taken.folder for taken in self.lessons.values()]
         return (here.parent if any(is_here(folder) for folder in folders) else here) / name
 
+    def lesson_here(self) -> str | None:
+        """The lesson that was begun in the current folder."""
+        return next((name for name, taken in self.lessons.items() if is_here(taken.folder)), None)
+
+    def challenge_here(self) -> str | None:
+        """The challenge that was begun in the current folder."""
+        return next((name for name, done in self.challenges.items() if is_here(done.folder)), None)
+
+    def folders_nearby(self) -> list[Path]:
+        """Folders of lessons and challenges right below the current folder, beside it, or above it."""
+        here = Path.cwd()
+        begun = [taken.folder for taken in self.lessons.values()] + [done.folder for done in self.challenges.values()]
+        folders = {Path(folder) for folder in begun if folder and Path(folder).is_dir()}
+        return sorted(
+            folder
+            for folder in folders
+            if folder != here and (folder.parent in (here, here.parent) or folder in here.parents)
+        )
+
     def status(self, name: str) -> str:
         """The status of a challenge; empty if it was not started."""
         done = self.challenges.get(name)

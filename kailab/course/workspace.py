@@ -130,7 +130,7 @@ def task_text(challenge: Challenge) -> str:
         "## Your files",
         f"- edit: {', '.join(challenge.files.edit)}\n- given, and to stay as they are: {', '.join(challenge.files.given)}",
         f"The lab in this folder has gone through {upto} with the files as they are. Look with `kailab get pods` and\n"
-        "`kailab get queues`, ask with `kailab explain`, try changes with `kailab apply`. Then:",
+        f"`kailab get queues`, ask with `{challenge.explain_command}`, try changes with `kailab apply`. Then:",
         f"    kailab course check {challenge.name}\n    kailab course hint {challenge.name}",
         where_idea_is_taught(challenge.exercise),
     ]

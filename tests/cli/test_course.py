@@ -68,6 +68,35 @@ def test_the_lab_that_was_judged_can_be_looked_into(kailab, begun: Path, monkeyp
     assert "16/16" in kailab("get", "deployments").out
 
 
+def test_the_printed_explain_command_works(kailab, begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert f"`{challenge(NAME).explain_command}`" in (begun / "TASK.md").read_text()
+    monkeypatch.chdir(begun)
+    assert kailab(*challenge(NAME).explain_command.split()[1:]).code == 0
+
+
+def test_commands_beside_the_labs_folder_say_where_it_is(kailab, begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = kailab("get", "pods")
+    assert (refused.code, "no lab is here" in refused.err) == (2, True)
+    assert f"near this one: {NAME} (cd there first)" in refused.err
+    (begun / "notes").mkdir()
+    monkeypatch.chdir(begun / "notes")
+    assert "near this one: .. (cd there first)" in kailab("get", "pods").err
+
+
+def test_a_lab_that_takes_the_place_of_the_folders_is_named(
+    kailab, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kailab("up", "--state", "other.state")
+    monkeypatch.chdir(begun)
+    assert "KAILAB_STATE" not in kailab("get", "pods").err
+    monkeypatch.setenv("KAILAB_STATE", str(begun.parent / "other.state"))
+    assert (
+        f"this is the lab {begun.parent / 'other.state'}, and not the one of this folder" in kailab("get", "pods").err
+    )
+    monkeypatch.setenv("KAILAB_STATE", str(begun / ".kailab" / "lab.state"))
+    assert "KAILAB_STATE" not in kailab("get", "pods").err
+
+
 def test_a_verdict_is_data_too(kailab, begun: Path) -> None:
     verdict = json.loads(kailab("course", "check", NAME, "-o", "json").out)
     assert (verdict["challenge"], verdict["solved"]) == (NAME, False)
@@ -167,7 +196,7 @@ def test_a_lab_that_was_changed_instead_of_the_files_is_told(kailab, begun: Path
         (("hint", NAME), "was not begun"),
         (("start", NAME, "full"), "is not empty"),
         (("check", NAME, "nowhere"), "there is no such folder"),
-        (("certificate", "--name", "Ada"), "is not passed"),
+        (("certificate", "--name", "Ada"), "quizzes are not passed: quota, "),
         (("certificate", "--check", "full/other.txt"), "is not a certificate"),
     ],
 )
@@ -207,19 +236,22 @@ def test_a_certificate_is_decided_again(kailab, home: Path, record: Path) -> Non
     }
     record.write_text(json.dumps({"format": 1, "challenges": solved}))
     refused = kailab("course", "certificate", "--name", "Ada")
-    assert (refused.code, "the quiz of lesson quota is not passed" in refused.err) == (2, True)
+    assert (refused.code, "11 of 11 quizzes are not passed: quota, " in refused.err) == (2, True)
     others = {name: entry for name, entry in solved.items() if name != NAME}
     record.write_text(json.dumps({"format": 1, "challenges": others, "lessons": passed}))
     refused = kailab("course", "certificate", "--name", "Ada")
-    assert "no challenge of lesson borrow is solved; expected one of: " in refused.err
+    assert "1 of 9 lessons with challenges have none solved yet (borrow: " in refused.err
+    assert len(refused.err.splitlines()) == 1
     assert refused.code == 2
     record.write_text(json.dumps({"format": 1, "challenges": solved, "lessons": passed}))
     assert kailab("course", "certificate").code == 2  # nobody's
-    written = kailab("course", "certificate", "--name", "Ada")
+    written = kailab("course", "certificate", "--name", "Ada <A>", "--html", "print.html")
+    assert "Ada &lt;A&gt;" in Path("print.html").read_text()
+    assert json.loads(Path("certificate.json").read_text())["digest"] in Path("print.html").read_text()
     assert written.code == 0
     checked = kailab("course", "certificate", "--check", "certificate.json")
     assert (checked.code, checked.err) == (0, "")
-    assert f"Ada: {len(lessons())} of {len(lessons())} lessons and {len(solved)} of " in checked.out
+    assert f"Ada <A>: {len(lessons())} of {len(lessons())} lessons and {len(solved)} of " in checked.out
 
     paper = json.loads(Path("certificate.json").read_text())
     paper["student"] = "Bob"

@@ -105,6 +105,18 @@ def test_a_quiz_is_judged_and_gives_nothing_away(kailab) -> None:
     assert (status["quota"], status["borrow"]) == ("passed", "")
 
 
+def test_in_the_folder_of_a_lesson_its_name_is_not_needed(kailab, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "no lesson was begun in this folder" in kailab("course", "compare").err
+    kailab("course", "lesson", "quota")
+    monkeypatch.chdir(home / "quota")
+    assert "16, 8" in kailab("course", "predict", "16", "8").out
+    assert "once" in kailab("course", "predict", "1", "16", "8").err  # lesson 1 is quota
+    assert "right" in kailab("course", "compare").out
+    assert "a) " in kailab("course", "quiz").out
+    assert "Passed" in kailab("course", "quiz", *(right.answer for right in named("quota").answers)).err
+    assert "You predicted 16, 8" in kailab("course", "lesson").out
+
+
 def test_a_restarted_lesson_keeps_its_first_prediction_and_its_quiz(kailab, home: Path, record: Path) -> None:
     kailab("course", "lesson", "quota")
     kailab("course", "predict", "quota", "24", "12")
@@ -261,6 +273,11 @@ def test_a_folder_of_progress_files_is_a_class(kailab, home: Path, monkeypatch: 
     told = json.loads(kailab("course", "class", "spring", "-o", "json").out)
     assert (told["class"], [student["name"] for student in told["students"]]) == ("spring", ["ada"])
     assert "lost-queue" in kailab("course", "class", "spring", "--student", "ada").out
+    (home / "spring" / "frank").mkdir()
+    (home / "spring" / "frank" / "course.json").write_text((home / "spring" / "ada.json").read_text())
+    (home / "spring" / "empty").mkdir()
+    told = json.loads(kailab("course", "class", "spring", "-o", "json").out)
+    assert [student["name"] for student in told["students"]] == ["ada", "frank"]
     # Another file beside them is no student without progress.
     (home / "spring" / "certificate.json").write_text('{"student": "Ada"}')
     assert "certificate.json is not a progress file of the course" in kailab("course", "class", "spring").err

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
-from kailab.errors import InputError, NoStateFile, StateError, os_errors_as
+from kailab.errors import InputError, NoLabHere, NoStateFile, StateError, os_errors_as
 from kailab.model import decoding
 from kailab.model.files import read_bytes
 from kailab.model.private_files import FILE_MODE, make_folder, make_private
@@ -108,7 +108,7 @@ def read_state(path: Path) -> dict[str, Any]:
         data = read_bytes(path, None)
     except InputError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise StateError(f"{path}: no lab is here; start one with `kailab up`") from None
+            raise NoLabHere(f"{path}: no lab is here; start one with `kailab up`") from None
         raise StateError(f"{path}: the state of the lab {error.message}") from error
     try:
         # The version before the checksum: a file of a newer kailab is intact, and gets another message than a damaged
