@@ -6,10 +6,13 @@ solutions of the challenges go to docs/course-solutions.md, which the site does 
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -30,6 +33,8 @@ _HEAD = "<!-- Made from kailab/course by `make docs`; change that, not this file
 _PROVEN = "What fake GPUs prove, and what they don't"
 _SHOWN = "What fakes can and can't show"
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_SHORT = 80
+"""Longest value of a field in the line of a wrong answer."""
 _LEVELS = {1: "one field", 2: "the cause is elsewhere", 3: "several causes, or a trade"}
 
 
@@ -103,15 +108,92 @@ def solutions() -> str:
 
 
 def _solutions(all_challenges: list[Challenge]) -> Iterator[str]:
-    yield "# Solutions of the challenges\n\nFor teachers. Tests try every solution on this page. Other right ways exist; the judge looks at the outcome.\n"
-    yield "`patch` merges into an object of the student's files (`null` removes a field), `replace` exchanges text, `drop` removes an object, `add` adds objects to a file.\n"
+    yield "# Solutions of the challenges\n\nFor teachers, with all hints. Tests try every answer on this page, right and wrong. Other right ways exist; the judge looks at the outcome.\n"
+    yield "The judge reads the student's files, so a solution is an edit of these. A change of an object is shown as a merge patch (`null` removes a field), followed by the command that tries it in the challenge's lab; `kailab patch` changes no file.\n"
     for challenge in all_challenges:
         answers = yaml.safe_load((_ANSWERS / f"{challenge.name}.yaml").read_text(encoding="utf-8"))
-        yield f"## {challenge.title}\n\n`{challenge.name}`, level {challenge.level}. {challenge.learnt}\n"
+        yield f"## {challenge.title}\n\n`{challenge.name}`, level {challenge.level}. {challenge.learnt}\n\nHints:\n"
+        yield "\n".join(f"{number}. {hint}" for number, hint in enumerate(challenge.hints, 1)) + "\n"
         for answer in answers["solutions"]:
-            change = {key: value for key, value in answer.items() if key != "name"}
-            yield f"**{answer['name']}**\n\n```yaml\n{yaml.safe_dump(change, sort_keys=False, width=110).rstrip()}\n```\n"
-        yield f"Tempting and wrong: {'; '.join(answer['name'] for answer in answers['wrong'])}.\n"
+            yield f"**{answer['name']}**\n"
+            yield from _change(challenge, answer)
+        yield "Tempting and wrong:\n"
+        yield (
+            "\n".join(
+                f"- *{wrong['name']}* ({_in_short(wrong)}): {_failure(challenge, wrong['told'])}"
+                for wrong in answers["wrong"]
+            )
+            + "\n"
+        )
+
+
+def _change(challenge: Challenge, answer: dict[str, Any]) -> Iterator[str]:
+    """A right answer in full, with the commands that try it in a lab."""
+    for name, change in answer.get("patch", {}).items():
+        yield f"{name}:\n\n{_fenced(yaml.safe_dump(change, sort_keys=False, width=110))}\n"
+        kind, _, object_name = name.partition("/")
+        if kind == "Job":  # an API server refuses most changes of a Job
+            yield f"    kailab delete job {object_name} && kailab apply -f {_file_of(challenge, name)}    # once it is edited\n"
+        else:
+            yield f"    kailab patch {kind.lower()} {object_name} --type merge -p {shlex.quote(json.dumps(change))}\n"
+    if dropped := answer.get("drop"):
+        yield f"Without {', '.join(dropped)} (`kailab delete {' '.join(name.lower() for name in dropped)}`).\n"
+    for file, objects in answer.get("add", {}).items():
+        yield f"Added to {file} (`kailab apply -f {file}`):\n\n{_fenced(yaml.safe_dump_all(objects, sort_keys=False, width=110))}\n"
+    for file, (old, new) in answer.get("replace", {}).items():
+        yield f"In {file} (`kailab course check --open` opens a lab with it), this\n\n{_fenced(old)}\n\nbecomes\n\n{_fenced(new)}\n"
+
+
+def _file_of(challenge: Challenge, name: str) -> str:
+    """The student's file with an object, which is named as Kind/name."""
+    for file in challenge.files.edit:
+        objects = yaml.safe_load_all((challenge.folder / file).read_text(encoding="utf-8"))
+        if any(f"{obj.get('kind')}/{obj.get('metadata', {}).get('name')}" == name for obj in objects if obj):
+            return file
+    raise AssertionError(f"{challenge.name}: no file has {name}")
+
+
+def _fenced(text: str) -> str:
+    return f"```yaml\n{text.rstrip()}\n```"
+
+
+def _in_short(answer: dict[str, Any]) -> str:
+    """What a wrong answer changes, in one line."""
+    parts = [f"{name}: {_fields(change)}" for name, change in answer.get("patch", {}).items()]
+    parts += [f"without {', '.join(answer['drop'])}"] if "drop" in answer else []
+    for file, objects in answer.get("add", {}).items():
+        parts += [f"new in {file}: {obj['kind']}/{obj['metadata']['name']}" for obj in objects]
+    for file, (old, new) in answer.get("replace", {}).items():
+        parts.append(f"in {file} {_code(old)} becomes {_code(new)}")
+    return "; ".join(parts)
+
+
+def _code(text: str) -> str:
+    return f"`{' '.join(text.split())}`" if text else "nothing"
+
+
+def _fields(change: dict[str, Any]) -> str:
+    """The changed fields with their values; a long value, such as an affinity, by its field alone."""
+    return ", ".join(
+        f"`{path}: {json.dumps(value)}`" if len(json.dumps(value)) <= _SHORT else f"`{path.rsplit('.', 1)[-1]}` changed"
+        for path, value in _leaves(change, "")
+    )
+
+
+def _leaves(change: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for name, value in change.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, name)
+        else:
+            yield f"{path}.{name}" if path else name, value
+
+
+def _failure(challenge: Challenge, reported: str) -> str:
+    """What the judge says of a wrong answer. ``reported``: a part of it, which the tests look for."""
+    for condition in challenge.judged:
+        if reported in condition["say"]:
+            return f'{"this rule is broken" if condition.get("rule") else "this is not met"}: "{condition["say"]}"'
+    return f'the judge\'s reason has "{reported}".'
 
 
 def _timing() -> Iterator[str]:
