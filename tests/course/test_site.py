@@ -120,3 +120,21 @@ def test_slides_load_nothing_and_show_what_is_given_as_text() -> None:
     assert text.count("<section") == len(deck(one, walked).slides)
     assert not re.search(r"""(src|href)=|@import|url\(|https?://""", text)
     assert ">7</td>" in text
+
+
+def test_slides_mark_what_they_leave_out_and_show_code_as_code(made: dict[str, str]) -> None:
+    one = lessons()[0]
+    lines = tuple(f"line {number} of the fair share" for number in range(7))
+    text = html(deck(one, LessonWalk((1.0, 1.0), (LessonExplanation("queue a", lines),))))
+    assert "line 4 of the fair share\n... (2 more lines)</pre>" in text
+    assert "<p>Fair share: " in text
+    assert "A queue has no field <code>resources</code>." in made["slides/quota.html"]
+    # The command comes before its result.
+    titles = re.findall(r"<h2>([^<]*)</h2>", text)
+    assert titles.index("Your prediction and the lab") + 1 == titles.index("What happened")
+
+
+def test_the_page_of_solutions_has_all_hints_and_why_each_wrong_answer_fails() -> None:
+    text = solutions()
+    assert all(hint in text for task in challenges() for hint in task.hints)
+    assert '- *no protection* (in scheduler.yaml `- name: minruntime` becomes nothing): this is not met: "' in text
