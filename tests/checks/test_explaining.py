@@ -280,14 +280,13 @@ def test_a_cause_without_which_it_does_not_wait_for_ever_is_one_whatever_else_wo
     assert result.right
 
 
-def test_a_limit_may_be_kept_where_others_hold_nothing_of_their_own() -> None:
-    """What is taken back from them counts against the limit of both no more."""
+def test_a_quota_is_named_where_what_is_taken_back_counts_against_a_limit_no_more() -> None:
     queues = [queue("org", "", 8, 8, 1), queue("team", "org", 4, -1, 1), queue("other", "org", -1, -1, 1)]
     full = in_queue("other", job("first", 4, 2))
     (result,) = judge_situation(
         Situation("held", FLEET, ({"apply": queues}, {"apply": [full]}, {"apply": [job("work", 4)]}))
     )
-    assert (result.code, result.next_code) == (CauseCode.OVER_LIMIT, CauseCode.VICTIMS_WITHIN_QUOTA)
+    assert (result.code, result.next_code) == (CauseCode.VICTIMS_WITHIN_QUOTA, "")
     assert result.right
 
 
