@@ -85,8 +85,8 @@ def test_one_that_is_there_or_comes_beside_it_and_a_volume_that_is_named_need_no
 
 
 def test_a_train_job_whose_runtime_is_not_there_is_told(lab) -> None:
-    def train_job(**ref: str) -> dict[str, Any]:
-        return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "t"}, "spec": {"runtimeRef": ref}}  # fmt: skip
+    def train_job(work: str, **ref: str) -> dict[str, Any]:
+        return {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": work}, "spec": {"runtimeRef": ref}}  # fmt: skip
 
     runtime = {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
@@ -94,10 +94,10 @@ def test_a_train_job_whose_runtime_is_not_there_is_told(lab) -> None:
         "metadata": {"name": "torch"},
         "spec": {"template": {"spec": {"replicatedJobs": []}}},
     }
-    (said,) = lab.apply(train_job(name="torch")).warnings
+    (said,) = lab.apply(train_job("t", name="torch")).warnings
     assert "TrainJob/t: spec.runtimeRef.name: there is no ClusterTrainingRuntime 'torch'" in said
-    assert lab.apply(train_job(name="torch"), runtime).warnings == []
-    (said,) = lab.apply(train_job(name="torch", kind="TrainingRuntime")).warnings
+    assert lab.apply(train_job("t", name="torch"), runtime).warnings == []
+    (said,) = lab.apply(train_job("own", name="torch", kind="TrainingRuntime")).warnings
     assert "there is no TrainingRuntime 'torch'" in said
 
 
