@@ -141,8 +141,8 @@ class WorkInFront(Refusal):
         if self.victims:
             return capitalized(
                 f"{some(self.victims)} would be evicted for it, but {line}: the scheduler ranks a queue by the first job of its line, so "
-                "what is evicted would get its place back before this work has its turn. Without "
-                f"{self.first[0] if len(self.first) == 1 else f'these {len(self.first)}'} this work would get the room."
+                "what is evicted would get its place back before this work has its turn. If "
+                f"{self.first[0] if len(self.first) == 1 else f'these {len(self.first)}'} did not wait, this work would get the room."
             )
         return f"There would be room for it on {some(self.nodes)}, but {line}, and the scheduler ranks the queue by that work."
 
