@@ -160,6 +160,8 @@ def _course_folders() -> str:
     """Where to look for the lab if lessons or challenges were begun near the current folder, as the end of a message."""
     from kailab.course.progress import progress_file, read_progress_file
 
+    if os.environ.get("KAILAB_STATE"):
+        return "\nKAILAB_STATE is set, so the lab of this folder is not looked for: unset KAILAB_STATE if it was meant"
     try:
         folders = read_progress_file(progress_file()).folders_nearby()
     except KailabError:

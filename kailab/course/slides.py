@@ -106,7 +106,8 @@ def _slides(lesson: Lesson, walked: LessonWalk) -> Iterator[Slide]:
     yield Slide("What fake GPUs show, and what not", (lesson.fakes,))
     for question in lesson.quiz:
         yield Slide("Ask yourself", (question.ask,), choices=question.choices)
-    yield Slide("To remember", points=lesson.points, blocks=(f"kailab course quiz {lesson.name}",))
+    yield Slide("Your answers", blocks=(f"kailab course quiz {lesson.name}",))
+    yield Slide("To remember", points=lesson.points)
 
 
 def _shortened(lines: Sequence[str]) -> list[str]:

@@ -16,7 +16,7 @@ from kailab.lab.subjects import everything
 from kailab.scenarios.running import do
 
 TERMS = {
-    "fair share": "Fair share: the GPUs that a queue may hold now, its quota and its part of what other queues do not use.",
+    "fair share": "Fair share: the GPUs that a queue may hold now, its quota and its part of what other queues do not use. Non-preemptible work gets no more than the quota of it.",
     "by weight": "Priority N, by weight: the remainder is divided among the queues of one priority. That is the queue's own priority (100 unless it is set), and not the priority class of work.",
 }
 """Terms of ``kailab explain`` that no lesson before defines -> what they mean."""
