@@ -7,13 +7,15 @@ a cycle, a quota beyond the parent's) and namespaces that do not exist.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import msgspec
 import tenacity
 
+from kailab.cluster.embedded.merge import apply_patch
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError, Forbidden, InputError, InputErrors, NotFound, Where
 from kailab.model import labels
@@ -30,6 +32,7 @@ from kailab.model.objects import (
 )
 from kailab.model.quantities import parse, parse_count
 from kailab.model.queues import check_guaranteed, check_queue_tree, check_workload_queues
+from kailab.model.validation import advise
 from kailab.model.validation.advice import described_pods
 from kailab.undertest.contract import SchedulerUnderTest
 
@@ -220,9 +223,13 @@ def check_manifests(cluster: Cluster, manifests: Manifests, namespace: str = "de
                         manifest.where("metadata.namespace"),
                     )
                 )
-    given = {name_of(manifest.object): manifest for manifest in manifests if manifest.kind == "Queue"}
+    queues = {name_of(queue): queue for queue in cluster.list("Queue")}
+    written = [manifest for manifest in manifests if manifest.kind == "Queue"]
+    given = {
+        name_of(manifest.object): _as_applied(queues.get(name_of(manifest.object)), manifest) for manifest in written
+    }
     # The tree after applying.
-    there = [queue for queue in cluster.list("Queue") if name_of(queue) not in given]
+    there = [queue for name, queue in queues.items() if name not in given]
     tree: list[Object | Manifest] = [*there, *given.values()]
     # Without queues in the manifests the tree was checked when it was applied.
     faults, advice = check_queue_tree(tree) if given else ([], [])
@@ -232,7 +239,30 @@ def check_manifests(cluster: Cluster, manifests: Manifests, namespace: str = "de
     if given and (gpus := _gpus(cluster)):
         advice += check_guaranteed(tree, gpus)
     advice += check_workload_queues(named_queues(manifests), tree)
-    return [*manifests.notices, *advice]
+    mended = {notice for manifest in written for notice in _mended_by_merge(manifest, given[name_of(manifest.object)])}
+    return [*(notice for notice in manifests.notices if (notice.where, notice.message) not in mended), *advice]
+
+
+def _as_applied(stored: Object | None, manifest: Manifest) -> Manifest:
+    """The manifest with the object that the cluster has after applying it: what the manifest leaves out stays."""
+    if stored is None:
+        return manifest
+    last = annotations_of(stored).get(labels.LAST_APPLIED)
+    try:
+        merged = apply_patch(stored, msgspec.json.decode(last) if last else {}, manifest.object)
+    except (TypeError, ValueError, AttributeError):
+        # A record that is no object is another tool's; the cluster says what is wrong with it.
+        return manifest
+    return replace(manifest, object=dict(merged))
+
+
+def _mended_by_merge(manifest: Manifest, applied: Manifest) -> Iterator[tuple[Where, str]]:
+    """Places and messages of the advice on a manifest that is not true of the object after applying it."""
+    if applied is not manifest:
+        still = {fault.message for fault in advise(applied.object, applied.kind)}
+        for fault in advise(manifest.object, manifest.kind):
+            if fault.message not in still:
+                yield manifest.where(fault.field), fault.message
 
 
 def _gpus(cluster: Cluster) -> Fraction:

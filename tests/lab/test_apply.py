@@ -199,3 +199,18 @@ def test_an_object_that_its_caller_changes_later_stays_as_it_was_applied(lab, qu
     lab.apply(work)
     lab.settle()
     expect(lab.queue("q")).running(gpus=2)
+
+
+def test_advice_is_about_the_queue_as_it_is_after_applying(lab, queue):
+    """What another tool made keeps the fields that a manifest leaves out; what was applied from a manifest with them loses them."""
+    for made in (queue("org", 8), {**queue("team", 8), "spec": {**queue("team", 8)["spec"], "parentQueue": "org"}}):
+        lab.cluster.create(made)
+    only_gpu = queue("team", 4)
+    only_gpu["spec"]["resources"] = {"gpu": only_gpu["spec"]["resources"]["gpu"]}
+    assert not [text for text in lab.apply(only_gpu).warnings if "spec.resources" in text]
+    assert "cpu" in lab.get("Queue", "team")["spec"]["resources"]
+
+    lab.apply(queue("other", 4))
+    only_gpu["metadata"]["name"] = "other"
+    assert [text for text in lab.apply(only_gpu).warnings if "has no cpu and no memory" in text]
+    assert "cpu" not in lab.get("Queue", "other")["spec"]["resources"]
