@@ -317,7 +317,24 @@ def _alternative(lab: Lab, options: Mapping[str, Any], namespace: str) -> Altern
         terminal.warn(warning)
     settings = None if options["config"] is None else configurations.settings_of_file(options["config"])
     title = " ".join(f"{_OWN[name]} {text}" for name in _OWN for text in _texts(shown[name]))
-    return Alternative(title, tuple(changes), settings)
+    return Alternative(title, tuple(_replaced_first(changes)), settings)
+
+
+def _replaced_first(changes: Sequence[Change]) -> Iterable[Change]:
+    """The changes with deletions of objects that are also applied before all others: such an object is replaced, as a field that never
+    changes requires."""
+    from kailab.lab.change import Apply, Delete
+    from kailab.model.kinds import kind_key
+    from kailab.model.objects import name_of, namespace_of
+
+    applied = {
+        (kind_key(obj), namespace_of(obj) or change.namespace, name_of(obj))
+        for change in changes
+        if isinstance(change, Apply)
+        for obj in change.objects
+    }
+    first = [one for one in changes if isinstance(one, Delete) and (one.kind, one.namespace, one.name) in applied]
+    return [*first, *(change for change in changes if change not in first)]
 
 
 def _drained_nodes(lab: Lab, drains: Sequence[str], selectors: Sequence[str]) -> list[str]:

@@ -73,6 +73,16 @@ def test_time_alone_and_all_of_it(busy) -> None:
     assert "16 run, 4 wait" in done.out
 
 
+def test_an_object_that_is_deleted_and_applied_is_replaced(busy, home) -> None:
+    """As a step of explain says it: delete the Job, and apply it with the change of a field that never changes."""
+    (home / "again.yaml").write_text(JOB.format(name="train", pods=2))
+    done = busy("whatif", "--delete", "job/train", "-f", "again.yaml", "-o", "json")
+    assert done.code == 0
+    (alternative,) = json.loads(done.out)["alternatives"]
+    train = {one["name"]: one for one in alternative["workloads"]}["train"]
+    assert train["after"]["running"] == 2
+
+
 def test_manifests_and_configurations_are_tried(busy, home, jobs) -> None:
     (home / "config.yaml").write_text("actions: allocate\n")
     done = busy("whatif", "-f", jobs(2), "--config", "config.yaml", "--add-nodes", "a100:1", "-o", "json")
