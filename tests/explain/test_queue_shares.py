@@ -372,3 +372,20 @@ def test_a_limit_that_alone_keeps_it_waiting_is_the_only_cause() -> None:
         settled(found, pod("wants", "mine"))
         codes = [cause.code for cause in causes(found, "Pod", "wants")]
     assert codes == [CauseCode.OVER_LIMIT]
+
+
+def test_pods_beyond_the_minimum_of_several_roles_are_placed_one_by_one() -> None:
+    """Master and workers are subgroups of one PodGroup, and each has its minimum."""
+    role = {"spec": pod("role", "mine")["spec"], "metadata": {"labels": {"kai.scheduler/queue": "mine"}}}
+    roles = {name: {"replicas": number, "template": role} for name, number in (("Master", 1), ("Worker", 7))}
+    work = {
+        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob",
+        "metadata": {"name": "wants", "labels": {"kai.scheduler/queue": "mine"}},
+        "spec": {"runPolicy": {"schedulingPolicy": {"minAvailable": 2}}, "pytorchReplicaSpecs": roles},
+    }  # fmt: skip
+    with lab() as found:
+        settled(found, queue("mine", 4), queue("theirs", 4))
+        settled(found, *pods(4, "held", "theirs", priority="build"))
+        settled(found, work)
+        [cause, *_] = causes(found, "PyTorchJob", "wants")
+    assert "Its next pod wants 1 GPU more" in cause.sentence

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from kailab.engine.decisions import PendingCode as Reason
 from kailab.engine.relaxing.queue_rules import RefusingRule, refusing_rules
 from kailab.engine.relaxing.rules import LimitsLifted, QueueField, QuotasRaised, Relaxation
-from kailab.engine.snapshot.records import ALLOCATED, UNLIMITED
+from kailab.engine.snapshot.records import ALLOCATED, UNLIMITED, PodSet, SubGroup
 from kailab.evidence.wording import amount_text, capitalized, some
 from kailab.explain.causes.refusal import Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
@@ -40,16 +41,27 @@ class PodsTogether(NamedTuple):
     @classmethod
     def of(cls, group: WaitingPodGroup) -> PodsTogether:
         record, waiting = group.record, len(group.pending_tasks)
-        if record is None or record.root.groups or len(record.root.podsets) != 1:
+        if record is None:
             return cls(waiting, waiting)
-        running = sum(ALLOCATED[task.status] for task in group.tasks)
-        return cls(waiting, record.root.podsets[0].min_available - running)
+        running = Counter(task.subgroup for task in group.tasks if ALLOCATED[task.status])
+        podsets = list(_podsets(record.root))
+        if len(podsets) == 1:
+            return cls(waiting, podsets[0].min_available - running.total())
+        missing = sum(max(0, podset.min_available - running[podset.name]) for podset in podsets)
+        # Which of several groups have to be complete, their own minimum decides.
+        return cls(waiting, waiting if missing and record.root.groups else missing)
 
     def want(self, amount: str) -> str:
         """``its 4 pods, which start together, want 8 GPUs``; ``its next pod wants 1 GPU``; ``it wants 1 GPU``."""
         if self.together > 1:
             return f"its {self.together} pods, which start together, want {amount}"
         return f"its next pod wants {amount}" if self.waiting > 1 else f"it wants {amount}"
+
+
+def _podsets(group: SubGroup) -> Iterator[PodSet]:
+    yield from group.podsets
+    for inner in group.groups:
+        yield from _podsets(inner)
 
 
 @dataclass(frozen=True, kw_only=True)
