@@ -5,14 +5,14 @@ are compared with.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 
 from checks.explaining.situation import Situation
 from checks.explaining.workloads import AppliedWorkload, other_workloads, waiting_workloads
 from kailab.cluster.protocol import Object
-from kailab.errors import InputError
+from kailab.errors import InputError, NotFound
 from kailab.lab.lab import Lab
 
 DAY = 86_400.0
@@ -88,7 +88,9 @@ def without_others(situation: Situation, lab: Lab, work: AppliedWorkload) -> Ite
                 continue
         trial.settle()
         for pod in _remaining_pods(trial, work):  # on a node that is not ready, where no pod ends
-            trial.cluster.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], grace_seconds=0)
+            # A pod may have gone with the one before it, as those of a group do.
+            with suppress(NotFound):
+                trial.cluster.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"], grace_seconds=0)
         trial.settle_if_changed()
         yield trial
 
