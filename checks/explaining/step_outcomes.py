@@ -80,7 +80,7 @@ def _others(others: _Others, step: Step) -> Iterator[str]:
     if untrue := [name for name in told if name.rpartition("/")[2] not in gone and name.rpartition("/")[2] in after]:
         yield f"it tells that {', '.join(untrue)} is evicted, which keeps its place"
     if len(outcome.evicted) + len(outcome.besides) != number or len(outcome.moved) != number_moved:
-        yield f"its words tell {number} evicted and {number_moved} moved, its data {len(outcome.evicted)} and {len(outcome.moved)}"
+        yield f"its words tell {number} evicted and {number_moved} moved, its data {len(outcome.evicted) + len(outcome.besides)} and {len(outcome.moved)}"
     failed = _failed(others.copy) - _failed(others.before_lab)
     said_failed = _FAILED.search(text)
     said = said_failed[1] if said_failed is not None else ""

@@ -84,8 +84,11 @@ class Progress(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
         if before is not None and before.folder and Path(before.folder).is_dir():
             return Path(before.folder)
         here = Path.cwd()
-        folders = [done.folder for done in self.challenges.values()] + [taken.folder for taken in self.lessons.values()]
-        return (here.parent if any(is_here(folder) for folder in folders) else here) / name
+        return (here.parent if any(map(is_here, self._folders())) else here) / name
+
+    def _folders(self) -> list[str]:
+        """The folders in which challenges and lessons were begun."""
+        return [done.folder for done in self.challenges.values()] + [taken.folder for taken in self.lessons.values()]
 
     def lesson_here(self) -> str | None:
         """The lesson that was begun in the current folder."""
@@ -98,8 +101,7 @@ class Progress(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     def folders_nearby(self) -> list[Path]:
         """Folders of lessons and challenges right below the current folder, beside it, or above it."""
         here = Path.cwd()
-        begun = [taken.folder for taken in self.lessons.values()] + [done.folder for done in self.challenges.values()]
-        folders = {Path(folder) for folder in begun if folder and Path(folder).is_dir()}
+        folders = {Path(folder) for folder in self._folders() if folder and Path(folder).is_dir()}
         return sorted(
             folder
             for folder in folders

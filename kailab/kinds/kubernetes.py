@@ -350,26 +350,19 @@ KINDS = (
             RBAC,
             kind,
             f"{kind.lower()}s",
-            namespaced=namespaced,
+            namespaced=not kind.startswith("Cluster"),
             schema=f"V1{kind}",
-            check=_check_role,
             schedules_nothing=True,
+            **parts,
         )
-        for kind, namespaced in (("Role", True), ("ClusterRole", False))
-    ),
-    *(
-        _of(
-            RBAC,
-            kind,
-            f"{kind.lower()}s",
-            namespaced=namespaced,
-            schema=f"V1{kind}",
-            defaults=_binding_defaults,
-            check=_check_binding,
-            immutable=("roleRef",),
-            schedules_nothing=True,
+        for kinds, parts in (
+            (("Role", "ClusterRole"), {"check": _check_role}),
+            (
+                ("RoleBinding", "ClusterRoleBinding"),
+                {"defaults": _binding_defaults, "check": _check_binding, "immutable": ("roleRef",)},
+            ),
         )
-        for kind, namespaced in (("RoleBinding", True), ("ClusterRoleBinding", False))
+        for kind in kinds
     ),
     _of(
         "autoscaling",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 import tenacity
@@ -143,8 +143,6 @@ def _read_one(
     if isinstance(source, dict):
         source = [source]
     if not isinstance(source, str | Path | NamedText):
-        # The caller may change its objects later; the cluster keeps what was applied.
-        source = [_copied(obj) for obj in source]
         seen.extend(source)
         manifests = from_objects(source, namespace=namespace, stored=stored)
         return manifests, [(describe_objects(manifests), manifests.objects)]
@@ -166,12 +164,6 @@ def _read_one(
     return manifests, [
         (own if file == "<text>" else Path(file).name.strip("<>"), objects) for file, objects in inside.items()
     ]
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def named_texts(source: Path | str | NamedText) -> Iterator[NamedText]:

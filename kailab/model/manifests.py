@@ -143,7 +143,8 @@ def from_objects(
             where = Where(file=name, object=object_name(obj), field=wrong[0])
             loading.errors.append(InputError(wrong[1], where))
         else:
-            loading.flatten(obj, 0, name)
+            # The caller may change its objects later; the cluster keeps what was applied.
+            loading.flatten(yamltext.copied(obj), 0, name)
     return loading.done()
 
 

@@ -216,7 +216,7 @@ class _Reader:
         self.bound(size, line)
         if size > 1 and len(self.stack) + _depth(value) > DEEPEST:
             raise self.fail(f"nested deeper than {DEEPEST} levels", line)
-        self.add(_copy(value), lines, size, line)
+        self.add(copied(value), lines, size, line)
 
     def bound(self, more: int, line: int) -> None:
         if sum(open.size for open in self.stack) + more > self.largest:
@@ -342,11 +342,11 @@ def first_line(lines: Any) -> int:
     return line
 
 
-def _copy(value: Any) -> Any:
-    """Copy an aliased part, so that the parts are independent. The reader bounds the depth."""
+def copied(value: Any) -> Any:
+    """An independent copy of a value whose depth is bounded: by the reader, or by ``check_plain``."""
     if isinstance(value, dict):
-        return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
 
 
 def _depth(value: Any) -> int:

@@ -274,10 +274,10 @@ class _Reading:
                 "the files, nor any other of the namespace: taken as there"
             )
         if replica_sets:
-            deployments_named = list(dict.fromkeys(str(owner_references(one)[0]["name"]) for one in replica_sets))
+            names = list(dict.fromkeys(str(owner_references(one)[0]["name"]) for one in replica_sets))
+            owners = f"the Deployment {names[0]}" if len(names) == 1 else f"Deployments {some(names)}"
             notices.append(
-                f"the ReplicaSets of {'the ' if len(deployments_named) == 1 else ''}{'Deployment' if len(deployments_named) == 1 else 'Deployments'} {some(deployments_named)} are not in "
-                "the files: made anew from the Deployments, so that these keep their pods"
+                f"the ReplicaSets of {owners} are not in the files: made anew from the Deployments, so that these keep their pods"
             )
         if classes:
             values = ", ".join(f"{name_of(one)} {one['value']}" for one in classes)

@@ -214,3 +214,10 @@ def test_advice_is_about_the_queue_as_it_is_after_applying(lab, queue):
     only_gpu["metadata"]["name"] = "other"
     assert [text for text in lab.apply(only_gpu).warnings if "has no cpu and no memory" in text]
     assert "cpu" not in lab.get("Queue", "other")["spec"]["resources"]
+
+
+def test_an_object_that_contains_itself_is_refused(lab):
+    endless = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    endless["data"] = endless
+    with pytest.raises(InputError, match="nested deeper than"):
+        lab.apply(endless)

@@ -208,16 +208,14 @@ def _asking(key: str, read: Any, write: Any, amount: int) -> Edit:
 
     def _set(container: Object, left: int) -> None:
         resources = container.setdefault("resources", {})
-        limits = resources.get("limits") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        amount = left if is_extended(key) else write(left)
         # Requests and limits of extended resources must be equal.
         if is_extended(key) or (key in limits and read(limits[key]) < left):
-            resources["limits"] = {**limits, key: left if is_extended(key) else write(left)}
+            resources["limits"] = {**limits, key: amount}
         # A limit without a request is the request too.
-        if key in (resources.get("requests") or {}) or not is_extended(key):
-            resources["requests"] = {
-                **(resources.get("requests") or {}),
-                key: left if is_extended(key) else write(left),
-            }
+        if key in requests or not is_extended(key):
+            resources["requests"] = {**requests, key: amount}
 
     return edit
 
