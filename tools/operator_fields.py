@@ -77,6 +77,8 @@ def _values(schema: Schema, path: str) -> Iterator[tuple[str, list[Any]]]:
 def _manifests(checkouts: Path) -> Iterator[tuple[str, Path, str]]:
     """The title of each operator with its version, the folder of its module, and the pattern of its definitions there."""
     for name, operator in OPERATORS.items():
+        if not operator.kinds:
+            continue
         version = ADDONS[name][0].version
         yield f"{operator.title} {version}", _downloaded(RECIPES[name].module, version), operator.definitions
     for title, (module, version, pattern) in _OTHERS.items():

@@ -94,7 +94,7 @@ def up(
     }  # fmt: skip
     check_lab(backend, scheduler, options)
     if operators:
-        options["operators"] = ",".join(_operators(",".join(operators)))
+        options["operators"] = ",".join(_operators(",".join(operators), backend))
     choice = choose_scheduler(scheduler, options)
     if config is None and (config_file := choice.option("config")):
         options["config"] = config = Path(config_file)
@@ -145,11 +145,11 @@ def _started_at(fleet: Fleet, at: str, backend: str) -> Fleet:
         raise InputError(f"--at: {error}") from None
 
 
-def _operators(text: str) -> tuple[str, ...]:
+def _operators(text: str, backend: str) -> tuple[str, ...]:
     """Parse --with and add the operators that others need. Raises InputError."""
     from kailab.operators import OPERATORS, choose_operators
 
-    names = choose_operators(text)
+    names = choose_operators(text, backend)
     for name in names:
         if name not in text.split(","):
             dependents = ", ".join(operator for operator in names if name in OPERATORS[operator].needs)

@@ -179,7 +179,7 @@ operators = click.option(
     "operators",
     multiple=True,
     metavar="OPERATOR",
-    help="Backend controlplane: run these operators, for example jobset,kuberay. May be repeated.",
+    help="Backends controlplane, kind: run these operators, for example jobset,kuberay. May be repeated.",
 )
 scheduler = click.option(
     "--scheduler",

@@ -17,6 +17,7 @@ class Backend(RegistryEntry):
     ends with it, any number at once; otherwise there is one cluster, with room for one lab at a time. ``real_nodes``:
     its clusters have real nodes beside the fleet's fake ones. ``starts_schedulers``: a lab that outlives the command
     that opened it gets its scheduler under test started; otherwise the scheduler that runs in the cluster decides.
+    ``calls_webhooks``: its API server can call webhooks on this machine.
     """
 
     provider: str = ""
@@ -24,6 +25,7 @@ class Backend(RegistryEntry):
     own: bool = True
     real_nodes: bool = False
     starts_schedulers: bool = True
+    calls_webhooks: bool = True
 
     def load(self) -> Any:
         """The provider."""
@@ -57,10 +59,10 @@ BACKENDS: Registry[Backend] = Registry(
         ),
         "kind": Backend(
             "a kind cluster with KWOK",
-            _PLANE | _CHARTS,
+            _PLANE | _CHARTS | {"operators"},
             "kailab.lab.venues.kind:KindProvider",
             real_nodes=True,
-            why_not={"operators": "their webhooks are on this machine, where its API server can't call them"},
+            calls_webhooks=False,
         ),
         "vcluster": Backend(
             "a virtual cluster in a host cluster that a kubeconfig names, with KWOK",

@@ -15,7 +15,7 @@ from kailab.components.errors import BuildFailed, DamagedComponent, DownloadFail
 from kailab.components.lookup import ComponentSet, cached_components, chosen_folder, find_components
 from kailab.components.manifests import ComponentManifests
 from kailab.components.pins import MANIFESTS, DownloadSources, Pin, addon_pins, kubernetes_version, pins, this_machine
-from kailab.components.recipes import usual_megabytes, usual_seconds
+from kailab.components.recipes import RECIPES, usual_megabytes, usual_seconds
 from kailab.components.versions import check_version
 from kailab.errors import StateError, os_errors_as
 
@@ -180,7 +180,8 @@ class _Acquisition:
         made.mkdir(exist_ok=True)
         try:
             path = build(pin, go, made, self.progress)
-            self._take(pin, path, "built", f"the Go module proxy, with {go}")
+            source = "its repository" if RECIPES[pin.project].commit else "the Go module proxy"
+            self._take(pin, path, "built", f"{source}, with {go}")
         except BuildFailed as error:
             raise BuildFailed(f"{before}{error}" if problem else str(error)) from error
         finally:

@@ -53,6 +53,15 @@ class Go(NamedTuple):
         return f"go{self.version}"
 
 
+class Git(NamedTuple):
+    """``path``: of the command."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return self.path
+
+
 def find_go() -> Go | None:
     """The Go toolchain; None if there is none that answers."""
     path = shutil.which("go")
@@ -74,12 +83,21 @@ def build(pin: Pin, go: Go, folder: Path, progress: Progress) -> Path:
     with tempfile.TemporaryDirectory(prefix="kailab-build-") as made:
         place = Path(made)
         report = _BuildProgress(pin, progress)
-        lender = _downloaded(pin, go, f"{recipe.module}@{pin.version}", place, report)
+        lender = (
+            _checked_out(pin, place, report)
+            if recipe.commit
+            else _downloaded(pin, go, f"{recipe.module}@{pin.version}", place, report)
+        )
         if pin.name == MANIFESTS:
             write_manifests(program, Path(lender["Dir"]), recipe.manifests)
             return program
         if pin.name in FILES:
             write_files(program, Path(lender["Dir"]), recipe.files)
+            return program
+        if recipe.commit:
+            # Go takes the version of a program from the tag of its commit.
+            flags = ["-mod=readonly", "-trimpath", "-buildvcs=true", f"-ldflags={_linked(pin)}"]
+            _run(go, ["build", *flags, "-o", str(program), recipe.package(pin.name)], Path(lender["Dir"]), report)
             return program
         (place / "go.mod").write_text(_go_mod(pin, go, lender, place, report), encoding="utf-8")
         package = recipe.package(pin.name)
@@ -116,6 +134,27 @@ def _downloaded(pin: Pin, go: Go, module: str, place: Path, report: _BuildProgre
     except (ValueError, KeyError, TypeError) as error:
         raise BuildFailed(f"{module}: Go does not say where it is: {error}") from error
     return description
+
+
+def _checked_out(pin: Pin, place: Path, report: _BuildProgress) -> dict[str, Any]:
+    """The repository of a module at the commit of the pin, with the version as its tag. Described as by ``_downloaded``."""
+    recipe = RECIPES[pin.project]
+    path = shutil.which("git")
+    if path is None:
+        raise BuildFailed(
+            f"{pin} can't be built: no module proxy has it, and there is no git here to get its source (`git` in PATH)"
+        )
+    git, source = Git(path), place / "source"
+    source.mkdir()
+    # Git checks what it gets against the commit's own hash.
+    for arguments in (
+        ["init", "--quiet"],
+        ["fetch", "--quiet", "--depth=1", f"https://{recipe.module}", recipe.commit],
+        ["checkout", "--quiet", recipe.commit],
+        ["tag", pin.version],
+    ):
+        _run(git, arguments, source, report)
+    return {"Dir": str(source), "GoMod": str(source / "go.mod")}
 
 
 def _go_mod(pin: Pin, go: Go, lender: Mapping[str, Any], place: Path, report: _BuildProgress) -> str:
@@ -194,18 +233,18 @@ def _environment() -> Mapping[str, str]:
     return {**os.environ, **own}
 
 
-def _run(go: Go, arguments: list[str], place: Path, report: _BuildProgress) -> str:
-    """The output of a go command. Raises BuildFailed; neither the command nor its compilers outlive this process."""
+def _run(tool: Go | Git, arguments: list[str], place: Path, report: _BuildProgress) -> str:
+    """The output of a command. Raises BuildFailed; neither the command nor its compilers outlive this process."""
     with (
         # Files, not pipes: nobody reads meanwhile, and a full pipe would block the command.
         tempfile.TemporaryFile() as errors,
         tempfile.TemporaryFile() as output,
-        process_group([go.path, *arguments], cwd=place, env=_environment(), stdout=output, stderr=errors) as process,
+        process_group([tool.path, *arguments], cwd=place, env=_environment(), stdout=output, stderr=errors) as process,
     ):
         _await(process, report)
         if process.returncode:
             errors.seek(0)
-            raise BuildFailed(_failure_message(report.pin, go, arguments, errors.read().decode("utf-8", "replace")))
+            raise BuildFailed(_failure_message(report.pin, tool, arguments, errors.read().decode("utf-8", "replace")))
         output.seek(0)
         return output.read().decode("utf-8", "replace")
 
@@ -218,14 +257,12 @@ def _await(process: subprocess.Popen[bytes], report: _BuildProgress) -> None:
             return
 
 
-def _failure_message(pin: Pin, go: Go, arguments: list[str], output: str) -> str:
+def _failure_message(pin: Pin, tool: Go | Git, arguments: list[str], output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip() and not line.startswith("go: downloading ")]
     words = "\n".join(f"  {line[:300]}" for line in lines[-_LAST_LINES:])
-    message = (
-        f"{pin} can't be built: `go {' '.join(arguments[:2])}` of {go} failed:\n{words or '  (it printed nothing)'}"
-    )
+    message = f"{pin} can't be built: `{Path(tool.path).name} {' '.join(arguments[:2])}` of {tool} failed:\n{words or '  (it printed nothing)'}"
     if "requires go >=" in output or "toolchain not available" in output:
-        message += f"\n  {pin} needs a newer Go than {go}"
+        message += f"\n  {pin} needs a newer Go than {tool}"
     if "no space left" in output:
         message += "\n  a build needs about 5 GB for Go's caches"
     return message

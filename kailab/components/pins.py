@@ -78,6 +78,8 @@ def _addon(name: str, version: str) -> tuple[Pin, ...]:
     return Pin(name, name, version), Pin(MANIFESTS, name, version)
 
 
+FAKE_GPU_OPERATOR = "fake-gpu-operator"
+
 ADDONS: Mapping[str, tuple[Pin, ...]] = {
     "kueue": _addon("kueue", "v0.19.2"),
     "scheduler-plugins": _addon("scheduler-plugins", "v0.35.4-devel"),
@@ -88,8 +90,13 @@ ADDONS: Mapping[str, tuple[Pin, ...]] = {
     "training-operator": _addon("training-operator", "v1.9.4"),
     "mpi-operator": _addon("mpi-operator", "v0.8.2"),
     "kuberay": _addon("kuberay", "v1.6.2"),
+    FAKE_GPU_OPERATOR: (
+        Pin("status-updater", FAKE_GPU_OPERATOR, "v0.2.0"),
+        Pin("kwok-gpu-device-plugin", FAKE_GPU_OPERATOR, "v0.2.0"),
+        Pin(MANIFESTS, FAKE_GPU_OPERATOR, "v0.2.0"),
+    ),
 }
-"""Programs that run beside a control plane on request: project name -> its programs and manifests."""
+"""Programs that run beside a control plane on request: project name -> its programs, then its manifests."""
 
 
 def node_pins(kubernetes: str | None = None) -> tuple[Pin, ...]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kailab.components.pins import FILES, MANIFESTS, Pin
+from kailab.components.pins import FAKE_GPU_OPERATOR, FILES, MANIFESTS, Pin
 
 _USUAL_CORES = 2
 _KUEUE = ("sigs.k8s.io/kueue v0.19.2",)
@@ -27,7 +27,8 @@ class Recipe(NamedTuple):
     program. ``beside``: modules and versions that raise the requirements, so that programs of several modules share
     builds. ``lent``: apply the module's own ``replace`` and ``exclude`` lines, and use its checksums, for versions that
     the checksum database does not have. ``manifests``: folders with the YAML that a cluster needs. ``files``: folders
-    of which every file is kept."""
+    of which every file is kept. ``commit``: the commit of the version, if no module proxy has the module, so that it is
+    built from its repository."""
 
     module: str
     packages: Mapping[str, str] = {}
@@ -37,6 +38,7 @@ class Recipe(NamedTuple):
     lent: bool = False
     manifests: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    commit: str = ""
 
     def package(self, program: str) -> str:
         inside = self.packages.get(program, f"cmd/{program}")
@@ -103,6 +105,13 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "kuberay": _addon(
         "kuberay", "github.com/ray-project/kuberay/ray-operator", 600, 60, ("config/crd",), "", _KUBERNETES
+    ),
+    FAKE_GPU_OPERATOR: Recipe(
+        "github.com/run-ai/fake-gpu-operator",
+        seconds={"status-updater": 400, "kwok-gpu-device-plugin": 20},
+        megabytes={"status-updater": 45, "kwok-gpu-device-plugin": 40},
+        manifests=("deploy/fake-gpu-operator/crds",),
+        commit="3a3f644168693070fddca3de1a1a576b57c339aa",  # file names of its examples can't be in a module
     ),
     "scheduler-plugins": _addon(
         "scheduler-plugins", "sigs.k8s.io/scheduler-plugins", 500, 80, ("config/crd/bases",), "cmd/scheduler"

@@ -17,7 +17,9 @@ import yaml
 
 from kailab.cluster.controlplane.ports import LOOPBACK, is_free
 from kailab.errors import StateError
+from kailab.model.labels import RESERVATION_NAMESPACE
 from kailab.model.private_files import make_folder, open_private, write_text
+from kailab.operators.publishing import TOPOLOGY
 from kailab.undertest.programs import health_check, log_check
 
 _QPS, _BURST = 1000, 2000
@@ -30,8 +32,9 @@ _MOUNTED = Path("/tmp") / _SERVING
 
 
 class OperatorSite(NamedTuple):
-    """The folder, ports and log of an operator. ``webhook`` and ``health`` are ports."""
+    """The namespace, folder, ports and log of an operator. ``webhook`` and ``health`` are ports."""
 
+    namespace: str
     folder: Path
     webhook: int
     health: int
@@ -90,7 +93,7 @@ def training_operator(site: OperatorSite) -> LaunchPlan:
 def mpi_operator(site: OperatorSite) -> LaunchPlan:
     """Its health endpoint answers before its workers run, on port 8080 of all addresses, which is fixed in its code. So its log is checked."""
     arguments = [
-        "--lock-namespace=mpi-operator",
+        f"--lock-namespace={site.namespace}",
         f"--kube-api-qps={_QPS}",
         f"--kube-api-burst={_BURST}",
         f"--controller-queue-rate-limit={_QPS}",
@@ -113,6 +116,18 @@ def kuberay(site: OperatorSite) -> LaunchPlan:
         f"--burst={_BURST}",
     ]
     return LaunchPlan(arguments, health_check(f"http://{health}/readyz"))
+
+
+def fake_gpu_operator(site: OperatorSite) -> LaunchPlan:
+    """Both of its programs take the same settings. Nodes get their labels from the fleet, so it adds none."""
+    environment = {
+        "TOPOLOGY_CM_NAME": TOPOLOGY,
+        "TOPOLOGY_CM_NAMESPACE": site.namespace,
+        "FAKE_GPU_OPERATOR_NAMESPACE": site.namespace,
+        "RESOURCE_RESERVATION_NAMESPACE": RESERVATION_NAMESPACE,
+        "DISABLE_NODE_LABELING": "true",
+    }
+    return LaunchPlan([], log_check(site.log, "was Started", "it does not say that it has started"), environment)
 
 
 @contextmanager

@@ -7,8 +7,8 @@ configuration of each. Webhook manifests are taken from the operator's own kusto
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import tenacity
 from kailab.cluster.base_objects import namespace
 from kailab.cluster.controlplane.ports import free_ports, is_free_everywhere
 from kailab.cluster.install import CRD, await_established
-from kailab.cluster.polling import write_until_answered
+from kailab.cluster.polling import poll_until, write_until_answered
 from kailab.cluster.protocol import Cluster, object_exists
 from kailab.cluster.writes import CreateWrite
 from kailab.components import ComponentManifests, DamagedComponent, MissingComponents, find_addon
@@ -26,7 +26,8 @@ from kailab.model.objects import Object, name_of
 from kailab.model.patches import json_patch
 from kailab.model.private_files import make_folder
 from kailab.operators.launching import OperatorSite
-from kailab.operators.registry import OPERATORS
+from kailab.operators.publishing import OperatorTopology, PublishedFleet, unpublished_nodes
+from kailab.operators.registry import OPERATORS, programs_of
 from kailab.undertest import programs
 from kailab.undertest.contract import Plane, SchedulerFailed, Tell
 from kailab.undertest.programs import PortTaken, Program
@@ -69,6 +70,7 @@ def _matches(obj: Object, target: Mapping[str, str]) -> bool:
 
 _PORT_TRIES = 5
 _DEFINE_SECONDS = 180.0
+_PUBLISH_SECONDS = 120.0
 
 
 class OperatorFailed(KailabError):
@@ -88,25 +90,86 @@ class Operators:
     def of(cls, plane: Plane) -> Operators:
         """The operators that the plane has, running or not."""
         there = {process.name for process in plane.processes()}
-        return cls(plane, [name for name in OPERATORS if name in there])
+        return cls(plane, [name for name in OPERATORS if there.issuperset(programs_of(name))])
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds that these operators act on."""
         return tuple(kind for name in self.names for kind in OPERATORS[name].kinds)
 
+    @property
+    def _programs(self) -> list[str]:
+        return [program for name in self.names for program in programs_of(name)]
+
     def start(self, cluster: Cluster, tell: Tell) -> None:
-        """Define the operators' kinds, start them, and return when all work. Raises MissingComponents, OperatorFailed."""
+        """Define the operators' kinds, start those that need no fleet, and return when all work. Raises MissingComponents, OperatorFailed."""
         addons = find_addons(self.names)
         for name in self.names:
             tell(f"starting the operator {name}")
-            _Wiring(self._plane, cluster, name, addons[name]).start()
+            wiring = _Wiring(self._plane, cluster, name, addons[name])
+            wiring.define()
+            if not OPERATORS[name].publishes_gpus:
+                wiring.run()
+
+    @property
+    def publishes_gpus(self) -> bool:
+        """True if one of them decides which GPUs the nodes have."""
+        return any(OPERATORS[name].publishes_gpus for name in self.names)
+
+    def publication(self, cluster: Cluster, fleet: PublishedFleet) -> Publication:
+        """The publication of a fleet's GPUs by the operator that decides them."""
+        (name,) = (one for one in self.names if OPERATORS[one].publishes_gpus)
+        return Publication(self._plane, cluster, name, fleet)
 
     def check(self) -> None:
         """Raises OperatorFailed with the last lines of its log if an operator has ended."""
         if self.names:
             with _raise_operator_failed():
-                programs.check_programs(self._plane, self.names)
+                programs.check_programs(self._plane, self._programs)
+
+
+class Publication:
+    """The GPUs of a fleet, published by an operator in place of those of an earlier fleet: ``begin`` before the nodes are created,
+    ``complete`` after that."""
+
+    def __init__(self, plane: Plane, cluster: Cluster, name: str, fleet: PublishedFleet) -> None:
+        self._plane = plane
+        self._cluster = cluster
+        self._name = name
+        self._fleet = fleet
+
+    def begin(self, deleted: Collection[str]) -> None:
+        """Start the operator anew, unless it runs with this topology. ``deleted``: names of nodes that are gone. Raises OperatorFailed."""
+        topology = OperatorTopology(self._cluster, OPERATORS[self._name].namespace)
+        names = programs_of(self._name)
+        running = {process.name for process in self._plane.processes() if process.running}
+        # A pod that ends late makes the operator remember a node that is gone, with its old GPUs.
+        if deleted or not running.issuperset(names) or topology.read() != self._fleet.topology:
+            programs.stop_programs(self._plane, names)
+            topology.write(self._fleet.topology)
+            _Wiring(self._plane, self._cluster, self._name, find_addon(self._name)).run()
+
+    def complete(self) -> None:
+        """Wait until all nodes have their GPUs, as long as some get them every ``_PUBLISH_SECONDS``. Raises OperatorFailed."""
+
+        def fewer(seen: list[str]) -> bool:
+            return len(seen) < len(late)
+
+        def look() -> list[str]:
+            with _raise_operator_failed():
+                programs.check_programs(self._plane, programs_of(self._name))
+            return unpublished_nodes(self._cluster, self._fleet.nodes)
+
+        late = list(self._fleet.nodes)
+        while late:
+            seen = poll_until(look, fewer, _PUBLISH_SECONDS)
+            if not fewer(seen):
+                logs = " and ".join(str(self._plane.log(program)) for program in programs_of(self._name))
+                raise OperatorFailed(
+                    f"{self._name} does not publish the GPUs of {len(seen)} of {len(self._fleet.nodes)} nodes ({', '.join(seen[:3])} ...); "
+                    f"see its logs {logs}"
+                )
+            late = seen
 
 
 def find_addons(names: Sequence[str]) -> dict[str, Addon]:
@@ -134,15 +197,19 @@ class _Wiring:
         self._addon = addon
         self._operator = OPERATORS[name]
 
-    def start(self) -> None:
+    def define(self) -> None:
+        """Define its kinds, and create its namespace."""
         operator = self._operator
         if operator.port and not is_free_everywhere(operator.port):
             raise OperatorFailed(
                 f"{self._name} can't be started: the port {operator.port} of this machine is in use (by another lab with this operator?), and the operator "
                 "can't use another one; end that lab first"
             )
-        self._define()
+        self._apply_definitions()
         self._cluster.apply(namespace(operator.namespace))
+
+    def run(self) -> None:
+        """Start it, and return when it works."""
         retry = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(_PORT_TRIES),
             retry=tenacity.retry_if_exception_type(PortTaken),
@@ -152,7 +219,7 @@ class _Wiring:
             # Each try uses other ports.
             retry(self._run)
 
-    def _define(self) -> None:
+    def _apply_definitions(self) -> None:
         names = []
         try:
             for definition in self._addon.manifests.objects(self._operator.definitions):
@@ -166,16 +233,23 @@ class _Wiring:
     def _run(self) -> None:
         operator = self._operator
         folder = Path(self._plane.folder).absolute() / "operators" / self._name
-        webhook, health = free_ports(2)
-        site = OperatorSite(folder, webhook, health, self._plane.log(self._name))
+        names = programs_of(self._name)
+        webhook, *health = free_ports(1 + len(names))
+        sites = [
+            OperatorSite(operator.namespace, folder, webhook, port, self._plane.log(name))
+            for name, port in zip(names, health, strict=True)
+        ]
         if operator.webhooks:
-            self._wire(site)
+            self._wire(sites[0])
         make_folder(folder)
-        started = operator.load()(site)
-        binary = self._addon.programs[self._name]
-        program = Program(self._name, binary, started.arguments, health, started.works, started.environment)
-        with started.meanwhile():
-            programs.run_programs(self._plane, [program])
+        started = []
+        with ExitStack() as meanwhile:
+            for name, site in zip(names, sites, strict=True):
+                plan = operator.load()(site)
+                meanwhile.enter_context(plan.meanwhile())
+                binary = self._addon.programs[name]
+                started.append(Program(name, binary, plan.arguments, site.health, plan.works, plan.environment))
+            programs.run_programs(self._plane, started)
 
     def _wire(self, site: OperatorSite) -> None:
         """Register the webhooks before the operator starts, because some operators wait for that. No lab sends objects yet."""

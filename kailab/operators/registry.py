@@ -1,6 +1,6 @@
 """The registry of operators: the kinds that each makes pods for, and how it is connected to an API server. Importing it is cheap.
 
-The name of an operator is that of the add-on (``kailab.components.ADDONS``) with its program and manifests.
+The name of an operator is that of the add-on (``kailab.components.ADDONS``) with its programs and manifests.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from importlib import import_module
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from kailab.components.pins import ADDONS
+from kailab.cluster.backends import BACKENDS
+from kailab.components.pins import ADDONS, FAKE_GPU_OPERATOR, MANIFESTS
 from kailab.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ class Operator:
     files that define them; ``webhooks``: the folder with its webhooks, empty for none. ``namespace`` and ``service``: those that it runs
     in, according to its manifests. ``launch``: the function of ``kailab.operators.launching`` that plans its start. ``needs``: operators
     that must run with it. ``secret`` and ``authority``: where it expects its certificates and who must have signed them, if it manages
-    them itself. ``port``: a port on all addresses that is fixed in its code, so that only one can run on a machine."""
+    them itself. ``port``: a port on all addresses that is fixed in its code, so that only one can run on a machine. ``publishes_gpus``: it
+    makes no pods, but decides which GPUs the nodes of a fleet have, so it starts with the fleet of a lab."""
 
     title: str
     kinds: tuple[str, ...]
@@ -37,6 +39,7 @@ class Operator:
     authority: str = "ca"
     needs: tuple[str, ...] = ()
     port: int = 0
+    publishes_gpus: bool = False
 
     def load(self) -> Launch:
         result: Launch = getattr(import_module("kailab.operators.launching"), self.launch)
@@ -98,13 +101,26 @@ OPERATORS: Mapping[str, Operator] = {
         launch="kuberay",
         namespace="ray-system",
     ),
+    FAKE_GPU_OPERATOR: Operator(
+        title="the fake-gpu-operator",
+        kinds=(),
+        definitions="deploy/fake-gpu-operator/crds/*.yaml",
+        launch="fake_gpu_operator",
+        namespace="gpu-operator",
+        publishes_gpus=True,
+    ),
 }
 """In the order of messages and of starting."""
 
 
-def choose_operators(names: str) -> tuple[str, ...]:
+def programs_of(name: str) -> tuple[str, ...]:
+    """The programs of an operator, which are also the names of its processes."""
+    return tuple(pin.name for pin in ADDONS[name] if pin.name != MANIFESTS)
+
+
+def choose_operators(names: str, backend: str = "controlplane") -> tuple[str, ...]:
     """Parse names separated by commas: each once, in the registry's order, with the operators that they need. Raises InputError for an
-    unknown name, and for operators that make pods for the same kind."""
+    unknown name, for operators that make pods for the same kind, and for one whose webhooks the backend can't call."""
     chosen = [name.strip() for name in names.split(",") if name.strip()]
     if not chosen:
         raise InputError(f"expected names of operators, separated by commas; there are {', '.join(OPERATORS)}")
@@ -115,6 +131,13 @@ def choose_operators(names: str) -> tuple[str, ...]:
             raise InputError(f"there is no operator {name!r}; there are {', '.join(OPERATORS)}")
     wanted = set(chosen).union(*(OPERATORS[name].needs for name in chosen))
     result = tuple(name for name in OPERATORS if name in wanted)
+    if not BACKENDS[backend].calls_webhooks:
+        for name in result:
+            if OPERATORS[name].webhooks:
+                raise InputError(
+                    f"the webhooks of {name} are on this machine, where the API server of the backend {backend} can't call them; "
+                    f"there can be {', '.join(one for one, operator in OPERATORS.items() if not operator.webhooks)}"
+                )
     for name, other in combinations(result, 2):
         if both := [kind for kind in OPERATORS[name].kinds if kind in OPERATORS[other].kinds]:
             raise InputError(

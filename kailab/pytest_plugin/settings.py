@@ -29,7 +29,7 @@ _OPTIONS = {
     "context": ("", "backends kubeconfig and vcluster: context instead of the current one"),
     "components": ("", "backends controlplane, kind and vcluster: folder of etcd, kube-apiserver ..."),
     "kubernetes": ("", "backends controlplane, kind and vcluster: Kubernetes version instead of the default"),
-    "with": ("", "backend controlplane: run these operators, for example jobset,kuberay"),
+    "with": ("", "backends controlplane, kind: run these operators, for example jobset,kuberay"),
     "kai-bin": ("", "scheduler kai: folder of its binaries (or KAILAB_KAI_BIN)"),
     "kai-crds": ("", "scheduler kai: file or folder of its CRDs (or KAILAB_KAI_CRDS)"),
     "kai-chart": ("", "scheduler kai@RELEASE: folder with its chart and images (or KAILAB_KAI_CHART)"),
@@ -118,7 +118,7 @@ def read_settings(config: pytest.Config) -> PluginSettings:
     if values["fleet"]:
         _check_fleet(values["fleet"])
     if values["with"]:
-        _check_operators(values["with"])
+        _check_operators(values["with"], backend)
 
     def understood(name: str) -> str | None:
         return values[name] or None if _CHOICES[name] in BACKENDS[backend].options else None
@@ -183,11 +183,11 @@ def _check_fleet(name: str) -> None:
         raise pytest.UsageError(f"--kailab-fleet: {error}") from error
 
 
-def _check_operators(names: str) -> None:
+def _check_operators(names: str, backend: str) -> None:
     from kailab.operators.registry import choose_operators
 
     try:
-        choose_operators(names)
+        choose_operators(names, backend)
     except InputError as error:
         raise pytest.UsageError(f"--kailab-with: {error}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ from kailab.cluster.processes import find_process
 from kailab.components import AcquisitionMethod, ComponentCache, MissingComponents, get_components, pins
 from kailab.components.build import Go, build, find_go
 from kailab.components.errors import BuildFailed
-from kailab.components.versions import reported_version
+from kailab.components.pins import ADDONS, FAKE_GPU_OPERATOR
+from kailab.components.recipes import RECIPES
+from kailab.components.versions import check_version, reported_version
 
 ETCD = pins()[0]
 REQUIRED = "KAILAB_REQUIRE_BUILD"
@@ -96,3 +99,36 @@ def test_etcd_is_built_from_source(tmp_path: Path) -> None:
     assert told == sorted(told)
     with pytest.raises(BuildFailed, match="can't be built"):
         build(ETCD._replace(version="v3.6.9999"), go, tmp_path, lambda *_: None)
+
+
+def test_a_program_without_a_module_is_built_from_its_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = find_go()
+    if go is None or shutil.which("git") is None:
+        pytest.skip("there is no Go or no git here")
+    (pin, *_), recipe = ADDONS[FAKE_GPU_OPERATOR], RECIPES[FAKE_GPU_OPERATOR]
+    source = tmp_path / "source"
+    (source / "cmd" / pin.name).mkdir(parents=True)
+    (source / "go.mod").write_text(f"module {recipe.module}\n\ngo 1.24\n")
+    (source / "cmd" / pin.name / "main.go").write_text("package main\n\nfunc main() {}\n")
+
+    def git(*arguments: str) -> str:
+        own = ["-c", "user.name=a test", "-c", "user.email=test@kailab.invalid"]
+        return subprocess.check_output(["git", *own, *arguments], cwd=source, text=True).strip()
+
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "All of it")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", f"url.file://{source}.insteadOf")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", f"https://{recipe.module}")
+    recipes = {**RECIPES, FAKE_GPU_OPERATOR: recipe._replace(commit=git("rev-parse", "HEAD"))}
+    monkeypatch.setattr("kailab.components.build.RECIPES", recipes)
+    check_version(pin, build(pin, go, tmp_path, lambda *_: None))
+    recipes[FAKE_GPU_OPERATOR] = recipe._replace(commit="0" * 40)
+    with pytest.raises(BuildFailed, match=r"can't be built: `git fetch --quiet` of .*git failed"):
+        build(pin, go, tmp_path, lambda *_: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildFailed, match="no module proxy has it, and there is no git here"):
+        build(pin, go, tmp_path, lambda *_: None)

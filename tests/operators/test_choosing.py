@@ -15,6 +15,7 @@ from kailab.lab.venues import open_venue
 from kailab.model.kinds import KINDS
 from kailab.operators import OPERATORS, choose_operators
 from kailab.operators.launching import OperatorSite
+from kailab.operators.registry import programs_of
 
 
 def test_names_are_taken_once_and_in_one_order() -> None:
@@ -54,11 +55,11 @@ def test_two_that_make_the_same_pods_are_refused(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("name", OPERATORS)
 def test_each_has_a_program_and_kinds_that_kailab_knows(name: str, tmp_path: Path) -> None:
     operator = OPERATORS[name]
-    assert name in {pin.name for pin in ADDONS[name]}
+    assert set(programs_of(name)) < {pin.name for pin in ADDONS[name]}
     assert set(operator.kinds) <= set(KINDS)
     assert set(operator.needs) <= set(OPERATORS)
     # Whatever is told of a port is told of this machine alone.
-    started = operator.load()(OperatorSite(tmp_path, 20_001, 20_002, tmp_path / "log"))
+    started = operator.load()(OperatorSite("system", tmp_path, 20_001, 20_002, tmp_path / "log"))
     told = " ".join(started.arguments) + "".join(file.read_text() for file in tmp_path.iterdir())
     assert "0.0.0.0" not in told
     assert started.works() is not None
@@ -68,7 +69,7 @@ def test_a_certificate_lies_where_it_is_looked_for_until_the_operator_has_starte
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kailab.operators.launching._MOUNTED", tmp_path / "mounted")
-    site = OperatorSite(tmp_path, 20_001, 20_002, tmp_path / "log")
+    site = OperatorSite("system", tmp_path, 20_001, 20_002, tmp_path / "log")
     site.certificates.mkdir(parents=True)
     (site.certificates / "tls.crt").write_text("its own")
     there = tmp_path / "mounted" / "tls.crt"
@@ -98,7 +99,10 @@ def test_a_certificate_lies_where_it_is_looked_for_until_the_operator_has_starte
     ("arguments", "said"),
     [
         (("--with", "jobset"), "its controllers make the pods of the operators' kinds already"),
-        (("--with", "jobset", "--backend", "kind"), "its API server can't call them"),
+        (
+            ("--with", "jobset", "--backend", "kind"),
+            "the API server of the backend kind can't call them; there can be mpi-operator, kuberay",
+        ),
         (("--with", "jobset", "--backend", "kubeconfig"), "installs operators in it"),
         (("--with", "jobset", "--backend", "controlplane", "--with", "ray"), "there is no operator 'ray'"),
         (("--with", "", "--backend", "controlplane"), "expected names of operators"),

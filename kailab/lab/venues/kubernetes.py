@@ -214,9 +214,12 @@ def _all_kinds(cluster: KubernetesCluster) -> list[str]:
     return there
 
 
-def provide_nodes(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Object]) -> None:
-    """Create these nodes, by name, for the lab with this mark, and delete its other nodes; equal nodes of an earlier lab stay. Raises
-    InputError if the cluster has a node of the same name without the mark."""
+def delete_stale_nodes(
+    cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Object]
+) -> tuple[list[str], list[Object]]:
+    """Delete the nodes of the lab with this mark that are not as wanted, by name; equal nodes of an earlier lab stay. Returns the names of
+    the deleted nodes, and the wanted nodes that have to be created. Raises InputError if the cluster has a node of the same name without
+    the mark."""
     there = {name_of(node): node for node in cluster.list("Node")}
     for name in wanted.keys() & there.keys():
         if not _is_own(there[name], mark):
@@ -231,8 +234,11 @@ def provide_nodes(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Ob
     ]
     _write(cluster, [DeleteWrite("Node", name) for name in stale])
     unchanged = there.keys() - stale
-    new = [node for name, node in wanted.items() if name not in unchanged]
-    _write(cluster, [CreateWrite(node) for node in new])
+    return stale, [node for name, node in wanted.items() if name not in unchanged]
+
+
+def create_nodes(cluster: KubernetesCluster, nodes: Iterable[Object]) -> None:
+    _write(cluster, [CreateWrite(node) for node in nodes])
 
 
 def _reporting(node: Object) -> Object:
@@ -358,12 +364,17 @@ class KubernetesVenue:
                 self._deciding.ensure(cluster, scheduler, settings)
         wanted = furnishings(fleet, devices, beside_real=BACKENDS[self.backend].real_nodes)
         fakes = {name_of(obj): _reporting(obj) for obj in wanted if obj["kind"] == "Node"}
-        provide_nodes(cluster, self.place.mark, fakes)
+        self.provide_nodes(fleet, fakes)
         for obj in wanted:
             if obj["kind"] != "Node":
                 cluster.apply(obj)
         # The nodes become ready while the other objects are written.
         await_ready(cluster, fakes)
+
+    def provide_nodes(self, fleet: Fleet, nodes: Mapping[str, Object]) -> None:
+        """Replace the nodes of the lab by those of a fleet, which are given by name."""
+        _, missing = delete_stale_nodes(self.cluster, self.place.mark, nodes)
+        create_nodes(self.cluster, missing)
 
     def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
         """Versions of the API server and, if they are ours, of etcd, KWOK and a scheduler under test that is not kailab's."""

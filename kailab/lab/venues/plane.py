@@ -22,11 +22,13 @@ from kailab.evidence.decision_file import SchedulerDecisions, read_decisions
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import open_venue
 from kailab.lab.venues.contract import Place, Provider, Request, RunningProcess, Tell
-from kailab.lab.venues.kubernetes import KubernetesVenue, new_mark
+from kailab.lab.venues.kubernetes import KubernetesVenue, create_nodes, delete_stale_nodes, new_mark
 from kailab.lab.venues.reaper import Reaper
-from kailab.model.objects import name_of
+from kailab.model.labels import RESERVATION_NAMESPACE
+from kailab.model.objects import Object, name_of
 from kailab.operators import Operators, choose_operators
 from kailab.operators.processes import find_addons
+from kailab.operators.publishing import published_fleet, without_gpus
 from kailab.scheduler import SchedulerSettings
 from kailab.undertest.contract import IdleDetector, SchedulerProcesses, SchedulerUnderTest, StartSettings
 from kailab.undertest.registry import SCHEDULERS
@@ -97,8 +99,26 @@ class PlaneVenue(KubernetesVenue):
     ) -> None:
         """Raises OperatorFailed too, if one has ended since the last lab, and InputError for nodes that can't exist here."""
         self._operators.check()
+        if devices and self._operators.publishes_gpus:
+            raise InputError(
+                "--dra publishes the GPUs of the nodes for claims, the fake-gpu-operator for the device plugin's resource: leave one out"
+            )
         self._planes.check_nodes(self.plane, {name_of(node) for node in fleet.nodes()})
         super().furnish(fleet, scheduler, settings, devices=devices)
+
+    def provide_nodes(self, fleet: Fleet, nodes: Mapping[str, Object]) -> None:
+        """Raises OperatorFailed if an operator publishes the GPUs of nodes, and does not do so."""
+        if not self._operators.publishes_gpus:
+            super().provide_nodes(fleet, nodes)
+            return
+        published = published_fleet(fleet, nodes)
+        publication = self._operators.publication(self.cluster, published)
+        deleted, missing = delete_stale_nodes(self.cluster, self.place.mark, published.nodes)
+        # Without the mark, because the operator outlasts the lab.
+        with self.cluster.unmarked():
+            publication.begin(deleted)
+        create_nodes(self.cluster, map(without_gpus, missing))
+        publication.complete()
 
     def idle_detector(self, scheduler: SchedulerUnderTest) -> IdleDetector | None:
         beside = self._beside(scheduler)
@@ -134,7 +154,11 @@ class PlaneVenue(KubernetesVenue):
     def clear(self) -> None:
         super().clear()
         # The next lab must not see reservations and events of this one, nor claims, which outlive the pods that they were made for.
-        for kind, namespace in (("Pod", "kai-resource-reservation"), ("Event", None), ("PersistentVolumeClaim", None)):
+        for kind, namespace in (
+            ("Pod", RESERVATION_NAMESPACE),
+            ("Event", None),
+            ("PersistentVolumeClaim", None),
+        ):
             self.cluster.delete_all(kind, namespace)
 
     def close(self) -> None:
@@ -158,7 +182,7 @@ class PlaneProvider(Provider):
         beside the plane), and the options of schedulers under test. The options of the first scheduler are checked at once."""
         options = request.options
         # These are not built here, so report what is missing before anything else is downloaded.
-        find_addons(_operators(options))
+        find_addons(_operators(options, self._backend))
         request.scheduler.check_options()
         for name, kind in SCHEDULERS.items():
             # Options of other schedulers are checked too: a wrong folder is reported before minutes are spent.
@@ -196,11 +220,11 @@ class PlaneProvider(Provider):
                 RunningSchedulers(plane, programs, given),
                 reaper=reaper,
             )
-            # Use this plane, so that none is attached again.
-            venue.plane = plane
+            # Use these, so that no plane is attached again, and operators are known that start with a fleet.
+            venue.plane, venue._operators = plane, Operators(plane, _operators(given, self._backend))
             # Without the mark, because operators and their kinds outlast the lab and serve the next one.
             with venue.cluster.unmarked():
-                Operators(plane, _operators(given)).start(venue.cluster, tell)
+                venue._operators.start(venue.cluster, tell)
         except BaseException:
             plane.down()
             raise
@@ -235,9 +259,9 @@ class PlaneProvider(Provider):
             plane.down()
 
 
-def _operators(options: Mapping[str, Any]) -> tuple[str, ...]:
+def _operators(options: Mapping[str, Any], backend: str) -> tuple[str, ...]:
     names = options.get("operators")
-    return () if names is None else choose_operators(names)
+    return () if names is None else choose_operators(names, backend)
 
 
 def open_plane(backend: str, **how: Any) -> PlaneVenue:
