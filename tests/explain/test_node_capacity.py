@@ -73,6 +73,18 @@ SITUATIONS: dict[str, tuple[Sequence[Any], Sequence[Any], Any, CauseCode, Sequen
         [TWO], [pod("h", 8, nodeSelector=on("n-0"), priority=FIRM), pod("k", 1, cpu="60", nodeSelector=on("n-1"), priority=FIRM)],
         pod("x", 1, cpu="6"), CauseCode.NOT_ENOUGH_CPU, ["6", "4", "n-1"], ["k"],
     ),
+    "too little CPU and memory where the free GPUs are": (
+        [TWO], [pod("h", 8, nodeSelector=on("n-0"), priority=FIRM), pod("k", 1, cpu="60", memory="250Gi", nodeSelector=on("n-1"), priority=FIRM)],
+        pod("x", 1, cpu="6", memory="10Gi"), CauseCode.NOT_ENOUGH_CPU, ["6", "4", "n-1"], ["k"],
+    ),
+    "too little CPU where GPUs would be taken back": (
+        [TWO],
+        [
+            pod("h", 8, memory="250Gi", nodeSelector=on("n-0"), priority=FIRM), pod("v", 8, nodeSelector=on("n-1")),
+            pod("k", 0, cpu="60", nodeSelector=on("n-1"), priority=FIRM),
+        ],
+        pod("x", 1, cpu="6", memory="10Gi", priority="build-preemptible"), CauseCode.NOT_ENOUGH_CPU, ["6", "4", "n-1"], ["k"],
+    ),
     "too little CPU for work without GPUs": ([ONE], [pod("h", 0, cpu="60", priority=FIRM)], pod("x", 0, cpu="6"), CauseCode.NOT_ENOUGH_CPU, ["6", "4"], ["h"]),
     "too little CPU for a gang": ([TWO], [pod("h", 0, cpu="60", nodeSelector=on("n-0"), priority=FIRM)], job("x", 3, 1, cpu="30"), CauseCode.NOT_ENOUGH_CPU, ["3", "30", "2"], ["h"]),
     "too little memory": ([ONE], [pod("h", 1, memory="250Gi", priority=FIRM)], pod("x", 1, memory="10Gi"), CauseCode.NOT_ENOUGH_MEMORY, ["10", "6"], ["h"]),

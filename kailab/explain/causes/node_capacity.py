@@ -104,7 +104,7 @@ def _device_nodes(facts: NodeFacts, row: int) -> np.ndarray:
     pool = table.allocatable if _also(facts) else table.idle
     fitting: np.ndarray = usable.copy()
     for task in {id(task.info): task for task in facts.next_tasks}.values():
-        fitting &= _fits_but_for(facts, task, row, pool)
+        fitting &= _fits_but_for(facts, task, [row], pool)
     return fitting if fitting.any() else usable
 
 
@@ -354,17 +354,17 @@ def _too_few_devices(group: WaitingPodGroup, facts: NodeFacts) -> DevicesLacking
 
 
 def _short_of(facts: NodeFacts, resource: Resource) -> Iterator[ResourceLacking]:
-    """Yield the refusal that CPU, memory or pod slots are lacking where all other resources would suffice. Yield nothing if they are lacking
-    only in the domain in which the pods have to be: ``DomainLacking`` says that."""
+    """Yield the refusal that CPU, memory or pod slots are lacking where everything suffices that the pods do not lack beside them. Yield
+    nothing if they are lacking only in the domain in which the pods have to be: ``DomainLacking`` says that."""
     table, tasks = facts.table, facts.next_tasks
     code, row, _ = _SHORTAGES[resource]
     task = tasks[0]
     usable = facts.usable_nodes([task])
-    among = usable & _fits_but_for(facts, task, row, table.idle)
+    among = usable & _fits_but_for(facts, task, _given_rows(facts, facts.missing_room), table.idle)
     with_free_rest = bool(among.any())
     if not with_free_rest:
-        # Evictions would free the rest, or no node has it free.
-        among = usable & _fits_but_for(facts, task, row, table.allocatable)
+        # Evictions would free the rest.
+        among = usable & _fits_but_for(facts, task, _given_rows(facts, facts.missing_without_evictions), table.idle)
     if not among.any():
         among = usable
     best, most = _most(np.maximum(table.idle[row], 0), among)
@@ -379,11 +379,23 @@ def _short_of(facts: NodeFacts, resource: Resource) -> Iterator[ResourceLacking]
         yield lacking
 
 
-def _fits_but_for(facts: NodeFacts, task: WTask, row: int, pool: np.ndarray) -> np.ndarray:
-    """The nodes (a mask) where a pod would fit into ``pool`` if there were enough of this row."""
+def _given_rows(facts: NodeFacts, relaxations: Iterable[Relaxation]) -> set[int]:
+    """The rows of nodes of which relaxations give more."""
+    layout = facts.table.layout
+    named: dict[Resource, Iterable[int]] = {
+        "cpu": (CPU,), "memory": (MEMORY,), "pods": (PODS,), "gpu": (GPUS,), "extended": range(PODS + 1, len(layout.names)),
+    }  # fmt: skip
+    given = [relaxation for relaxation in relaxations if isinstance(relaxation, RoomGiven)]
+    return {row for relaxation in given for resource in relaxation.resources for row in named[resource]}
+
+
+def _fits_but_for(facts: NodeFacts, task: WTask, rows: Iterable[int], pool: np.ndarray) -> np.ndarray:
+    """The nodes (a mask) where a pod would fit into ``pool`` if nodes that have any of these rows had enough of them."""
+    table = facts.table
     enough = pool.copy()
-    enough[row] = np.iinfo(pool.dtype).max
-    return fits(facts.table, task.info, enough)
+    for row in rows:
+        enough[row] = np.where(table.allocatable[row] > 0, np.iinfo(pool.dtype).max, pool[row])
+    return fits(table, task.info, enough)
 
 
 def _most(free: np.ndarray, among: np.ndarray) -> tuple[int, int]:

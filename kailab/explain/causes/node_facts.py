@@ -182,10 +182,15 @@ class NodeFacts:
             or not self.starts_alone().further
         ):
             return ()
-        # First without evictions: with them, room may also help by what it lets other pods move to, which its own pods do not lack. Then
-        # with them, because what evictions bring is not lacking either.
-        own = self.relaxed_cycles.fewest(self._applicable_relaxations(), given=(Actions(("allocate",)),))
+        # What evictions bring is not lacking. It is left out only here: with evictions, room may also help by what it lets other pods move
+        # to, which its own pods do not lack.
+        own = self.missing_without_evictions
         return tuple(reversed(self.relaxed_cycles.fewest(own))) if own else ()
+
+    @cached_property
+    def missing_without_evictions(self) -> tuple[Relaxation, ...]:
+        """The fewest relaxations of what its own pods lack that let the group run now if nothing may be evicted for it."""
+        return self.relaxed_cycles.fewest(self._applicable_relaxations(), given=(Actions(("allocate",)),))
 
     def _is_scarce(self, row: int) -> bool:
         """Whether some node that its next pods may use could not take all of them, as far as this row decides."""
