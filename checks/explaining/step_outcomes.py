@@ -11,6 +11,7 @@ from typing import Any
 from checks.explaining.workloads import AppliedWorkload
 from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
+from kailab.explain.step_search import is_large
 from kailab.lab.answer import Step
 from kailab.lab.change import carry_out, read_changes
 from kailab.lab.lab import Lab
@@ -31,7 +32,8 @@ def outcome_faults(lab: Lab, work: AppliedWorkload, step: Step) -> Iterator[str]
         return
     with closing(lab.fork()) as copy:
         try:
-            carry_out(copy, read_changes([dict(change) for change in step.changes]))
+            together = is_large(len(lab.cluster.list("Pod")), len(lab.cluster.list("Node")))
+            carry_out(copy, read_changes([dict(change) for change in step.changes]), together=together)
         except KailabError as error:
             yield f"it can't be carried out: {error}"
             return

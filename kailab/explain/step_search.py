@@ -247,15 +247,16 @@ _FORMS: dict[str, Callable[[QuestionContext, CycleInputDraft, Any], None]] = {
 FILTERED_FROM = 500
 """In a lab of this many pods the engine filters proposals."""
 
-
 FILTERED_FROM_NODES = 100
 """On this many nodes the engine filters proposals too, but every amount is tried that may be the smallest."""
-TOGETHER_FROM = 9
-"""This many changes of a proposal settle as those of one command do, in a small lab too."""
-
 
 SLOW_FROM = 2_000
 """In a lab of this many pods one trial takes a good part of a second."""
+
+
+def is_large(pods: int, nodes: int) -> bool:
+    """Whether the engine filters proposals in a lab, and changes of one form in a row settle together."""
+    return pods >= FILTERED_FROM or nodes >= FILTERED_FROM_NODES
 
 
 class StepCandidate(NamedTuple):
@@ -281,7 +282,7 @@ class StepTrials:
     def __init__(self, context: QuestionContext, everything: bool = False) -> None:
         pods = len(context.picture.pods)
         self.filtered, self.slow = pods >= FILTERED_FROM, pods >= SLOW_FROM
-        self._asks_engine = self.filtered or len(context.nodes) >= FILTERED_FROM_NODES
+        self._asks_engine = is_large(pods, len(context.nodes))
         self.budget = context.budget
         self.budget.begin(pods, everything)
         self._running = {row.name for row in context.state.running}
@@ -346,10 +347,9 @@ class StepTrials:
 
     def carry_out(self, copy: Lab, proposal: Proposal) -> None:
         """Carry out its changes. Raises KailabError if the lab refuses one."""
-        # Settling a large lab, or settling often, is slow, so it settles once for all changes.
         changes = read_changes([dict(change) for change in proposal.changes])
-        together = self.filtered or len(changes) >= TOGETHER_FROM
-        carry_out(copy, changes, together=together, between=self.budget.check)
+        # Settling a large lab is slow.
+        carry_out(copy, changes, together=self._asks_engine, between=self.budget.check)
 
     def _by_halving(
         self, context: QuestionContext, proposals: Sequence[Proposal], filtered: bool

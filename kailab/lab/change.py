@@ -157,10 +157,10 @@ def carry_out(
     together: bool = False,
     between: Callable[[], None] | None = None,
 ) -> None:
-    """Carry changes out in order; the lab settles after each. ``together``: it settles only after the last of several changes of one form in
-    a row, as with one command and several names. ``between``: called between the cycles in which the lab settles, and between the moments
-    of time that passes. Raises InputError for what the lab refuses, and NotSettled."""
-    for _, some in groupby(changes, key=type if together else id):
+    """Carry changes out in order; the lab settles after each, but only once for those in a row that one command makes: deletions, or one
+    patch of several objects. ``together``: it settles only once for all changes of one form in a row. ``between``: called between the cycles
+    in which the lab settles, and between the moments of time that passes. Raises InputError for what the lab refuses, and NotSettled."""
+    for _, some in groupby(changes, key=type if together else _command):
         for change in some:
             if between is not None and isinstance(change, Advance):
                 lab.settle_if_changed(between)
@@ -169,6 +169,16 @@ def carry_out(
             else:
                 change.do(lab)
         lab.settle(between)
+
+
+def _command(change: Change) -> object:
+    """Equal for changes that one command makes."""
+    match change:
+        case Patch():
+            return Patch, change.patch, change.namespace, change.subresource
+        case Delete():
+            return Delete, change.namespace
+    return id(change)
 
 
 def _read(data: Any, where: Where) -> Change:

@@ -88,14 +88,32 @@ def test_changes_are_carried_out_in_order_settling_after_each(queue, job):
         assert lab.get("Queue", "a")["spec"]["resources"]["gpu"]["limit"] == 5
 
 
+class Steps(Observer):
+    def __init__(self):
+        self.seen = []
+
+    def on_step(self, operation, detail="", **data):
+        self.seen.append(operation)
+
+
+def test_changes_that_one_command_makes_settle_together(queue, job):
+    steps = Steps()
+    with Lab.open("lesson", observers=[steps]) as lab:
+        lab.apply([queue("a", 4), queue("b", 4), job("first", "a", 1), job("second", "a", 1)])
+        lab.settle()
+        steps.seen.clear()
+
+        def limited(name, limit):
+            return {
+                "patch": {"kind": "Queue", "name": name, "patch": {"spec": {"resources": {"gpu": {"limit": limit}}}}}
+            }
+
+        doomed = [{"delete": {"kind": "Job", "name": name}} for name in ("first", "second")]
+        carry_out(lab, read_changes([*doomed, limited("a", 5), limited("b", 5), limited("a", 6)]))
+        assert steps.seen == ["delete", "delete", "settle", "patch", "patch", "settle", "patch", "settle"]
+
+
 def test_changes_of_one_form_are_made_together_where_asked_for(queue, job):
-    class Steps(Observer):
-        def __init__(self):
-            self.seen = []
-
-        def on_step(self, operation, detail="", **data):
-            self.seen.append(operation)
-
     steps = Steps()
     with Lab.open("lesson", observers=[steps]) as lab:
         lab.apply([queue("a", 4), job("first", "a", 1), job("second", "a", 1)])
