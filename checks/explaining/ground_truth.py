@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from checks.explaining.situation import Situation
-from checks.explaining.workloads import AppliedWorkload, other_workloads, waiting_workloads
+from checks.explaining.workloads import AppliedWorkload, other_workloads, unready_nodes, waiting_workloads
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
 from kailab.lab.lab import Lab
@@ -57,13 +57,17 @@ def runs_alone(situation: Situation, lab: Lab, work: AppliedWorkload) -> bool:
 
 
 def _runs_as_its_pods_end(lab: Lab, work: AppliedWorkload) -> bool:
-    """True if it runs once its pods have ended, those that have a place first. Pods that are started again do not end."""
+    """True if it runs once its pods have ended, those that have a place first. Pods that are started again do not end, nor do those on
+    nodes that are not ready.
+    """
+    unready = unready_nodes(lab)
     while True:
         ending = [
             pod
             for pod in work.pods(lab)
             if pod["spec"].get("restartPolicy", "Always") != "Always"
             and pod.get("status", {}).get("phase") == "Running"
+            and pod["spec"].get("nodeName") not in unready
         ]
         if not ending:
             return False
@@ -115,5 +119,5 @@ def _pod_states(lab: Lab) -> list[tuple[str, str, str]]:
 
 
 def _remaining_pods(lab: Lab, work: AppliedWorkload) -> list[Object]:
-    own = {pod["metadata"]["uid"] for pod in work.pods(lab)}
+    own = {pod["metadata"]["uid"] for pod in (*work.pods(lab), *work.leaving_pods(lab))}
     return [pod for pod in lab.cluster.list("Pod", work.namespace) if pod["metadata"]["uid"] not in own]

@@ -4,7 +4,7 @@ the workload names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -12,7 +12,7 @@ from checks.explaining.misconfigurations import set_annotation, set_label
 from checks.explaining.pod_templates import pod_templates
 from checks.explaining.situation import Step, carry_out_steps
 from checks.explaining.workload_context import Remover, WorkloadContext
-from checks.explaining.workloads import other_workloads, waiting_workloads
+from checks.explaining.workloads import other_workloads, unready_nodes, waiting_workloads
 from checks.fuzzing.walk_objects import queue
 from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
@@ -81,6 +81,11 @@ def gang_shrunk(context: WorkloadContext) -> Iterator[Step]:
         patch = {"spec": {"minMember": max(1, present)}}
         yield {"patch": {"kind": "PodGroup", "name": context.work.name, "patch": patch}}
         return
+    # A controller that names its pods makes no other one before a pod that terminates on a node that is not ready has gone.
+    leaving = [pod["spec"].get("nodeName") for pod in context.work.leaving_pods(context.lab)]
+    if held := unready_nodes(context.lab).intersection(leaving):
+        yield from _made_ready(held)
+        present = min(context.work.wanted(context.lab), present + len(leaving))
     present = max(1, present)
     least = (manifests[0]["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER)
     wanted = context.work.wanted(context.lab) if quotas else present
@@ -184,12 +189,13 @@ def nodes_patched(patch: Callable[[Object], Object]) -> Remover:
 def nodes_opened(context: WorkloadContext) -> Iterator[Step]:
     """No node is cordoned, and all are ready."""
     yield from nodes_patched(lambda _: {"spec": {"unschedulable": None}})(context)
+    yield from _made_ready(unready_nodes(context.lab))
+
+
+def _made_ready(nodes: Iterable[str]) -> Iterator[Step]:
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    for node in context.lab.cluster.list("Node"):
-        states = (node.get("status") or {}).get("conditions") or ()
-        if any(state.get("type") == "Ready" and state.get("status") != "True" for state in states):
-            name = node["metadata"]["name"]
-            yield {"patch": {"kind": "Node", "name": name, "subresource": "status", "patch": ready}}
+    for name in sorted(nodes):
+        yield {"patch": {"kind": "Node", "name": name, "subresource": "status", "patch": ready}}
 
 
 def node_pools_removed(context: WorkloadContext) -> Iterator[Step]:

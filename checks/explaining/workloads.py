@@ -74,12 +74,15 @@ class AppliedWorkload:
 
     def pods(self, lab: Lab) -> list[Object]:
         """Its present pods, without those that are being deleted."""
-        return [
-            pod
-            for pod in lab.cluster.list("Pod", self.namespace)
-            if (pod["metadata"].get("labels") or {}).get("app") == self.name
-            and "deletionTimestamp" not in pod["metadata"]
-        ]
+        return [pod for pod in self._all_pods(lab) if "deletionTimestamp" not in pod["metadata"]]
+
+    def leaving_pods(self, lab: Lab) -> list[Object]:
+        """Its pods that are being deleted, for ever on a node that is not ready."""
+        return [pod for pod in self._all_pods(lab) if "deletionTimestamp" in pod["metadata"]]
+
+    def _all_pods(self, lab: Lab) -> list[Object]:
+        pods = lab.cluster.list("Pod", self.namespace)
+        return [pod for pod in pods if (pod["metadata"].get("labels") or {}).get("app") == self.name]
 
     def running(self, lab: Lab) -> int:
         return sum(_has_run(pod) for pod in self.pods(lab))
@@ -93,6 +96,16 @@ class AppliedWorkload:
 
 def _has_run(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Running", "Succeeded")
+
+
+def unready_nodes(lab: Lab) -> set[str]:
+    """The nodes that are not ready, by name."""
+    return {
+        node["metadata"]["name"]
+        for node in lab.cluster.list("Node")
+        for state in (node.get("status") or {}).get("conditions") or ()
+        if state.get("type") == "Ready" and state.get("status") != "True"
+    }
 
 
 def applied_workloads(situation: Situation) -> Iterator[AppliedWorkload]:

@@ -5,7 +5,7 @@ A subject runs when as many pods run as it wants and none of its pods waits.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -280,9 +280,13 @@ class PodsAtMoment:
     @cached_property
     def held_up(self) -> list[str]:
         """The nodes that are not ready and have terminating pods. Such a pod stays until its node is ready again."""
-        names = {row.node for row in self._all if row.phase == "Terminating"} - {""}
-        nodes = self.lab.cluster.list("Node") if names else ()
-        return sorted(name_of(node) for node in nodes if name_of(node) in names and not is_ready(node, unreported=True))
+        return sorted(self.unready(row.node for row in self._all if row.phase == "Terminating"))
+
+    def unready(self, names: Iterable[str]) -> set[str]:
+        """Those of these nodes that are not ready. No pod ends on such a node, as its kubelet does not report."""
+        named = set(names) - {""}
+        nodes = self.lab.cluster.list("Node") if named else ()
+        return {name_of(node) for node in nodes if name_of(node) in named and not is_ready(node, unreported=True)}
 
     @cached_property
     def failed(self) -> int:

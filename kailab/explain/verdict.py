@@ -145,7 +145,8 @@ def could_run_after_own_pods(state: PodsAtMoment) -> bool:
 
 
 def ending_pods(state: PodsAtMoment) -> list[Object]:
-    """The pods, of the subject or the workload that it is part of, that have not ended, and will not be started again once they have."""
+    """The pods, of the subject or the workload that it is part of, that have not ended, and will not be started again once they have.
+    Those on nodes that are not ready do not end."""
     groups, pods = workload_podgroups(state), []
     for row in state.picture.rows:
         group = state.picture.podgroups.get((row.name.partition("/")[0], row.podgroup))
@@ -154,7 +155,8 @@ def ending_pods(state: PodsAtMoment) -> list[Object]:
         pod = state.picture.pods_by_name[row.name]
         if pod["spec"].get("restartPolicy", "Always") != "Always":
             pods.append(pod)
-    return pods
+    unready = state.unready(pod["spec"].get("nodeName", "") for pod in pods)
+    return [pod for pod in pods if pod["spec"].get("nodeName", "") not in unready]
 
 
 def _could_run(state: PodsAtMoment, relaxations: tuple[Relaxation, ...], ending: Set[str] = frozenset()) -> bool:

@@ -140,6 +140,26 @@ def test_pods_that_are_replaced_only_once_they_have_terminated_are_named(lab: La
     )
 
 
+def test_terminating_pods_that_a_gang_waits_for_are_named_although_they_are_of_another_podgroup(lab: Lab) -> None:
+    template = {"metadata": {"labels": {"kai.scheduler/queue": "team"}}, "spec": pod_spec(8)}
+    leaders = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": template}}
+    group = owned("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "group", leaders)
+    lab.apply([queue("team", quota=-1), group])
+    lab.settle()
+    node = lab.cluster.get("Pod", "group-0-1", "default")["spec"]["nodeName"]
+    lab.fail_node(node)
+    lab.delete("LeaderWorkerSet", "group")
+    lab.settle()
+    lab.apply(group)
+    lab.settle()
+    cause = ask(lab, "LeaderWorkerSet", "group", tried=False).cause
+    assert cause is not None
+    assert cause.sentence.endswith(
+        "must start together, and 1 exists; "
+        f"1 pod of it still terminates on {node}, which is not ready, so that they do not end."
+    )
+
+
 def test_a_job_that_has_reached_its_backoff_limit_has_failed_although_pods_of_it_still_terminate(lab: Lab) -> None:
     failing = job("failing", "team", 2)
     failing["spec"]["backoffLimit"] = 0

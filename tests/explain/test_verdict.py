@@ -241,3 +241,13 @@ def test_gates_of_pods_that_do_not_exist_yet_are_named_from_the_template(lab):
     assert answer.steps[0].do.startswith(
         "Remove the scheduling gate lab/budget; then raise what ResourceQuota gpus allows"
     )
+
+
+def test_a_pod_of_its_own_that_runs_on_a_node_that_is_not_ready_makes_no_room_by_ending(lab):
+    lab.apply([job("two", "b", 2, gpus=4)])
+    lab.settle()
+    assert lab.explain("Job", "two", timeout=0).verdict == Verdict.LATER
+    [node] = {pod["spec"]["nodeName"] for pod in lab.cluster.list("Pod") if pod["spec"].get("nodeName")}
+    lab.fail_node(node)
+    answer = lab.explain("Job", "two", timeout=0)
+    assert (answer.running, answer.verdict, answer.cause.code) == (1, Verdict.NEVER, CauseCode.OVER_LIMIT)

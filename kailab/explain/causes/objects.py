@@ -158,7 +158,7 @@ def find_incomplete_gang(group: WaitingPodGroup) -> Iterable[Refusal]:
             min_member=least,
             pods=len(rows),
             others=tuple(sorted(others.items())),
-            why=_why_not(group) if group.state.absent else _held_up(group.state),
+            why=_why_not(group) if group.state.absent else _what_leaves(group.state, listed="Terminating" in others),
             objects=(_ref(podgroup),),
         )
 
@@ -270,18 +270,20 @@ def find_missing_pods(group: WaitingPodGroup) -> Iterable[Refusal]:
     else:
         existing = group.state.wanted - group.state.absent - leaving
         exist = "1 of them exists" if existing == 1 else f"{max(0, existing) or 'none'} of them exist"
-        left = (
-            f"; {count(leaving, 'pod')} of it still {'terminates' if leaving == 1 else 'terminate'}" if leaving else ""
-        ) + (_held_up(group.state) if leaving else "")
+        left = _what_leaves(group.state) if leaving else ""
         text = f"{name} wants {count(group.state.wanted, 'pod')}, and {exist}{left}{_why_not(group)}."
     yield PlainRefusal.of(CauseCode.PODS_NOT_CREATED, text, (_ref(obj),), {"wanted": group.state.wanted})
 
 
-def _held_up(state: PodsAtMoment) -> str:
-    """What keeps terminating pods from ending; empty if nothing does."""
-    if not (nodes := state.held_up):
-        return ""
-    return f" on {some(nodes)}, which {'is' if len(nodes) == 1 else 'are'} not ready, so that they do not end"
+def _what_leaves(state: PodsAtMoment, *, listed: bool = False) -> str:
+    """The terminating pods, unless they are ``listed`` already, and what keeps them from ending; empty if there is nothing to say."""
+    leaving = state.leaving
+    text = f"; {count(leaving, 'pod')} of it still {'terminates' if leaving == 1 else 'terminate'}"
+    if not leaving or listed:
+        text = ""
+    if nodes := state.held_up:
+        text += f" on {some(nodes)}, which {'is' if len(nodes) == 1 else 'are'} not ready, so that they do not end"
+    return text
 
 
 def _why_not(group: WaitingPodGroup) -> str:
