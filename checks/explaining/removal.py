@@ -49,12 +49,14 @@ def cause_removal(situation: Situation, lab: Lab, work: AppliedWorkload, code: s
 
 _LARGER = node_copies(factor=16)
 # In racks of their own as well: KAI finds no domain at a level above the deepest one that all nodes are in.
-_LARGER_DOMAINS = removal_steps.one_after_the_other(_LARGER, node_copies(places=("lab/rack",), factor=16))
+_LARGER_DOMAINS = removal_steps.one_after_the_other(
+    _LARGER, node_copies(places=("lab/rack",), factor=16), removal_steps.work_begun_anew
+)
 _MORE = node_copies(places=("lab/rack",))
 # Pods that have to join others of their group can go to no other rack.
 _BESIDE = node_copies()
 # A patch cannot change what a node offers, so the split nodes are new ones.
-_SPLIT = node_copies(offered={f"{labels.MIG_PREFIX}{name}": "12" for name in ("1g.10gb", "3g.40gb", "7g.80gb")})
+_SPLIT = node_copies(offered=removal_steps.split_gpus("12"))
 
 _REMOVERS: Mapping[str, Remover] = {
     CauseCode.QUEUE_LABEL_MISSING: removal_steps.queue_named,

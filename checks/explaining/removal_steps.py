@@ -219,7 +219,7 @@ _AMPLE = {"cpu": "4096", "memory": "64Ti", "pods": "1000"}
 
 def node_copies(places: Sequence[str] = (), factor: int = 1, offered: Mapping[str, str] | None = None) -> Remover:
     """Empty copies of each node. ``places``: labels that get a value of their own in each copy. ``factor``: how many
-    times as large the copies are. ``offered``: additional resources.
+    times as large the copies are; for work that wants parts of split GPUs, more copies offer these. ``offered``: additional resources.
     """
 
     def steps(context: WorkloadContext) -> Iterator[Step]:
@@ -227,13 +227,39 @@ def node_copies(places: Sequence[str] = (), factor: int = 1, offered: Mapping[st
         own = [node for name, node in nodes.items() if not _is_copy(name)]
         number_of_copies = COPIES if len(own) <= SMALL else max(2, MOST_COPIES // len(own))
         made = [
-            _copy(node, number, places, factor, offered or {}) for node in own for number in range(number_of_copies)
+            _copy(node, number, places, factor, beside)
+            for beside in (
+                (offered or {}, split_gpus("128")) if factor > 1 and _wants_instances(context) else (offered or {},)
+            )
+            for node in own
+            for number in range(number_of_copies)
         ]
         missing = [node for node in made if node["metadata"]["name"] not in nodes]
         if missing:
             yield {"apply": missing}
 
     return steps
+
+
+def split_gpus(amount: str) -> Mapping[str, str]:
+    """So many instances of each MIG profile."""
+    return {f"{labels.MIG_PREFIX}{name}": amount for name in ("1g.10gb", "3g.40gb", "7g.80gb")}
+
+
+def _wants_instances(context: WorkloadContext) -> bool:
+    return any(
+        name.startswith(labels.MIG_PREFIX)
+        for manifest in context.manifests
+        for pod in pod_templates(manifest)
+        for container in pod["spec"].get("containers") or ()
+        for name in (container.get("resources") or {}).get("limits") or ()
+    )
+
+
+def work_begun_anew(context: WorkloadContext) -> Iterator[Step]:
+    """Work of which some pods run is deleted and applied again: where these run decides where the others have to be."""
+    if context.work.running(context.lab):
+        yield from workload_reapplied(lambda *_: None)(context)
 
 
 def one_after_the_other(*removers: Remover) -> Remover:
