@@ -49,7 +49,13 @@ KINDS = (
     ),
     _dra("ResourceClaimTemplate", "resourceclaimtemplates", "check_resource_claim_template", immutable=("spec",)),
     _dra("DeviceClass", "deviceclasses", "check_device_class", namespaced=False),
-    _dra("ResourceSlice", "resourceslices", "check_resource_slice", namespaced=False),
+    _dra(
+        "ResourceSlice",
+        "resourceslices",
+        "check_resource_slice",
+        namespaced=False,
+        immutable=("spec.driver", "spec.nodeName", "spec.pool.name"),
+    ),
     Kind(
         group="topology.node.k8s.io",
         kind="NodeResourceTopology",

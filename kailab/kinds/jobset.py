@@ -58,7 +58,23 @@ def job_set_spec() -> Check:
     )
 
 
+IMMUTABLE_POLICIES = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
+"""Fields of a JobSet's spec with rules of their own in its definition, and in that of Trainer's runtimes."""
+_MADE_WITH = {
+    "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+    "successPolicy": {"operator": "All"},
+    "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+}
+"""Defaults by JobSet's webhook, which it sets only when a JobSet is made."""
+
+
 def _fixed(stored: Object, obj: Object) -> Object:
+    if obj is stored:
+        obj = {**obj, "spec": {**_MADE_WITH, **obj["spec"]}}
+    return _without_directives(stored, obj)
+
+
+def _without_directives(stored: Object, obj: Object) -> Object:
     """While a JobSet is suspended, and when it becomes so, its scheduling directives may change, as Kueue does it. Source: JobSet's
     webhook (ValidateUpdate)."""
     before, entries = stored["spec"].get("replicatedJobs") or [], obj["spec"].get("replicatedJobs") or []
@@ -103,12 +119,8 @@ KINDS = (
         defaults=spec_defaults({"suspend": False}, template=False),
         # The operator's definition does not require a spec, and a JobSet without Jobs is one.
         shape=lambda: record({"spec": job_set_spec()}),
-        immutable=(
-            "spec.replicatedJobs",
-            *(f"spec.{policy}" for policy in ("network", "successPolicy", "failurePolicy", "startupPolicy")),
-            "spec.volumeClaimPolicies",
-            "spec.managedBy",
-        ),
+        immutable=("spec.replicatedJobs", "spec.managedBy"),
+        immutable_while_set=tuple(f"spec.{field}" for field in IMMUTABLE_POLICIES),
         fixed=_fixed,
         controller="kailab.workloads.jobset:JobSetController",
         wanted_pods="kailab.workloads.wanted_pods:job_set",

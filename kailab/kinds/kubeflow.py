@@ -82,6 +82,9 @@ _ELASTIC = Unread(("spec", "elasticPolicy", "metrics"), "a HorizontalPodAutoscal
 
 _MASTER_AND_WORKERS = ("Master", "Worker")
 
+_FIXED_MANAGER = ("spec.runPolicy.managedBy",)
+"""What the webhooks of some of these kinds never let change."""
+
 
 def _training(kind: str, field: str, known: tuple[str, ...] = (), **parts: Any) -> Kind:
     return Kind(
@@ -95,7 +98,7 @@ def _training(kind: str, field: str, known: tuple[str, ...] = (), **parts: Any) 
             "controller": "kailab.workloads.kubeflow:TrainingJobController",
             "wanted_pods": f"kailab.workloads.wanted_pods:{kind.lower()}",
             "suspended_by": "runPolicy.suspend",
-            "immutable": ("spec.runPolicy.schedulingPolicy.queue",),
+            "immutable_while_set": ("spec.runPolicy.schedulingPolicy.queue",),
             "label_domains": ("kubeflow.org",),
             "unread": (_MANAGED_BY,),
             **parts,
@@ -116,16 +119,21 @@ KINDS = (
         "TFJob",
         "tfReplicaSpecs",
         grouping="kailab.grouping.families.kubeflow:TENSORFLOW",
+        immutable=_FIXED_MANAGER,
         unread=(
             _MANAGED_BY,
             Unread(("spec", "successPolicy"), "the job ends when all its workers have succeeded", only=("AllWorkers",)),
         ),
     ),
     _training(
-        "XGBoostJob", "xgbReplicaSpecs", _MASTER_AND_WORKERS, grouping="kailab.grouping.families.kubeflow:XGBOOST"
+        "XGBoostJob",
+        "xgbReplicaSpecs",
+        _MASTER_AND_WORKERS,
+        grouping="kailab.grouping.families.kubeflow:XGBOOST",
+        immutable=_FIXED_MANAGER,
     ),
     _training("JAXJob", "jaxReplicaSpecs", ("Worker",), grouping="kailab.grouping.families.kubeflow:JAX"),
-    _training("PaddleJob", "paddleReplicaSpecs", _MASTER_AND_WORKERS),
+    _training("PaddleJob", "paddleReplicaSpecs", _MASTER_AND_WORKERS, immutable=_FIXED_MANAGER),
     _training(
         "MPIJob",
         "mpiReplicaSpecs",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from kailab.model.kind import AGE, NAME, Column, Kind, Unread
-from kailab.model.objects import Object
+from kailab.model.objects import Object, status_of
 from kailab.model.validation.budgets import VOLUME_SOURCES
 from kailab.model.validation.fields import Faults
 
@@ -21,7 +21,7 @@ def _namespace_defaults(obj: Object) -> Object:
 
 
 def _priority_class_defaults(obj: Object) -> Object:
-    defaults = {"preemptionPolicy": "PreemptLowerPriority", "globalDefault": False}
+    defaults = {"value": 0, "preemptionPolicy": "PreemptLowerPriority", "globalDefault": False}
     missing = {key: value for key, value in defaults.items() if key not in obj}
     return {**obj, **missing} if missing else obj
 
@@ -44,19 +44,43 @@ def _storage_class_defaults(obj: Object) -> Object:
 
 
 def _fixed_claim(stored: Object, claim: Object) -> Object:
-    """A claim gets its class, mode and volume once. Source: Kubernetes ValidatePersistentVolumeClaimUpdate."""
-    return _without_unset(stored, claim, "storageClassName", "volumeMode", "volumeName")
+    """A claim gets its class and its volume once, and once bound another class of attributes. Source: Kubernetes
+    ValidatePersistentVolumeClaimUpdate."""
+    left_out = _unset(stored, "storageClassName", "volumeName")
+    if status_of(stored).get("phase") == "Bound":
+        left_out.add("volumeAttributesClassName")
+    return _fixed_spec(claim, left_out)
 
 
 def _fixed_volume(stored: Object, volume: Object) -> Object:
-    """A volume gets its mode and its nodes once. Source: Kubernetes ValidatePersistentVolumeUpdate."""
-    return _without_unset(stored, volume, "volumeMode", "nodeAffinity")
+    """A volume gets its nodes once. Source: Kubernetes ValidatePersistentVolumeUpdate."""
+    return _fixed_spec(volume, _unset(stored, "nodeAffinity"))
 
 
-def _without_unset(stored: Object, obj: Object, *names: str) -> Object:
-    """The object without those of the named fields of its spec that the stored one does not have."""
-    unset = {name for name in names if (stored.get("spec") or {}).get(name) is None}
-    return {**obj, "spec": {key: value for key, value in (obj.get("spec") or {}).items() if key not in unset}}
+def _unset(stored: Object, *names: str) -> set[str]:
+    return {name for name in names if (stored.get("spec") or {}).get(name) is None}
+
+
+def _fixed_spec(obj: Object, left_out: set[str]) -> Object:
+    spec = {"volumeMode": "Filesystem", **(obj.get("spec") or {})}  # the default of a server
+    return {**obj, "spec": {key: value for key, value in spec.items() if key not in left_out}}
+
+
+def _fixed_content(stored: Object, obj: Object) -> Object:
+    """A ConfigMap or Secret may change unless it says that it is immutable. Source: Kubernetes ValidateConfigMapUpdate, ValidateSecretUpdate."""
+    return obj if stored.get("immutable") else {key: value for key, value in obj.items() if key not in _CONTENT}
+
+
+def _fixed_secret(stored: Object, secret: Object) -> Object:
+    return {"type": "Opaque", **_fixed_content(stored, secret)}
+
+
+_CONTENT = ("immutable", "data", "binaryData", "stringData")
+
+
+def _fixed_driver(_: Object, driver: Object) -> Object:
+    spec = {"attachRequired": True, "volumeLifecycleModes": ["Persistent"], **(driver.get("spec") or {})}
+    return {**driver, "spec": spec}  # with the defaults of a server
 
 
 def _item_defaults(item: Any) -> Any:
@@ -219,8 +243,15 @@ KINDS = (
         columns=(NAME, Column("STATUS", "status.phase", default="Active"), AGE),
     ),
     _core("Event", "events", "ev", keeps_status=True, columns="kailab.cli.object_tables:EVENT", schedules_nothing=True),
-    _core("ConfigMap", "configmaps", "cm", schema="V1ConfigMap"),
-    _core("Secret", "secrets", schema="V1Secret", schedules_nothing=True),
+    _core("ConfigMap", "configmaps", "cm", schema="V1ConfigMap", immutable=_CONTENT, fixed=_fixed_content),
+    _core(
+        "Secret",
+        "secrets",
+        schema="V1Secret",
+        immutable=("type", *_CONTENT),
+        fixed=_fixed_secret,
+        schedules_nothing=True,
+    ),
     _core("Service", "services", "svc", schema="V1Service", in_all=True, schedules_nothing=True),
     _core("ServiceAccount", "serviceaccounts", "sa", schema="V1ServiceAccount", schedules_nothing=True),
     _core(
@@ -237,6 +268,8 @@ KINDS = (
             "spec.volumeName",
             "spec.dataSource",
             "spec.dataSourceRef",
+            "spec.volumeAttributesClassName",
+            "spec.resources.limits",
         ),
         fixed=_fixed_claim,
         acts=True,
@@ -317,7 +350,16 @@ KINDS = (
         immutable=("storageClassName", "nodeTopology"),
         acts=True,
     ),
-    _of("storage.k8s.io", "CSIDriver", "csidrivers", namespaced=False, schema="V1CSIDriver", acts=True),
+    _of(
+        "storage.k8s.io",
+        "CSIDriver",
+        "csidrivers",
+        namespaced=False,
+        schema="V1CSIDriver",
+        immutable=("spec.attachRequired", "spec.volumeLifecycleModes"),
+        fixed=_fixed_driver,
+        acts=True,
+    ),
     _of(
         "storage.k8s.io",
         "CSINode",

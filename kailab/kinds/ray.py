@@ -85,10 +85,11 @@ def _job() -> Check:
 
 
 def _service() -> Check:
-    return with_spec(record({"rayClusterConfig": _cluster_spec()}))
+    return with_spec(record({"rayClusterConfig": _cluster_spec(), "rayClusterDeletionDelaySeconds": COUNT}))
 
 
-def _ray(kind: str, plural: str, name: str, **parts: Any) -> Kind:
+def _ray(kind: str, plural: str, name: str, *above: str, **parts: Any) -> Kind:
+    """``above``: the path to the spec of the RayCluster that it makes."""
     return Kind(
         group="ray.io",
         kind=kind,
@@ -98,7 +99,7 @@ def _ray(kind: str, plural: str, name: str, **parts: Any) -> Kind:
         grouping=f"kailab.grouping.families.ray:{name}",
         wanted_pods=f"kailab.workloads.wanted_pods:{name.lower()}",
         label_domains=("ray.io",),
-        immutable=("spec.managedBy",),
+        immutable_while_set=("spec.managedBy", *(f"{path}.managedBy" for path in above)),
         **parts,
     )
 
@@ -132,6 +133,7 @@ KINDS = (
         "RayJob",
         "rayjobs",
         "RAY_JOB",
+        "spec.rayClusterSpec",
         shape=_job,
         needs="kailab.workloads.ray:needs_of_ray_job",
         suspended_by="suspend",
@@ -146,6 +148,7 @@ KINDS = (
         "RayService",
         "rayservices",
         "RAY_SERVICE",
+        "spec.rayClusterConfig",
         shape=_service,
         unread=(_autoscaling("spec", "rayClusterConfig"), _MANAGED_BY),
     ),

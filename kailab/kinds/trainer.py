@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.kinds.jobset import job_set_spec, unread_of_job_sets
+from kailab.kinds.jobset import IMMUTABLE_POLICIES, job_set_spec, unread_of_job_sets
 from kailab.model.kind import Kind, Unread
 from kailab.model.objects import Object
 from kailab.model.validation.core import fields_of, shape
@@ -93,12 +93,9 @@ KINDS = (
         versions=("v1alpha1",),
         plural="trainjobs",
         shape=_train_job,
-        immutable=(
-            *(
-                f"spec.{field}"
-                for field in ("runtimeRef", "initializer", "trainer", "managedBy", "activeDeadlineSeconds")
-            ),
-            "spec.runtimePatches",
+        immutable=("spec.runtimePatches",),
+        immutable_while_set=tuple(
+            f"spec.{field}" for field in ("runtimeRef", "initializer", "trainer", "managedBy", "activeDeadlineSeconds")
         ),
         fixed=_fixed,
         needs="kailab.workloads.kubeflow:needs_of_train_job",
@@ -128,6 +125,7 @@ KINDS = (
             plural=f"{kind.lower()}s",
             namespaced=not kind.startswith("Cluster"),
             shape=_runtime,
+            immutable_while_set=tuple(f"spec.template.spec.{field}" for field in IMMUTABLE_POLICIES),
             unread=(
                 *unread_of_job_sets("spec", "template", "spec"),
                 Unread(

@@ -90,10 +90,13 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     advice: Part = None
     """(faults, object): adds what is valid but probably a mistake."""
     immutable: tuple[str, ...] = ()
-    """Fields that never change; in operators' kinds, once they are set: ``spec.selector``."""
+    """Fields that never change, and are neither removed nor set later: ``spec.selector``. Kubernetes' own kinds and webhooks compare them so."""
+    immutable_while_set: tuple[str, ...] = ()
+    """Fields that may be removed or set later, and otherwise never change: those with a rule of an operator's definition (``self == oldSelf``),
+    which a server applies only where the field is there before and after. A rule on a mapping stands here for the whole mapping."""
     fixed: Part = None
-    """(stored object, object) -> the object without the parts of its ``immutable`` fields that may still change in the state of the stored
-    object. Default: no part may."""
+    """(stored object, object) -> the object without the parts of these fields that may still change in the state of the stored object.
+    Default: no part may."""
     spec_alone: bool = False
     """True if its defaults and checks do not read the metadata, so that their result for equal remaining fields can be reused."""
     keeps_status: bool = False
@@ -186,6 +189,7 @@ def check_form(kind: object) -> Kind:
         ("versions", _LABEL, "versions such as ('v1', 'v1beta1'), at least one"),
         ("short", _LABEL, "short names such as ('js',)"),
         ("immutable", _PATH, "paths of fields such as ('spec.selector',)"),
+        ("immutable_while_set", _PATH, "paths of fields such as ('spec.managedBy',)"),
         ("watches", r"\S+", "kinds such as ('Node',)"),
         ("label_domains", _GROUP, "domains such as ('ray.io',)"),
         ("field_names", r"[A-Za-z0-9]+", "names such as ('minSeats',)"),

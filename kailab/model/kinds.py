@@ -183,17 +183,24 @@ def part(key: str, name: str) -> Any:
     return value
 
 
+_LEFT_OUT: tuple[object, ...] = (None, [], {})
+
+
 def immutable_change(key: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Return the first immutable field that a new state of a stored object changes, or "". In operators' kinds a field that was never
-    set may be set once."""
+    """Return the first immutable field that a new state of a stored object changes, or ""."""
     kind = KINDS.get(key)
-    if kind is None or not kind.immutable:
+    if kind is None or not (kind.immutable or kind.immutable_while_set):
         return ""
     if (fixed := part(key, "fixed")) is not None:
         old, new = fixed(old, old), fixed(old, new)
     for path in kind.immutable:
-        before = field_of(old, path)
-        if (before is not None or kind.schema) and before != field_of(new, path):
+        before, after = field_of(old, path), field_of(new, path)
+        # As for an API server, an empty list or mapping is one that is left out.
+        if before != after and not (before in _LEFT_OUT and after in _LEFT_OUT):
+            return path
+    for path in kind.immutable_while_set:
+        before, after = field_of(old, path), field_of(new, path)
+        if before is not None and after is not None and before != after:
             return path
     return ""
 

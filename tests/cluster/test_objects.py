@@ -209,6 +209,41 @@ def test_fixed_fields(cluster, build):
         cluster.patch("PriorityClass", "train", None, {"value": 51})
 
 
+_JOB_SET = {"replicatedJobs": [], "failurePolicy": {"maxRestarts": 3}, "managedBy": "example.com/x"}
+_CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}, "limits": {"storage": "2Gi"}}}
+
+
+@pytest.mark.parametrize(
+    ("api_version", "content", "changes", "refused"),
+    [
+        # A rule of a definition on an optional field does not see that the field goes or comes; JobSet's webhook sees all.
+        ("jobset.x-k8s.io/v1alpha2", {"kind": "JobSet", "spec": _JOB_SET}, {"failurePolicy": {"maxRestarts": 4}}, "failurePolicy"),
+        ("jobset.x-k8s.io/v1alpha2", {"kind": "JobSet", "spec": _JOB_SET}, {"failurePolicy": None}, ""),
+        ("jobset.x-k8s.io/v1alpha2", {"kind": "JobSet", "spec": _JOB_SET}, {"managedBy": None}, "managedBy"),
+        ("jobset.x-k8s.io/v1alpha2", {"kind": "JobSet", "spec": {}}, {"managedBy": "a.b/c"}, "managedBy"),
+        ("jobset.x-k8s.io/v1alpha2", {"kind": "JobSet", "spec": {}}, {"network": {"subdomain": "a"}}, "network"),
+        ("v1", {"kind": "PersistentVolumeClaim", "spec": _CLAIM}, {"resources": {"limits": None}}, "resources.limits"),
+        ("v1", {"kind": "PersistentVolumeClaim", "spec": _CLAIM}, {"volumeMode": "Filesystem"}, ""),
+        ("v1", {"kind": "PersistentVolumeClaim", "spec": _CLAIM}, {"volumeMode": "Block"}, "volumeMode"),
+    ],
+)  # fmt: skip
+def test_removing_and_setting_a_field_that_never_changes(cluster, api_version, content, changes, refused):
+    cluster.create({"apiVersion": api_version, "metadata": {"name": "a", "namespace": "default"}, **content})
+    if not refused:
+        cluster.patch(content["kind"], "a", "default", {"spec": changes})
+        return
+    with pytest.raises(Invalid, match=rf"spec\.{refused}: field is immutable"):
+        cluster.patch(content["kind"], "a", "default", {"spec": changes})
+
+
+def test_a_config_map_that_says_so_never_changes(cluster, build):
+    cluster.create(build.config(data={"a": "1"}))
+    cluster.patch("ConfigMap", "c", "default", {"data": {"a": "2"}, "immutable": True})
+    for change in ({"data": {"a": "3"}}, {"immutable": None}, {"binaryData": {"b": "Yg=="}}):
+        with pytest.raises(Invalid, match="field is immutable"):
+            cluster.patch("ConfigMap", "c", "default", change)
+
+
 def test_apply_is_three_way(cluster, build):
     assert cluster.apply(build.config(data={"a": "1", "b": "1"}))[1] == "created"
     assert cluster.apply(build.config(data={"a": "1", "b": "1"}))[1] == "unchanged"
