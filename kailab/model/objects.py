@@ -210,8 +210,19 @@ def parent_of(queue: Mapping[str, Any]) -> str:
 
 
 def share_of(queue: Mapping[str, Any], resource: str = "gpu") -> Mapping[str, Any]:
-    """``spec.resources.RESOURCE`` of a KAI Queue (quota, limit, overQuotaWeight), or an empty mapping, which means 0 for all three."""
-    return (spec_of(queue).get("resources") or _NOTHING).get(resource) or _NOTHING
+    """``spec.resources.RESOURCE`` of a KAI Queue (quota, limit, overQuotaWeight), or an empty mapping, which means 0 for all three.
+
+    Negative values are as KAI counts them: -1 is unlimited, and so is every negative amount of memory. Another negative amount of gpu or cpu
+    is less than a queue can hold, and a negative weight gives a queue nothing, so these are 0. Source: KAI, plugins/proportion/proportion.go,
+    capacity_policy, resource_division.
+    """
+    block = (spec_of(queue).get("resources") or _NOTHING).get(resource) or _NOTHING
+    counted = {
+        key: -1 if key != "overQuotaWeight" and (resource == "memory" or block[key] == -1) else 0
+        for key in ("quota", "limit", "overQuotaWeight")
+        if (block.get(key) or 0) < 0
+    }
+    return {**block, **counted} if counted else block
 
 
 # --- pod templates ----------------------------------------------------------------------------------------------------

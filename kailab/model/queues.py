@@ -24,7 +24,7 @@ from msgspec import Meta, Struct
 from kailab.errors import InputError, Where
 from kailab.model import quantities
 from kailab.model.manifests import Manifest, Notice
-from kailab.model.objects import Object, name_of, parent_of
+from kailab.model.objects import Object, name_of, parent_of, share_of
 from kailab.model.quantities import UNLIMITED, format_number
 from kailab.model.times import duration_seconds
 from kailab.model.validation.fields import Faults
@@ -91,7 +91,22 @@ def _check_amount(faults: Faults, block: dict[str, Any], key: str, path: str) ->
     if not _is_number(value):
         faults.wrong(path, value, "a number: -1 for unlimited, or 0 and more")
         return
-    faults.read(_TO_ENGINE_UNITS[path.split(".")[-2]], value, path)
+    resource = path.split(".")[-2]
+    if value < 0 and value != UNLIMITED:
+        faults.ratchet(
+            path, f"{value:g} is negative; expected zero or more, or -1 for unlimited ({_below_zero(resource, key)})"
+        )
+        return
+    faults.read(_TO_ENGINE_UNITS[resource], value, path)
+
+
+def _below_zero(resource: str, key: str) -> str:
+    """What KAI does by a negative amount, which its API server takes (``objects.share_of``)."""
+    if resource == "memory":
+        return "KAI takes it for unlimited"
+    if key == "limit":
+        return f"in a cluster work that asks for {resource} never runs in the queue"
+    return f"in a cluster the queue has no quota of {resource}, and the fair shares of others grow by the amount; here it is 0"
 
 
 def _check_weight(faults: Faults, block: dict[str, Any], key: str, path: str) -> None:
@@ -100,7 +115,9 @@ def _check_weight(faults: Faults, block: dict[str, Any], key: str, path: str) ->
         return
     if not _is_number(weight):
         faults.wrong(path, weight, "a number of 0 or more")
-    elif not 0 <= weight < 1e15:
+    elif weight < 0:
+        faults.ratchet(path, f"{weight:g} is negative; expected a number of 0 or more (KAI takes it for 0)")
+    elif not weight < 1e15:
         faults.wrong(path, weight, "a number of 0 or more (below 1e15)")
 
 
@@ -204,10 +221,9 @@ def advise_queue(faults: Faults, obj: dict[str, Any]) -> None:
         text = f"has no {' and no '.join(missing)}: their quotas and limits are 0, so work that asks for one of them never runs here"
         faults.add("spec.resources", text)
     for name in RESOURCES:
-        block = resources.get(name)
-        path = f"spec.resources.{name}"
-        if block is None:
+        if resources.get(name) is None:
             continue
+        block, path = share_of(obj, name), f"spec.resources.{name}"
         if "limit" not in block:
             faults.add(f"{path}.limit", f"is missing, which means 0: work that asks for {name} never runs here")
         # A quota below 0 is unlimited, and so above any limit.
@@ -361,12 +377,15 @@ def _parent(queue: Object | Manifest) -> str:
 
 def _quota(queue: Object | Manifest, resource: str) -> Fraction | None:
     """None if the queue has no resources block, which has its own warning."""
-    spec = _object(queue).get("spec")
+    obj = _object(queue)
+    spec = obj.get("spec")
     resources = spec.get("resources") if isinstance(spec, dict) else None
     if not isinstance(resources, dict):
         return None
+    # The object may be unchecked.
     block = resources.get(resource)
-    value = block.get("quota", 0) if isinstance(block, dict) else 0
+    sound = isinstance(block, dict) and all(value is None or _is_number(value) for value in block.values())
+    value = share_of(obj, resource).get("quota", 0) if sound else 0
     return Fraction(repr(value)) if _is_number(value) else Fraction(0)
 
 

@@ -5,7 +5,9 @@ from hypothesis import strategies as st
 
 from kailab.errors import Where
 from kailab.model.manifests import load_text
+from kailab.model.objects import share_of
 from kailab.model.queues import check_queue_tree, check_workload_queues
+from kailab.model.validation import validate
 
 
 def test_a_sound_tree_has_nothing_to_say(make):
@@ -76,3 +78,17 @@ def test_a_cycle_is_told_exactly_where_there_is_one(parents):
     errors, _ = check_queue_tree(tree)
     assert bool(errors) == bool(rings)
     assert all(error.where.object.removeprefix("Queue/") in rings for error in errors)
+
+
+def test_negative_amounts_are_refused_when_new_and_count_as_for_kai(make):
+    queue = make["queue"]("a", gpu=(-2, -1, -1))
+    queue["spec"]["resources"]["memory"] = {"quota": -1, "limit": -3, "overQuotaWeight": 1}
+    faults = validate(queue, "Queue")
+    assert [field.rpartition("resources.")[2] for field, _ in faults] == [
+        "gpu.quota",
+        "gpu.overQuotaWeight",
+        "memory.limit",
+    ]
+    assert validate(queue, "Queue", stored=queue) == []
+    assert dict(share_of(queue)) == {"quota": 0, "limit": -1, "overQuotaWeight": 0}
+    assert share_of(queue, "memory")["limit"] == -1

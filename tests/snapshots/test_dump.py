@@ -627,10 +627,25 @@ def test_objects_that_are_older_than_a_rule_stay_and_act_as_in_a_cluster(tmp_pat
     }  # fmt: skip
     # Nothing of kailab's reads a Service, so its faults count for nothing.
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "S", "uid": "u-s"}, "spec": {"ports": 3}}
-    (tmp_path / "x.yaml").write_text(text_of([node, old, devices, service]))
+    # KAI's API server takes negative amounts.
+    amounts = {
+        "gpu": {"quota": -2, "limit": 4},
+        "cpu": {"quota": -1, "limit": -1},
+        "memory": {"quota": -3, "limit": -1},
+    }
+    queue = {
+        "apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "team", "uid": "u-q"},
+        "spec": {"resources": amounts},
+    }  # fmt: skip
+    (tmp_path / "x.yaml").write_text(text_of([node, old, devices, service, queue]))
     read = opening.read_snapshot_source(tmp_path)
     kept = [text for text in read.notices if "kept, because the cluster has it" in text]
-    assert [text.partition(":")[0] for text in kept] == ["Node/a", "CronJob/default/nightly", "DeviceClass/new"]
+    assert [text.partition(":")[0] for text in kept] == [
+        "Node/a",
+        "CronJob/default/nightly",
+        "DeviceClass/new",
+        "Queue/team",
+    ]
     with opening.lab_of(read.snapshot) as lab:
         lab.advance(16 * 3600)
         lab.settle()

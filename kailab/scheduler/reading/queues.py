@@ -8,7 +8,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import NO_SHARE, UNLIMITED, Queue, ResourceShare
 from kailab.errors import InputError
-from kailab.model.objects import metadata_of, parent_of, spec_of
+from kailab.model.objects import metadata_of, parent_of, share_of, spec_of
 from kailab.model.times import duration_seconds, time_or_none
 
 _GPU, _CPU, _MEMORY = 1000, 1, 10**6  # milli-GPU, millicores, bytes for one unit of a Queue's spec
@@ -21,7 +21,6 @@ def queue_record(queue: Object) -> Queue:
     Without a resources block every number is 0, including the limit, so the queue runs nothing, as in KAI.
     """
     metadata, spec = metadata_of(queue), spec_of(queue)
-    resources = spec.get("resources") or {}
     priority = spec.get("priority")
     return Queue(
         name=metadata["name"],
@@ -29,9 +28,9 @@ def queue_record(queue: Object) -> Queue:
         priority=DEFAULT_QUEUE_PRIORITY if priority is None else int(priority),
         created=creation_time(metadata),
         uid=metadata.get("uid", ""),
-        gpu=_share(resources.get("gpu"), _GPU),
-        cpu=_share(resources.get("cpu"), _CPU),
-        memory=_share(resources.get("memory"), _MEMORY),
+        gpu=_share(share_of(queue, "gpu"), _GPU),
+        cpu=_share(share_of(queue, "cpu"), _CPU),
+        memory=_share(share_of(queue, "memory"), _MEMORY),
         reclaim_min_runtime=duration_or_none(spec.get("reclaimMinRuntime")),
         preempt_min_runtime=duration_or_none(spec.get("preemptMinRuntime")),
     )
