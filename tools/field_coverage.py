@@ -103,7 +103,10 @@ _RAY_GROUPS = ("headGroupSpec.labels headGroupSpec.resources headGroupSpec.templ
 _WORKFLOW = ("activeDeadlineSeconds affinity arguments.parameters entrypoint hostNetwork nodeSelector onExit parallelism podMetadata "
              "podPriorityClassName podSpecPatch retryStrategy schedulerName serviceAccountName shutdown suspend templateDefaults templates tolerations "
              "ttlStrategy volumes workflowTemplateRef")  # fmt: skip
-_RUNTIME = "affinity annotations containers disabled labels nodeSelector supportedModelFormats tolerations volumes"
+_RUNTIME = (
+    "affinity annotations containers disabled labels multiModel nodeSelector protocolVersions supportedModelFormats tolerations volumes "
+    "workerSpec"
+)
 
 
 def _below(field: str, names: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import fields_of, shape
-from kailab.model.validation.shapes import COUNT, MAPPING, TEXT, Check, items, record, table, with_spec
+from kailab.model.validation.shapes import COUNT, MAPPING, TEXT, Check, items, record, table, whole, with_spec
 
 _GROUP = "serving.kserve.io"
 
@@ -17,10 +17,12 @@ def _pod_fields() -> dict[str, Check]:
 
 
 def _shape() -> Check:
-    from kailab.workloads.kserve import FRAMEWORKS
+    from kailab.workloads.kserve_webhooks import FRAMEWORKS
 
+    worker = {**_pod_fields(), "pipelineParallelSize": COUNT, "tensorParallelSize": COUNT}
+    place = record({"uri": TEXT, "mountPath": TEXT}, ("uri",))
     served = {**fields_of("V1Container"), "runtime": TEXT, "storageUri": TEXT, "storage": MAPPING}
-    model = {**served, "modelFormat": record({"name": TEXT}, ("name",))}
+    model = {**served, "modelFormat": record({"name": TEXT, "version": TEXT}, ("name",))}
     component = record(
         {
             **_pod_fields(),
@@ -28,6 +30,10 @@ def _shape() -> Check:
             "maxReplicas": COUNT,
             "labels": table(TEXT),
             "annotations": table(TEXT),
+            "storageUris": items(place),
+            "logger": MAPPING,
+            "batcher": MAPPING,
+            "workerSpec": record(worker),
             "model": record(model, ("modelFormat",)),
             **dict.fromkeys((*FRAMEWORKS, "art"), record(served)),
         }
@@ -37,7 +43,21 @@ def _shape() -> Check:
 
 
 def _runtime() -> Check:
-    spec = {**_pod_fields(), "supportedModelFormats": items(record({"name": TEXT}, ("name",)))}
+    served = {"name": TEXT, "version": TEXT, "autoSelect": shape("bool"), "priority": whole(-(2**31), 2**31 - 1)}
+    worker = {
+        **_pod_fields(),
+        "pipelineParallelSize": COUNT,
+        "tensorParallelSize": COUNT,
+        "labels": table(TEXT),
+        "annotations": table(TEXT),
+    }
+    spec = {
+        **_pod_fields(),
+        "supportedModelFormats": items(record(served, ("name",))),
+        "protocolVersions": items(TEXT),
+        "multiModel": shape("bool"),
+        "workerSpec": record(worker),
+    }
     return with_spec(record({**spec, "labels": table(TEXT), "annotations": table(TEXT), "disabled": shape("bool")}))
 
 
@@ -53,6 +73,7 @@ def _kserve(kind: str, *short: str, versions: tuple[str, ...] = ("v1alpha1",), *
     )
 
 
+_WEBHOOKS = "kailab.workloads.kserve_webhooks"
 _COMPONENTS = ("predictor", "transformer", "explainer")
 _RUNTIMES = ("ServingRuntime", "ClusterServingRuntime")
 
@@ -62,15 +83,18 @@ KINDS = (
         "isvc",
         versions=("v1beta1",),
         shape=_shape,
-        check="kailab.workloads.kserve:check_inference_service",
+        check=f"{_WEBHOOKS}:check_inference_service",
+        checks_metadata=True,
+        advice="kailab.workloads.kserve:advise_inference_service",
+        immutable=("metadata.annotations.deploymentMode",),
+        fixed=f"{_WEBHOOKS}:fixed_mode",
         describes="kailab.workloads.kserve:pods_of_service",
         needs="kailab.workloads.kserve:needs_of_inference_service",
         controller="kailab.workloads.kserve:InferenceServiceController",
-        wanted_pods="kailab.workloads.wanted_pods:inference_service",
+        wanted_pods="kailab.workloads.kserve:wanted_pods",
         watches=_RUNTIMES,
         in_all=True,
         unread=(
-            Unread(("spec", "predictor", "workerSpec"), "more pods are made, which work on the model with the first"),
             *(
                 Unread(("spec", role, "autoScaling"), "an autoscaler changes how many pods there are")
                 for role in _COMPONENTS
@@ -81,8 +105,19 @@ KINDS = (
             ),
         ),
     ),
-    *(_kserve(kind, namespaced=not kind.startswith("Cluster"), shape=_runtime, owns_pods=False) for kind in _RUNTIMES),
-    _kserve("InferenceGraph", "ig", in_cluster="KServe runs a router for it"),
+    *(
+        _kserve(
+            kind,
+            namespaced=not kind.startswith("Cluster"),
+            shape=_runtime,
+            check=f"{_WEBHOOKS}:check_runtime",
+            immutable=("spec.workerSpec",),
+            fixed=f"{_WEBHOOKS}:fixed_worker",
+            owns_pods=False,
+        )
+        for kind in _RUNTIMES
+    ),
+    _kserve("InferenceGraph", "ig", check=f"{_WEBHOOKS}:check_graph", in_cluster="KServe runs a router for it"),
     _kserve(
         "LLMInferenceService",
         "llmisvc",

@@ -97,6 +97,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     fixed: Part = None
     """(stored object, object) -> the object without the parts of these fields that may still change in the state of the stored object.
     Default: no part may."""
+    checks_metadata: bool = False
+    """True if its checks or immutable fields read annotations, so that a change of these alone is checked, too."""
     spec_alone: bool = False
     """True if its defaults and checks do not read the metadata, so that their result for equal remaining fields can be reused."""
     keeps_status: bool = False

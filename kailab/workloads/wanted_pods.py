@@ -7,7 +7,6 @@ from typing import Any
 
 from kailab.model.objects import Object
 from kailab.workloads.dynamo import roles_of, services_of
-from kailab.workloads.kserve import COMPONENTS, is_stopped, least_pods
 from kailab.workloads.ray import desired_workers
 from kailab.workloads.spark import wanted_executors
 
@@ -71,12 +70,6 @@ def dynamo_graph(obj: Object) -> int:
         times = _number(service, "replicas") if len(roles) > 1 else 1
         total += times * sum(pods for _, pods in roles)
     return total
-
-
-def inference_service(obj: Object) -> int:
-    if is_stopped(obj):
-        return 0
-    return sum(least_pods(_spec(obj)[role]) for role in COMPONENTS if _spec(obj).get(role) is not None)
 
 
 def _roles(field: str) -> Callable[[Object], int]:

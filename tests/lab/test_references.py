@@ -142,7 +142,7 @@ def test_an_object_without_which_no_pods_are_made_is_told_until_it_is_there(lab,
          "spec": {"headGroupSpec": {"template": {"spec": {"containers": [{"name": "head", "image": "x"}]}}}}},
         {"apiVersion": "argoproj.io/v1alpha1", "kind": "ClusterWorkflowTemplate", "metadata": {"name": "shared"}, "spec": {}},
         {"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ClusterServingRuntime", "metadata": {"name": "own"},
-         "spec": {"containers": [], "supportedModelFormats": [{"name": "own", "autoSelect": True}]}},
+         "spec": {"containers": [], "supportedModelFormats": [{"name": "own", "autoSelect": True}, {"name": "sklearn"}]}},
     ]  # fmt: skip
     assert not [text for text in lab.apply(obj, *there).warnings if lacking in text]
 

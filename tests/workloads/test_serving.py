@@ -156,3 +156,137 @@ def test_a_stopped_service_has_no_pods(world):
 def test_a_component_without_one_implementation_is_refused(world, parts):
     with pytest.raises(Invalid, match="expected one of"):
         inference_service(world, **parts)
+
+
+SMALL = {"cpu": "1", "memory": "2Gi"}
+MODEL = {"modelFormat": {"name": "sklearn"}, "storageUri": "pvc://models/a"}
+
+
+def test_a_container_of_the_users_own_gets_kserves_requests_and_limits(world):
+    inference_service(
+        world,
+        predictor={"containers": [container()]},
+        transformer={"containers": [{"image": "x", "resources": {"limits": {"cpu": "3"}}}]},
+    )
+    world.settle()
+    resources = {
+        pod["metadata"]["labels"]["component"]: pod["spec"]["containers"][0]["resources"] for pod in world.pods()
+    }
+    assert resources["predictor"]["requests"] == {"nvidia.com/gpu": 1, **SMALL}
+    assert resources["transformer"] == {"requests": SMALL, "limits": {"cpu": "3", "memory": "2Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("uri", "before", "beside", "claim"),
+    [
+        ("hf://m", ["storage-initializer"], [], None),
+        ("pvc://models/a/b", [], [], "models"),
+        ("oci://registry/m", ["modelcar-init"], ["modelcar"], None),
+    ],
+)
+def test_what_brings_a_model_into_its_pods(world, uri, before, beside, claim):
+    inference_service(world, predictor={"model": {**MODEL, "storageUri": uri}, "logger": {"mode": "all"}})
+    world.settle(bind=False)
+    spec = world.pods()[0]["spec"]
+    assert [one["name"] for one in spec.get("initContainers", ())] == before
+    assert [one["name"] for one in spec["containers"]] == ["kserve-container", *beside, "agent"]
+    assert [volume["persistentVolumeClaim"]["claimName"] for volume in spec.get("volumes", ())] == (
+        [claim] if claim else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gpus", "pods"),
+    [
+        ({"pipelineParallelSize": 2, "tensorParallelSize": 4}, 4, [("a-predictor", "4"), ("a-predictor-worker", "4")]),
+        ({"pipelineParallelSize": 3}, 0, [("a-predictor", "1"), *[("a-predictor-worker", "1")] * 2]),
+        ({"tensorParallelSize": 2}, 4, [("a-predictor", "2")]),
+    ],
+)
+def test_workers_hold_the_gpus_that_the_sizes_ask_for(world, sizes, gpus, pods):
+    resources = {"resources": {kind: {"nvidia.com/gpu": str(gpus)} for kind in ("requests", "limits")}} if gpus else {}
+    predictor = {
+        "model": {**MODEL, **resources},
+        "workerSpec": {**sizes, "containers": [{"name": "worker-container", **resources}]},
+    }
+    notes = {MODE: "Standard", "serving.kserve.io/autoscalerClass": "none"}
+    world.add("serving.kserve.io/v1beta1", "InferenceService", {"predictor": predictor}, annotations=notes)
+    world.settle(bind=False)
+    found = [
+        (
+            pod["metadata"]["labels"]["app"].removeprefix("isvc."),
+            pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"],
+        )
+        for pod in world.pods()
+    ]
+    assert sorted(found) == pods
+
+
+def test_of_several_runtimes_that_of_the_namespace_with_the_highest_priority_serves(world):
+    for kind, name, priority, more in (
+        ("ClusterServingRuntime", "all", 9, {}),
+        ("ServingRuntime", "low", 1, {}),
+        ("ServingRuntime", "high", 2, {}),
+        ("ServingRuntime", "other-protocol", 3, {"protocolVersions": ["v2"]}),
+        ("ServingRuntime", "disabled", 4, {"disabled": True}),
+    ):
+        served = {"name": "mine", "autoSelect": True, "priority": priority}
+        spec = {"supportedModelFormats": [served], "containers": [{"name": "kserve-container", "image": name}], **more}
+        namespace = {} if kind.startswith("Cluster") else {"namespace": "default"}
+        world.cluster.create(
+            {
+                "apiVersion": "serving.kserve.io/v1alpha1",
+                "kind": kind,
+                "metadata": {"name": name, **namespace},
+                "spec": spec,
+            }
+        )
+    inference_service(world, predictor={"model": {"modelFormat": {"name": "mine"}}})
+    world.settle()
+    assert world.pods()[0]["spec"]["containers"][0]["image"] == "high"
+
+
+def test_without_an_autoscaler_there_may_be_no_pods(world):
+    notes = {MODE: "Standard", "serving.kserve.io/autoscalerClass": "none"}
+    spec = {"predictor": {"containers": [container()], "minReplicas": 0}}
+    world.add("serving.kserve.io/v1beta1", "InferenceService", spec, annotations=notes)
+    world.settle()
+    assert world.pods() == []
+
+
+@pytest.mark.parametrize(
+    ("notes", "predictor", "field"),
+    [
+        ({"serving.kserve.io/autoscalerClass": "vpa"}, {"model": MODEL}, "autoscalerClass"),
+        ({}, {"model": MODEL, "minReplicas": 3, "maxReplicas": 2}, "minReplicas"),
+        ({}, {"model": {**MODEL, "name": "m"}}, "model.name"),
+        ({MODE: "RawDeployment"}, {"model": MODEL, "scaleMetric": "cpu"}, "scaleMetric"),
+        ({}, {"model": MODEL, "deploymentStrategy": {"type": "Recreate"}}, "deploymentStrategy"),
+        ({}, {"model": MODEL, "logger": {"mode": "some"}}, "logger.mode"),
+        ({}, {"model": MODEL, "storageUris": [{"uri": "hf://a"}]}, "storageUris"),
+        ({}, {"model": {**MODEL, "storage": {"key": "k"}}}, "model.storageUri"),
+        ({}, {"model": MODEL, "workerSpec": {}}, "autoscalerClass"),
+        ({"serving.kserve.io/autoscalerClass": "none"}, {"model": {**MODEL, "storageUri": "hf://a"}, "workerSpec": {}}, "storageUri"),
+    ],
+)  # fmt: skip
+def test_what_kserves_webhook_refuses(world, notes, predictor, field):
+    with pytest.raises(Invalid, match=field):
+        world.add("serving.kserve.io/v1beta1", "InferenceService", {"predictor": predictor}, annotations=notes)
+
+
+def test_a_service_keeps_its_mode_and_a_runtime_its_workers(world):
+    inference_service(world, predictor={"containers": [container()]})
+    world.settle()
+    for mode, taken in (("Standard", True), ("Knative", False)):
+        change = {"metadata": {"annotations": {MODE: mode}}}
+        if taken:
+            world.cluster.patch("InferenceService", "a", "default", change)
+            continue
+        with pytest.raises(Invalid, match="deploymentMode: field is immutable"):
+            world.cluster.patch("InferenceService", "a", "default", change)
+    workers = {"containers": [{"name": "worker-container", "image": "x"}]}
+    world.add("serving.kserve.io/v1alpha1", "ServingRuntime", {"containers": [], "workerSpec": workers})
+    with pytest.raises(Invalid, match="workerSpec: field is immutable"):
+        world.cluster.patch("ServingRuntime", "a", "default", {"spec": {"workerSpec": None}})
+    with pytest.raises(Invalid, match="no node 'root'"):
+        world.add("serving.kserve.io/v1alpha1", "InferenceGraph", {"nodes": {"first": {"routerType": "Sequence"}}})

@@ -129,10 +129,13 @@ class Updates:
                 new["status"] = old["status"]
             else:
                 new.pop("status", None)
-        # Labels and annotations need no admission: they are checked above, and controllers write them often. Identity
+        # Labels and annotations of most kinds need no admission: they are checked above, and controllers write them often. Identity
         # suffices here: merging shares unchanged parts, and an equal copy only costs an admission.
-        if any(new.get(field) is not value for field, value in old.items() if field not in ("metadata", "status")) or (
-            new.keys() != old.keys()
+        marked = new["metadata"] is not before and (known := KINDS.get(kind)) is not None and known.checks_metadata
+        if (
+            marked
+            or any(new.get(field) is not value for field, value in old.items() if field not in ("metadata", "status"))
+            or new.keys() != old.keys()
         ):
             new = self._admission.changed(kind, old, new, key[1])
         # Metadata was compared already; if it is unchanged, the rest decides.
