@@ -248,7 +248,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
 
     def on_cycle(self, record: CycleRecord) -> None:
         self._watch.switch("decision log")
-        self._log.take(record.decisions)
+        self._log.log_cycle(record.decisions)
 
     def _on_activity(self, name: str) -> None:
         self._progress(name, 0, 0)

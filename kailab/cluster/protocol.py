@@ -163,7 +163,7 @@ class AssumeCache(Protocol):
 class SubmittedWrites(Protocol):
     """Submitted chains of writes."""
 
-    def take(self) -> list[tuple[int, WriteOutcome]]:
+    def collect(self) -> list[tuple[int, WriteOutcome]]:
         """The chains answered since the last call: (index of the chain, outcome)."""
 
 

@@ -12,12 +12,12 @@ What = TypeVar("What")
 
 
 class SubmittedBatch:
-    """Implements ``SubmittedWrites``. ``done``: answered and not taken yet."""
+    """Implements ``SubmittedWrites``. ``done``: answered and not collected yet."""
 
     def __init__(self, done: Iterable[tuple[int, WriteOutcome]] = ()) -> None:
         self.done = list(done)
 
-    def take(self) -> list[tuple[int, WriteOutcome]]:
+    def collect(self) -> list[tuple[int, WriteOutcome]]:
         done, self.done = self.done, []
         return done
 
@@ -36,6 +36,6 @@ class SubmittedItems(Generic[What]):
     def answered(self) -> Iterator[tuple[What, WriteOutcome]]:
         """Items whose chains were answered since the last call, with the outcomes."""
         for writes, items in self._batches:
-            for number, outcome in writes.take():
+            for number, outcome in writes.collect():
                 yield items.pop(number), outcome
         self._batches = [batch for batch in self._batches if batch[1]]

@@ -89,7 +89,7 @@ class CycleLog:
         """Continue after a recorded cycle."""
         self._config, self._pending, self._queues = last.config, last.decisions.pending, last.decisions.queues
 
-    def take(self, record: CycleRecord, number: int) -> None:
+    def append(self, record: CycleRecord, number: int) -> None:
         """Append a cycle whose records were followed; skip one whose records were not, because it can't be decided again. ``number``: in the decision log."""
         # The scheduler did not follow its records in this cycle.
         if record.changes is None:
@@ -116,14 +116,14 @@ def whole_cycles(cycles: Iterable[RecordedCycle]) -> Iterator[tuple[RecordedCycl
     have."""
     so_far = CycleReader()
     for cycle in cycles:
-        yield cycle, *so_far.take(cycle)
+        yield cycle, *so_far.complete(cycle)
 
 
 def last_cycle(cycles: Sequence[RecordedCycle]) -> LastRecordedCycle | None:
     """The last cycle; None if there are none. Raises InputError as ``whole_cycles``."""
     reader, last = CycleReader(), None
     for cycle in cycles:
-        last = reader.take(cycle)
+        last = reader.complete(cycle)
     if last is None:
         return None
     config, decisions = last
@@ -138,8 +138,8 @@ class CycleReader:
         self._pending: tuple[Pending, ...] = ()
         self._queues: tuple[QueueState, ...] = ()
 
-    def take(self, cycle: RecordedCycle) -> tuple[EngineConfig, Decisions]:
-        """Raises InputError."""
+    def complete(self, cycle: RecordedCycle) -> tuple[EngineConfig, Decisions]:
+        """The configuration and the complete decisions of the next cycle. Raises InputError."""
         config = self._config = cycle.config or self._config
         if config is None:
             raise InputError(f"cycle {cycle.number} has no configuration")
@@ -242,11 +242,11 @@ class CycleFile:
         self._log = CycleLog([])
         self._ended = ""
 
-    def take(self, record: CycleRecord, number: int) -> None:
+    def append(self, record: CycleRecord, number: int) -> None:
         """Append a cycle. ``number``: in the decision log. Raises StateError if it can't be written or the file is full, and on every later call."""
         if self._ended:
             raise StateError(self._ended)
-        self._log.take(record, number)
+        self._log.append(record, number)
         lines = b"".join(jsonform.encode(cycle) + b"\n" for cycle in self._log.cycles)
         # The log remembers the last cycle itself. Keeping all of them here would grow without limit.
         self._log.cycles.clear()

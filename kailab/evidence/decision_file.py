@@ -38,15 +38,15 @@ class NamedCycles:
 
     def entries(self, cycle: RecordedCycle, decisions: Decisions) -> list[Decision]:
         """The entries of a cycle."""
-        self.names.take(cycle.changes)
-        # A restarted scheduler reports all reasons again, so the log does too. ``take`` counts this cycle.
+        self.names.process_changes(cycle.changes)
+        # A restarted scheduler reports all reasons again, so the log does too. ``log_cycle`` counts this cycle.
         if cycle.changes.whole:
             self._log.begin_anew(cycle.number - 1)
-        return self._log.take(decisions)
+        return self._log.log_cycle(decisions)
 
     def entries_alone(self, decisions: Decisions) -> list[Decision]:
         """The entries of decisions as if no cycle came before."""
-        return DecisionLog(self.names, 0.0, keep_all=True).take(decisions)
+        return DecisionLog(self.names, 0.0, keep_all=True).log_cycle(decisions)
 
 
 class _RecordNames(NameLookup):
@@ -56,7 +56,7 @@ class _RecordNames(NameLookup):
         self._known: dict[str, ObjectName] = {}
         self._lookup = lookup
 
-    def take(self, changes: Changes) -> None:
+    def process_changes(self, changes: Changes) -> None:
         self._known |= {task.uid: ObjectName(f"{task.namespace}/{task.name}") for task in changes.set.tasks}
         self._known |= {
             group.uid: ObjectName(f"{group.namespace}/{group.name}", kind="PodGroup") for group in changes.set.podgroups
@@ -153,7 +153,7 @@ class DecisionFile(Observer):
         log = self._log
         assert log is not None
         decisions = record.decisions
-        log.take(decisions)
+        log.log_cycle(decisions)
         # In place, because ``_kept`` shares the list of the log.
         del log.evictions[:-MOST_EVICTIONS]
         # Only code and message: numbers in a reason may change although nothing else does.
@@ -165,7 +165,7 @@ class DecisionFile(Observer):
             cycles="" if self._cycles is None else str(cycle_file_path(self._path)),
         )  # fmt: skip
         if self._cycles is not None:
-            self._cycles.take(record, log.cycle)
+            self._cycles.append(record, log.cycle)
 
     def on_turn(self) -> None:
         """Write changes, if the last writing was long enough ago."""

@@ -137,14 +137,14 @@ class DecisionLog(Observer):
             self.names.carry_on(other.names)
 
     def on_cycle(self, record: CycleRecord) -> None:
-        entries = self.take(record.decisions, record.failures)
+        entries = self.log_cycle(record.decisions, record.failures)
         self._tell.on_decisions(entries, record, self.cycle)
 
     def on_reading(self, entries: Sequence[Decision]) -> None:
         self.observe(entries)
         self._tell.on_decisions(entries)
 
-    def take(self, decisions: Decisions, failures: Iterable[RefusedDecision] = ()) -> list[Decision]:
+    def log_cycle(self, decisions: Decisions, failures: Iterable[RefusedDecision] = ()) -> list[Decision]:
         """Log one cycle and return its entries (of all kinds, even if only evictions are kept). ``failures``: decisions that could not be carried out."""
         self.cycle += 1
         self.last = decisions

@@ -237,15 +237,15 @@ class LabHistory:
         by_name: dict[str, PodPast] = {}
         for entry in self.decisions:
             if isinstance(entry, PodBound | PodPromised | PodEvicted):
-                self._take_decision(by_name, entry)
+                self._add_decision(by_name, entry)
         # Before the objects, so that a creation known from a record is not counted twice.
-        uids = self._take_cycles(by_name)
+        uids = self._add_cycles(by_name)
         for look in (self.before, self.after):
             for pod in look.get("pods", ()):
-                self._take_object(by_name, pod, uids)
+                self._add_object(by_name, pod, uids)
         # States last: they exist only after steps, so their times count only if there is no better one.
         for t, state in self.states:
-            self._take_rows(by_name, t, state.pods)
+            self._add_rows(by_name, t, state.pods)
         for past in by_name.values():
             top = self.workloads.top(past.podgroup)
             if top and top not in past.owners:
@@ -274,14 +274,14 @@ class LabHistory:
 
     # --- sources of pods ------------------------------------------------------------------------------------------
 
-    def _take_decision(self, by_name: dict[str, PodPast], entry: PodBound | PodPromised | PodEvicted) -> None:
+    def _add_decision(self, by_name: dict[str, PodPast], entry: PodBound | PodPromised | PodEvicted) -> None:
         pod = by_name.setdefault(entry.pod, PodPast(entry.pod))
         pod.app, pod.podgroup, pod.queue = entry.app or pod.app, entry.podgroup, entry.queue
         # A promise does not have the pod's owner.
         if not isinstance(entry, PodPromised):
             add_owner(pod.owners, entry.owner)
 
-    def _take_object(self, by_name: dict[str, PodPast], obj: Object, uids: set[str]) -> None:
+    def _add_object(self, by_name: dict[str, PodPast], obj: Object, uids: set[str]) -> None:
         metadata = metadata_of(obj)
         space = metadata.get("namespace", "")
         pod = by_name.setdefault(f"{space}/{metadata['name']}", PodPast(f"{space}/{metadata['name']}"))
@@ -298,7 +298,7 @@ class LabHistory:
             if pod.phase in ENDED_PHASES and over.get("finishedAt"):
                 pod.ended = self._since(over["finishedAt"])
 
-    def _take_rows(self, by_name: dict[str, PodPast], t: float, rows: Sequence[PodRow]) -> None:
+    def _add_rows(self, by_name: dict[str, PodPast], t: float, rows: Sequence[PodRow]) -> None:
         for row in rows:
             pod = by_name.setdefault(row.name, PodPast(row.name))
             pod.app, pod.queue = row.app or pod.app, row.queue or pod.queue
@@ -318,7 +318,7 @@ class LabHistory:
             if pod.created and pod.created[0] <= t and not pod.gone and pod.name not in present:
                 pod.gone.append(t)
 
-    def _take_cycles(self, by_name: dict[str, PodPast]) -> set[str]:
+    def _add_cycles(self, by_name: dict[str, PodPast]) -> set[str]:
         """Read exact times of creation and deletion from the scheduler's records. Return the UIDs of the pods."""
         names: dict[str, PodPast] = {}
         for cycle in self.cycles:

@@ -168,7 +168,7 @@ class Recorder(Observer):
     def on_decisions(self, entries: Sequence[Decision], record: CycleRecord | None = None, number: int = 0) -> None:
         """Record the entries that one cycle added to the decision log. ``record``: the cycle, if kailab's scheduler ran it; ``number``: its number in the log."""
         if record is not None:
-            self._log.take(record, number)
+            self._log.append(record, number)
         if entries:
             self.recording.decisions.extend(entries)
             self.recording.order.append(len(entries))

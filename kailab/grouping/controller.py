@@ -160,15 +160,15 @@ class PodGrouper:
         self._gone.clear()
         for event in self._watch.poll():
             if event.kind == "Pod":
-                self._take_pod(event)
+                self._process_pod(event)
             else:
-                self._take_pod_group(event)
+                self._process_pod_group(event)
         for read in self._reads.changes():
             self._due.update(self._waiting.pop(read, ()))
         self._due.update(dict.fromkeys(self._retries.due(self._cluster.now())))
         self._wrote = False
         self._refused = {}
-        self._take_answers()
+        self._process_answers()
         due, self._due = self._due, {}
         for key in due:
             pod = self._pods.get(key)
@@ -188,7 +188,7 @@ class PodGrouper:
 
     # --- watch events -------------------------------------------------------------------------------------------------
 
-    def _take_pod(self, event: WatchEvent) -> None:
+    def _process_pod(self, event: WatchEvent) -> None:
         pod = event.object
         if pod["spec"].get("schedulerName") not in self._config.scheduler_names:
             return
@@ -199,7 +199,7 @@ class PodGrouper:
                 self._forget(key, before)
             return
         self._pods[key] = pod
-        # Our own write, which ``_take_written`` has already taken in.
+        # Our own write, which ``_process_written`` has already processed.
         if before is pod:
             return
         # Deleted and created again under the same name between two polls.
@@ -237,7 +237,7 @@ class PodGrouper:
         the PodGroup that its user chose."""
         return POD_GROUP not in annotations_of(pod) or (is_owned(pod) and not node_of(pod))
 
-    def _take_pod_group(self, event: WatchEvent) -> None:
+    def _process_pod_group(self, event: WatchEvent) -> None:
         key = object_key(event.object)
         if event.type != "DELETED":
             self._pod_groups[key] = event.object
@@ -373,9 +373,9 @@ class PodGrouper:
             (self._assignments if podgroup is None else podgroup.assignments).append(assignment)
         self._wrote = True
         # A cluster may answer at once.
-        self._take_answers()
+        self._process_answers()
 
-    def _take_answers(self) -> None:
+    def _process_answers(self) -> None:
         """Handle the outcomes of submitted PodGroups, and continue with their pods."""
         if self._submitted is None:
             return
@@ -420,7 +420,7 @@ class PodGrouper:
         chains = [[_metadata_patch(each)] for each in pending]
         for assignment, outcome in zip(pending, self._cluster.write_all(chains), strict=True):
             if outcome.error is None and (pod := outcome.objects[0]) is not None:
-                self._take_written(assignment, pod)
+                self._process_written(assignment, pod)
             # A deleted pod needs nothing.
             elif outcome.error is not None and not isinstance(outcome.error, NotFound):
                 if assignment in unbound:  # the cache shows its annotation already, so nothing else would write it
@@ -436,7 +436,7 @@ class PodGrouper:
         pod = self._cluster.assume(*assignment.key, uid_of(assignment.pod), assignment.patch["annotations"])
         if pod is None:
             return False
-        self._take_written(assignment, pod)
+        self._process_written(assignment, pod)
         self._assumed[assignment.key] = (self._cycles(), assignment)
         return True
 
@@ -455,7 +455,7 @@ class PodGrouper:
                 assignments.append(assignment)
         return assignments
 
-    def _take_written(self, assignment: PodAssignment, pod: Object) -> None:
+    def _process_written(self, assignment: PodAssignment, pod: Object) -> None:
         self._wrote = True
         self._withdraw(assignment.key, assignment.pod)
         self._enrol(assignment.key, pod)

@@ -35,7 +35,7 @@ def make_recorder(lab: Lab, recording: Recording, *, events: bool = True) -> Rec
     # Commands do not record the cycles of a scheduler in its own process: it writes them itself.
     decided = lab.venue.decided(lab.under_test)
     if decided is not None and decided.cycles:
-        _take_cycles(recording, Path(decided.cycles), lab)
+        _copy_cycles(recording, Path(decided.cycles), lab)
     recorder = Recorder(so_far=recording)
     recorder.go_on(lab.cluster)
     record = recorder.on_closing if events else recorder.record_final_state
@@ -43,7 +43,7 @@ def make_recorder(lab: Lab, recording: Recording, *, events: bool = True) -> Rec
     return recorder
 
 
-def _take_cycles(recording: Recording, path: Path, lab: Lab) -> None:
+def _copy_cycles(recording: Recording, path: Path, lab: Lab) -> None:
     """Merge the cycles and decisions of a scheduler in its own process with the steps, in order of time."""
     # The file may begin with cycles of an earlier lab.
     recording.cycles = [cycle for cycle in read_cycle_file(path) if cycle.now >= recording.opened]

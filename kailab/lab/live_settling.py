@@ -47,7 +47,7 @@ _EMPTY: dict[str, Any] = {}
 
 
 class PendingChanges:
-    """Takes watch events; ``named`` lists the expected changes. ``considers``: whether the scheduler under test has to give an unbound pod a
+    """Processes watch events; ``named`` lists the expected changes. ``considers``: whether the scheduler under test has to give an unbound pod a
     node or a reason. ``operated``: kinds that operators act on."""
 
     def __init__(self, considers: Callable[[Object], bool], operated: Sequence[str] = ()) -> None:
@@ -57,7 +57,7 @@ class PendingChanges:
         self.refused: frozenset[str] = frozenset()
         """UIDs of owners whose pods the API server refuses: their controllers try again, but nothing says that they will succeed."""
 
-    def take(self, event: WatchEvent) -> None:
+    def process_event(self, event: WatchEvent) -> None:
         known, uid = self._objects[event.kind], uid_of(event.object)
         if event.type == "DELETED":
             known.pop(uid, None)
@@ -352,7 +352,7 @@ class LiveSettling:
         events = self._watch.poll()
         for event in events:
             if event.kind not in self._writes:
-                self._pending.take(event)
+                self._pending.process_event(event)
         changed = bool([event for event in events if self._counts(event)])
         # One controller acts on what another wrote (a Deployment's ReplicaSet, its pods, their PodGroup), which takes a few rounds. The
         # bound keeps two controllers that undo each other's writes from holding the scheduler back.

@@ -123,8 +123,8 @@ def load_texts(
     """Load several texts, each with the file name for its errors. ``stored``: objects that it finds may keep what breaks a younger rule."""
     loading = _Loading(namespace, validated, stored)
     for file, text in texts:
-        loading.take(text, file)
-    return loading.done()
+        loading.read_text(text, file)
+    return loading.result()
 
 
 def load_text(text: str, name: str = "<text>", *, namespace: str = "default", validated: bool = True) -> Manifests:
@@ -145,7 +145,7 @@ def from_objects(
         else:
             # The caller may change its objects later; the cluster keeps what was applied.
             loading.flatten(yamltext.copied(obj), 0, name)
-    return loading.done()
+    return loading.result()
 
 
 def object_name(obj: Any) -> str:
@@ -211,7 +211,7 @@ class _Loading:
         self.errors: list[InputError] = []
         self.seen: dict[tuple[str, str, str], Manifest] = {}
 
-    def take(self, text: str, file: str) -> None:
+    def read_text(self, text: str, file: str) -> None:
         has_documents = False
         try:
             for value, lines in yamltext.read_documents(text, file):
@@ -324,7 +324,7 @@ class _Loading:
                 InputError(f"the same name twice: first given at {place}", manifest.where("metadata.name"))
             )
 
-    def done(self) -> Manifests:
+    def result(self) -> Manifests:
         if self.errors:
             raise InputErrors.of(self.errors)
         return Manifests(self.manifests, self.notices)

@@ -37,7 +37,7 @@ class VenuePool:
         self._used: list[Venue] = []
         self._failed: KailabError | None = None
 
-    def take(self, scheduler: str) -> Venue:
+    def acquire(self, scheduler: str) -> Venue:
         """Return a venue without a lab. Raises KailabError. After a first failure every call raises the same error at once."""
         if self._failed is not None:
             raise self._failed
@@ -183,7 +183,7 @@ class LabFactory:
         if "venue" not in BACKENDS[self._settings.backend].options:
             return None
         try:
-            venue = self._venues.take(scheduler)
+            venue = self._venues.acquire(scheduler)
         except KailabError as error:
             text = f"backend {self._settings.backend} with {scheduler} can't run here: {error}"
             if self._settings.required:

@@ -136,9 +136,9 @@ class ReplayLab:
         lab = self.session.lab
         ended = self.session.now
         self.accounts.note(ended)
-        self._fragmentation.take()
+        self._fragmentation.sample()
         if self._meter is not None:
-            self._meter.take(lab)
+            self._meter.sample(lab)
         self._reasons.tell()
         lab.catch_up()
         return CompletedReplay(

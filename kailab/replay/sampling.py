@@ -62,11 +62,11 @@ class MetricsSampler:
     def sample_if_due(self, lab: Lab, until: float) -> None:
         """Take a sample if one is due before ``until``, when the state may change."""
         if self._sampling.points(lab.now, until):
-            self.take(lab)
+            self.sample(lab)
 
-    def take(self, lab: Lab) -> None:
+    def sample(self, lab: Lab) -> None:
         """Take a sample unconditionally."""
-        self.series.take(sample_metrics(lab))
+        self.series.add_snapshot(sample_metrics(lab))
 
 
 class Fragmentation(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,9 +97,9 @@ class FragmentationSampler(Observer):
     def sample_if_due(self, now: float, until: float) -> None:
         """Take a sample if one is due before ``until``, when the state may change."""
         if points := self._sampling.points(now, until):
-            self.take(points)
+            self.sample(points)
 
-    def take(self, points: int = 0) -> None:
+    def sample(self, points: int = 0) -> None:
         """Take a sample unconditionally; it counts for ``points`` samples."""
         if self._scheduler is None or not self._total:
             return

@@ -186,7 +186,7 @@ class LabFormBuilder:
     def go_on(self, recorded: RecordedLab, now: PresentState) -> page_data.Increment:
         """The changes of a running lab with cycles since the last call. Raises EvidenceError."""
         form, changed = self._form, recorded.workloads.changed
-        before = FormCounts(self._decisions.taken, len(form.decisions.evictions), len(form.steps))
+        before = FormCounts(self._decisions.count, len(form.decisions.evictions), len(form.steps))
         steps_before = [moment.steps for moment in self._moments]
         self._holds.back()
         del self._moments[-1], steps_before[-1]
@@ -212,7 +212,7 @@ class LabFormBuilder:
         return increment
 
     def whole(self) -> page_data.LabForm:
-        """The form of everything taken in so far."""
+        """The form of everything added so far."""
         self._form.pods = self._pods.form(self._before, self._after())
         return self._form
 
@@ -243,31 +243,31 @@ class LabFormBuilder:
             times = [moment.t for moment in self._moments]
             for entry in self._history.decisions:
                 place = min(bisect_left(times, entry.t), len(times) - 1)
-                self._decisions.take(entry, self._moments, place)
+                self._decisions.add(entry, self._moments, place)
 
     def _from_cycles(self) -> None:
         decisions = self._history.decisions
-        for cycle in self._history.cycles[self._cycles.taken :]:
+        for cycle in self._history.cycles[self._cycles.count :]:
             place = len(self._moments)
-            waiting = self._cycles.take(cycle, self._recorded.racks)
+            waiting = self._cycles.add_cycle(cycle, self._recorded.racks)
             self._numbers[cycle.number] = place
             self._waiting.keep_only(place, set(waiting))
             # Take decisions right after their cycle: another pod may later reuse a name.
-            while self._decisions.taken < len(decisions) and decisions[self._decisions.taken].cycle <= cycle.number:
+            while self._decisions.count < len(decisions) and decisions[self._decisions.count].cycle <= cycle.number:
                 self._decide()
-        while self._decisions.taken < len(decisions):
+        while self._decisions.count < len(decisions):
             self._decide()
 
     def _decide(self) -> None:
-        at = self._decisions.taken
+        at = self._decisions.count
         entry = self._history.decisions[at]
         place = self._numbers.get(entry.cycle, page_data.NONE)
-        self._decisions.take(entry, self._moments, place)
+        self._decisions.add(entry, self._moments, place)
         if isinstance(entry, GroupWaits) and place == len(self._moments) - 1:
             self._waiting.begin(place, entry, self._decisions.form.ref0 + at)
 
     def _from_states(self, now: PresentState | None) -> None:
-        """Take in states. With cycles, only the last state counts, because each cycle has its own record of the
+        """Add states. With cycles, only the last state counts, because each cycle has its own record of the
         cluster."""
         states = list(zip(self._recorded.states, self._history.states, strict=True))
         # A cycle may have run after the last step that left a state.
@@ -284,7 +284,7 @@ class LabFormBuilder:
             place = len(self._moments)
             rows = self._raw.rows(f"states/{name}.json", *ROW_KINDS)
             refs = {kind: rows.get(kind, page_data.NONE) for kind in ROW_KINDS}
-            self._states.take(place, state, refs, self._recorded.racks, specs)
+            self._states.add_state(place, state, refs, self._recorded.racks, specs)
             if not self._with_cycles:
                 self._waiting.rows(place, state, refs["pods"])
             self._moments.append(state_moment(int(name.partition("-")[0]), t, self._history.opened, refs["pods"]))
@@ -298,10 +298,10 @@ class LabFormBuilder:
         """Add the present state, with queues as the scheduler reports them."""
         place, refs = len(self._moments), self._objects("after")
         if self._with_cycles and self._raw.by_place:
-            self._states.take_now(place, now, refs, self._recorded.racks, self._cycles.changed_pods)
+            self._states.update_state(place, now, refs, self._recorded.racks, self._cycles.changed_pods)
         else:
             queues = None if now.queues else specs
-            self._states.take(place, now.state, refs, self._recorded.racks, queues)
+            self._states.add_state(place, now.state, refs, self._recorded.racks, queues)
         objects = {row.name: at for at, row in enumerate(now.state.queues)}
         for queue in now.queues:
             at = self._queues.place(queue.name) if self._raw.by_place else objects.get(queue.name, page_data.NONE)

@@ -25,7 +25,7 @@ from kailab.report.raw import CycleReferences, EntryReferences
 
 
 class CycleMoments:
-    """Takes in cycles in order and appends a moment for each to ``moments``."""
+    """Adds cycles in order and appends a moment for each to ``moments``."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class CycleMoments:
         raw: EntryReferences,
         opened: float,
     ) -> None:
-        self.taken = 0
-        """Number of cycles taken in."""
+        self.count = 0
+        """Number of cycles added."""
         self.changed_pods: set[int] = set()
         """Indices of pods changed since the set was last cleared."""
         self._moments = moments
@@ -50,27 +50,27 @@ class CycleMoments:
         self._smallest = 0
         self._order: list[str] = []
 
-    def take(self, cycle: RecordedCycle, racks: RackMap) -> list[str]:
-        """Take in the next cycle. Returns the names of PodGroups that it left pending. Raises EvidenceError for damaged
+    def add_cycle(self, cycle: RecordedCycle, racks: RackMap) -> list[str]:
+        """Add the next cycle. Returns the names of PodGroups that it left pending. Raises EvidenceError for damaged
         cycles."""
         try:
-            _, decisions = self._whole.take(cycle)
+            _, decisions = self._whole.complete(cycle)
         except InputError as error:
             raise EvidenceError(f"{cycle_files.NAME}: {error}") from error
-        self._take(cycle, self._raw.cycle(self.taken, cycle), racks)
-        self.taken += 1
+        self._add_cycle(cycle, self._raw.cycle(self.count, cycle), racks)
+        self.count += 1
         # The amount that a task holds is known when it is bound; its record has only its request.
         self._held |= {bind.task: bind.amounts.gpu for bind in decisions.binds}
         return [self._name(pending.podgroup) for pending in decisions.pending]
 
-    def _take(self, cycle: RecordedCycle, texts: CycleReferences, racks: RackMap) -> None:
+    def _add_cycle(self, cycle: RecordedCycle, texts: CycleReferences, racks: RackMap) -> None:
         moment = len(self._moments)
-        self._take_nodes(moment, cycle, texts.records("nodes"), racks)
-        self._take_groups(cycle, texts.records("podgroups"))
-        self._take_tasks(moment, cycle, texts.records("tasks"))
+        self._add_nodes(moment, cycle, texts.records("nodes"), racks)
+        self._add_groups(cycle, texts.records("podgroups"))
+        self._add_tasks(moment, cycle, texts.records("tasks"))
         self._pods.groups.end_of(moment)
         if cycle.queues:
-            self._take_queues(moment, cycle, texts.queues())
+            self._add_queues(moment, cycle, texts.queues())
         # Refer to the decisions rather than to the whole line, which may be large.
         ref = texts.decisions()
         t = round(cycle.now - self._opened, 6)
@@ -78,7 +78,7 @@ class CycleMoments:
             MomentForm(kind="cycle", number=cycle.number, t=t, time=format_rfc3339(cycle.now), ref=ref)
         )
 
-    def _take_nodes(self, moment: int, cycle: RecordedCycle, first: int, racks: RackMap) -> None:
+    def _add_nodes(self, moment: int, cycle: RecordedCycle, first: int, racks: RackMap) -> None:
         if cycle.changes.whole:
             self._records = {}
             self._nodes.keep_only(moment, {node.name for node in cycle.changes.set.nodes})
@@ -92,13 +92,13 @@ class CycleMoments:
         if cycle.changes.set.nodes:
             self._smallest = smallest_device([node.gpu_memory_mib for node in self._records.values()])
 
-    def _take_groups(self, cycle: RecordedCycle, first: int) -> None:
+    def _add_groups(self, cycle: RecordedCycle, first: int) -> None:
         for place, group in enumerate(cycle.changes.set.podgroups):
             self._groups[group.uid] = group
             least = sum(podset.min_available for podset in group.root.podsets) or NONE
             self._pods.groups.place(f"{group.namespace}/{group.name}", group.queue, least, first + place)
 
-    def _take_tasks(self, moment: int, cycle: RecordedCycle, first: int) -> None:
+    def _add_tasks(self, moment: int, cycle: RecordedCycle, first: int) -> None:
         if cycle.changes.whole:
             present = {self._pods.by_identity(task.uid) for task in cycle.changes.set.tasks}
             self._pods.keep_only(moment, present)
@@ -121,7 +121,7 @@ class CycleMoments:
             milli = held if held is not None else (task.accepted or task.shape.gpu).held_gpus(node.gpu_memory_mib)
         return PodState(STATE_OF_STATUS[task.status], task.node, milli, " ".join(task.gpu_groups))
 
-    def _take_queues(self, moment: int, cycle: RecordedCycle, first: int) -> None:
+    def _add_queues(self, moment: int, cycle: RecordedCycle, first: int) -> None:
         before, order = self._order, list[str]()
         for place, queue in enumerate(cycle.queues):
             if isinstance(queue, tuple):
@@ -156,7 +156,7 @@ class PresentState(NamedTuple):
 
 
 class StateMoments:
-    """Takes in states in order. Rows have no UID, so pods are identified by name."""
+    """Adds states in order. Rows have no UID, so pods are identified by name."""
 
     def __init__(
         self, pods: PodColumns, nodes: NodeColumns, queues: QueueColumns, after_cycles: bool, by_place: bool
@@ -172,7 +172,7 @@ class StateMoments:
         self._changed_groups: set[str] = set()
         """Names of PodGroups that changed at the last look."""
 
-    def take(
+    def add_state(
         self,
         moment: int,
         state: entries.ClusterState,
@@ -180,15 +180,15 @@ class StateMoments:
         racks: RackMap,
         specs: Mapping[str, Object] | None,
     ) -> None:
-        """Take in a state.
+        """Add a state.
 
         ``refs``: reference of the first row of each list. ``specs``: queue objects, for what rows lack; None: queues
         are known from elsewhere.
         """
-        self._take_nodes(moment, state, refs["nodes"], racks)
+        self._add_nodes(moment, state, refs["nodes"], racks)
         for place, group in enumerate(state.podgroups):
-            self._take_group(group, refs["podgroups"], place)
-        present = {self._take_pod(moment, row, refs["pods"], place) for place, row in enumerate(state.pods)}
+            self._add_group(group, refs["podgroups"], place)
+        present = {self._add_pod(moment, row, refs["pods"], place) for place, row in enumerate(state.pods)}
         self._rows = {row.name: row for row in state.pods}
         self._pods.keep_only(moment, present)
         self._pods.groups.end_of(moment)
@@ -197,29 +197,29 @@ class StateMoments:
                 self._queues.put(moment, queue.name, _queue(queue, specs.get(queue.name, {})), refs["queues"] + place)
             self._queues.keep_only(moment, {queue.name for queue in state.queues})
 
-    def take_now(
+    def update_state(
         self, moment: int, now: PresentState, refs: Mapping[str, int], racks: RackMap, changed: set[int]
     ) -> None:
-        """Take in the present state after the last one was undone. Unchanged items cost one comparison.
+        """Add the present state after the last one was undone. Unchanged items cost one comparison.
 
         ``changed``: indices of pods that cycles changed since. References use indices of columns.
         """
         pods, groups, state = self._pods, self._pods.groups, now.state
-        self._take_nodes(moment, state, refs["nodes"], racks)
+        self._add_nodes(moment, state, refs["nodes"], racks)
         group_rows = {row.name: row for row in state.podgroups}
         self._changed_groups |= {groups.form.name[place] for place in groups.touched if place < len(groups.form.name)}
         before = groups.touched
         groups.touched = set()
         for name, group in group_rows.items():
             if self._group_rows.get(name) is not group or name in self._changed_groups:
-                self._take_group(group, refs["podgroups"], 0)
+                self._add_group(group, refs["podgroups"], 0)
         rows, rows_before = {row.name: row for row in state.pods}, self._rows
         self._changed_pods |= {pods.names[place] for place in changed} | (rows_before.keys() - rows.keys())
         before_pods, pods.touched = pods.touched, set()
         places = changed | {place for name in self._changed_pods if (place := pods.place(name)) != NONE}
         for name, row in rows.items():
             if rows_before.get(name) is not row or name in self._changed_pods:
-                places.add(self._take_pod(moment, row, refs["pods"], 0))
+                places.add(self._add_pod(moment, row, refs["pods"], 0))
         for place in sorted(places):
             if pods.names[place] not in rows or pods.place(pods.names[place]) != place:
                 pods.gone(moment, place)
@@ -236,7 +236,7 @@ class StateMoments:
         """True if the pod existed at the last look."""
         return pod in self._rows
 
-    def _take_nodes(self, moment: int, state: entries.ClusterState, first: int, racks: RackMap) -> None:
+    def _add_nodes(self, moment: int, state: entries.ClusterState, first: int, racks: RackMap) -> None:
         for place, node in enumerate(state.nodes):
             column = self._nodes.place(node.name) if self._by_place else place
             if column == NONE:
@@ -245,13 +245,13 @@ class StateMoments:
             self._nodes.put(moment, node.name, where, node.gpus * GPU, node.unavailable, first + column)
         self._nodes.keep_only(moment, {node.name for node in state.nodes})
 
-    def _take_group(self, group: entries.PodGroupRow, first: int, place: int) -> None:
+    def _add_group(self, group: entries.PodGroupRow, first: int, place: int) -> None:
         groups, least = self._pods.groups, NONE if group.min_member is None else group.min_member
         column = groups.place(group.name)
         known = self._after_cycles and groups.form.ref[column] != NONE
         groups.place(group.name, group.queue, least, NONE if known else first + (column if self._by_place else place))
 
-    def _take_pod(self, moment: int, row: entries.PodRow, first: int, place: int) -> int:
+    def _add_pod(self, moment: int, row: entries.PodRow, first: int, place: int) -> int:
         group = self._pods.groups.place(row.group, row.queue)
         known = self._pods.place(row.name)
         state_before = self._pods.last(known) if known != NONE else None
@@ -291,18 +291,18 @@ def _queue(row: entries.QueueRow, spec: Object) -> dict[str, Any]:
 
 
 class DecisionColumns:
-    """Takes in decisions in order. ``taken``: their number."""
+    """Adds decisions in order. ``count``: their number."""
 
     def __init__(self, first: int, pods: PodColumns, nodes: NodeColumns, queues: QueueColumns) -> None:
         """``first``: reference of the first entry."""
         self.form = DecisionForm(ref0=first)
-        self.taken = 0
+        self.count = 0
         self._pods, self._nodes, self._queues = pods, nodes, queues
         self._kinds: dict[str, int] = {}
         self._actions: dict[str, int] = {}
 
-    def take(self, entry: entries.Decision, moments: Sequence[MomentForm], moment: int) -> None:
-        """Take in a decision. ``moment``: its moment, or NONE. A pod is the latest one with its name so far."""
+    def add(self, entry: entries.Decision, moments: Sequence[MomentForm], moment: int) -> None:
+        """Add a decision. ``moment``: its moment, or NONE. A pod is the latest one with its name so far."""
         form, pods = self.form, self._pods
         kind = str(entry.__struct_config__.tag)
         form.moment.append(moment)
@@ -313,11 +313,11 @@ class DecisionColumns:
         form.group.append(pods.groups.place(group) if group else NONE)
         form.node.append(self._nodes.place(entry.node) if isinstance(entry, entries.PodOnNode) else NONE)
         if isinstance(entry, entries.PodEvicted):
-            form.evictions.append(_eviction(self.taken, entry, pods, self._queues))
+            form.evictions.append(_eviction(self.count, entry, pods, self._queues))
         if moment != NONE:
             counts = moments[moment].counts
             counts[kind] = counts.get(kind, 0) + 1
-        self.taken += 1
+        self.count += 1
 
 
 def _place(places: dict[str, int], names: list[str], name: str) -> int:

@@ -733,8 +733,8 @@ class Baseline:
         self._devices.close()
 
     def step(self) -> bool:
-        """Take in changes and try the pods that they may concern. Returns whether anything was written."""
-        freed = self._take(self._watch.poll())
+        """Process changes and try the pods that they may concern. Returns whether anything was written."""
+        freed = self._process_events(self._watch.poll())
         candidates = self._waiting if freed else {uid: self._waiting[uid] for uid in self._new if uid in self._waiting}
         if not candidates:
             return False
@@ -752,15 +752,15 @@ class Baseline:
 
     # --- watch events -------------------------------------------------------------------------------------------------
 
-    def _take(self, events: Iterable[WatchEvent]) -> bool:
+    def _process_events(self, events: Iterable[WatchEvent]) -> bool:
         """Returns whether a change may let a waiting pod fit."""
         latest = latest_events(events, _KINDS)
         freed = False
         for event in latest["PriorityClass"].values():
-            self._priorities.take(event)
+            self._priorities.process_event(event)
         for kind in (_CLAIM, *VOLUME_KINDS):
             for event in latest[kind].values():
-                freed |= self._volumes.take(kind, event.object, event.type == "DELETED")
+                freed |= self._volumes.process_object(kind, event.object, event.type == "DELETED")
         for event in latest["Node"].values():
             freed |= self._node(event)
         for uid, event in latest["Pod"].items():

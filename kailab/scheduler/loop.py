@@ -129,7 +129,7 @@ class Scheduler:
         """Run a cycle if anything changed since the last one, or if ``wake_at`` has come. Returns whether it wrote anything."""
         self.mirror.update()
         # A failed bind holds its pod back, which changes the mirror.
-        answered = self._executor.take_outcomes()
+        answered = self._executor.collect_outcomes()
         now = self._cluster.now()
         wake_at = self.wake_at
         woken = wake_at is not None and now >= wake_at
@@ -193,7 +193,7 @@ class Scheduler:
     def cycle(self) -> CycleRecord:
         """Run a cycle even if nothing changed."""
         self.mirror.update()
-        self._executor.take_outcomes()
+        self._executor.collect_outcomes()
         self._run(self._cluster.now())
         latest = self.history.latest
         assert latest is not None
@@ -251,7 +251,7 @@ class Scheduler:
         self._observer.on_phase("status")
         reporter.report(decisions, executor.bound, executor.evicted)
         # A write that was not sent changes nothing in the mirror, so only this flag makes the next step try again.
-        failures, self._retry = executor.take_failures()
+        failures, self._retry = executor.collect_failures()
         self._wake_at = decisions.wake_at
         recorded = self._usage is not None and self._usage.observe(now, decisions.queues, self.mirror.capacity())
         record = CycleRecord(

@@ -72,7 +72,7 @@ class PodShapes:
 
     # --- overlays -----------------------------------------------------------------------------------------------------
 
-    def take_namespace(self, event: WatchEvent) -> bool:
+    def process_namespace(self, event: WatchEvent) -> bool:
         """Returns whether earlier shapes may have become wrong."""
         name, labels = name_of(event.object), labels_of(event.object)
         before = self._namespaces.pop(name, None)
@@ -80,9 +80,9 @@ class PodShapes:
             self._namespaces[name] = labels
         return self._namespace_selectors and before != self._namespaces.get(name)
 
-    def take_reference(self, event: WatchEvent) -> bool:
-        """Take in an object that pods may reference, directly or by a claim. Returns whether shapes of pods may have changed."""
-        limits_changed = self._volumes.take(event.kind, event.object, event.type == "DELETED")
+    def process_reference(self, event: WatchEvent) -> bool:
+        """Process an object that pods may reference, directly or by a claim. Returns whether shapes of pods may have changed."""
+        limits_changed = self._volumes.process_object(event.kind, event.object, event.type == "DELETED")
         if event.kind not in references.REFERENCED_KINDS:
             return limits_changed
         reference = references.ObjectReference(event.kind, namespace_of(event.object), name_of(event.object))
@@ -93,7 +93,7 @@ class PodShapes:
             self._existing.add(reference)
         return limits_changed or known != (reference in self._existing)
 
-    def take_pod(self, uid: str, pod: Object) -> None:
+    def process_pod(self, uid: str, pod: Object) -> None:
         """Note whether the pod has claims or references."""
         if pod["spec"].get("resourceClaims"):
             self._claiming[uid] = None
@@ -262,7 +262,7 @@ KINDS = (
     "Namespace", "PriorityClass", "Topology", *CLAIM_KINDS, *references.REFERENCED_KINDS, *VOLUME_KINDS, "NodeResourceTopology", "Node", "Queue",
     "PodGroup", "Pod",
 )  # fmt: skip
-"""The watched kinds, in the order in which their events are taken in."""
+"""The watched kinds, in the order in which their events are processed."""
 
 COUNTED_KINDS = ("PriorityClass", *CLAIM_KINDS, "Node", "Queue", "PodGroup", "Pod")
 """The kinds that suffice to count allocations and to compute the serving order, but not to place pods."""
@@ -314,7 +314,7 @@ class NodeRecords:
             "memory": sum(node.memory for node in nodes),
         }
 
-    def take_node(self, event: WatchEvent) -> None:
+    def process_node(self, event: WatchEvent) -> None:
         name = name_of(event.object)
         if event.type == "DELETED" or node_pool(metadata_of(event.object)) != self._pool:
             self._objects.pop(name, None)
@@ -324,8 +324,8 @@ class NodeRecords:
         self._objects[name] = event.object
         self.refresh(name)
 
-    def take_zones(self, event: WatchEvent) -> None:
-        """Take in the NUMA zones of a node; the caller refreshes the node."""
+    def process_zones(self, event: WatchEvent) -> None:
+        """Process the NUMA zones of a node; the caller refreshes the node."""
         name = name_of(event.object)
         zones = numa_record(event.object) if event.type != "DELETED" else None
         if zones is None:
@@ -333,7 +333,7 @@ class NodeRecords:
         else:
             self._numa[name] = zones
 
-    def take_topology(self, event: WatchEvent) -> bool:
+    def process_topology(self, event: WatchEvent) -> bool:
         """Returns whether aliases of levels have changed, which PodGroups may use."""
         name = name_of(event.object)
         if event.type == "DELETED":
@@ -492,11 +492,11 @@ class Mirror:
     # --- watch events -------------------------------------------------------------------------------------------------
 
     def update(self) -> None:
-        """Take in the watch events since the last call."""
+        """Process the watch events since the last call."""
         now = self._now = self._cluster.now()
         events = self._watch.poll()
         if events:
-            self._take(events)
+            self._process_events(events)
         if self._leaving:
             for uid in [uid for uid, when in self._leaving.items() if now > when]:
                 del self._leaving[uid]
@@ -509,44 +509,44 @@ class Mirror:
         self.update()
         self._before = None
 
-    def _take(self, events: Iterable[WatchEvent]) -> None:
+    def _process_events(self, events: Iterable[WatchEvent]) -> None:
         latest = latest_events(events, KINDS)
         # In the order in which records need each other: a PodGroup needs priorities and the aliases of topologies, a node its zones and
         # devices, a pod its PodGroup and the parts of its shape.
         shapes_stale = pods_stale = groups_stale = False
         for event in latest["Namespace"].values():
-            shapes_stale |= self._shapes.take_namespace(event)
+            shapes_stale |= self._shapes.process_namespace(event)
         for event in latest["PriorityClass"].values():
             # Any class may be the default of PodGroups that name none, so all are refreshed. This is rare.
             groups_stale = True
-            self._take_one(self.priorities.take, event)
+            self._process_readable(self.priorities.process_event, event)
         for event in latest["Topology"].values():
-            groups_stale |= bool(self._take_one(self._nodes.take_topology, event))
+            groups_stale |= bool(self._process_readable(self._nodes.process_topology, event))
         nodes: dict[str, None] = {}
         for kind in CLAIM_KINDS:
             for event in latest[kind].values():
                 # Each node is refreshed once, after all slices and zones are known.
-                nodes.update(dict.fromkeys(self._take_one(self._claim_object, event)))
+                nodes.update(dict.fromkeys(self._process_readable(self._claim_object, event)))
                 pods_stale = True
         for event in latest["NodeResourceTopology"].values():
-            self._take_one(self._nodes.take_zones, event)
+            self._process_readable(self._nodes.process_zones, event)
             nodes[name_of(event.object)] = None
         for kind in (*references.REFERENCED_KINDS, *VOLUME_KINDS):
             for event in latest[kind].values():
-                pods_stale |= self._shapes.take_reference(event)
+                pods_stale |= self._shapes.process_reference(event)
         for event in latest["Node"].values():
-            self._take_one(self._nodes.take_node, event)
+            self._process_readable(self._nodes.process_node, event)
         for name in sorted(nodes):
             self._nodes.refresh(name)
         for event in latest["Queue"].values():
-            self._take_one(self._queue, event)
+            self._process_readable(self._queue, event)
         if groups_stale:
             for obj in list(self.podgroup_objects.values()):
                 if not self._unreadable.try_handling(obj, self._refresh_podgroup, obj):
                     self._drop_podgroup(uid_of(obj))
         # For a PodGroup deleted and created again under its name, the old one goes first.
         for event in sorted(latest["PodGroup"].values(), key=lambda event: event.type != "DELETED"):
-            self._take_one(self._podgroup, event)
+            self._process_readable(self._podgroup, event)
         for uid, event in latest["Pod"].items():
             if self._before is not None and self._copy_task(self._before, uid, event.object):
                 continue
@@ -559,18 +559,18 @@ class Mirror:
             for uid in self._shapes.dependent_pods():
                 self._refresh(uid)
 
-    def _take_one(self, take: Callable[[WatchEvent], Any], event: WatchEvent) -> Any:
-        """Take in one object. An object that can't be read counts as deleted."""
+    def _process_readable(self, process: Callable[[WatchEvent], Any], event: WatchEvent) -> Any:
+        """Process one object. An object that can't be read counts as deleted."""
         try:
-            return take(event)
+            return process(event)
         except Exception as error:
             self._unreadable.note(event.object, error)
             # Otherwise cycles would decide on the record of its earlier state.
-            return take(event._replace(type="DELETED"))
+            return process(event._replace(type="DELETED"))
 
     def _claim_object(self, event: WatchEvent) -> Iterable[str]:
-        """Take in a claim, template, class or slice. Returns the nodes that it concerns."""
-        return self._claims.take(event.kind, event.object, event.type == "DELETED")
+        """Process a claim, template, class or slice. Returns the nodes that it concerns."""
+        return self._claims.process_object(event.kind, event.object, event.type == "DELETED")
 
     def _queue(self, event: WatchEvent) -> None:
         name = name_of(event.object)
@@ -676,7 +676,7 @@ class Mirror:
             if group is not None:
                 self._group_of[uid] = group
                 self._members.setdefault(group, {})[uid] = None
-        self._shapes.take_pod(uid, pod)
+        self._shapes.process_pod(uid, pod)
         self._refresh(uid)
 
     def _copy_task(self, before: Mirror, uid: str, pod: Object) -> bool:

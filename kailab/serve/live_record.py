@@ -141,7 +141,7 @@ class LiveRecord:
         ):  # fmt: skip
             so_far, continues = _RecordedSoFar(self._cuts.generation), False
         self._so_far = so_far
-        self._take(so_far, recording, keeping, text)
+        self._add_entries(so_far, recording, keeping, text)
         objects = events if events is not None else recording.events
         about = events.about if events is not None else [read_event(event).object for event in recording.events]
         del so_far.events[: deleted if continues and deleted else 0]
@@ -172,7 +172,7 @@ class LiveRecord:
             kinds = ("nodes", "topologies")
             objects = self._kept(BEFORE, recording.before, kinds), self._kept(AFTER, recording.after, kinds)
             so_far.racks, so_far.nodes = RackMap.of_looks(fleet, objects), self._nodes(recording)
-        # With cycles, only the rows of states are used, and those are read in ``_take``.
+        # With cycles, only the rows of states are used, and those are read in ``_add_entries``.
         states = [] if recording.cycles else [(name, text.entry(state)) for name, state in recording.states]
         history = LabHistory(
             recording.opened,
@@ -198,7 +198,7 @@ class LiveRecord:
             text=text,
         )
 
-    def _take(self, so_far: _RecordedSoFar, recording: Recording, keeping: Sanitizer, text: Scrubber) -> None:
+    def _add_entries(self, so_far: _RecordedSoFar, recording: Recording, keeping: Sanitizer, text: Scrubber) -> None:
         """Cut and keep the new entries of the recording."""
         new = [text.entry(entry) for entry in recording.decisions[len(so_far.decisions) :]]
         so_far.decisions += new

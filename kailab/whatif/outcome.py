@@ -110,7 +110,7 @@ class Outcome:
             if row.name.partition("/")[0] in SYSTEM_NAMESPACES:
                 continue
             workload = owners.of(row.name, row.owner)
-            counts.setdefault(workload, _PodCounts()).take(row)
+            counts.setdefault(workload, _PodCounts()).add(row)
             if row.podgroup:
                 groups[group_of(row)] = workload
         for top, pods in refused_pods(lab.cluster):
@@ -155,7 +155,7 @@ class _PodCounts:
         self.refused = 0
         self._nodes: dict[str, int] = {}
 
-    def take(self, row: PodRow) -> None:
+    def add(self, row: PodRow) -> None:
         # The pod that submits a RayJob has no queue; its cluster's pods do.
         self._queue = self._queue or row.queue
         if row.phase in ENDED_PHASES:

@@ -35,7 +35,7 @@ def test_a_fleets_devices_are_its_whole_gpus() -> None:
     claims = ClaimIndex()
     for each in slices:
         assert validate(each, "ResourceSlice") == []
-        claims.take("ResourceSlice", each, deleted=False)
+        claims.process_object("ResourceSlice", each, deleted=False)
     for pool in fleet.pools:
         for position in range(pool.count):
             assert claims.gpus_on(pool.node_name(position)) == pool.whole_gpus

@@ -180,7 +180,7 @@ def test_what_is_handed_over_to_be_bound_counts_at_once_and_is_told_later(cluste
     handed = cluster.hand_over([[BindWrite("default", name, "n1")] for name in "abc"])
     assert [cluster.get("Pod", name, "default")["spec"]["nodeName"] for name in "abc"] == ["n1"] * 3
     taken = []
-    soon(lambda: watch.poll() is None or taken.extend(handed.take()) or len(taken) == 3)
+    soon(lambda: watch.poll() is None or taken.extend(handed.collect()) or len(taken) == 3)
     assert sorted((number, outcome.error) for number, outcome in taken) == [(0, None), (1, None), (2, None)]
     assert cluster.under_way == 0
     assert [other.get("Pod", name, "default")["spec"]["nodeName"] for name in "abc"] == ["n1"] * 3
@@ -192,7 +192,7 @@ def test_a_handed_over_pod_that_is_refused_is_given_back(cluster):
     watch.poll()
     handed = cluster.hand_over([[BindWrite("default", "a", "n1")]])
     seen, taken = [], []
-    soon(lambda: seen.extend(watch.poll()) or taken.extend(handed.take()) or bool(taken))
+    soon(lambda: seen.extend(watch.poll()) or taken.extend(handed.collect()) or bool(taken))
     assert isinstance(taken[0][1].error, ApiError)
     assert not taken[0][1].error.unanswered
     seen.extend(watch.poll())
@@ -206,7 +206,7 @@ def test_what_is_handed_over_is_created_once_and_a_name_that_is_there_is_told(cl
     other.create(config_map("a-3"))
     handed = cluster.hand_over([[CreateWrite(config_map(f"a-{n}"))] for n in range(200)])
     taken = []
-    soon(lambda: cluster.take_news() or taken.extend(handed.take()) or len(taken) == 200)
+    soon(lambda: cluster.process_updates() or taken.extend(handed.collect()) or len(taken) == 200)
     assert {number for number, outcome in taken if outcome.error is not None} == {3}
     assert isinstance(dict(taken)[3].error, AlreadyExists)
 

@@ -277,7 +277,7 @@ def chosen(world, claim_object, *more):
 
     inventory = DeviceInventory()
     for obj in [*world.cluster.list("ResourceSlice"), *more]:
-        inventory.take(obj, deleted=False)
+        inventory.process_slice(obj, deleted=False)
     classes = {obj["metadata"]["name"]: obj for obj in world.cluster.list("DeviceClass")}
     found = choose_devices(
         read_device_requests(claim_object["spec"], classes), inventory.on("n1"), lambda device: False

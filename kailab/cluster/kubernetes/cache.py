@@ -59,7 +59,7 @@ class ObjectCache:
         """A kind that the server does not have: no objects."""
         self.kinds.setdefault(kind, {})
 
-    def take(self, news: InformerUpdate) -> None:
+    def process_update(self, news: InformerUpdate) -> None:
         """Process one update from the server."""
         if news.type == "LISTED":
             self._listed(news)

@@ -50,7 +50,7 @@ class LiveWatch:
         self._inner = inner
 
     def poll(self) -> list[WatchEvent]:
-        self._cluster.take_news()
+        self._cluster.process_updates()
         return self._inner.poll()
 
     def close(self) -> None:
@@ -121,14 +121,14 @@ class KubernetesCluster(SingleWrites):
         self._news.clear()
         return bool(self._inbox) or self._news.wait(max(0.0, seconds))
 
-    def take_news(self) -> None:
+    def process_updates(self) -> None:
         """Process the updates received so far."""
         while self._inbox:
             news = self._inbox.popleft()
             if isinstance(news, ChainAnswer):
                 self._writer.answered(news)
             else:
-                self._cache.take(news)
+                self._cache.process_update(news)
         if self._missing and time.monotonic() - self._looked_at > LOOK_AGAIN_SECONDS:
             self._looked_at = time.monotonic()
             for kind in list(self._missing):
@@ -175,7 +175,7 @@ class KubernetesCluster(SingleWrites):
                     self._informers.pop(news.kind).stop()
                     self._inbox.remove(news)
                     raise news.refused
-            self.take_news()
+            self.process_updates()
             open_kinds = {kind for kind in open_kinds if kind not in self._cache.kinds}
             if not open_kinds:
                 return
@@ -195,7 +195,7 @@ class KubernetesCluster(SingleWrites):
         return answer
 
     def _known(self, kind: str) -> dict[tuple[str, str], Object] | None:
-        self.take_news()
+        self.process_updates()
         # A kind that the server lacked has an empty table; the server may have it by now.
         return self._cache.kinds.get(kind) if kind in self._informers else None
 
@@ -313,7 +313,7 @@ class KubernetesCluster(SingleWrites):
 
     def assume(self, namespace: str, pod: str, uid: str, annotations: Mapping[str, str]) -> Object | None:
         """See ``AssumeCache``."""
-        self.take_news()
+        self.process_updates()
         return self._cache.assume(namespace, pod, uid, dict(annotations))
 
     def forget_assumed(self) -> None:
@@ -321,7 +321,7 @@ class KubernetesCluster(SingleWrites):
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
         """See ``Cluster``. Chains not sent when the server is given up on are not sent at all."""
-        self.take_news()
+        self.process_updates()
         return self._writer.write_all(chains)
 
     @property
@@ -331,5 +331,5 @@ class KubernetesCluster(SingleWrites):
 
     def hand_over(self, chains: Sequence[Chain]) -> SubmittedBatch:
         """See ``AsyncWrites``. Submitted batches are sent in turn, one chain of each."""
-        self.take_news()
+        self.process_updates()
         return self._writer.hand_over(chains, self._tell)

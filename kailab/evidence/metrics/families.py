@@ -426,7 +426,7 @@ class SeriesCollector:
         self._there: set[tuple[str, Labels]] = set()
         self.end = 0.0
 
-    def take(self, snapshot: MetricsSnapshot) -> None:
+    def add_snapshot(self, snapshot: MetricsSnapshot) -> None:
         now: set[tuple[str, Labels]] = set()
         for family in FAMILIES:
             for labels, value in family.values(snapshot):
@@ -469,5 +469,5 @@ def sample_name(family: MetricFamily) -> str:
 def collect_series(snapshots: Iterable[MetricsSnapshot]) -> SeriesCollector:
     series = SeriesCollector()
     for snapshot in snapshots:
-        series.take(snapshot)
+        series.add_snapshot(snapshot)
     return series

@@ -71,7 +71,7 @@ def snapshots_over_time(history: LabHistory) -> Iterator[MetricsSnapshot]:
             before, skipped = skipped, None
         yield from past.waits(before, t, interval)
         for event in happened:
-            past.take(event)
+            past.process_event(event)
         if t - before >= least or t in (0.0, end):
             yield past.at(t)
             before, skipped = t, None
@@ -124,7 +124,7 @@ class _LabAtMoment:
         self._phases: dict[str, tuple[str, str]] = {}
         self._by_phase: Counter[tuple[str, str]] = Counter()
 
-    def take(self, event: _PastEvent) -> None:
+    def process_event(self, event: _PastEvent) -> None:
         getattr(self, f"_{event.kind}")(event.t, event.what)
 
     def at(self, t: float) -> MetricsSnapshot:

@@ -279,7 +279,7 @@ class ClaimAllocator:
         for event in self._watch.poll():
             deleted, obj = event.type == "DELETED", event.object
             if event.kind == "ResourceSlice":
-                self._inventory.take(obj, deleted)
+                self._inventory.process_slice(obj, deleted)
             elif event.kind == "DeviceClass":
                 self._classes.pop(name_of(obj), None)
                 if not deleted:

@@ -65,7 +65,7 @@ def received_resource_type(shape: Shape) -> str:
 class DecisionExecutor:
     """Writes binds and evictions. ``bound``, ``evicted``: UIDs of PodGroups of the last ``execute``, in its order. ``preparations`` run
     before a pod is bound. ``sparing``: leave out events that repeat another one. ``ahead``: submit independent binds without waiting, if
-    the cluster can do that; ``take_outcomes`` handles their results."""
+    the cluster can do that; ``collect_outcomes`` handles their results."""
 
     def __init__(
         self,
@@ -129,13 +129,13 @@ class DecisionExecutor:
         for uid in [uid for uid in self._labelled if uid not in self._mirror.pods]:
             del self._labelled[uid]
 
-    def take_failures(self) -> tuple[tuple[RefusedDecision, ...], bool]:
+    def collect_failures(self) -> tuple[tuple[RefusedDecision, ...], bool]:
         """Return and clear the failures since the last call, and whether something was not sent because the server did not answer."""
         result = tuple(self.failures), self.unreachable
         self.failures, self.unreachable = [], False
         return result
 
-    def take_outcomes(self) -> bool:
+    def collect_outcomes(self) -> bool:
         """Handle the outcomes of submitted binds. Returns whether there were any."""
         answered = False
         for (bind, name), outcome in self._submitted.answered():
@@ -154,7 +154,7 @@ class DecisionExecutor:
         self._submitted.add(self._async_cluster.hand_over([chain for _, chain in binds]), named_binds)
         self.wrote = True
         # A cluster may answer at once.
-        self.take_outcomes()
+        self.collect_outcomes()
 
     def _groups_to_await(self, binds: Iterable[tuple[Bind, Chain]]) -> set[str]:
         """PodGroups whose binds must be awaited, because if one fails, the other binds of the gang are not sent: those with preparations or

@@ -148,7 +148,7 @@ class GpuAccounts:
         claims = ClaimIndex()
         for kind in _CLAIM_KINDS:
             for obj in self._cluster.list(kind):
-                claims.take(kind, obj, False)
+                claims.process_object(kind, obj, False)
         return claims
 
     @cached_property

@@ -47,8 +47,8 @@ class DeviceInventory:
         self._devices: dict[str, list[Device]] = {}  # by slice
         self._nodes: dict[str, tuple[Device, ...]] | None = None
 
-    def take(self, slice_: Object, deleted: bool) -> None:
-        """Take in a slice. A slice that can't be read raises an error and counts as deleted."""
+    def process_slice(self, slice_: Object, deleted: bool) -> None:
+        """Process a slice. A slice that can't be read raises an error and counts as deleted."""
         name = name_of(slice_)
         self._slices.pop(name, None)
         self._devices.pop(name, None)
@@ -290,11 +290,11 @@ class ClaimIndex:
         self._inventory = DeviceInventory()
         self._slices: dict[str, tuple[str, int]] = {}  # name -> node, GPUs
 
-    def take(self, kind: str, obj: Object, deleted: bool) -> Iterable[str]:
-        """Take in one change. Returns the nodes whose devices may have changed."""
+    def process_object(self, kind: str, obj: Object, deleted: bool) -> Iterable[str]:
+        """Process one change. Returns the nodes whose devices may have changed."""
         metadata, spec = metadata_of(obj), spec_of(obj)
         if kind == "ResourceSlice":
-            self._inventory.take(obj, deleted)
+            self._inventory.process_slice(obj, deleted)
             return self._slice(metadata["name"], spec, deleted)
         if kind == "DeviceClass":
             self._class(obj, deleted)

@@ -31,8 +31,8 @@ class PriorityClasses:
         self.never_preempt: set[str] = set()
         self._defaults: dict[str, int] = {}
 
-    def take(self, event: WatchEvent) -> None:
-        """Take in a watch event of a PriorityClass."""
+    def process_event(self, event: WatchEvent) -> None:
+        """Process a watch event of a PriorityClass."""
         if event.type == "DELETED":
             name = name_of(event.object)
             self.values.pop(name, None)

@@ -53,8 +53,8 @@ class VolumeIndex:
         self._drivers: dict[str, Object] = {}
         self._capacities: dict[tuple[str, str], Object] = {}
 
-    def take(self, kind: str, obj: Object, deleted: bool) -> bool:
-        """Take in an object. Returns whether pods may be limited otherwise than before."""
+    def process_object(self, kind: str, obj: Object, deleted: bool) -> bool:
+        """Process an object. Returns whether pods may be limited otherwise than before."""
         tables: dict[str, dict[Any, Object]] = {
             "PersistentVolumeClaim": self._claims, "PersistentVolume": self._volumes, "StorageClass": self._classes,
             "CSIDriver": self._drivers, "CSIStorageCapacity": self._capacities,

@@ -151,8 +151,8 @@ class _CountedWrites:
         self._chains = chains
         self._count = count
 
-    def take(self) -> Numbered:
-        outcomes = self._inner.take()
+    def collect(self) -> Numbered:
+        outcomes = self._inner.collect()
         for number, outcome in outcomes:
             self._count(self._chains[number], outcome)
         return outcomes

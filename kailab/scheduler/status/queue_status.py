@@ -98,14 +98,14 @@ class GroupTotals:
         self._gpu_memory: dict[str, int] = {}
         self._cache: dict[bytes, tuple[Amounts, Amounts, int]] = {}
 
-    def take(self, latest: Mapping[str, Mapping[str, WatchEvent]]) -> None:
-        """Take in the latest event of each object. ``latest``: kind -> UID -> event."""
+    def process_events(self, latest: Mapping[str, Mapping[str, WatchEvent]]) -> None:
+        """Process the latest event of each object. ``latest``: kind -> UID -> event."""
         recount = False
         for event in latest["PriorityClass"].values():
-            self._priorities.take(event)
+            self._priorities.process_event(event)
         for kind in ("ResourceClaim", "ResourceClaimTemplate"):
             for event in latest[kind].values():
-                self._claims.take(kind, event.object, event.type == "DELETED")
+                self._claims.process_object(kind, event.object, event.type == "DELETED")
                 recount = True
         for event in latest["Node"].values():
             node, memory = name_of(event.object), gpu_memory(labels_of(event.object))
@@ -316,8 +316,8 @@ class QueueStatus:
             return False
         latest = latest_events(events, _KINDS)
         if latest["Queue"]:
-            self._take_queues(latest["Queue"])
-        self._totals.take(latest)
+            self._process_queues(latest["Queue"])
+        self._totals.process_events(latest)
         groups, self._totals.dirty = self._totals.dirty, {}
         for name in groups:
             self._count(name)
@@ -436,7 +436,7 @@ class QueueStatus:
 
     # --- queues ------------------------------------------------------------------------------------------------------
 
-    def _take_queues(self, events: Mapping[str, WatchEvent]) -> None:
+    def _process_queues(self, events: Mapping[str, WatchEvent]) -> None:
         moved = False
         for event in events.values():
             name = name_of(event.object)
