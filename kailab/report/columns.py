@@ -57,7 +57,7 @@ class UndoLog:
         setattr(of, name, value)
 
 
-_STATE = {name: place for place, name in enumerate(STATES)}
+_STATE = {name: index for index, name in enumerate(STATES)}
 _WAITS, _PROMISED, _PLACED, _LEAVES = range(4)
 _COUNTED = {
     "waits": _WAITS,
@@ -86,37 +86,38 @@ class QueueColumns:
         self.form = QueueForm()
         self.touched: set[int] = set()
         self._holds = holds
-        self._places: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
 
-    def place(self, name: str) -> int:
+    def add(self, name: str) -> int:
+        """The index of a queue, which is added if it is new; NONE for an empty name."""
         if not name:
             return NONE
-        index = self._places.get(name)
+        index = self._indices.get(name)
         if index is None:
             index = len(self.form.name)
-            self._holds.put(self._places, name, index)
+            self._holds.put(self._indices, name, index)
             self._holds.append(self.form.name, name)
             self._holds.append(self.form.changes, [])
             self.touched.add(index)
         return index
 
     def put(self, moment: int, name: str, state: QueueState | dict[str, Any], ref: int) -> None:
-        place = self.place(name)
-        changes = self.form.changes[place]
+        index = self.add(name)
+        changes = self.form.changes[index]
         if not changes or changes[-1][1] != state:
             borrowed = (
                 [state.gpu.borrowed, state.cpu.borrowed, state.memory.borrowed] if isinstance(state, QueueState) else []
             )
             self._holds.append(changes, (moment, state, ref, borrowed))
-            self.touched.add(place)
+            self.touched.add(index)
 
     def keep_only(self, moment: int, names: set[str]) -> None:
         """Mark all other queues as gone."""
-        for name, place in self._places.items():
-            changes = self.form.changes[place]
+        for name, index in self._indices.items():
+            changes = self.form.changes[index]
             if name not in names and changes and changes[-1][1] is not None:
                 self._holds.append(changes, (moment, None, NONE, []))
-                self.touched.add(place)
+                self.touched.add(index)
 
 
 class NodeColumns:
@@ -126,45 +127,45 @@ class NodeColumns:
         self.form = NodeForm()
         self.touched: set[int] = set()
         self._holds = holds
-        self._places: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
         self._racks: dict[str, int] = {}
         self._models: dict[str, int] = {}
 
-    def place(self, name: str) -> int:
-        return self._places.get(name, NONE)
+    def index_of(self, name: str) -> int:
+        return self._indices.get(name, NONE)
 
     def put(self, moment: int, name: str, place: NodePlace, milli: int, unavailable: str, ref: int) -> int:
         """Record a node and return its index. ``place``: counts when the node is new."""
-        index = self._places.get(name)
+        index = self._indices.get(name)
         if index is None:
             index = len(self.form.name)
-            self._holds.put(self._places, name, index)
+            self._holds.put(self._indices, name, index)
             self._holds.append(self.form.name, name)
             self._holds.append(self.form.changes, [])
-            for names, places, column, value in (
+            for names, indices, column, value in (
                 (self.form.racks, self._racks, self.form.rack, place.rack),
                 (self.form.models, self._models, self.form.model, place.model),
             ):
-                if value not in places:
-                    self._holds.put(places, value, len(names))
+                if value not in indices:
+                    self._holds.put(indices, value, len(names))
                     self._holds.append(names, value)
-                self._holds.append(column, places[value])
+                self._holds.append(column, indices[value])
         changes = self.form.changes[index]
         if not changes or changes[-1][1:3] != (milli, unavailable):
             self._holds.append(changes, (moment, milli, unavailable, ref))
             self.touched.add(index)
         return index
 
-    def gone(self, moment: int, name: str) -> None:
-        place = self._places.get(name)
-        if place is not None and self.form.changes[place][-1][1] != NONE:
-            self._holds.append(self.form.changes[place], (moment, NONE, "", NONE))
-            self.touched.add(place)
+    def mark_gone(self, moment: int, name: str) -> None:
+        index = self._indices.get(name)
+        if index is not None and self.form.changes[index][-1][1] != NONE:
+            self._holds.append(self.form.changes[index], (moment, NONE, "", NONE))
+            self.touched.add(index)
 
     def keep_only(self, moment: int, names: set[str]) -> None:
-        for name in self._places:
+        for name in self._indices:
             if name not in names:
-                self.gone(moment, name)
+                self.mark_gone(moment, name)
 
 
 class GroupColumns:
@@ -174,16 +175,16 @@ class GroupColumns:
         self.form = GroupForm()
         self.touched: set[int] = set()
         self._queues, self._holds = queues, holds
-        self._places: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
         self._counts: list[list[int]] = []
         self._counted: set[int] = set()
 
-    def place(self, name: str, queue: str = "", members: int = NONE, ref: int = NONE) -> int:
-        """The index of a PodGroup. Given values replace known ones."""
-        form, index = self.form, self._places.get(name)
+    def put(self, name: str, queue: str = "", members: int = NONE, ref: int = NONE) -> int:
+        """Record a PodGroup and return its index. Given values replace known ones."""
+        form, index = self.form, self._indices.get(name)
         if index is None:
             index = len(form.name)
-            self._holds.put(self._places, name, index)
+            self._holds.put(self._indices, name, index)
             for column, value in (
                 (form.name, name), (form.queue, NONE), (form.workload, ""), (form.members, NONE), (form.ref, NONE),
                 (form.counts, []), (self._counts, [0, 0, 0, 0]),
@@ -191,21 +192,21 @@ class GroupColumns:
                 self._holds.append(column, value)
             self.touched.add(index)
         if queue:
-            self._tell(form.queue, index, self._queues.place(queue))
+            self._set(form.queue, index, self._queues.add(queue))
         if members != NONE:
-            self._tell(form.members, index, members)
+            self._set(form.members, index, members)
         if ref != NONE:
-            self._tell(form.ref, index, ref)
+            self._set(form.ref, index, ref)
         return index
 
-    def known(self, name: str) -> int:
+    def index_of(self, name: str) -> int:
         """The index of a known PodGroup, or NONE."""
-        return self._places.get(name, NONE)
+        return self._indices.get(name, NONE)
 
-    def _tell(self, column: list[int], place: int, value: int) -> None:
-        if column[place] != value:
-            self._holds.put(column, place, value)
-            self.touched.add(place)
+    def _set(self, column: list[int], index: int, value: int) -> None:
+        if column[index] != value:
+            self._holds.put(column, index, value)
+            self.touched.add(index)
 
     def count(self, group: int, state: str, by: int) -> None:
         """Change the number of its pods in a state."""
@@ -240,7 +241,7 @@ class PodColumns:
         self._by_name: dict[str, int] = {}
         self._sharing: dict[str, int] = {}
 
-    def place(self, name: str) -> int:
+    def index_of(self, name: str) -> int:
         """The index of the latest pod with this name."""
         return self._by_name.get(name, NONE)
 
@@ -272,49 +273,49 @@ class PodColumns:
         self.touched.add(index)
         return index
 
-    def last(self, place: int) -> PodState:
-        return self._seen[place][-1][1]
+    def last(self, index: int) -> PodState:
+        return self._seen[index][-1][1]
 
-    def group_of(self, place: int) -> int:
-        return self._group[place]
+    def group_of(self, index: int) -> int:
+        return self._group[index]
 
-    def gone(self, moment: int, place: int) -> None:
-        if self.last(place).state != "gone":
-            self.groups.count(self._group[place], self.last(place).state, NONE)
-            self._holds.append(self._seen[place], (moment, PodState("gone", "", 0), NONE))
-            self.touched.add(place)
+    def mark_gone(self, moment: int, index: int) -> None:
+        if self.last(index).state != "gone":
+            self.groups.count(self._group[index], self.last(index).state, NONE)
+            self._holds.append(self._seen[index], (moment, PodState("gone", "", 0), NONE))
+            self.touched.add(index)
 
-    def identity(self, place: int) -> str:
-        return self._identities[place]
+    def identity(self, index: int) -> str:
+        return self._identities[index]
 
     def by_identity(self, identity: str) -> int:
         return self._by_identity.get(identity, NONE)
 
-    def keep_only(self, moment: int, places: set[int]) -> None:
-        for place in range(len(self.names)):
-            if place not in places:
-                self.gone(moment, place)
+    def keep_only(self, moment: int, indices: set[int]) -> None:
+        for index in range(len(self.names)):
+            if index not in indices:
+                self.mark_gone(moment, index)
 
     def form(
-        self, before: Mapping[str, int], after: Callable[[int], int], places: Iterable[int] | None = None
+        self, before: Mapping[str, int], after: Callable[[int], int], indices: Iterable[int] | None = None
     ) -> PodForm:
         """The data of the page.
 
-        ``before``: references to objects by pod name; ``after``: by index. ``places``: indices of some pods; None: all.
+        ``before``: references to objects by pod name; ``after``: by index. ``indices``: of some pods; None: all.
         """
         form = PodForm()
-        for place in range(len(self.names)) if places is None else places:
-            name = self.names[place]
+        for index in range(len(self.names)) if indices is None else indices:
+            name = self.names[index]
             form.name.append(name)
-            form.group.append(self._group[place])
+            form.group.append(self._group[index])
             form.before.append(before.get(name, NONE))
             # A name may be reused: the object at the end belongs to the latest pod.
-            form.after.append(after(place) if self._by_name[name] == place else NONE)
+            form.after.append(after(index) if self._by_name[name] == index else NONE)
             form.first.append(len(form.moment))
-            for moment, seen, ref in self._seen[place]:
+            for moment, seen, ref in self._seen[index]:
                 form.moment.append(moment)
                 form.state.append(_STATE[seen.state])
-                form.node.append(self._nodes.place(seen.node))
+                form.node.append(self._nodes.index_of(seen.node))
                 form.milli.append(seen.milli)
                 form.shared.append(self._sharing[seen.shared] if seen.shared else NONE)
                 form.ref.append(ref)

@@ -104,21 +104,21 @@ def make_increment(
     """The changes of a form, except for pods, events and raw text. The other arguments are indices of changed items."""
 
     def some(places: Iterable[int], count: int) -> list[int]:
-        return sorted(place for place in places if place < count)
+        return sorted(index for index in places if index < count)
 
     def changed(form: Columns, indices: Iterable[int], *whole: str) -> page_data.ChangedPlaces[Columns]:
         """The changed items of columns. ``whole``: fields that are not columns."""
         count = len(form.name)
         places = some(indices, count)
         values: dict[str, Any] = {
-            name: value if name in whole else [value[place] for place in places]
+            name: value if name in whole else [value[index] for index in places]
             for name, value in structs.asdict(form).items()
         }
         return page_data.ChangedPlaces(count=count, places=places, values=type(form)(**values))
 
     def picked(items: list[T], indices: Iterable[int]) -> page_data.ChangedPlaces[list[T]]:
         places = some(indices, len(items))
-        return page_data.ChangedPlaces(count=len(items), places=places, values=[items[place] for place in places])
+        return page_data.ChangedPlaces(count=len(items), places=places, values=[items[index] for index in places])
 
     at = before.decisions
     new = {name: getattr(form.decisions, name)[at:] for name in ("moment", "kind", "action", "pod", "group", "node")}
@@ -164,7 +164,7 @@ class LabFormBuilder:
         form.waits, form.decisions = self._waiting.form, self._decisions.form
         self._with_cycles = bool(recorded.history.cycles)
         self._cycles = CycleMoments(self._moments, self._pods, self._nodes, self._queues, raw, recorded.history.opened)
-        self._states = StateMoments(self._pods, self._nodes, self._queues, self._with_cycles, raw.by_place)
+        self._states = StateMoments(self._pods, self._nodes, self._queues, self._with_cycles, raw.by_index)
         self._numbers: dict[int, int] = {}
         self._before: dict[str, int] = {}
 
@@ -195,17 +195,17 @@ class LabFormBuilder:
         self._take(now)
         events = len(form.events) - recorded.events_gone
         form.events[:] = recorded.events
-        self._groups.touched |= {place for name in changed if (place := self._groups.known(name)) != page_data.NONE}
-        for place in self._groups.touched:
-            if place < len(form.groups.name):
-                form.groups.workload[place] = recorded.workloads.get(form.groups.name[place])
-        moments = {place for place, steps in enumerate(steps_before) if self._moments[place].steps != steps}
+        self._groups.touched |= {index for name in changed if (index := self._groups.index_of(name)) != page_data.NONE}
+        for index in self._groups.touched:
+            if index < len(form.groups.name):
+                form.groups.workload[index] = recorded.workloads.get(form.groups.name[index])
+        moments = {index for index, steps in enumerate(steps_before) if self._moments[index].steps != steps}
         increment = make_increment(
             form, before, moments | set(range(cycles, len(self._moments))), self._queues.touched, self._nodes.touched,
             self._groups.touched, self._waiting.touched,
         )  # fmt: skip
         increment.pods.count = len(self._pods.names)
-        increment.pods.places = sorted(place for place in self._pods.touched if place < increment.pods.count)
+        increment.pods.places = sorted(index for index in self._pods.touched if index < increment.pods.count)
         increment.pods.values = self._pods.form(self._before, self._after(), increment.pods.places)
         increment.events, increment.events_gone = form.events[events:], recorded.events_gone
         self._seen_through()
@@ -242,16 +242,16 @@ class LabFormBuilder:
         if not self._with_cycles:
             times = [moment.t for moment in self._moments]
             for entry in self._history.decisions:
-                place = min(bisect_left(times, entry.t), len(times) - 1)
-                self._decisions.add(entry, self._moments, place)
+                index = min(bisect_left(times, entry.t), len(times) - 1)
+                self._decisions.add(entry, self._moments, index)
 
     def _from_cycles(self) -> None:
         decisions = self._history.decisions
         for cycle in self._history.cycles[self._cycles.count :]:
-            place = len(self._moments)
+            index = len(self._moments)
             waiting = self._cycles.add_cycle(cycle, self._recorded.racks)
-            self._numbers[cycle.number] = place
-            self._waiting.keep_only(place, set(waiting))
+            self._numbers[cycle.number] = index
+            self._waiting.keep_only(index, set(waiting))
             # Take decisions right after their cycle: another pod may later reuse a name.
             while self._decisions.count < len(decisions) and decisions[self._decisions.count].cycle <= cycle.number:
                 self._decide()
@@ -261,10 +261,10 @@ class LabFormBuilder:
     def _decide(self) -> None:
         at = self._decisions.count
         entry = self._history.decisions[at]
-        place = self._numbers.get(entry.cycle, page_data.NONE)
-        self._decisions.add(entry, self._moments, place)
-        if isinstance(entry, GroupWaits) and place == len(self._moments) - 1:
-            self._waiting.begin(place, entry, self._decisions.form.ref0 + at)
+        index = self._numbers.get(entry.cycle, page_data.NONE)
+        self._decisions.add(entry, self._moments, index)
+        if isinstance(entry, GroupWaits) and index == len(self._moments) - 1:
+            self._waiting.begin(index, entry, self._decisions.form.ref0 + at)
 
     def _from_states(self, now: PresentState | None) -> None:
         """Add states. With cycles, only the last state counts, because each cycle has its own record of the
@@ -281,12 +281,12 @@ class LabFormBuilder:
             looks = (*self._history.before.get("queues", ()), *self._history.after.get("queues", ()))
             specs = {name_of(queue): queue for queue in looks}
         for name, (t, state) in states:
-            place = len(self._moments)
+            index = len(self._moments)
             rows = self._raw.rows(f"states/{name}.json", *ROW_KINDS)
             refs = {kind: rows.get(kind, page_data.NONE) for kind in ROW_KINDS}
-            self._states.add_state(place, state, refs, self._recorded.racks, specs)
+            self._states.add_state(index, state, refs, self._recorded.racks, specs)
             if not self._with_cycles:
-                self._waiting.rows(place, state, refs["pods"])
+                self._waiting.rows(index, state, refs["pods"])
             self._moments.append(state_moment(int(name.partition("-")[0]), t, self._history.opened, refs["pods"]))
         if now is not None:
             self._now(now, specs)
@@ -296,25 +296,25 @@ class LabFormBuilder:
 
     def _now(self, now: PresentState, specs: dict[str, Object] | None) -> None:
         """Add the present state, with queues as the scheduler reports them."""
-        place, refs = len(self._moments), self._objects("after")
-        if self._with_cycles and self._raw.by_place:
-            self._states.update_state(place, now, refs, self._recorded.racks, self._cycles.changed_pods)
+        index, refs = len(self._moments), self._objects("after")
+        if self._with_cycles and self._raw.by_index:
+            self._states.update_state(index, now, refs, self._recorded.racks, self._cycles.changed_pods)
         else:
             queues = None if now.queues else specs
-            self._states.add_state(place, now.state, refs, self._recorded.racks, queues)
+            self._states.add_state(index, now.state, refs, self._recorded.racks, queues)
         objects = {row.name: at for at, row in enumerate(now.state.queues)}
         for queue in now.queues:
-            at = self._queues.place(queue.name) if self._raw.by_place else objects.get(queue.name, page_data.NONE)
-            self._queues.put(place, queue.name, queue, refs["queues"] + at if queue.name in objects else page_data.NONE)
+            at = self._queues.add(queue.name) if self._raw.by_index else objects.get(queue.name, page_data.NONE)
+            self._queues.put(index, queue.name, queue, refs["queues"] + at if queue.name in objects else page_data.NONE)
         if now.queues:
-            self._queues.keep_only(place, {queue.name for queue in now.queues})
+            self._queues.keep_only(index, {queue.name for queue in now.queues})
         if specs is not None:
-            self._waiting.rows(place, now.state, refs["pods"])
+            self._waiting.rows(index, now.state, refs["pods"])
         # States have the numbers of their steps; this one follows all of them.
         number = self._history.steps[-1].n + 1 if self._history.steps else 0
         pods, ref = now.state.pods, refs["pods"]
-        if pods and self._raw.by_place:
-            ref += self._pods.place(pods[0].name)
+        if pods and self._raw.by_index:
+            ref += self._pods.index_of(pods[0].name)
         self._moments.append(present_moment(now, number, self._history.opened, ref if pods else page_data.NONE))
 
     # --- steps -------------------------------------------------------------------------------------------------------
@@ -323,16 +323,16 @@ class LabFormBuilder:
         first = self._first("steps.json", self._raw.items)
         steps = [
             page_data.StepForm(
-                t=step.t, operation=step.operation, text=step.text, ref=first + place, source=step.source
+                t=step.t, operation=step.operation, text=step.text, ref=first + index, source=step.source
             )
-            for place, step in enumerate(self._history.steps)
+            for index, step in enumerate(self._history.steps)
         ]
         for moment in self._moments:
             moment.steps = []
         following = self._following_cycles() if self._with_cycles else self._following_states()
-        for place, at in enumerate(following[: len(steps)]):
+        for index, at in enumerate(following[: len(steps)]):
             if self._moments:
-                self._moments[min(at, len(self._moments) - 1)].steps.append(place)
+                self._moments[min(at, len(self._moments) - 1)].steps.append(index)
         return steps
 
     def _following_states(self) -> list[int]:
@@ -355,16 +355,16 @@ class LabFormBuilder:
                 continue
             if self._with_cycles:
                 first, beyond = (deciding[at] + 1 if at >= 0 else 0), deciding[min(at + 1, len(deciding) - 1)]
-                later = [place for place in range(first + 1, beyond) if self._moments[place].t <= t]
+                later = [index for index in range(first + 1, beyond) if self._moments[index].t <= t]
                 moments.append(min([first, *later][-1], len(self._moments) - 1))
             else:
                 done = self._history.steps[:steps]
-                before = [place for place, moment in enumerate(self._moments) if done and moment.number <= done[-1].n]
+                before = [index for index, moment in enumerate(self._moments) if done and moment.number <= done[-1].n]
                 moments.append([min(0, len(self._moments) - 1), *before][-1])
         return moments
 
     def _deciding(self) -> list[int]:
-        return [place for place, moment in enumerate(self._moments) if moment.counts]
+        return [index for index, moment in enumerate(self._moments) if moment.counts]
 
     def _in_order(self) -> Iterator[tuple[str, float, int]]:
         """Each line of the timeline with its time and the index of the last deciding moment reached; -1 if none. Steps
@@ -416,12 +416,12 @@ class LabFormBuilder:
         """References to pods by name."""
         objects = (self._history.before if look == "before" else self._history.after).get("pods", ())
         first = self._objects(look)["pods"]
-        return {f"{namespace_of(pod)}/{name_of(pod)}": first + place for place, pod in enumerate(objects)}
+        return {f"{namespace_of(pod)}/{name_of(pod)}": first + index for index, pod in enumerate(objects)}
 
     def _after(self) -> Callable[[int], int]:
         """References to pods as they were at the end, by index."""
         names, first = self._pods.names, self._objects("after")["pods"]
-        if self._raw.by_place:
-            return lambda place: first + place if self._states.is_there(names[place]) else page_data.NONE
+        if self._raw.by_index:
+            return lambda index: first + index if self._states.is_there(names[index]) else page_data.NONE
         by_name = self._by_name("after")
-        return lambda place: by_name.get(names[place], page_data.NONE)
+        return lambda index: by_name.get(names[index], page_data.NONE)

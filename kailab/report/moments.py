@@ -84,19 +84,19 @@ class CycleMoments:
             self._nodes.keep_only(moment, {node.name for node in cycle.changes.set.nodes})
         for name in cycle.changes.removed.nodes:
             self._records.pop(name, None)
-            self._nodes.gone(moment, name)
-        for place, node in enumerate(cycle.changes.set.nodes):
+            self._nodes.mark_gone(moment, name)
+        for index, node in enumerate(cycle.changes.set.nodes):
             self._records[node.name] = node
-            where = racks.place(node.name, node.labels)
-            self._nodes.put(moment, node.name, where, node.offered_gpus, node.unavailable, first + place)
+            where = racks.place_of(node.name, node.labels)
+            self._nodes.put(moment, node.name, where, node.offered_gpus, node.unavailable, first + index)
         if cycle.changes.set.nodes:
             self._smallest = smallest_device([node.gpu_memory_mib for node in self._records.values()])
 
     def _add_groups(self, cycle: RecordedCycle, first: int) -> None:
-        for place, group in enumerate(cycle.changes.set.podgroups):
+        for index, group in enumerate(cycle.changes.set.podgroups):
             self._groups[group.uid] = group
             least = sum(podset.min_available for podset in group.root.podsets) or NONE
-            self._pods.groups.place(f"{group.namespace}/{group.name}", group.queue, least, first + place)
+            self._pods.groups.put(f"{group.namespace}/{group.name}", group.queue, least, first + index)
 
     def _add_tasks(self, moment: int, cycle: RecordedCycle, first: int) -> None:
         if cycle.changes.whole:
@@ -105,12 +105,12 @@ class CycleMoments:
             self.changed_pods.update(range(len(self._pods.names)))
         for uid in cycle.changes.removed.tasks:
             if (gone := self._pods.by_identity(uid)) != NONE:
-                self._pods.gone(moment, gone)
+                self._pods.mark_gone(moment, gone)
                 self.changed_pods.add(gone)
-        for place, task in enumerate(cycle.changes.set.tasks):
+        for index, task in enumerate(cycle.changes.set.tasks):
             name = f"{task.namespace}/{task.name}"
-            group = self._pods.groups.place(self._name(task.podgroup) if task.podgroup else name)
-            self.changed_pods.add(self._pods.put(moment, task.uid, name, group, self._pod_state(task), first + place))
+            group = self._pods.groups.put(self._name(task.podgroup) if task.podgroup else name)
+            self.changed_pods.add(self._pods.put(moment, task.uid, name, group, self._pod_state(task), first + index))
 
     def _pod_state(self, task: Task) -> PodState:
         node = self._records.get(task.node)
@@ -123,12 +123,12 @@ class CycleMoments:
 
     def _add_queues(self, moment: int, cycle: RecordedCycle, first: int) -> None:
         before, order = self._order, list[str]()
-        for place, queue in enumerate(cycle.queues):
+        for index, queue in enumerate(cycle.queues):
             if isinstance(queue, tuple):
                 order += before[queue[0] : queue[0] + queue[1]]
             else:
                 order.append(queue.name)
-                self._queues.put(moment, queue.name, queue, first + place)
+                self._queues.put(moment, queue.name, queue, first + index)
         self._queues.keep_only(moment, set(order))
         self._order = order
 
@@ -159,12 +159,12 @@ class StateMoments:
     """Adds states in order. Rows have no UID, so pods are identified by name."""
 
     def __init__(
-        self, pods: PodColumns, nodes: NodeColumns, queues: QueueColumns, after_cycles: bool, by_place: bool
+        self, pods: PodColumns, nodes: NodeColumns, queues: QueueColumns, after_cycles: bool, by_index: bool
     ) -> None:
-        """``after_cycles``: PodGroup records from the scheduler exist. ``by_place``: references use indices of columns
+        """``after_cycles``: PodGroup records from the scheduler exist. ``by_index``: references use indices of columns
         instead of indices of rows."""
         self._pods, self._nodes, self._queues = pods, nodes, queues
-        self._after_cycles, self._by_place = after_cycles, by_place
+        self._after_cycles, self._by_place = after_cycles, by_index
         self._rows: dict[str, entries.PodRow] = {}
         self._group_rows: dict[str, entries.PodGroupRow] = {}
         self._changed_pods: set[str] = set()
@@ -186,15 +186,15 @@ class StateMoments:
         are known from elsewhere.
         """
         self._add_nodes(moment, state, refs["nodes"], racks)
-        for place, group in enumerate(state.podgroups):
-            self._add_group(group, refs["podgroups"], place)
-        present = {self._add_pod(moment, row, refs["pods"], place) for place, row in enumerate(state.pods)}
+        for index, group in enumerate(state.podgroups):
+            self._add_group(group, refs["podgroups"], index)
+        present = {self._add_pod(moment, row, refs["pods"], index) for index, row in enumerate(state.pods)}
         self._rows = {row.name: row for row in state.pods}
         self._pods.keep_only(moment, present)
         self._pods.groups.end_of(moment)
         if specs is not None:
-            for place, queue in enumerate(state.queues):
-                self._queues.put(moment, queue.name, _queue(queue, specs.get(queue.name, {})), refs["queues"] + place)
+            for index, queue in enumerate(state.queues):
+                self._queues.put(moment, queue.name, _queue(queue, specs.get(queue.name, {})), refs["queues"] + index)
             self._queues.keep_only(moment, {queue.name for queue in state.queues})
 
     def update_state(
@@ -207,29 +207,29 @@ class StateMoments:
         pods, groups, state = self._pods, self._pods.groups, now.state
         self._add_nodes(moment, state, refs["nodes"], racks)
         group_rows = {row.name: row for row in state.podgroups}
-        self._changed_groups |= {groups.form.name[place] for place in groups.touched if place < len(groups.form.name)}
+        self._changed_groups |= {groups.form.name[index] for index in groups.touched if index < len(groups.form.name)}
         before = groups.touched
         groups.touched = set()
         for name, group in group_rows.items():
             if self._group_rows.get(name) is not group or name in self._changed_groups:
                 self._add_group(group, refs["podgroups"], 0)
         rows, rows_before = {row.name: row for row in state.pods}, self._rows
-        self._changed_pods |= {pods.names[place] for place in changed} | (rows_before.keys() - rows.keys())
+        self._changed_pods |= {pods.names[index] for index in changed} | (rows_before.keys() - rows.keys())
         before_pods, pods.touched = pods.touched, set()
-        places = changed | {place for name in self._changed_pods if (place := pods.place(name)) != NONE}
+        indices = changed | {index for name in self._changed_pods if (index := pods.index_of(name)) != NONE}
         for name, row in rows.items():
             if rows_before.get(name) is not row or name in self._changed_pods:
-                places.add(self._add_pod(moment, row, refs["pods"], 0))
-        for place in sorted(places):
-            if pods.names[place] not in rows or pods.place(pods.names[place]) != place:
-                pods.gone(moment, place)
+                indices.add(self._add_pod(moment, row, refs["pods"], 0))
+        for index in sorted(indices):
+            if pods.names[index] not in rows or pods.index_of(pods.names[index]) != index:
+                pods.mark_gone(moment, index)
         groups.end_of(moment)
         self._rows, self._group_rows = rows, group_rows
         # These are valid only now: compare them again after the undo.
-        self._changed_pods = {pods.names[place] for place in pods.touched}
-        self._changed_groups = {groups.form.name[place] for place in groups.touched}
+        self._changed_pods = {pods.names[index] for index in pods.touched}
+        self._changed_groups = {groups.form.name[index] for index in groups.touched}
         # A pod also changes if its object appears or disappears.
-        pods.touched |= before_pods | {pods.place(name) for name in rows_before.keys() ^ rows.keys()} - {NONE}
+        pods.touched |= before_pods | {pods.index_of(name) for name in rows_before.keys() ^ rows.keys()} - {NONE}
         groups.touched |= before
 
     def is_there(self, pod: str) -> bool:
@@ -237,23 +237,23 @@ class StateMoments:
         return pod in self._rows
 
     def _add_nodes(self, moment: int, state: entries.ClusterState, first: int, racks: RackMap) -> None:
-        for place, node in enumerate(state.nodes):
-            column = self._nodes.place(node.name) if self._by_place else place
+        for index, node in enumerate(state.nodes):
+            column = self._nodes.index_of(node.name) if self._by_place else index
             if column == NONE:
                 column = len(self._nodes.form.name)
-            where = racks.place(node.name) if self._nodes.place(node.name) == NONE else NodePlace("")
+            where = racks.place_of(node.name) if self._nodes.index_of(node.name) == NONE else NodePlace("")
             self._nodes.put(moment, node.name, where, node.gpus * GPU, node.unavailable, first + column)
         self._nodes.keep_only(moment, {node.name for node in state.nodes})
 
-    def _add_group(self, group: entries.PodGroupRow, first: int, place: int) -> None:
+    def _add_group(self, group: entries.PodGroupRow, first: int, index: int) -> None:
         groups, least = self._pods.groups, NONE if group.min_member is None else group.min_member
-        column = groups.place(group.name)
+        column = groups.put(group.name)
         known = self._after_cycles and groups.form.ref[column] != NONE
-        groups.place(group.name, group.queue, least, NONE if known else first + (column if self._by_place else place))
+        groups.put(group.name, group.queue, least, NONE if known else first + (column if self._by_place else index))
 
-    def _add_pod(self, moment: int, row: entries.PodRow, first: int, place: int) -> int:
-        group = self._pods.groups.place(row.group, row.queue)
-        known = self._pods.place(row.name)
+    def _add_pod(self, moment: int, row: entries.PodRow, first: int, index: int) -> int:
+        group = self._pods.groups.put(row.group, row.queue)
+        known = self._pods.index_of(row.name)
         state_before = self._pods.last(known) if known != NONE else None
         state = _STATE_OF.get(row.phase) or ("starts" if row.node else "waits")
         if state_before is not None and state_before.state == "gated" and state == "waits":
@@ -265,7 +265,7 @@ class StateMoments:
             else ""
         )
         seen = PodState(state, row.node, row.milli_gpus, shared)
-        column = place if not self._by_place else known if identity else len(self._pods.names)
+        column = index if not self._by_place else known if identity else len(self._pods.names)
         return self._pods.put(moment, identity or f"{row.name}@{moment}", row.name, group, seen, first + column)
 
 
@@ -306,12 +306,12 @@ class DecisionColumns:
         form, pods = self.form, self._pods
         kind = str(entry.__struct_config__.tag)
         form.moment.append(moment)
-        form.kind.append(_place(self._kinds, form.kinds, kind))
-        form.action.append(_place(self._actions, form.actions, entry.action))
-        form.pod.append(NONE if isinstance(entry, entries.GroupWaits) else pods.place(entry.pod))
+        form.kind.append(_index_in(self._kinds, form.kinds, kind))
+        form.action.append(_index_in(self._actions, form.actions, entry.action))
+        form.pod.append(NONE if isinstance(entry, entries.GroupWaits) else pods.index_of(entry.pod))
         group = getattr(entry, "podgroup", "")
-        form.group.append(pods.groups.place(group) if group else NONE)
-        form.node.append(self._nodes.place(entry.node) if isinstance(entry, entries.PodOnNode) else NONE)
+        form.group.append(pods.groups.put(group) if group else NONE)
+        form.node.append(self._nodes.index_of(entry.node) if isinstance(entry, entries.PodOnNode) else NONE)
         if isinstance(entry, entries.PodEvicted):
             form.evictions.append(_eviction(self.count, entry, pods, self._queues))
         if moment != NONE:
@@ -320,20 +320,20 @@ class DecisionColumns:
         self.count += 1
 
 
-def _place(places: dict[str, int], names: list[str], name: str) -> int:
-    index = places.get(name)
+def _index_in(indices: dict[str, int], names: list[str], name: str) -> int:
+    index = indices.get(name)
     if index is None:
-        index = places[name] = len(names)
+        index = indices[name] = len(names)
         names.append(name)
     return index
 
 
-def _eviction(place: int, entry: entries.PodEvicted, pods: PodColumns, queues: QueueColumns) -> EvictionForm:
+def _eviction(index: int, entry: entries.PodEvicted, pods: PodColumns, queues: QueueColumns) -> EvictionForm:
     return EvictionForm(
-        decision=place,
-        beneficiary=pods.groups.place(entry.beneficiary) if entry.beneficiary else NONE,
+        decision=index,
+        beneficiary=pods.groups.put(entry.beneficiary) if entry.beneficiary else NONE,
         beneficiary_name=entry.beneficiary,
-        beneficiary_queue=queues.place(entry.beneficiary_queue),
+        beneficiary_queue=queues.add(entry.beneficiary_queue),
         reason=entry.reason,
         ground=entry.ground,
         taking=None if entry.taking is None else msgspec.to_builtins(entry.taking),
@@ -355,7 +355,7 @@ class WaitColumns:
         self._put(
             reason.podgroup,
             WaitForm(
-                group=self._groups.place(reason.podgroup, reason.queue),
+                group=self._groups.put(reason.podgroup, reason.queue),
                 begins=moment,
                 ends=NONE,
                 code=reason.reason,
@@ -380,31 +380,31 @@ class WaitColumns:
         """Record the reasons of the last look. An unchanged reason keeps its entry. ``text``: removes secrets from
         reasons if needed."""
         self.keep_only(moment, {reason.podgroup for reason in pending})
-        for place, reason in enumerate(pending):
+        for index, reason in enumerate(pending):
             open_wait, message = (
                 self._opened(reason.podgroup),
                 reason.message if text is None else text.text(reason.message),
             )
             if open_wait is None or (open_wait.code, open_wait.message) != (reason.reason, message):
-                self.begin(moment, reason if text is None else text.entry(reason), first + place)
+                self.begin(moment, reason if text is None else text.entry(reason), first + index)
 
     def rows(self, moment: int, state: entries.ClusterState, first: int) -> None:
         """Record what pod conditions say, for a scheduler that reports no reasons."""
         waits: dict[str, tuple[str, str, int]] = {}
-        for place, row in enumerate(state.pods):
+        for index, row in enumerate(state.pods):
             if row.phase == "Pending" and not row.node:
-                waits.setdefault(row.group, (row.reason or "Pending", row.message, first + place))
+                waits.setdefault(row.group, (row.reason or "Pending", row.message, first + index))
         self.keep_only(moment, set(waits))
         for name, (code, message, ref) in waits.items():
             open_wait = self._opened(name)
             if open_wait is None or (open_wait.code, open_wait.message) != (code, message):
                 self._close(moment, name)
-                group = self._groups.place(name)
+                group = self._groups.put(name)
                 self._put(name, WaitForm(group=group, begins=moment, ends=NONE, code=code, message=message, ref=ref))
 
     def _opened(self, name: str) -> WaitForm | None:
-        place = self._open.get(name)
-        return None if place is None else self.form[place]
+        index = self._open.get(name)
+        return None if index is None else self.form[index]
 
     def _put(self, name: str, wait: WaitForm) -> None:
         self.touched.add(len(self.form))
@@ -412,8 +412,8 @@ class WaitColumns:
         self._holds.append(self.form, wait)
 
     def _close(self, moment: int, name: str) -> None:
-        place = self._open.get(name)
-        if place is not None:
+        index = self._open.get(name)
+        if index is not None:
             self._holds.drop(self._open, name)
-            self._holds.set(self.form[place], "ends", moment)
-            self.touched.add(place)
+            self._holds.set(self.form[index], "ends", moment)
+            self.touched.add(index)

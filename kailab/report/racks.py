@@ -66,7 +66,7 @@ class RackMap:
             return merged.get(self._key) or REST
         return self._pools.get(node) or gpu_model(merged) or REST
 
-    def place(self, node: str, labels: Iterable[tuple[str, str]] = ()) -> NodePlace:
+    def place_of(self, node: str, labels: Iterable[tuple[str, str]] = ()) -> NodePlace:
         """The rack and the GPU model of a node. ``labels``: from the engine's record of the node."""
         labels = tuple(labels)
         return NodePlace(self.of(node, labels), gpu_model({**self._labels.get(node, {}), **dict(labels)}))

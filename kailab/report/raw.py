@@ -29,7 +29,7 @@ T = TypeVar("T")
 class EntryReferences(Protocol):
     """Gives references to entries of a lab's evidence files, in order of request; NONE for a missing or empty file."""
 
-    by_place: bool
+    by_index: bool
     """True if objects of the last look use indices of the form's columns instead of indices in their file."""
 
     def lines(self, file: str) -> int:
@@ -66,7 +66,7 @@ class CycleReferences(Protocol):
 class RawTextFiles:
     """Numbers the entries of the files in a folder."""
 
-    by_place = False
+    by_index = False
 
     def __init__(self, folder: Path, shown: str, chunk: str) -> None:
         """``folder``: the lab's. ``shown``: its name on the page. ``chunk``: prefix of the chunks' names."""

@@ -20,7 +20,7 @@ from kailab.lab.capture import EXERCISE, TEST
 from kailab.model.objects import involved_of, labels_of, name_of, namespace_of
 from kailab.report.lab_form import ROW_KINDS, RecordedLab
 from kailab.report.racks import RackMap
-from kailab.serve.raw_text import FACTS, EvidenceFiles, FileEntries, LiveRawText, ObjectsByPlace
+from kailab.serve.raw_text import FACTS, EvidenceFiles, FileEntries, LiveRawText, ObjectsByIndex
 
 _KIND = "Event"
 
@@ -267,7 +267,7 @@ class LiveRecord:
         }
         for kind in ROW_KINDS:
             files[f"before/{kind}.json"] = FileEntries(recording.before.get(kind, ()), kept(BEFORE, kind))
-            files[f"after/{kind}.json"] = FileEntries(ObjectsByPlace(recording.after.get(kind, ())), kept(AFTER, kind))
+            files[f"after/{kind}.json"] = FileEntries(ObjectsByIndex(recording.after.get(kind, ())), kept(AFTER, kind))
         for name, state in recording.states if not recording.cycles else ():
             files[f"states/{name}.json"] = {kind: FileEntries(getattr(state, kind), entry) for kind in ROW_KINDS}
         return files

@@ -1,8 +1,8 @@
 """Raw text of a running lab: the entries that its evidence would contain, encoded on request.
 
 The viewer refers to an entry by number. In a running lab the numbers must stay valid while files grow, so each file has a range of its own
-(``FILE_REFERENCES``). Entries of files that grow in several places get numbers behind all ranges. Objects of the last look are numbered by their place in the
-form's columns, which stays, and not by their place in a list (``ObjectsByPlace``).
+(``FILE_REFERENCES``). Entries of files that grow in several places get numbers behind all ranges. Objects of the last look are numbered by their index in the
+form's columns, which stays, and not by their place in a list (``ObjectsByIndex``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kailab.report.page_data import NONE, RawIndex
 from kailab.report.raw import LINE, SEPARATOR, CycleReferences
 
 
-class ObjectsByPlace(Sequence[Object | None]):
+class ObjectsByIndex(Sequence[Object | None]):
     """The objects of one kind in the order of a column. ``names``: the column, with full names. An item is None if no such object exists."""
 
     def __init__(self, objects: Sequence[Object]) -> None:
@@ -75,7 +75,7 @@ EvidenceFiles: TypeAlias = Mapping[str, FileEntries | Mapping[str, FileEntries]]
 class LiveRawText:
     """Assigns references and encodes entries. References stay valid; ``renew`` replaces the content of the files."""
 
-    by_place = True
+    by_index = True
 
     def __init__(self, files: EvidenceFiles, cutter: RecordCutter, shown: str, chunk: str) -> None:
         """``files``: the entries by file; for files with several lists, by the name of the list. ``cutter``: removes private data from records. ``shown``: the
@@ -119,11 +119,11 @@ class LiveRawText:
         self._count += len(entries.entries)
         return first
 
-    def last_look(self, kind: str) -> ObjectsByPlace:
+    def last_look(self, kind: str) -> ObjectsByIndex:
         """The objects of a kind, whose column of names must be set."""
         file = self.files[f"after/{kind}.json"]
         assert isinstance(file, FileEntries)
-        assert isinstance(file.entries, ObjectsByPlace)
+        assert isinstance(file.entries, ObjectsByIndex)
         return file.entries
 
     def cut(self) -> RecordCutter:
