@@ -553,7 +553,7 @@ def hunt(
     wanted = make_hunt(against, isolation, kinds, again, tries, name, where, area, nodes, changes)
     folder = HuntFolder(root / wanted.name)
     seeds = seeds_from(seed, None if duration is not None else clusters or CLUSTERS)
-    with signals.terminate_in_order(), folder.held(), terminal.progress_bars() as tell:
+    with signals.terminate_in_order(), folder.locked(), terminal.progress_bars() as tell:
         folder.begin(wanted)
         if anew and (number := forget_differing(folder)):
             terminal.notice(f"{number} clusters are decided again")

@@ -97,7 +97,7 @@ class HuntFolder:
         shutil.rmtree(self.found(seed), ignore_errors=True)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the folder. Raises StateError if it cannot be created, or another process holds it."""
         try:
             make_folder(self.path)

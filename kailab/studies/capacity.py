@@ -161,7 +161,7 @@ def find_capacity(
     sizes = sizes_of(question.options["fleet"])
     check_question(question, sizes)
     folder = StudyFolder(root, question.name)
-    with folder.held():
+    with folder.locked():
         runner = StudyRunner(folder, workers=workers, dask=dask, progress=progress)
         capacity = CapacitySearch(question, sizes, runner.results).run()
     return replace(capacity, before=runner.before)

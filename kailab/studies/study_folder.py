@@ -30,7 +30,7 @@ class StudyFolder:
         self._runs = self.path / "runs"
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the folder, so that one process uses it at a time. Raises StateError."""
         try:
             make_folder(self._runs)

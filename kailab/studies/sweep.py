@@ -65,7 +65,7 @@ def sweep(
         check_optuna()
     folder = StudyFolder(root, study.name)
     table, searched = folder.path / TABLE, None
-    with folder.held():
+    with folder.locked():
         runner = StudyRunner(folder, workers=workers, dask=dask, progress=progress)
         if search is None:
             settings, results = list(study.settings()), runner.results(runs)

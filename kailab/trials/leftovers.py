@@ -44,7 +44,7 @@ class LeftoversRemoved:
 def clean(folder: TrialFolder, *, remove: bool = False) -> LeftoversRemoved:
     """End everything that the trial left. ``remove``: also delete its results and evidence. Raises StateError if the
     trial is running or something cannot be ended."""
-    with folder.held():
+    with folder.locked():
         # First end processes that could start another control plane.
         ended = _end(folder.path, signal.SIGTERM)
         planes = []

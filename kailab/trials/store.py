@@ -123,7 +123,7 @@ class TrialFolder:
             yield CellFolder(file.parent)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the trial. Raises StateError if another process holds it."""
         make_folder(self.path)
         with open_private(self.path / "lock", "w") as lock:

@@ -71,7 +71,7 @@ def run_trial(trial: Trial, folder: TrialFolder, tell: Tell, notice: Notice, *, 
     Raises StateError if another process runs the trial, InputError for an invalid baseline, KeyboardInterrupt.
     """
     baseline = baseline_of(trial)
-    with folder.held():
+    with folder.locked():
         folder.begin(trial)
         cells = cells_of(trial, folder)
         for cell in cells.values() if again else ():

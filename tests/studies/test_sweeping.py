@@ -136,7 +136,7 @@ def test_a_configuration_that_nobody_takes_is_refused_before_anything_is_begun(
 def test_a_result_that_is_damaged_is_told(study_file: Write, tmp_path: Path) -> None:
     study = read_study(study_file())
     folder = study_folder.StudyFolder(tmp_path, study.name)
-    with folder.held():
+    with folder.locked():
         (run,) = study.runs()
         (folder.path / "runs" / f"{run.key}.json").write_text("{")
     with pytest.raises(StateError, match="is not a result of a run"):
