@@ -43,8 +43,8 @@ class Retries(Generic[K]):
         self._until[key] = now + exponential_pause(count, self._first, self._longest)
         return self._until[key]
 
-    def done(self, key: K) -> None:
-        """It succeeded, or need not be tried any more."""
+    def forget(self, key: K) -> None:
+        """Forget the failures of a key: it succeeded, or need not be tried any more."""
         self._failures.pop(key, None)
         self._until.pop(key, None)
         self._failed_at.pop(key, None)
@@ -62,7 +62,7 @@ class Retries(Generic[K]):
         """The end of the next pause among the keys worth waiting for."""
         return min((at for key, at in self._until.items() if self.worth_waiting(key, since)), default=None)
 
-    def held(self, key: K, now: float) -> bool:
+    def is_paused(self, key: K, now: float) -> bool:
         """True if the key's pause is not over."""
         return now < self._until.get(key, now)
 

@@ -263,7 +263,7 @@ class PodGrouper:
         self._withdraw(key, pod)
         self._pods.pop(key, None)
         self._warned.pop(key, None)
-        self._retries.done(key)
+        self._retries.forget(key)
 
     # --- grouping a pod -----------------------------------------------------------------------------------------------
 
@@ -448,7 +448,7 @@ class PodGrouper:
         assignments = []
         for key, (assumed_in, assignment) in list(self._assumed.items()):
             # Without a cycle since then, the next one may bind the pod.
-            if assumed_in >= cycle or self._retries.held(key, now):
+            if assumed_in >= cycle or self._retries.is_paused(key, now):
                 continue
             del self._assumed[key]
             if self._is_current(assignment) and not node_of(self._pods[key]):
@@ -461,7 +461,7 @@ class PodGrouper:
         self._enrol(assignment.key, pod)
         self._pods[assignment.key] = pod
         self._warned.pop(assignment.key, None)
-        self._retries.done(assignment.key)
+        self._retries.forget(assignment.key)
 
     def _failed(self, key: Key, pod: Object, problem: KailabError, reads: Iterable[ObjectLookup]) -> None:
         """Retry after a conflict or an error of the server; report any other problem on the pod."""

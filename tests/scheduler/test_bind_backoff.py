@@ -53,15 +53,15 @@ def test_pauses_double_up_to_a_bound() -> None:
     now, pauses = 0.0, []
     for _ in range(9):
         until = retries.failed("a", now)
-        assert retries.held("a", now)
+        assert retries.is_paused("a", now)
         assert retries.next_at == until
         assert retries.due(until - 0.01) == []
         assert retries.due(until) == ["a"]
         pauses.append(until - now)
         now = until
     assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
-    retries.done("a")
-    assert not retries.held("a", now)
+    retries.forget("a")
+    assert not retries.is_paused("a", now)
     assert retries.failed("a", now) == now + 0.5
     assert retries.failed("b", now) == now + 0.5
 

@@ -69,7 +69,7 @@ class BindBackoff:
         known = _relevant_content(pod)
         # For a changed pod the pauses begin short again.
         if self._tried.get(uid, known) != known:
-            self._retries.done(uid)
+            self._retries.forget(uid)
         self._tried[uid] = known
         self._held_until[uid] = self._retries.failed(uid, now)
         # After a conflict the next try knows the new state. A conflict that stays is a refusal.
@@ -97,7 +97,7 @@ class BindBackoff:
                 self._mirror.hold_back(uid, None)
 
     def _forget(self, uid: str) -> None:
-        self._retries.done(uid)
+        self._retries.forget(uid)
         del self._tried[uid]
         self._refused.discard(uid)
         self._held_until.pop(uid, None)

@@ -125,7 +125,7 @@ class DecisionExecutor:
         # Forget pods that are gone.
         for uid in [uid for uid in self._reported if uid not in self._mirror.pods]:
             del self._reported[uid]
-            self._evictions.done(uid)
+            self._evictions.forget(uid)
         for uid in [uid for uid in self._labelled if uid not in self._mirror.pods]:
             del self._labelled[uid]
 
@@ -295,7 +295,7 @@ class DecisionExecutor:
                 continue
             self.wrote = True
             self._reported.pop(evict.task, None)
-            self._evictions.done(evict.task)
+            self._evictions.forget(evict.task)
             self.evicted[evict.podgroup] = None
             podgroup = self._mirror.podgroup_objects.get(evict.podgroup)
             if podgroup is not None:
@@ -304,7 +304,7 @@ class DecisionExecutor:
     def _eviction(self, evict: Evict) -> EvictWrite | None:
         """The write that evicts a pod; None if the pod is gone, or if its eviction failed and is not due again."""
         task = self._mirror.tasks.get(evict.task)
-        if task is None or self._evictions.held(evict.task, self._cluster.now()):
+        if task is None or self._evictions.is_paused(evict.task, self._cluster.now()):
             return None
         message = evict.message or self._eviction_message(evict, f"{task.namespace}/{task.name}")
         grace = None  # the victim's own terminationGracePeriodSeconds

@@ -136,7 +136,7 @@ class ReservationPods:
             if group in failed:
                 self._retries.failed(group, now)
             else:
-                self._retries.done(group)
+                self._retries.forget(group)
         return len(failed) < len(missing) + len({group for group, _ in doomed})
 
     def close(self) -> None:

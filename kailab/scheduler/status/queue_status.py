@@ -331,7 +331,7 @@ class QueueStatus:
             return False
         wrote = self._write(self._group_patches(busy, now))
         self._queues_at = now
-        queues = [queue for queue in self._dirty if not self._retries.held(queue, now)]
+        queues = [queue for queue in self._dirty if not self._retries.is_paused(queue, now)]
         for queue in queues:
             del self._dirty[queue]
         changes: dict[GroupName | str, dict[str, Any]] = {}
@@ -354,7 +354,7 @@ class QueueStatus:
         for name, since in self._unwritten.items():
             if (busy and now - since < MOST_DELAY_SECONDS) or (self._busy is not None and len(patches) == most):
                 break  # all following changes are newer
-            if self._retries.held(name, now):
+            if self._retries.is_paused(name, now):
                 continue
             handled.append(name)
             group = self._totals.groups.get(name)
@@ -369,7 +369,7 @@ class QueueStatus:
         """Plan a retry for a failed write of a PodGroup or queue. Returns whether the write succeeded."""
         # A deleted object needs no status.
         if error is None or isinstance(error, NotFound):
-            self._retries.done(name)
+            self._retries.forget(name)
             return error is None
         now = self._cluster.now()
         self._retries.failed(name, now)

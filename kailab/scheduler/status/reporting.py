@@ -231,7 +231,7 @@ class StatusReporter:
         if failed:
             self._retries.failed(None, decisions.now)
         else:
-            self._retries.done(None)
+            self._retries.forget(None)
         self._reported = reported
 
     @property
