@@ -47,13 +47,13 @@ class _Reading:
     def trial(self) -> Trial:
         for field, message in find_schema_faults(self.value, read_schema(_SCHEMA)):
             self.fail(field, message)
-        self.done()
+        self.raise_errors()
         value = self.value
         contenders = list(self.contenders())
         subjects: list[TrialSubject] = []
         for number, text in enumerate(value["on"]):
             subjects += self.tried(f"on[{number}]", partial(subjects_of, text, self.base)) or []
-        self.done()
+        self.raise_errors()
         isolation = value.get("isolation", [])
         trial = self.tried(
             "",
@@ -71,7 +71,7 @@ class _Reading:
                 options=self.options(),
             ),
         )
-        self.done()
+        self.raise_errors()
         assert trial is not None
         return trial
 
@@ -122,6 +122,6 @@ class _Reading:
         where = Where(str(self.path), line_of(self.lines, field), "trial", field)
         self.errors.append(InputError(message, where))
 
-    def done(self) -> None:
+    def raise_errors(self) -> None:
         if self.errors:
             raise InputErrors.of(self.errors)

@@ -98,7 +98,8 @@ class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
         """The record with this process as the starter."""
         return msgspec.structs.replace(self, starter=this_process())
 
-    def done(self) -> Self:
+    def as_ready(self) -> Self:
+        """The record of a cluster that has started."""
         # The process id may soon belong to another process.
         return msgspec.structs.replace(self, ready=True, starter=(0, 0.0))
 

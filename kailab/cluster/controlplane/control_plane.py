@@ -125,7 +125,7 @@ class ControlPlane(SupervisedCluster):
         tell(f"starting {', '.join(later)}")
         plane._start(later)
         plane._await(later, alive=[*first, *later])
-        plane._known = known.done()
+        plane._known = known.as_ready()
         plane._known.write(folder)
         return plane
 

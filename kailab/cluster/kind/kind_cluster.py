@@ -145,7 +145,7 @@ class KindPlane(SupervisedCluster):
                 with connect(plane.kubeconfig, name="kind") as cluster:
                     nodes.prepare_nodes(cluster)
                 kwok.start_kwok(plane._supervision, components.path("kwok"), plane.kubeconfig, stages)
-                plane._known = known.done()
+                plane._known = known.as_ready()
                 plane._known.write(folder)
             except BaseException as error:
                 logs = plane._kept_logs() if isinstance(error, ConnectError) else None

@@ -219,7 +219,7 @@ class VclusterPlane(SupervisedCluster):
             # From here on ``take_down`` finds it, even if this process is killed.
             known.with_starter().write(folder)
             plane._make(tools, components, tell)
-            plane._known = known.done()
+            plane._known = known.as_ready()
             plane._known.write(folder)
         except BaseException:
             plane.down()
