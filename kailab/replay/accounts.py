@@ -333,13 +333,13 @@ class ReplayAccounts:
         since = self.progress.running(now - life.begun, before, restarted=life.restarted, speed=life.speed)
         return since if self.endless else min(since, -(-(work.job.attempt_end(before) - before) * WHOLE // life.speed))
 
-    def left(self, work: ReplayedJob, now: int) -> int:
+    def remaining_work(self, work: ReplayedJob, now: int) -> int:
         """Remaining work of a job in milli-GPU-seconds."""
         if work.ended is not None:
             return 0
         if work.elastic is not None:
             stint = work.elastic.stint(now, self.progress, endless=self.endless)
-            return (work.elastic.left - stint.ran) * work.pods * work.milli
+            return (work.elastic.remaining_seconds - stint.ran) * work.pods * work.milli
         missing = (work.pods - work.done) * work.job.seconds - sum(work.saved.values())
         return (missing - sum(self.ran(work, life, now) for life in work.lives.values())) * work.milli
 
@@ -431,7 +431,7 @@ def balance_at(accounts: ReplayAccounts, now: int) -> GpuTimeBalance:
             overhead += (now - life.bound - running) * work.milli
     to_run = to_wait = 0
     for work in accounts.unfinished.values():
-        left = accounts.left(work, now)
+        left = accounts.remaining_work(work, now)
         if work.lives:
             to_run += left
         else:

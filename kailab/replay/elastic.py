@@ -48,7 +48,7 @@ class ElasticWork:
         self.regrouped = False
 
     @property
-    def left(self) -> int:
+    def remaining_seconds(self) -> int:
         """Seconds of work after the last change of the pods."""
         return self.seconds - self.done
 
@@ -64,7 +64,10 @@ class ElasticWork:
         ran = progress.work(elapsed, self.done, restarted=self.regrouped, speed=self.speed)
         running = progress.running(elapsed, self.done, restarted=self.regrouped, speed=self.speed)
         if not endless:
-            ran, running = min(ran, self.left), min(running, -(-self.left * WHOLE // self.speed))
+            ran, running = (
+                min(ran, self.remaining_seconds),
+                min(running, -(-self.remaining_seconds * WHOLE // self.speed)),
+            )
         return Stint(ran, running, len(self.together))
 
     def end(self, now: int, progress: JobProgress, *, endless: bool) -> Stint:
@@ -85,4 +88,4 @@ class ElasticWork:
 
     def until_end(self, progress: JobProgress) -> int:
         """Seconds from ``since`` until all work is done."""
-        return progress.duration(self.left, self.done, restarted=self.regrouped, speed=self.speed)
+        return progress.duration(self.remaining_seconds, self.done, restarted=self.regrouped, speed=self.speed)

@@ -394,7 +394,7 @@ class _Run:
 
     def _send(self, journey: JobJourney, replica: ClusterReplica, view: ClusterView | None) -> None:
         transfer = self._transfers.send(journey.data, journey.home, replica.name, self._now)
-        journey.at, journey.work, journey.left, journey.way = replica.name, None, self._now, transfer.seconds
+        journey.at, journey.work, journey.sent_at, journey.way = replica.name, None, self._now, transfer.seconds
         journey.sent += 1
         journey.moved_to[replica.name] = journey.moved_to.get(replica.name, 0) + transfer.moved
         journey.cost += transfer.cost

@@ -286,7 +286,7 @@ def _missed_by(journey: JobJourney) -> float | None:
         return None
     if journey.expected is None or journey.expected == float("inf"):
         return None
-    return abs(journey.work.began - journey.left - journey.expected)
+    return abs(journey.work.began - journey.sent_at - journey.expected)
 
 
 def _hours(journeys: Sequence[JobJourney]) -> float:

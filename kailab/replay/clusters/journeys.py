@@ -20,7 +20,7 @@ class JobJourney:
     ``arrived``: at the dispatcher. ``at``: name of its cluster, empty while it is with the dispatcher. ``work``: the
     job there, None during transfer. ``sent``: how often it was sent; ``taken_back``: how often it was withdrawn, in
     ``looks`` re-checks at its present cluster. ``moved_to``, ``cost``: bytes moved for it to each cluster, and their
-    price. ``way``: seconds of the last transfer. ``left``: when it was last sent. ``expected``: the waiting time in
+    price. ``way``: seconds of the last transfer. ``sent_at``: when it was last sent. ``expected``: the waiting time in
     seconds that the policy was given then; None if it did not ask.
     """
 
@@ -37,7 +37,7 @@ class JobJourney:
     moved_to: dict[str, int] = field(default_factory=dict)
     cost: float = 0.0
     way: int = 0
-    left: int = 0
+    sent_at: int = 0
     expected: float | None = None
     latency: float = 0.0
 
@@ -132,7 +132,7 @@ def job_rows(replay: DispatchedReplay) -> Iterable[tuple[Any, ...]]:
         expected = None if journey.expected is None or journey.expected == float("inf") else round(journey.expected)
         yield (
             job.name, job.team, journey.home, journey.at or None, of_team[job.team] if work is None else work.queue, job.line, job.milli, job.seconds, journey.arrived - zero,
-            journey.left - zero if journey.at else None, journey.way if journey.at else None, began, ended,
+            journey.sent_at - zero if journey.at else None, journey.way if journey.at else None, began, ended,
             None if began is None else began + zero - journey.arrived, journey.sent, journey.taken_back,
             None if journey.data is None else journey.data.name, journey.moved, expected,
             0 if work is None else work.evictions, 0 if work is None else work.lost,
