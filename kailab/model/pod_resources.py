@@ -57,19 +57,23 @@ def add_amounts(into: dict[str, Number], other: Mapping[str, Number]) -> None:
 
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     """What a pod asks for, exactly. Of a template, a limit without a request counts as the request, which its pods get."""
-    return sum_over_pod(spec, lambda container: {**given(container, "limits"), **given(container, "requests")}, parsed)
+    return sum_over_pod(
+        spec,
+        lambda container: {**container_amounts(container, "limits"), **container_amounts(container, "requests")},
+        parsed,
+    )
 
 
 def pod_limits(spec: Mapping[str, Any]) -> Amounts:
     """What a pod may use at most. The overhead is added only where a limit exists."""
-    limits = sum_over_pod(spec, lambda container: given(container, "limits"), lambda overhead: {})
+    limits = sum_over_pod(spec, lambda container: container_amounts(container, "limits"), lambda overhead: {})
     for name, amount in parsed(spec.get("overhead") or {}).items():
         if name in limits:
             limits[name] += amount
     return limits
 
 
-def given(container: Mapping[str, Any], field: Literal["requests", "limits"]) -> Amounts:
+def container_amounts(container: Mapping[str, Any], field: Literal["requests", "limits"]) -> Amounts:
     """The requests or limits of one container as they are written."""
     return parsed((container.get("resources") or {}).get(field) or {})
 

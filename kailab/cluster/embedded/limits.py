@@ -13,9 +13,9 @@ from kailab.cluster.protocol import Object
 from kailab.model.objects import namespace_of
 from kailab.model.pod_resources import (
     Amounts,
+    container_amounts,
     containers_of,
     format_amount,
-    given,
     parsed,
     pod_limits,
     pod_requests,
@@ -71,7 +71,9 @@ class LimitRanges:
             return faults
         for _, item in self.of(namespace, "Container"):
             for container in containers_of(spec):
-                faults += _bounds(item, "Container", given(container, "requests"), given(container, "limits"))
+                faults += _bounds(
+                    item, "Container", container_amounts(container, "requests"), container_amounts(container, "limits")
+                )
         for _, item in self.of(namespace, "Pod"):
             faults += _bounds(item, "Pod", pod_requests(spec), pod_limits(spec))
         return faults

@@ -21,9 +21,9 @@ from kailab.model.objects import is_ended, namespace_of
 from kailab.model.pod_resources import (
     Amounts,
     add_amounts,
+    container_amounts,
     containers_of,
     format_amount,
-    given,
     parsed,
     pod_limits,
     pod_requests,
@@ -232,7 +232,9 @@ def _lacking(hard: Iterable[str], spec: Mapping[str, Any]) -> list[str]:
             continue
         where: Literal["requests", "limits"] = "limits" if field == "limits" else "requests"
         containers = [
-            str(container.get("name", "")) for container in containers_of(spec) if name not in given(container, where)
+            str(container.get("name", ""))
+            for container in containers_of(spec)
+            if name not in container_amounts(container, where)
         ]
         if containers:
             result.append(f"{resource} for: {','.join(containers)}")
@@ -284,7 +286,7 @@ def is_best_effort(spec: Mapping[str, Any]) -> bool:
     return not any(
         amount
         for container in containers_of(spec)
-        for amounts in (given(container, "requests"), given(container, "limits"))
+        for amounts in (container_amounts(container, "requests"), container_amounts(container, "limits"))
         for name, amount in amounts.items()
         if name in _MUST_BE_GIVEN
     )
