@@ -527,7 +527,7 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
     path, before = read_progress(file)
     task, place = _begun_challenge(before, name, folder)
     if task.config:
-        configurations.print_notices_of_files([task.place(task.config, place)])
+        configurations.print_notices_of_files([task.path_of(task.config, place)])
     verdict = judge(task, place)
     if opened:
         workspace.open_challenge(task, place / DEFAULT_FILE, place)
@@ -560,8 +560,8 @@ def _verdict_lines(task: Challenge, verdict: ChallengeVerdict) -> Iterator[str]:
         yield f"Solved: {task.title}."
         yield wrap_paragraph(task.learnt)
         return
-    broken = sum(judged.rule and not judged.held for judged in verdict.judged)
-    missing = sum(not judged.rule and not judged.held for judged in verdict.judged)
+    broken = sum(judged.rule and not judged.holds for judged in verdict.judged)
+    missing = sum(not judged.rule and not judged.holds for judged in verdict.judged)
     parts = [f"{missing} {'condition is' if missing == 1 else 'conditions are'} not met"] if missing else []
     parts += [f"{broken} {'rule is' if broken == 1 else 'rules are'} broken"] if broken else []
     yield f"Not solved: {' and '.join(parts)}. kailab course hint {task.name} shows a hint."
@@ -569,7 +569,7 @@ def _verdict_lines(task: Challenge, verdict: ChallengeVerdict) -> Iterator[str]:
 
 def _condition_lines(judged: JudgedCondition, shown: set[str]) -> Iterator[str]:
     """The result of a condition, with the reason if it does not hold. ``shown``: lines of reasons that are not to be repeated."""
-    if judged.held:
+    if judged.holds:
         yield f"{terminal.paint('ok    ', 'green', sys.stdout)} {judged.say}"
         return
     yield f"{terminal.paint('BROKEN' if judged.rule else 'not   ', 'red', sys.stdout)} {judged.say}"

@@ -211,5 +211,5 @@ def _decided_again(challenge: Challenge, entry: SolvedChallenge) -> list[str]:
         except KailabError as error:
             return [f"{challenge.name}: its files cannot be used: {error}"]
     return [
-        f"{challenge.name}: {condition.say} It does not hold." for condition in verdict.judged if not condition.held
+        f"{challenge.name}: {condition.say} It does not hold." for condition in verdict.judged if not condition.holds
     ]

@@ -85,7 +85,7 @@ class Challenge(msgspec.Struct, frozen=True, kw_only=True):
         first, _ = next(yamltext.read_documents(read_text(file), str(file)))
         return f"kailab explain {first['kind'].lower()} {first['metadata']['name']}"
 
-    def place(self, file: str, folder: Path | None) -> Path:
+    def path_of(self, file: str, folder: Path | None) -> Path:
         """The path of one of its files. ``folder``: the student's. Given files always come from the challenge's own
         folder."""
         return (self.folder if folder is None or file in self.files.given else folder) / file

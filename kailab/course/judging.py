@@ -30,7 +30,7 @@ class JudgedCondition:
     why: str = ""
 
     @property
-    def held(self) -> bool:
+    def holds(self) -> bool:
         return not self.why
 
 
@@ -44,7 +44,7 @@ class ChallengeVerdict:
 
     @property
     def solved(self) -> bool:
-        return all(condition.held for condition in self.judged)
+        return all(condition.holds for condition in self.judged)
 
     def data(self) -> dict[str, Any]:
         """The verdict as plain values."""
@@ -55,7 +55,7 @@ class ChallengeVerdict:
                 {
                     "say": condition.say,
                     "rule": condition.rule,
-                    "held": condition.held,
+                    "held": condition.holds,
                     **({"why": condition.why} if condition.why else {}),
                 }
                 for condition in self.judged
@@ -71,7 +71,7 @@ def judge(challenge: Challenge, folder: Path | None = None) -> ChallengeVerdict:
     conditions = [JudgedCondition(rule, True, reason) for rule, reason in broken(challenge, files)]
     last = len(challenge.steps)
     warnings: list[str] = []
-    given = {str(challenge.place(name, folder)) for name in challenge.files.given}
+    given = {str(challenge.path_of(name, folder)) for name in challenge.files.given}
     run_times = RunTimes()
     with open_challenge_lab(challenge, folder) as lab:
         lab.observers.add(run_times)
@@ -89,7 +89,7 @@ def judge(challenge: Challenge, folder: Path | None = None) -> ChallengeVerdict:
 
 def open_challenge_lab(challenge: Challenge, folder: Path | None = None) -> Lab:
     """Open a lab for the challenge, before its first step."""
-    config = challenge.place(challenge.config, folder) if challenge.config else None
+    config = challenge.path_of(challenge.config, folder) if challenge.config else None
     return Lab.open(challenge.fleet_source, config=config)
 
 
@@ -98,7 +98,7 @@ def do_step(lab: Lab, challenge: Challenge, step: Mapping[str, Any], folder: Pat
     if "lose" in step:
         _lose(lab, step["lose"]["app"])
     # Apply the files of both folders at once, so that the lab sees the whole tree of queues.
-    files = [challenge.place(name, folder) for name in step.get("apply", ())]
+    files = [challenge.path_of(name, folder) for name in step.get("apply", ())]
     return do(lab, {**step, **({"apply": files} if files else {})})
 
 

@@ -50,7 +50,7 @@ def submission(challenge: Challenge, folder: Path | None) -> Submission:
 
 
 def _objects(challenge: Challenge, names: tuple[str, ...], folder: Path | None) -> dict[str, Object]:
-    paths = [challenge.place(name, folder) for name in names if name not in (challenge.config, challenge.fleet)]
+    paths = [challenge.path_of(name, folder) for name in names if name not in (challenge.config, challenge.fleet)]
     return {object_name(obj): obj for obj in intake.load_sources(paths).manifests.objects} if paths else {}
 
 

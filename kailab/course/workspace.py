@@ -169,7 +169,7 @@ def _step(step: Mapping[str, Any]) -> str:
 
 def open_challenge(challenge: Challenge, state: Path, folder: Path | None = None) -> None:
     """Open a saved lab with the challenge's steps done, replacing the one there. ``folder``: the student's files."""
-    config = challenge.place(challenge.config, folder) if challenge.config else None
+    config = challenge.path_of(challenge.config, folder) if challenge.config else None
     settings = settings_of(config)
     make_folder(state.parent)
     with StateLock(state):

@@ -18,13 +18,13 @@ from tests.course.cheating import on_a_node_by_name, rewrite, without_gpus
 def test_no_challenge_is_solved_by_its_start(name: str) -> None:
     verdict = judge(challenge(name))
     assert not verdict.solved
-    assert [one for one in verdict.judged if one.rule and not one.held] == []
+    assert [one for one in verdict.judged if one.rule and not one.holds] == []
 
 
 @pytest.mark.parametrize("answer", answers("solutions"), ids=str)
 def test_any_right_way_solves_it(answer: StudentsAnswer, tmp_path: Path) -> None:
     verdict = judge(answer.write(tmp_path), tmp_path)
-    assert [(one.say, one.why) for one in verdict.judged if not one.held] == []
+    assert [(one.say, one.why) for one in verdict.judged if not one.holds] == []
     assert verdict.solved
 
 
@@ -32,7 +32,7 @@ def test_any_right_way_solves_it(answer: StudentsAnswer, tmp_path: Path) -> None
 def test_what_tempts_does_not_solve_it_and_is_told_why(answer: StudentsAnswer, tmp_path: Path) -> None:
     verdict = judge(answer.write(tmp_path), tmp_path)
     assert not verdict.solved
-    told = "\n".join(f"{one.say}\n{one.why}" for one in verdict.judged if not one.held)
+    told = "\n".join(f"{one.say}\n{one.why}" for one in verdict.judged if not one.holds)
     assert answer.told
     assert answer.told in told
 
@@ -50,7 +50,7 @@ def test_what_makes_pods_run_without_the_lesson_solves_nothing(
     verdict = judge(task, tmp_path)
     assert not verdict.solved
     if cheat != "no GPUs":
-        assert "The scheduler chooses the nodes." in [one.say for one in verdict.judged if one.rule and not one.held]
+        assert "The scheduler chooses the nodes." in [one.say for one in verdict.judged if one.rule and not one.holds]
 
 
 def test_each_challenge_has_two_solutions_and_three_temptations() -> None:
