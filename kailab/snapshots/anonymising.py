@@ -105,10 +105,10 @@ class Names:
         if text == _NODE_FIELD or _TIME.fullmatch(text):
             return text
         if redaction.keeps_label(text) or redaction.keeps_annotation(text):
-            return self.known(text)
+            return self.replace_unknown(text)
         return "".join(self._part(part) for part in re.split(f"({_UID.pattern})", text))
 
-    def known(self, text: str) -> str:
+    def replace_unknown(self, text: str) -> str:
         """Replace the words that kailab does not know."""
         if _TIME.fullmatch(text):
             return text
@@ -193,14 +193,14 @@ def anonymise(original: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
     return structs.replace(
         original,
         facts=LabFacts(
-            fleet="cluster", backend=facts.backend, scheduler=names.known(facts.scheduler_kind or facts.scheduler), nodes=facts.nodes,
-            gpus=facts.gpus, settings=facts.settings, versions={names.known(name): names.known(version) for name, version in facts.versions.items()}, devices=facts.devices,
+            fleet="cluster", backend=facts.backend, scheduler=names.replace_unknown(facts.scheduler_kind or facts.scheduler), nodes=facts.nodes,
+            gpus=facts.gpus, settings=facts.settings, versions={names.replace_unknown(name): names.replace_unknown(version) for name, version in facts.versions.items()}, devices=facts.devices,
         ),
-        objects={kind if kind in KINDS else names.known(kind): several for kind, several in objects.items()},
+        objects={kind if kind in KINDS else names.replace_unknown(kind): several for kind, several in objects.items()},
         node_pool=names.text(original.node_pool),
         decided=SchedulerDecisions(cycle=original.decided.cycle),
         counters=ClusterCounters(uids=original.counters.uids),
-        left_out=dict.fromkeys(map(names.known, original.left_out), ""),
+        left_out=dict.fromkeys(map(names.replace_unknown, original.left_out), ""),
         notices=(),
         anonymised=True,
     )  # fmt: skip
@@ -211,7 +211,7 @@ class _Walk:
     knows that it is not one."""
 
     def __init__(self, names: Names) -> None:
-        self._text, self._known = names.text, names.known
+        self._text, self._known = names.text, names.replace_unknown
 
     def object(self, obj: Object) -> Object:
         result: Object = self._mapping(obj)

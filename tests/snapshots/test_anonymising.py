@@ -290,7 +290,7 @@ def test_no_text_of_any_object_is_left_whatever_field_it_is_in() -> None:
     ],
 )
 def test_what_is_nobodys_name_stays(text: str) -> None:
-    assert Names(KEY).known(text) == text
+    assert Names(KEY).replace_unknown(text) == text
 
 
 def test_every_word_that_kailab_reads_is_known() -> None:
