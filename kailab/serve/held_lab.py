@@ -90,9 +90,9 @@ class LabWatcher:
         self._lab = Lab.resume(path, read_only=True)
         self._watch = self._lab.cluster.watch(WATCHED_KINDS)
         self._nodes: dict[str, Object] = {}
-        self.moved()
+        self.has_changed()
 
-    def moved(self) -> bool:
+    def has_changed(self) -> bool:
         """True if anything has changed since the last call."""
         cluster = self._lab.cluster
         if isinstance(cluster, LiveUpdates):
@@ -138,7 +138,7 @@ class HeldLab:
         self._stamp: Stamp = None
         self._saved: Recording | None = None
         """The recording on disk, once it was read."""
-        self._showing = ViewBuilder()
+        self._view_builder = ViewBuilder()
         self._events: EventFeed | None = None
 
     @property
@@ -209,7 +209,7 @@ class HeldLab:
             return ViewBuilder().view(self._lab, make_recorder(self._lab, recording))
         if self._events is None:
             self._events = EventFeed(self._lab.cluster)
-        return self._showing.view(
+        return self._view_builder.view(
             self._lab, make_recorder(self._lab, recording, events=False), self._events, at_once=False
         )
 
@@ -233,7 +233,7 @@ class HeldLab:
         if lab is not None:
             _log.debug("%s: the lab is dropped from memory and will be read from its file", self._path)
         self._lab = self._recorder = self._stamp = self._saved = None
-        events, self._events, self._showing = self._events, None, ViewBuilder()
+        events, self._events, self._view_builder = self._events, None, ViewBuilder()
         if events is not None:
             events.close()
         if lab is not None:

@@ -111,9 +111,9 @@ class LabSession:
         """True if another process changed the lab since it was read."""
         return self.stamp() != self._stamp
 
-    def moved(self) -> bool:
+    def has_changed(self) -> bool:
         """True if a cluster that runs by itself has changed since the last call."""
-        return self._watcher is not None and self._watcher.moved()
+        return self._watcher is not None and self._watcher.has_changed()
 
     def close(self) -> None:
         """Release the lab in memory and the watch."""
@@ -180,7 +180,7 @@ class LabSession:
             before = LabChanges(lab)
             for change in preview.planned.changes:
                 change.do(lab)
-            return self._settled(lab, before)
+            return self._settle_and_describe(lab, before)
 
         result = self._act(preview.planned.title, do, preview.stamp)
         del self._previews[preview_id]
@@ -279,7 +279,7 @@ class LabSession:
             if self.stale:
                 self._undo_history.forget()
             if self._virtual:
-                self._changed(what, do)
+                self._change_in_memory(what, do)
             else:
                 with lab_files.resume_lab(self.path, self._tell) as lab:
                     self.said = f"{what}: {do(lab)}"
@@ -297,7 +297,7 @@ class LabSession:
             )
         return self._stamp
 
-    def _changed(self, what: str, do: Callable[[Lab], str]) -> None:
+    def _change_in_memory(self, what: str, do: Callable[[Lab], str]) -> None:
         """Change a lab with virtual time; the caller holds the lock."""
         before, said, paused = _undo_step(lambda: held_lab.take_undo_point(self.path, what)), self.said, self.paused
         lab = self._held_lab.lab()
@@ -338,7 +338,7 @@ class LabSession:
             return self._held_lab.view()
         return ViewBuilder().view(lab, make_recorder(lab, LabRecord(self.path).whole()))
 
-    def _settled(self, lab: Lab, before: LabChanges) -> str:
+    def _settle_and_describe(self, lab: Lab, before: LabChanges) -> str:
         if self.paused:
             return "the scheduler is paused and has not acted on it yet"
         if self._is_large(lab):

@@ -181,14 +181,14 @@ class LabWorker:
             if self._session.stale and stamp != published:
                 # Also remembered if the lab can't be read: it is not read again before its file changes.
                 published = stamp
-            elif not await self._moved():
+            elif not await self._has_changed():
                 continue
             self._session.said = ""
             await self.refresh()
 
-    async def _moved(self) -> bool:
+    async def _has_changed(self) -> bool:
         try:
-            return await self.ask(lambda session: session.moved())
+            return await self.ask(lambda session: session.has_changed())
         # A cluster that does not answer is asked again in the next round. An action on it reports the error.
         except KailabError as error:
             _log.debug("the cluster of the lab does not answer, and is asked again: %s", error)
