@@ -41,7 +41,7 @@ def test_once_bound_a_pod_is_never_seen_unbound(bound_after, late):
     watch = known.open(["Pod"])
     for version in range(1, bound_after + 1):
         known.process_update(event(state(version)))
-    known.bound("default", "p", "u", "n1")
+    known.mark_bound("default", "p", "u", "n1")
     watch.poll()
     for version in range(bound_after + 1, bound_after + late):
         known.process_update(event(state(min(version, 6))))
@@ -55,7 +55,7 @@ def test_what_we_deleted_does_not_come_back_by_late_news():
     known.process_update(event(state(1), "ADDED"))
     watch = known.open(["Pod"])
     watch.poll()
-    known.deleted("Pod", "default", "p")
+    known.record_deleted("Pod", "default", "p")
     known.process_update(event(state(2)))
     known.process_update(event(state(3), "DELETED"))
     assert [seen.type for seen in watch.poll()] == ["DELETED"]

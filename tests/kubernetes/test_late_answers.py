@@ -40,7 +40,7 @@ def node(cache: ObjectCache) -> str:
 
 
 def doubt(cache: ObjectCache, number: int, where: str = "n1") -> None:
-    cache.bound(*KEY, "u1", where)
+    cache.mark_bound(*KEY, "u1", where)
     cache.record_inquiry(WriteInquiry(KEY, "u1", number))
 
 
@@ -90,7 +90,7 @@ def test_the_answer_to_an_earlier_question_settles_nothing(cache: ObjectCache) -
 
 def test_a_question_from_before_a_binding_settles_nothing_about_it(cache: ObjectCache) -> None:
     cache.record_inquiry(WriteInquiry(KEY, "u1", 1))
-    cache.bound(*KEY, "u1", "n1")
+    cache.mark_bound(*KEY, "u1", "n1")
     cache.process_update(looked_up(pod(1), 1))
     assert node(cache) == "n1"
 
@@ -98,7 +98,7 @@ def test_a_question_from_before_a_binding_settles_nothing_about_it(cache: Object
 def test_a_pod_whose_binding_was_refused_waits_again(cache: ObjectCache) -> None:
     watch = cache.open(("Pod",))
     watch.poll()
-    cache.bound(*KEY, "u1", "n1")
+    cache.mark_bound(*KEY, "u1", "n1")
     cache.put("Pod", pod(2))
     cache.mark_unbound(*KEY, "u1")
     assert [event.object["spec"].get("nodeName", "") for event in watch.poll()] == ["n1", "n1", ""]
@@ -106,14 +106,14 @@ def test_a_pod_whose_binding_was_refused_waits_again(cache: ObjectCache) -> None
 
 
 def test_one_that_the_server_shows_as_bound_is_not_given_back(cache: ObjectCache) -> None:
-    cache.bound(*KEY, "u1", "n1")
+    cache.mark_bound(*KEY, "u1", "n1")
     cache.put("Pod", pod(2, "n2"))
     cache.mark_unbound(*KEY, "u1")
     assert node(cache) == "n2"
 
 
 def test_another_one_under_its_name_is_not_given_back(cache: ObjectCache) -> None:
-    cache.bound(*KEY, "u1", "n1")
+    cache.mark_bound(*KEY, "u1", "n1")
     cache.put("Pod", pod(3, "n2", uid="u2"))
     cache.mark_unbound(*KEY, "u1")
     assert node(cache) == "n2"
@@ -153,7 +153,7 @@ Q = ("default", "q")
 
 @pytest.fixture
 def supposed(cache: ObjectCache) -> str:
-    uid = cache.suppose(unsent(), "2026-01-01T00:00:01Z")
+    uid = cache.record_supposed(unsent(), "2026-01-01T00:00:01Z")
     cache.record_inquiry(WriteInquiry(Q, uid, 1))
     return uid
 
@@ -170,7 +170,7 @@ def test_one_that_may_have_been_created_counts_until_the_server_has_said(cache: 
     watch = cache.open(("Pod",))
     assert [event.object["spec"].get("nodeName", "") for event in watch.poll()] == ["", "n1"]
     cache.process_update(InformerUpdate("Pod", "LISTED", {}, [pod(1)], version=8))  # it may be on its way yet
-    cache.deleted("Pod", *Q)  # "not found" as yet
+    cache.record_deleted("Pod", *Q)  # "not found" as yet
     assert told_of_q(cache)
     cache.process_update(answer({}, supposed))
     assert told_of_q(cache) is None
@@ -195,12 +195,12 @@ def test_the_watch_tells_of_it_before_the_answer(cache: ObjectCache, supposed: s
 
 def test_nothing_is_supposed_of_one_that_is_known(cache: ObjectCache) -> None:
     cache.process_update(InformerUpdate("Pod", "ADDED", named_q(5), []))
-    assert cache.suppose(unsent(), "2026-01-01T00:00:01Z") == ""
+    assert cache.record_supposed(unsent(), "2026-01-01T00:00:01Z") == ""
     assert told_of_q(cache) == named_q(5)
 
 
 def test_a_list_that_is_older_than_what_was_created_says_nothing_of_it(cache: ObjectCache) -> None:
-    cache.created("Pod", named_q(5))
+    cache.record_created("Pod", named_q(5))
     cache.process_update(InformerUpdate("Pod", "LISTED", {}, [pod(1)], version=4))
     assert told_of_q(cache)
     cache.process_update(InformerUpdate("Pod", "LISTED", {}, [pod(1)], version=6))
@@ -209,7 +209,7 @@ def test_a_list_that_is_older_than_what_was_created_says_nothing_of_it(cache: Ob
 
 def test_once_told_of_it_is_as_any_other(cache: ObjectCache) -> None:
     """A server that was set back to an earlier state has lost it."""
-    cache.created("Pod", named_q(5))
+    cache.record_created("Pod", named_q(5))
     cache.process_update(InformerUpdate("Pod", "ADDED", named_q(5), []))
     cache.process_update(InformerUpdate("Pod", "LISTED", {}, [pod(1)], version=4))
     assert told_of_q(cache) is None

@@ -42,7 +42,7 @@ class ObjectCache:
         self._bound: dict[str, str] = {}  # uid -> node, of pods bound here that the watch does not show as bound yet
         self._unanswered: dict[str, int] = {}  # uid -> number of the latest inquiry about an object
         self._supposed: set[str] = set()  # UIDs invented for pods that may have been created
-        self._untold: dict[str, None] = {}  # UIDs of objects created here that no watch has reported yet
+        self._unreported: dict[str, None] = {}  # UIDs of objects created here that no watch has reported yet
 
     def open(self, kinds: Iterable[str] | None) -> MemoryWatch:
         """A watch that begins with the known objects."""
@@ -59,39 +59,39 @@ class ObjectCache:
         """A kind that the server does not have: no objects."""
         self.kinds.setdefault(kind, {})
 
-    def process_update(self, news: InformerUpdate) -> None:
+    def process_update(self, update: InformerUpdate) -> None:
         """Process one update from the server."""
-        if news.type == "LISTED":
-            self._listed(news)
-        elif news.type == "DELETED":
-            self._remove(news.kind, news.object)
-        elif news.type == "LOOKED_UP":
-            self._looked_up(news)
-        elif news.type != "REFUSED":
-            self._untold.pop(uid_of(news.object), None)
-            self.put(news.kind, news.object)
+        if update.type == "LISTED":
+            self._process_listed(update)
+        elif update.type == "DELETED":
+            self._remove(update.kind, update.object)
+        elif update.type == "LOOKED_UP":
+            self._process_looked_up(update)
+        elif update.type != "REFUSED":
+            self._unreported.pop(uid_of(update.object), None)
+            self.put(update.kind, update.object)
 
-    def _listed(self, news: InformerUpdate) -> None:
-        known = self.kinds.setdefault(news.kind, {})
-        uids = {object_key(obj): uid_of(obj) for obj in news.listed}
+    def _process_listed(self, update: InformerUpdate) -> None:
+        known = self.kinds.setdefault(update.kind, {})
+        uids = {object_key(obj): uid_of(obj) for obj in update.listed}
         for key, obj in list(known.items()):
             uid = uid_of(obj)
             # A list says nothing about an object created after it, such as one created here that no watch has reported
             # yet.
-            later = uid in self._supposed or (uid in self._untold and version_of(obj) > news.version)
+            later = uid in self._supposed or (uid in self._unreported and version_of(obj) > update.version)
             if uids.get(key) != uid and not later:
-                self._remove(news.kind, obj)
-        for obj in news.listed:
-            self._untold.pop(uid_of(obj), None)
-            self.put(news.kind, obj)
+                self._remove(update.kind, obj)
+        for obj in update.listed:
+            self._unreported.pop(uid_of(obj), None)
+            self.put(update.kind, obj)
 
-    def created(self, kind: str, obj: Object) -> Object:
+    def record_created(self, kind: str, obj: Object) -> Object:
         """Process the answer to a create. Lists older than the object say nothing about it."""
         if kind in self.kinds:
-            self._untold[uid_of(obj)] = None
+            self._unreported[uid_of(obj)] = None
         return self.put(kind, obj)
 
-    def suppose(self, pod: Object, now: str) -> str:
+    def record_supposed(self, pod: Object, now: str) -> str:
         """Count a pod that may have been created, with a node in its spec, from ``now`` on. Returns its invented UID;
         "" if another pod is known under its name."""
         if object_key(pod) in self.kinds.get("Pod", {}):
@@ -168,7 +168,7 @@ class ObjectCache:
             remaining = {name: value for name, value in annotations_of(pod).items() if ours.get(name) != value}
             self._show({**pod, "metadata": {**pod["metadata"], "annotations": remaining}})
 
-    def bound(self, namespace: str, name: str, uid: str, node: str) -> None:
+    def mark_bound(self, namespace: str, name: str, uid: str, node: str) -> None:
         """From now on count a pod as bound: the server has bound it, may have, or is asked to."""
         pod = self._pod((namespace, name), uid)
         if pod is None or node_of(pod):
@@ -205,37 +205,37 @@ class ObjectCache:
         """Record an inquiry: only its answer, and none of an earlier one, tells the result of the write."""
         self._unanswered[inquiry.uid] = inquiry.number
 
-    def _looked_up(self, news: InformerUpdate) -> None:
+    def _process_looked_up(self, update: InformerUpdate) -> None:
         """Process the answer to an inquiry: the object itself, another one of its name, or none. Watchers get an event
         even if nothing changed."""
-        if news.inquiry is None:
+        if update.inquiry is None:
             return
-        key, uid, number = news.inquiry
+        key, uid, number = update.inquiry
         # The answer to an earlier inquiry may come after a later write, and then decides nothing.
         latest = self._unanswered.get(uid) == number
         if latest:
             del self._unanswered[uid]
-        known = self.kinds.get(news.kind, {})
+        known = self.kinds.get(update.kind, {})
         before, notified = known.get(key), False
         # The supposed pod goes in any case, because a pod that was created has a UID of its own.
         if uid in self._supposed and before is not None:
-            self._remove(news.kind, before)
-        exists = bool(news.object) and uid_of(news.object) == uid
+            self._remove(update.kind, before)
+        exists = bool(update.object) and uid_of(update.object) == uid
         # It was not bound, and waits again.
-        if latest and uid in self._bound and not (exists and news.object["spec"].get("nodeName")):
+        if latest and uid in self._bound and not (exists and update.object["spec"].get("nodeName")):
             del self._bound[uid]
             if self._give_back(key, uid):
                 before, notified = known.get(key), True
         if (
-            news.object
-            and self.put(news.kind, news.object) is before
+            update.object
+            and self.put(update.kind, update.object) is before
             and before is not None
             and latest
             and not notified
         ):
-            self.hub.publish("MODIFIED", news.kind, before)
+            self.hub.publish("MODIFIED", update.kind, before)
 
-    def deleted(self, kind: str, namespace: str, name: str) -> None:
+    def record_deleted(self, kind: str, namespace: str, name: str) -> None:
         """The server reports that an object is deleted."""
         obj = self.kinds.get(kind, {}).get((namespace, name))
         if obj is not None and uid_of(obj) not in self._supposed:
@@ -252,7 +252,7 @@ class ObjectCache:
         self._bound.pop(uid, None)
         self._unanswered.pop(uid, None)
         self._supposed.discard(uid)
-        self._untold.pop(uid, None)
+        self._unreported.pop(uid, None)
         self.assumed.pop(uid, None)
         known = self.kinds.get(kind, {})
         before = known.get(object_key(obj))

@@ -93,7 +93,7 @@ class KubernetesCluster(SingleWrites):
         self._missing: dict[str, None] = {}  # kinds watched that the server does not have
         self._looked_at = 0.0
         self._inbox: deque[InformerUpdate | ChainAnswer] = deque()
-        self._news = threading.Event()
+        self._update_arrived = threading.Event()
 
     @property
     def name(self) -> str:
@@ -110,25 +110,25 @@ class KubernetesCluster(SingleWrites):
 
     # --- updates ------------------------------------------------------------------------------------------------------
 
-    def _tell(self, news: InformerUpdate | ChainAnswer) -> None:
-        self._inbox.append(news)
-        self._news.set()
+    def _tell(self, update: InformerUpdate | ChainAnswer) -> None:
+        self._inbox.append(update)
+        self._update_arrived.set()
 
     def wait(self, seconds: float) -> bool:
         if self._inbox:
             return True
         # Cleared before the second look: otherwise an update between the two would not end the wait.
-        self._news.clear()
-        return bool(self._inbox) or self._news.wait(max(0.0, seconds))
+        self._update_arrived.clear()
+        return bool(self._inbox) or self._update_arrived.wait(max(0.0, seconds))
 
     def process_updates(self) -> None:
         """Process the updates received so far."""
         while self._inbox:
-            news = self._inbox.popleft()
-            if isinstance(news, ChainAnswer):
-                self._writer.answered(news)
+            update = self._inbox.popleft()
+            if isinstance(update, ChainAnswer):
+                self._writer.process_answer(update)
             else:
-                self._cache.process_update(news)
+                self._cache.process_update(update)
         if self._missing and time.monotonic() - self._looked_at > LOOK_AGAIN_SECONDS:
             self._looked_at = time.monotonic()
             for kind in list(self._missing):
@@ -165,16 +165,16 @@ class KubernetesCluster(SingleWrites):
         open_kinds = set(kinds)
         while True:
             # Checked before updates are processed, because processing ignores refusals.
-            for news in list(self._inbox):
+            for update in list(self._inbox):
                 if (
-                    isinstance(news, InformerUpdate)
-                    and news.type == "REFUSED"
-                    and news.kind in open_kinds
-                    and news.refused is not None
+                    isinstance(update, InformerUpdate)
+                    and update.type == "REFUSED"
+                    and update.kind in open_kinds
+                    and update.refused is not None
                 ):
-                    self._informers.pop(news.kind).stop()
-                    self._inbox.remove(news)
-                    raise news.refused
+                    self._informers.pop(update.kind).stop()
+                    self._inbox.remove(update)
+                    raise update.refused
             self.process_updates()
             open_kinds = {kind for kind in open_kinds if kind not in self._cache.kinds}
             if not open_kinds:

@@ -68,10 +68,10 @@ class UnansweredWrites:
         _log.debug(
             "inquiry %d: asking for the state of %s %s/%s after a write", inquiry.number, resource.key, namespace, name
         )
-        self._transport.start(self._find_out(resource, inquiry, under_way))
+        self._transport.start(self._inquire_until_answered(resource, inquiry, under_way))
         return inquiry
 
-    async def _find_out(self, resource: ApiResource, inquiry: WriteInquiry, under_way: bool) -> None:
+    async def _inquire_until_answered(self, resource: ApiResource, inquiry: WriteInquiry, under_way: bool) -> None:
         if under_way:
             await asyncio.sleep(_UNDER_WAY_SECONDS)
         # Without end: until there is an answer, the pod or the device counts on the safe side.
@@ -162,7 +162,7 @@ class _Planned(NamedTuple):
 class ChainAnswer(NamedTuple):
     """The result of one submitted chain. ``failed``: why the rest of the chain could not be planned."""
 
-    handed: SubmittedBatch
+    submitted: SubmittedBatch
     number: int
     plan: list[_Planned]
     failed: ApiError | None
@@ -237,7 +237,7 @@ class Writer:
             # A write of two requests (an eviction) is done only when both are answered.
             if end > len(answers):
                 break
-            objects.append(self._done(planned, answers[position:end]))
+            objects.append(self._process_success(planned, answers[position:end]))
             position = end
         # The first write without its answers was refused; later ones were not sent.
         if refused is not None and len(objects) < len(plan):
@@ -247,19 +247,19 @@ class Writer:
     # --- asynchronous writes ------------------------------------------------------------------------------------------
 
     def hand_over(self, chains: Sequence[Chain], tell: Callable[[ChainAnswer], None]) -> SubmittedBatch:
-        """See ``AsyncWrites``. ``tell`` gets the answers, in the loop's thread, for ``answered``."""
+        """See ``AsyncWrites``. ``tell`` gets the answers, in the loop's thread, for ``process_answer``."""
         batch = RequestBatch(self._patience)
-        handed = SubmittedBatch()
+        submitted = SubmittedBatch()
         works = []
         for number, chain in enumerate(chains):
             plan, failed = self._plan(chain)
             for planned in plan:
                 if isinstance(planned.write, BindWrite) and planned.uid:
-                    self._cache.bound(planned.write.namespace, planned.write.pod, planned.uid, planned.write.node)
-            works.append(partial(self._send, partial(ChainAnswer, handed, number, plan, failed), batch, tell))
+                    self._cache.mark_bound(planned.write.namespace, planned.write.pod, planned.uid, planned.write.node)
+            works.append(partial(self._send, partial(ChainAnswer, submitted, number, plan, failed), batch, tell))
         self.under_way += len(works)
         self._in_turn.add(works)
-        return handed
+        return submitted
 
     async def _send(
         self, made: Callable[[Sent], ChainAnswer], batch: RequestBatch, tell: Callable[[ChainAnswer], None]
@@ -276,7 +276,7 @@ class Writer:
             sent = [], lost
         tell(made(sent))
 
-    def answered(self, answered: ChainAnswer) -> None:
+    def process_answer(self, answered: ChainAnswer) -> None:
         """Process the answer to a submitted chain."""
         self.under_way -= 1
         plan = answered.plan
@@ -285,7 +285,7 @@ class Writer:
             unanswered = place == 0 and outcome.error is not None and outcome.error.unanswered
             if isinstance(planned.write, BindWrite) and planned.uid and not unanswered:
                 self._cache.mark_unbound(planned.write.namespace, planned.write.pod, planned.uid)
-        answered.handed.done.append((answered.number, outcome))
+        answered.submitted.done.append((answered.number, outcome))
 
     def _inquire(self, planned: _Planned, error: ApiError) -> None:
         """After a lost answer or a Conflict, ask the server for the object's real state: for binds and evictions, for
@@ -295,7 +295,7 @@ class Writer:
         match planned.write:
             case BindWrite(namespace, pod, node) if planned.uid:
                 if error.unanswered:
-                    self._cache.bound(namespace, pod, planned.uid, node)
+                    self._cache.mark_bound(namespace, pod, planned.uid, node)
                 self._ask(planned, namespace, pod, planned.uid, error)
             case EvictWrite(namespace, pod) if planned.uid:
                 self._ask(planned, namespace, pod, planned.uid, error)
@@ -303,7 +303,7 @@ class Writer:
             # on.
             case CreateWrite(obj) if error.unanswered and planned.resource.key == "Pod" and obj["spec"].get("nodeName"):
                 made = self.with_marks(obj, planned.resource)
-                if supposed := self._cache.suppose(made, format_time(self._transport.now())):
+                if supposed := self._cache.record_supposed(made, format_time(self._transport.now())):
                     self._ask(planned, *object_key(made), supposed, error)
             # With a precondition: the writer decided on a state that may no longer hold.
             case PatchWrite(kind, name, namespace, patch, _) if (patch.get("metadata") or {}).get("resourceVersion"):
@@ -380,24 +380,24 @@ class Writer:
         known_pod = self._pod(namespace, pod)
         return uid_of(known_pod) if known_pod is not None else ""
 
-    def _done(self, planned: _Planned, answers: list[HttpAnswer]) -> Object | None:
+    def _process_success(self, planned: _Planned, answers: list[HttpAnswer]) -> Object | None:
         """Process the answers to a write. Returns its result."""
         resource = planned.resource
         match planned.write:
             case CreateWrite():
-                return self._cache.created(resource.key, self._object(answers[0].body))
+                return self._cache.record_created(resource.key, self._object(answers[0].body))
             case UpdateWrite() | PatchWrite():
                 return self._cache.put(resource.key, self._object(answers[0].body))
             case BindWrite(namespace, pod, node):
-                self._cache.bound(namespace, pod, planned.uid, node)
+                self._cache.mark_bound(namespace, pod, planned.uid, node)
             case DeleteWrite(_, name, namespace, _):
-                self._gone(resource, resource.space(namespace) or "", name, answers[0])
+                self._process_deletion(resource, resource.space(namespace) or "", name, answers[0])
             case EvictWrite(namespace, pod) if answers:
                 self._cache.put("Pod", self._object(answers[0].body))
-                self._gone(resource, namespace, pod, answers[1])
+                self._process_deletion(resource, namespace, pod, answers[1])
         return None
 
-    def _gone(self, resource: ApiResource, namespace: str, name: str, answer: HttpAnswer) -> None:
+    def _process_deletion(self, resource: ApiResource, namespace: str, name: str, answer: HttpAnswer) -> None:
         left = body_of(answer)
         metadata = left.get("metadata") or {}
         leaving = left.get("kind") == resource.kind and "deletionTimestamp" in metadata
@@ -407,4 +407,4 @@ class Writer:
         if leaving and (metadata.get("deletionGracePeriodSeconds") or held):
             self._cache.put(resource.key, left)
         else:
-            self._cache.deleted(resource.key, namespace, name)
+            self._cache.record_deleted(resource.key, namespace, name)
