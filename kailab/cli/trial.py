@@ -15,7 +15,7 @@ from kailab.cli import configurations, options, signals, terminal
 from kailab.cli.error_messages import CommandGroup
 from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
-from kailab.errors import InputError, StateError
+from kailab.errors import InputError, StateError, os_errors_as
 from kailab.model import manifests
 
 if TYPE_CHECKING:
@@ -387,11 +387,9 @@ def _report(outcome: TrialOutcome, output: ResultFormat, given: dict[str, Any]) 
 
 
 def _write(path: Path, content: bytes) -> None:
-    try:
+    with os_errors_as(StateError, f"{path}: can't be written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    except OSError as error:
-        raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
 
 
 def _lines(outcome: TrialOutcome, data: dict[str, Any], everything: bool) -> Iterator[str]:

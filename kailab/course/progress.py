@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from kailab.errors import StateError
+from kailab.errors import StateError, os_errors_as
 from kailab.model.files import read_bytes
 from kailab.model.private_files import make_folder, open_private, replace_file
 
@@ -160,15 +160,13 @@ def read_progress_file(path: Path) -> Progress:
 @contextmanager
 def changing(path: Path) -> Iterator[Progress]:
     """Yield the progress and write it at the end, unless an error occurs. Other processes wait. Raises StateError."""
-    try:
+    with os_errors_as(StateError, f"{path}: cannot write the progress"):
         make_folder(path.parent)
         with open_private(Path(f"{path}.lock"), "a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             progress = read_progress_file(path)
             yield progress
             replace_file(path, msgspec.json.format(msgspec.json.encode(progress), indent=2) + b"\n")
-    except OSError as error:
-        raise StateError(f"{path}: cannot write the progress: {error.strerror or error}") from error
 
 
 def now() -> str:

@@ -22,7 +22,7 @@ import numpy as np
 import kailab
 from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
 from kailab.cluster.embedded.storage.state_file import StateLock
-from kailab.errors import InputError, StateError
+from kailab.errors import InputError, StateError, os_errors_as
 from kailab.fleet import fleet_definition
 from kailab.model.files import read_bytes
 from kailab.model.kinds import register_installed
@@ -113,10 +113,8 @@ class ResumeFile:
     def _write(self, replay: Any) -> None:
         began = monotonic()
         body = _Body(self._facts, pickle.dumps(replay, pickle.HIGHEST_PROTOCOL))
-        try:
+        with os_errors_as(StateError, f"{self.path}: cannot save the replay"):
             seal(self.path, MAGIC, VERSION, msgspec.msgpack.encode(body))
-        except OSError as error:
-            raise StateError(f"{self.path}: cannot save the replay: {error.strerror or error}") from error
         ended = monotonic()
         self._due = ended + max(self._every, _SHARE * (ended - began) if self._every else 0.0)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
 from kailab.cluster.protocol import Object
-from kailab.errors import InputError, StateError, Where
+from kailab.errors import InputError, StateError, Where, os_errors_as
 from kailab.evidence.decision_file import SchedulerDecisions
 from kailab.evidence.entries import LabFacts
 from kailab.lab.cluster_copies import ClusterCounters
@@ -54,10 +54,8 @@ def write_snapshot(path: Path, snapshot: ClusterSnapshot, *, force: bool = False
     """Raises InputError if the file exists already (unless ``force``), StateError if it can't be written."""
     if path.exists() and not force:
         raise InputError("exists already; give another name, or --force", Where(file=str(path)))
-    try:
+    with os_errors_as(StateError, f"{path}: the snapshot can't be written"):
         seal(path, MAGIC, FORMAT, zlib.compress(msgspec.json.encode(snapshot, order="deterministic"), 6))
-    except OSError as error:
-        raise StateError(f"{path}: the snapshot can't be written: {error.strerror or error}") from error
 
 
 def is_snapshot(data: bytes) -> bool:

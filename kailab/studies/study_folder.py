@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from kailab.cluster.embedded.storage.state_file import StateLock
-from kailab.errors import StateError
+from kailab.errors import StateError, os_errors_as
 from kailab.model.files import file_bytes
 from kailab.model.private_files import make_folder, replace_file
 from kailab.replay import tables
@@ -32,10 +32,8 @@ class StudyFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the folder, so that one process uses it at a time. Raises StateError."""
-        try:
+        with os_errors_as(StateError, f"{self._runs}: cannot create the folder"):
             make_folder(self._runs)
-        except OSError as error:
-            raise StateError(f"{self._runs}: cannot create the folder: {error.strerror or error}") from error
         with StateLock(self.path / "study"):
             yield
 
@@ -52,10 +50,8 @@ class StudyFolder:
     def keep(self, run: StudyRun, result: RunResult) -> None:
         """Store the result of a run. Raises StateError."""
         path = self._file(run)
-        try:
+        with os_errors_as(StateError, f"{path}: cannot write the file"):
             replace_file(path, msgspec.json.encode(result, order="sorted") + b"\n")
-        except OSError as error:
-            raise StateError(f"{path}: cannot write the file: {error.strerror or error}") from error
 
     def _file(self, run: StudyRun) -> Path:
         return self._runs / f"{run.key}.json"

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import yaml
 
-from kailab.errors import InputError, InputErrors, StateError, Where
+from kailab.errors import InputError, InputErrors, StateError, Where, os_errors_as
 from kailab.evidence.run import write_file
 from kailab.model.files import read_text
 from kailab.model.manifests import line_of
@@ -132,10 +132,8 @@ def add_to_baseline(path: Path, accepted: Iterable[AcceptedDifference]) -> None:
             "at the end of the file",
             Where(file=str(path)),
         )
-    try:
+    with os_errors_as(StateError, f"{path}: cannot write the file"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StateError(f"{path}: cannot write the file: {error.strerror or error}") from error
     write_file(path, text.encode())
 
 

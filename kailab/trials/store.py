@@ -23,7 +23,7 @@ from pathlib import Path
 
 import msgspec
 
-from kailab.errors import StateError
+from kailab.errors import StateError, os_errors_as
 from kailab.evidence.canonical import pretty_json, safe_name
 from kailab.model import decoding
 from kailab.model.private_files import make_folder, open_private, replace_file
@@ -100,11 +100,9 @@ class TrialFolder:
         self.path = path
 
     def begin(self, trial: Trial) -> None:
-        try:
+        with os_errors_as(StateError, f"{self.path}: cannot create the trial's folder"):
             make_folder(self.path / "cells")
             _write(self.path / TRIAL, trial)
-        except OSError as error:
-            raise StateError(f"{self.path}: cannot create the trial's folder: {error.strerror or error}") from error
 
     @property
     def trial(self) -> Trial:

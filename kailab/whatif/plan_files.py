@@ -13,7 +13,7 @@ import msgspec
 from msgspec import structs
 
 from kailab.cluster.protocol import Object
-from kailab.errors import InputError, StateError, Where
+from kailab.errors import InputError, StateError, Where, os_errors_as
 from kailab.evidence.wording import elapsed, some
 from kailab.lab.intake import NamedText
 from kailab.model import private_files
@@ -82,11 +82,12 @@ class ChangePlan(msgspec.Struct, frozen=True, kw_only=True):
         """Readable by its owner only, because manifests may hold secrets. Raises InputError if the file exists, StateError."""
         if path.exists() and not force and not is_plan(path):
             raise InputError("exists already and is no plan; give another name", Where(file=str(path)))
-        try:
-            with private_files.replacing(path) as partial, private_files.open_private(partial, "wb") as file:
-                file.write(_sealed(self))
-        except OSError as error:
-            raise StateError(f"{path}: the plan can't be written: {error.strerror or error}") from error
+        with (
+            os_errors_as(StateError, f"{path}: the plan can't be written"),
+            private_files.replacing(path) as partial,
+            private_files.open_private(partial, "wb") as file,
+        ):
+            file.write(_sealed(self))
 
 
 def _sealed(plan: ChangePlan) -> bytes:
