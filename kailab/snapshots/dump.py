@@ -233,11 +233,11 @@ class _Reading:
                 f"{CAN_NOT_BE_OPENED}. It holds no Kubernetes objects ({count(self.files, 'YAML or JSON file')}{about})",
                 place,
             )
-        looks = self.looks()
-        assumed = _assume_configmaps(looks)
-        classes = _assume_priority_classes(looks)
-        runtimes = _assume_runtime_classes(looks)
-        replica_sets = _assume_replica_sets(looks)
+        by_kind = self.objects_by_kind()
+        assumed = _assume_configmaps(by_kind)
+        classes = _assume_priority_classes(by_kind)
+        runtimes = _assume_runtime_classes(by_kind)
+        replica_sets = _assume_replica_sets(by_kind)
         newest, time_notices = time_of_cluster(self.times)
         taken = newest if at is None else at
         if at is not None:
@@ -245,14 +245,14 @@ class _Reading:
             if newest is not None and at - newest > LONG_AFTER:
                 after = spoken_duration(at - newest)
                 time_notices.append(f"--at is {after} after the newest time in the files, {format_time(newest)}")
-        if taken is None and looks:
+        if taken is None and by_kind:
             raise InputError(
                 "its objects have no time, so the time of the cluster is unknown; give it with --at", place
             )
-        kai = settings_in(looks, self.config) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
+        kai = settings_in(by_kind, self.config) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
         # The files stay with their owner, who may select nodes by any label.
-        node_labels = {key for node in looks.get("Node", ()) for key in labels_of(node)}
-        filtered = Sanitizer((), looks, {}, labels=node_labels)
+        node_labels = {key for node in by_kind.get("Node", ()) for key in labels_of(node)}
+        filtered = Sanitizer((), by_kind, {}, labels=node_labels)
         objects = {kind: filtered.text.value(several) for kind, several in filtered.before.items()}
         empty = EmbeddedCluster()
         facts = cluster_facts(
@@ -267,7 +267,7 @@ class _Reading:
         snapshot = ClusterSnapshot(
             taken=when, opened=when, facts=facts, node_pool=kai.node_pool, objects=objects, cut=filtered.cut,
         )  # fmt: skip
-        notices = [*time_notices, *self.about_files(), *map(filtered.text.text, kai.notices), *_about_objects(looks)]
+        notices = [*time_notices, *self.about_files(), *map(filtered.text.text, kai.notices), *_about_objects(by_kind)]
         if assumed:
             notices.append(
                 f"{count(len(assumed), 'ConfigMap')} that pods use ({some(assumed)}) {'is' if len(assumed) == 1 else 'are'} not in "
@@ -290,16 +290,16 @@ class _Reading:
                 f"the files hold no RuntimeClass; those that pods name ({some(list(map(name_of, runtimes)))}) count as there, with the overhead of "
                 f"their pods. If they select nodes, add `kubectl get {KINDS['RuntimeClass'].resource} -o yaml`"
             )
-        if looks and not kai.version:
+        if by_kind and not kai.version:
             notices.append(
                 "the files hold no scheduler of KAI's (its Deployment and ConfigMap, of the namespace kai-scheduler), so its "
                 "default configuration is used"
             )
         # Of the files, not of the snapshot, which lacks what nothing reads.
-        notices += unread_fields_of_cluster(looks)
+        notices += unread_fields_of_cluster(by_kind)
         return Dump(snapshot, tuple(self.manifests), tuple(notices))
 
-    def looks(self) -> dict[str, list[Object]]:
+    def objects_by_kind(self) -> dict[str, list[Object]]:
         """The objects to keep by kind key, in the order of a snapshot."""
         by_kind: dict[str, list[Object]] = {}
         for (key, _, _), (obj, _) in self.found.items():
@@ -362,13 +362,13 @@ def _version(obj: Object) -> tuple[str, int]:
 # --- what is missing --------------------------------------------------------------------------------------------------
 
 
-def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
-    if looks and not looks.get("Node"):
+def _about_objects(by_kind: Mapping[str, list[Object]]) -> Iterator[str]:
+    if by_kind and not by_kind.get("Node"):
         yield "the files hold no nodes, so no pod can be placed: add `kubectl get nodes -o yaml`"
-    pods = looks.get("Pod", [])
-    if pods and not looks.get("Queue"):
+    pods = by_kind.get("Pod", [])
+    if pods and not by_kind.get("Queue"):
         yield "the files hold no queues, so KAI's scheduler places no pod: add `kubectl get queues.scheduling.run.ai -o yaml`"
-    there = {uid_of(obj) for several in looks.values() for obj in several}
+    there = {uid_of(obj) for several in by_kind.values() for obj in several}
     missing: Counter[str] = Counter()
     lost = 0
     twice: Counter[str] = Counter()
@@ -378,7 +378,7 @@ def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
         ]
         missing.update({str(owner.get("kind")) for owner in absent})
         lost += bool(absent)
-        twice.update(maker for owner in absent if (maker := _maker(looks, pod, owner)))
+        twice.update(maker for owner in absent if (maker := _maker(by_kind, pod, owner)))
     if lost:
         kinds = ", ".join(f"{kind} of {number}" for kind, number in missing.most_common())
         resources = ",".join(sorted({_resource(kind) for kind in missing}))
@@ -391,19 +391,19 @@ def _about_objects(looks: Mapping[str, list[Object]]) -> Iterator[str]:
             f"of these pods, {sum(twice.values())} are made a second time by {some(list(twice))} as soon as the lab runs, because what is "
             "between them and their pods is not in the files"
         )
-    groups = {(namespace_of(group), name_of(group)) for group in looks.get("PodGroup", ())}
+    groups = {(namespace_of(group), name_of(group)) for group in by_kind.get("PodGroup", ())}
     without = sum(1 for pod in pods if (group := _group(pod)) and (namespace_of(pod), group) not in groups)
     if without:
         yield (
             f"the PodGroups of {count(without, 'pod')} are not in the files: `kailab run` groups them anew from their owners, and until then no "
             "queue counts what they hold. Add `kubectl get podgroups.scheduling.run.ai -A -o yaml`"
         )
-    yield from _about_empty_groups(looks, there)
-    yield from _about_absent_pods(looks)
-    yield from _about_absent_nodes(looks)
-    faults, notices = check_queue_tree(looks.get("Queue", ()))
+    yield from _about_empty_groups(by_kind, there)
+    yield from _about_absent_pods(by_kind)
+    yield from _about_absent_nodes(by_kind)
+    faults, notices = check_queue_tree(by_kind.get("Queue", ()))
     yield from map(str, (*faults, *(notice for notice in notices if notice.rule == "parent-missing")))
-    yield from _about_named(looks)
+    yield from _about_named(by_kind)
 
 
 _MAKERS = {
@@ -416,27 +416,27 @@ _MAKERS = {
 """Owners of pods that a workload above them makes, by kind. Those of Deployments are made from their pods."""
 
 
-def _maker(looks: Mapping[str, list[Object]], pod: Object, owner: Mapping[str, Any]) -> str:
+def _maker(by_kind: Mapping[str, list[Object]], pod: Object, owner: Mapping[str, Any]) -> str:
     """The workload in the files that makes such an owner of a pod again; empty if there is none."""
     name = str(owner.get("name"))
     return next(
         (
             f"{kind} {namespace_of(one)}/{name_of(one)}"
             for kind in _MAKERS.get(str(owner.get("kind")), ())
-            for one in looks.get(kind, ())
+            for one in by_kind.get(kind, ())
             if namespace_of(one) == namespace_of(pod) and (name == name_of(one) or name.startswith(f"{name_of(one)}-"))
         ),
         "",
     )
 
 
-def _about_absent_pods(looks: Mapping[str, list[Object]]) -> Iterator[str]:
+def _about_absent_pods(by_kind: Mapping[str, list[Object]]) -> Iterator[str]:
     """A sentence if Jobs, ReplicaSets and StatefulSets have pods by their status, and the files hold none of them."""
-    owned = {owner.get("uid") for pod in looks.get("Pod", ()) for owner in owner_references(pod)}
+    owned = {owner.get("uid") for pod in by_kind.get("Pod", ()) for owner in owner_references(pod)}
     lacking = [
         f"{kind} {namespace_of(obj)}/{name_of(obj)}"
         for kind, field in (("Job", "active"), ("ReplicaSet", "replicas"), ("StatefulSet", "replicas"))
-        for obj in looks.get(kind, ())
+        for obj in by_kind.get(kind, ())
         if status_of(obj).get(field) and uid_of(obj) not in owned
     ]
     if lacking:
@@ -446,13 +446,13 @@ def _about_absent_pods(looks: Mapping[str, list[Object]]) -> Iterator[str]:
         )
 
 
-def _about_empty_groups(looks: Mapping[str, list[Object]], there: Collection[object]) -> Iterator[str]:
+def _about_empty_groups(by_kind: Mapping[str, list[Object]], there: Collection[object]) -> Iterator[str]:
     """A sentence if PodGroups have neither a pod nor an owner in the files. A cluster deletes a PodGroup with its owner, so the files lack the
     work itself. ``there``: the uids of all objects."""
-    used = {(namespace_of(pod), _group(pod)) for pod in looks.get("Pod", ())}
+    used = {(namespace_of(pod), _group(pod)) for pod in by_kind.get("Pod", ())}
     empty = [
         group
-        for group in looks.get("PodGroup", ())
+        for group in by_kind.get("PodGroup", ())
         if (namespace_of(group), name_of(group)) not in used
         and (owners := owner_references(group))
         and not any(owner.get("uid") in there for owner in owners)
@@ -475,12 +475,12 @@ def _about_empty_groups(looks: Mapping[str, list[Object]], there: Collection[obj
     )
 
 
-def _about_absent_nodes(looks: Mapping[str, list[Object]]) -> Iterator[str]:
+def _about_absent_nodes(by_kind: Mapping[str, list[Object]]) -> Iterator[str]:
     """A sentence if pods are on nodes that the files lack."""
-    there = set(map(name_of, looks.get("Node", ())))
+    there = set(map(name_of, by_kind.get("Node", ())))
     pods = [
         pod
-        for pod in looks.get("Pod", ())
+        for pod in by_kind.get("Pod", ())
         if not is_ended(pod) and (spec_of(pod).get("nodeName") or "") not in {"", *there}
     ]
     if pods and there:
@@ -495,16 +495,16 @@ _EVERYWHERE = frozenset({"kube-root-ca.crt", "openshift-service-ca.crt"})
 """ConfigMaps that a cluster makes in each namespace; every pod with a token of its account uses the first."""
 
 
-def _assume_configmaps(looks: dict[str, list[Object]]) -> list[str]:
+def _assume_configmaps(by_kind: dict[str, list[Object]]) -> list[str]:
     """Add the ConfigMaps that pods require in namespaces without any ConfigMap in the files.
 
     A pod whose ConfigMap is missing fits no node, and few people hand out their ConfigMaps. Returns the names of those
     that a cluster does not make itself.
     """
-    collected = {namespace_of(obj) for obj in looks.get("ConfigMap", ())}
+    collected = {namespace_of(obj) for obj in by_kind.get("ConfigMap", ())}
     assumed = {
         (reference.namespace, reference.name)
-        for pod in looks.get("Pod", ())
+        for pod in by_kind.get("Pod", ())
         if not is_ended(pod)
         for reference in referenced_objects(pod)
         if reference.kind == "ConfigMap" and reference.namespace not in collected
@@ -515,42 +515,42 @@ def _assume_configmaps(looks: dict[str, list[Object]]) -> list[str]:
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": namespace, "name": name}}
         for namespace, name in sorted(assumed)
     ]
-    _add(looks, "ConfigMap", objects)
+    _add(by_kind, "ConfigMap", objects)
     return sorted({name for _, name in assumed} - _EVERYWHERE)
 
 
-def _assume_priority_classes(looks: dict[str, list[Object]]) -> list[Object]:
+def _assume_priority_classes(by_kind: dict[str, list[Object]]) -> list[Object]:
     """Add the PriorityClasses that work names, if the files hold no PriorityClass at all. Returns them, sorted by name.
 
     The cluster had them, or it would not have admitted the pods. Their values are in the pods, where the API server writes them, and in
     KAI's chart; a class in neither is not added.
     """
-    if looks.get("PriorityClass"):
+    if by_kind.get("PriorityClass"):
         return []
     values = dict(PRIORITY_CLASSES)
     named: set[str] = set()
-    for holder in (*looks.get("PodGroup", ()), *looks.get("Pod", ())):
+    for holder in (*by_kind.get("PodGroup", ()), *by_kind.get("Pod", ())):
         if isinstance(name := spec_of(holder).get("priorityClassName"), str) and name:
             named.add(name)
             if isinstance(value := spec_of(holder).get("priority"), int):
                 values[name] = value
     assumed = [priority_class(name, values[name]) for name in sorted(named & values.keys())]
     if assumed:
-        _add(looks, "PriorityClass", assumed)
+        _add(by_kind, "PriorityClass", assumed)
     return assumed
 
 
-def _assume_replica_sets(looks: dict[str, list[Object]]) -> list[Object]:
+def _assume_replica_sets(by_kind: dict[str, list[Object]]) -> list[Object]:
     """Add the ReplicaSets that pods name as their owners and the files lack, if their Deployments are there. Returns them.
 
     Without them the Deployments would make all their pods a second time. The set with the youngest pod has the Deployment's template, and
     others, of an update that is under way, have that of a pod.
     """
-    there = {uid_of(replica_set) for replica_set in looks.get("ReplicaSet", ())}
-    deployments = {(namespace_of(one), name_of(one)): one for one in looks.get("Deployment", ())}
-    owned_sets = {owner.get("uid") for one in looks.get("ReplicaSet", ()) for owner in owner_references(one)}
+    there = {uid_of(replica_set) for replica_set in by_kind.get("ReplicaSet", ())}
+    deployments = {(namespace_of(one), name_of(one)): one for one in by_kind.get("Deployment", ())}
+    owned_sets = {owner.get("uid") for one in by_kind.get("ReplicaSet", ()) for owner in owner_references(one)}
     pods: dict[tuple[str, str], dict[tuple[str, str], list[Object]]] = {}
-    for pod in looks.get("Pod", ()):
+    for pod in by_kind.get("Pod", ()):
         for owner in owner_references(pod):
             digest = labels_of(pod).get(HASH, "")
             key = namespace_of(pod), str(owner.get("name")).removesuffix(f"-{digest}")
@@ -564,7 +564,7 @@ def _assume_replica_sets(looks: dict[str, list[Object]]) -> list[Object]:
         current = None if uid_of(deployment) in owned_sets else newest_first[0][0]
         assumed += [_replica_set(deployment, one, of_set, current=one == current) for one, of_set in newest_first]
     if assumed:
-        _add(looks, "ReplicaSet", assumed)
+        _add(by_kind, "ReplicaSet", assumed)
     return assumed
 
 
@@ -596,29 +596,29 @@ def _replica_set(deployment: Object, named: tuple[str, str], pods: Sequence[Obje
     }  # fmt: skip
 
 
-def _assume_runtime_classes(looks: dict[str, list[Object]]) -> list[Object]:
+def _assume_runtime_classes(by_kind: dict[str, list[Object]]) -> list[Object]:
     """Add the RuntimeClasses that pods name, if the files hold no RuntimeClass at all. Returns them, sorted by name.
 
     The cluster had them, or it would have refused the pods. Their overhead is in the pods, where the API server writes it.
     """
-    if looks.get("RuntimeClass"):
+    if by_kind.get("RuntimeClass"):
         return []
     overheads: dict[str, Any] = {}
-    for pod in looks.get("Pod", ()):
+    for pod in by_kind.get("Pod", ()):
         spec = spec_of(pod)
         if isinstance(name := spec.get("runtimeClassName"), str) and name:
             overheads[name] = spec.get("overhead")
     assumed = [runtime_class(name, overheads[name]) for name in sorted(overheads)]
     if assumed:
-        _add(looks, "RuntimeClass", assumed)
+        _add(by_kind, "RuntimeClass", assumed)
     return assumed
 
 
-def _add(looks: dict[str, list[Object]], kind: str, objects: Sequence[Object]) -> None:
+def _add(by_kind: dict[str, list[Object]], kind: str, objects: Sequence[Object]) -> None:
     """Add objects of a kind, and keep the order of kinds of a snapshot."""
-    added = {**looks, kind: [*looks.get(kind, ()), *objects]}
-    looks.clear()
-    looks.update({key: added.pop(key) for key in kinds_taken() if key in added} | added)
+    added = {**by_kind, kind: [*by_kind.get(kind, ()), *objects]}
+    by_kind.clear()
+    by_kind.update({key: added.pop(key) for key in kinds_taken() if key in added} | added)
 
 
 _WITHOUT = {
@@ -631,11 +631,11 @@ _WITHOUT = {
 """Kinds of objects that work names, and what it means for the work if the files lack them."""
 
 
-def _about_named(looks: Mapping[str, list[Object]]) -> Iterator[str]:
+def _about_named(by_kind: Mapping[str, list[Object]]) -> Iterator[str]:
     """A sentence for each kind of which work names objects that are not in the files."""
-    there = {(kind, _namespace(kind, obj), name_of(obj)) for kind in _WITHOUT for obj in looks.get(kind, ())}
+    there = {(kind, _namespace(kind, obj), name_of(obj)) for kind in _WITHOUT for obj in by_kind.get(kind, ())}
     missing: dict[str, dict[str, set[int]]] = {kind: {} for kind in _WITHOUT}
-    for holder in (*looks.get("PodGroup", ()), *looks.get("Pod", ())):
+    for holder in (*by_kind.get("PodGroup", ()), *by_kind.get("Pod", ())):
         for kind, name in _named_by(holder):
             if name and (kind, _namespace(kind, holder), name) not in there:
                 missing[kind].setdefault(name, set()).add(id(holder))

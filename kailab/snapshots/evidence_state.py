@@ -250,17 +250,17 @@ def _describe(essence: tuple[Any, ...]) -> str:
 
 
 def _end(evidence: store.TestEvidence, lab: str, facts: LabFacts) -> EvidenceSnapshot:
-    looks = {kind: evidence.objects(lab, "after", file) for file, kind in OBJECT_FILES.items()}
+    by_kind = {kind: evidence.objects(lab, "after", file) for file, kind in OBJECT_FILES.items()}
     decisions = evidence.decisions(lab)
     steps = evidence.steps(lab)
     times = [parse_time(decision.time) for decision in decisions]
     opened = next((parse_time(decision.time) - decision.t for decision in decisions), None)
     if opened is None:
-        created = [parse_time(metadata_of(obj)["creationTimestamp"]) for several in looks.values() for obj in several]
+        created = [parse_time(metadata_of(obj)["creationTimestamp"]) for several in by_kind.values() for obj in several]
         opened = min(created, default=0.0)
         times += created
     taken = max([*times, opened + (steps[-1].t if steps else 0.0)])
-    filtered = Sanitizer((), looks, {})
+    filtered = Sanitizer((), by_kind, {})
     snapshot = ClusterSnapshot(
         taken=taken,
         opened=opened,

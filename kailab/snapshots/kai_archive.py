@@ -80,10 +80,10 @@ def read_kai_archive(path: Path, data: bytes, at: float | None = None) -> Archiv
     latest time in its objects."""
     place = Where(file=str(path))
     content = _content(data, place)
-    looks, notices = _objects(content.raw_objects)
+    by_kind, notices = _objects(content.raw_objects)
     times = [
         (newest, object_name(obj))
-        for several in looks.values()
+        for several in by_kind.values()
         for obj in several
         if (newest := newest_time(obj)) is not None
     ]
@@ -97,7 +97,7 @@ def read_kai_archive(path: Path, data: bytes, at: float | None = None) -> Archiv
         )
     settings, pool, settings_notices = _settings(content, str(path))
     notices += settings_notices
-    filtered = Sanitizer((), looks, {})
+    filtered = Sanitizer((), by_kind, {})
     objects = {kind: filtered.text.value(snapshot) for kind, snapshot in filtered.before.items()}
     facts = cluster_facts(
         EmbeddedCluster(),
@@ -144,7 +144,7 @@ def _content(data: bytes, place: Where) -> _Content:
 
 
 def _objects(raw: Mapping[str, list[Any] | None]) -> tuple[dict[str, list[Object]], list[str]]:
-    looks: dict[str, list[Object]] = {}
+    by_kind: dict[str, list[Object]] = {}
     notices: list[str] = []
     for name, several in raw.items():
         if not several:
@@ -159,13 +159,13 @@ def _objects(raw: Mapping[str, list[Any] | None]) -> tuple[dict[str, list[Object
             if why:
                 unread.append(f"{_named(raw) or number} ({why})")
             else:
-                looks.setdefault(kind, []).append(obj)
+                by_kind.setdefault(kind, []).append(obj)
         if unread:
             more = f" and {len(unread) - _FEW} more" if len(unread) > _FEW else ""
             notices.append(
                 f"{len(unread)} of {len(several)} {name} can't be read and are left out: {', '.join(unread[:_FEW])}{more}"
             )
-    return looks, notices
+    return by_kind, notices
 
 
 def _object(kind: str, value: Any) -> tuple[Object, str]:

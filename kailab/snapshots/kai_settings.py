@@ -35,12 +35,12 @@ ReadObject = Callable[[str, str, str | None], Object]
 """(kind, name, namespace) -> the object. Raises ApiError."""
 
 
-def settings_in(looks: Mapping[str, Sequence[Object]], read: ReadObject) -> KaiSettings | None:
+def settings_in(by_kind: Mapping[str, Sequence[Object]], read: ReadObject) -> KaiSettings | None:
     """The settings of the scheduler for ``schedulerName: kai-scheduler``, preferably the one of the default node pool. None if no Deployment
     runs one. Raises InputError for a configuration that can't be read."""
     candidates = [
         (flags, deployment, container)
-        for deployment in looks.get("Deployment", ())
+        for deployment in by_kind.get("Deployment", ())
         for container in _containers(deployment)
         if (flags := _flags(container)) is not None and flags.get("scheduler-name", SCHEDULER_NAME) == SCHEDULER_NAME
     ]

@@ -71,7 +71,7 @@ def cluster_role() -> Object:
     }
 
 
-Looks = dict[str, list[Object]]
+ObjectsByKind = dict[str, list[Object]]
 
 
 @runtime_checkable
@@ -85,14 +85,14 @@ def of_lab(lab: Lab, *, partial: bool = False) -> ClusterSnapshot:
     """A snapshot of a lab on any backend, with the decisions of its scheduler so far. Raises InputError, ApiError."""
     picture = lab.picture()
     log, facts = picture.log, lab_facts(lab)
-    looks, left_out = _looks(lab.cluster, partial)
+    by_kind, left_out = _list_objects(lab.cluster, partial)
     kai = KaiSettings(SchedulerSettings(engine=lab.config, usage=lab.usage))
     if not BACKENDS[lab.backend].starts_schedulers:
-        kai = settings_in(looks, lab.cluster.get) or kai
+        kai = settings_in(by_kind, lab.cluster.get) or kai
         facts = msgspec.structs.replace(facts, settings=_settings(kai.settings, facts.settings.adopt_default_scheduler))
     decided = SchedulerDecisions(cycle=log.cycle, evictions=list(log.evictions), last=log.last)
     return _snapshot(
-        lab.cluster, facts, looks, left_out, kai,
+        lab.cluster, facts, by_kind, left_out, kai,
         opened=lab.opened, decided=decided, embedded=lab.venue.exclusive,
     )  # fmt: skip
 
@@ -108,18 +108,18 @@ def of_cluster(
     connection = Connection.from_kubeconfig(kubeconfig_of(kubeconfig), context)
     cluster = KubernetesCluster(connection)
     try:
-        looks, left_out = _looks(cluster, partial)
-        kai = settings_in(looks, cluster.get) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
+        by_kind, left_out = _list_objects(cluster, partial)
+        kai = settings_in(by_kind, cluster.get) or KaiSettings(SchedulerSettings(engine=EngineConfig()))
         facts = cluster_facts(
             cluster,
-            looks.get("Node", []),
+            by_kind.get("Node", []),
             fleet="cluster",
             backend="kubeconfig",
             scheduler=kai.version or "unknown",
             settings=kai.settings,
             versions={"kubernetes": cluster.version},
         )
-        return _snapshot(cluster, facts, looks, left_out, kai, opened=cluster.now())
+        return _snapshot(cluster, facts, by_kind, left_out, kai, opened=cluster.now())
     finally:
         cluster.close()
 
@@ -154,11 +154,11 @@ def _settings(settings: SchedulerSettings, adopt: bool) -> LabSettings:
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _looks(cluster: Cluster, partial: bool) -> tuple[Looks, dict[str, str]]:
-    looks: Looks = {}
+def _list_objects(cluster: Cluster, partial: bool) -> tuple[ObjectsByKind, dict[str, str]]:
+    by_kind: ObjectsByKind = {}
     refused: dict[str, str] = {}
     for kind in kinds_taken():
-        _look(cluster, kind, looks, refused)
+        _list_kind(cluster, kind, by_kind, refused)
     required = {kind: why for kind, why in refused.items() if not partial or kind in NEEDED}
     if required:
         missing = "; ".join(f"{KINDS[kind].resource}: {why}" for kind, why in required.items())
@@ -166,12 +166,12 @@ def _looks(cluster: Cluster, partial: bool) -> tuple[Looks, dict[str, str]]:
             f"the snapshot needs rights to get and list that are missing: {missing}. `kailab snapshot take --rights` prints the "
             "ClusterRole that it needs; --partial leaves out what nodes, pods, queues and podgroups can do without"
         )
-    for kind in unknown_owner_kinds(looks):
-        _look(cluster, kind, looks, refused)
-    return looks, refused
+    for kind in unknown_owner_kinds(by_kind):
+        _list_kind(cluster, kind, by_kind, refused)
+    return by_kind, refused
 
 
-def _look(cluster: Cluster, kind: str, looks: Looks, refused: dict[str, str]) -> None:
+def _list_kind(cluster: Cluster, kind: str, by_kind: ObjectsByKind, refused: dict[str, str]) -> None:
     try:
         if kind in NAMES_ONLY and isinstance(cluster, ListsMetadata):
             objects = cluster.list_metadata(kind)
@@ -181,13 +181,13 @@ def _look(cluster: Cluster, kind: str, looks: Looks, refused: dict[str, str]) ->
         refused[kind] = str(error)
         return
     if objects:
-        looks[kind] = list(objects)
+        by_kind[kind] = list(objects)
 
 
-def unknown_owner_kinds(looks: Mapping[str, Sequence[Object]]) -> list[str]:
+def unknown_owner_kinds(by_kind: Mapping[str, Sequence[Object]]) -> list[str]:
     """Kinds of owners here that kailab does not know."""
     kinds: dict[str, None] = {}
-    for objects in looks.values():
+    for objects in by_kind.values():
         for obj in objects:
             for owner in owner_references(obj):
                 key = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
@@ -202,7 +202,7 @@ def unknown_owner_kinds(looks: Mapping[str, Sequence[Object]]) -> list[str]:
 def _snapshot(
     cluster: Cluster,
     facts: LabFacts,
-    looks: Looks,
+    by_kind: ObjectsByKind,
     left_out: dict[str, str],
     how: KaiSettings,
     *,
@@ -214,7 +214,7 @@ def _snapshot(
     gone = {
         name for entry in decided.evictions for name in (entry.pod, *entry.pod.split("/"), entry.podgroup, entry.queue)
     }
-    filtered = Sanitizer((), looks, {}, names=gone)
+    filtered = Sanitizer((), by_kind, {}, names=gone)
     text = filtered.text
     objects = {kind: text.value(found) for kind, found in filtered.before.items()}
     return ClusterSnapshot(
