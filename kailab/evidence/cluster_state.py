@@ -103,7 +103,7 @@ class RowCache:
         return rows
 
     def _are_alike(self, nodes: Mapping[str, Object]) -> bool:
-        """True if nodes have the labels of the look before; the value of GPU memory depends on them."""
+        """True if nodes have the labels of the reading before; the value of GPU memory depends on them."""
         before = self._nodes
         return len(nodes) == len(before) and all(
             (was := before.get(name)) is node
@@ -150,7 +150,7 @@ def _reuse_rows(
 
 
 def read_cluster_state(cluster: Cluster, rows: RowCache | None = None) -> ClusterState:
-    """Read the present state of a cluster. ``rows``: the cache of earlier looks."""
+    """Read the present state of a cluster. ``rows``: the cache of earlier readings."""
     rows = rows or RowCache()
     groups = cluster.list("PodGroup")
     by_name = {(metadata_of(group).get("namespace", ""), name_of(group)): group for group in groups}

@@ -129,7 +129,7 @@ def moved_workloads(first: LabHistory, second: LabHistory) -> Iterator[WorkloadE
 def _endings(history: LabHistory) -> dict[str, dict[str, int]]:
     by_workload: dict[str, Counter[str]] = {}
     for pod in history.after.get("pods", ()):
-        # The history contains every pod of this look.
+        # The history contains every pod of this reading.
         past = history.pods[full_name(pod)]
         node = node_of(pod)
         ending = f"{phase_of(pod)} on {node}" if node else phase_of(pod)

@@ -94,7 +94,7 @@ class WorkloadIndex:
         if neither is known."""
         if podgroup in self._tops:
             return self._tops[podgroup]
-        # A PodGroup that was deleted before the last look has no annotation; others of its owner mostly have one.
+        # A PodGroup that was deleted before the last reading has no annotation; others of its owner mostly have one.
         for pod in self._pods.get(podgroup, ()):
             key = self._key(pod)
             for group in reversed(self._of_owner[key]) if key else ():
@@ -224,7 +224,7 @@ class LabHistory:
 
     @classmethod
     def of_recording(cls, recording: Recording) -> LabHistory:
-        """The history of a recorded lab, after its last look."""
+        """The history of a recorded lab, after its last reading."""
         states = time_states(recording.states, recording.steps)
         return cls(
             recording.opened, recording.steps, recording.decisions, states, recording.cycles, recording.before,
@@ -240,8 +240,8 @@ class LabHistory:
                 self._add_decision(by_name, entry)
         # Before the objects, so that a creation known from a record is not counted twice.
         uids = self._add_cycles(by_name)
-        for look in (self.before, self.after):
-            for pod in look.get("pods", ()):
+        for listing in (self.before, self.after):
+            for pod in listing.get("pods", ()):
                 self._add_object(by_name, pod, uids)
         # States last: they exist only after steps, so their times count only if there is no better one.
         for t, state in self.states:
@@ -256,8 +256,8 @@ class LabHistory:
     def queue_parents(self) -> dict[str, str]:
         """Queue -> its parent (empty for a root), for all queues of the history."""
         parents = {row.name: row.parent for _, state in self.states for row in state.queues}
-        for look in (self.before, self.after):
-            for queue in look.get("queues", ()):
+        for listing in (self.before, self.after):
+            for queue in listing.get("queues", ()):
                 parents[name_of(queue)] = parent_of(queue)
         return parents
 
@@ -266,8 +266,8 @@ class LabHistory:
         """PodGroup (full name) -> the workload of its pods."""
         index = WorkloadIndex()
         index.add_decisions(self.decisions)
-        for look in (self.before, self.after):
-            index.add_objects(look.get("pods", ()), look.get("podgroups", ()))
+        for listing in (self.before, self.after):
+            index.add_objects(listing.get("pods", ()), listing.get("podgroups", ()))
         for _, state in self.states:
             index.add_rows(state.pods)
         return index

@@ -174,7 +174,7 @@ class Recorder(Observer):
             self.recording.order.append(len(entries))
 
     def on_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
-        # The evidence of a lab ends with its last look.
+        # The evidence of a lab ends with its last reading.
         if self._cluster is None:
             return
         entry = CheckedExpectation(
@@ -248,9 +248,9 @@ class Recorder(Observer):
             _write_all(folder / name, by_file)
 
     def sanitizer(self, cuts: CutCache | None = None) -> Sanitizer:
-        """The sanitizer for all that is recorded now. ``cuts``: the cache of earlier looks."""
+        """The sanitizer for all that is recorded now. ``cuts``: the cache of earlier readings."""
         recording = self.recording
-        # While the lab is open (a failure is being reported) there is no last look yet.
+        # While the lab is open (a failure is being reported) there is no last reading yet.
         after = recording.after if self._cluster is None else _list_objects(self._cluster)
         patches = [(step.kind, step.patch) for step in recording.steps if step.patch is not None]
         cuts = CutCache() if cuts is None else cuts

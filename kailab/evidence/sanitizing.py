@@ -2,7 +2,7 @@
 
 ``Sanitizer`` cuts manifests, objects and patches by ``redaction`` and gives a ``Scrubber`` for free text. ``RecordCutter`` applies the same rules to the records of
 cycles: names, amounts, selectors, tolerations and labels are kept; labels of nodes that nothing selects by are left out, which changes no decision; texts
-that differed before still differ. ``CutCache`` keeps cut objects of a running lab, so that each look only cuts new ones.
+that differed before still differ. ``CutCache`` keeps cut objects of a running lab, so that each reading only cuts new ones.
 
 ``Scrubber`` removes from free text what was left out of objects. A webhook's refusal, an event or a failure may quote it. Three rules: a text
 that was left out is cut wherever it is quoted, plain, escaped or in base64; each of its words that looks like a credential is cut; and text
@@ -340,7 +340,7 @@ class _CutObject(NamedTuple):
 
 
 class ChangedObjects(NamedTuple):
-    """The objects, as kept, that are new or gone since the look before, by kind."""
+    """The objects, as kept, that are new or gone since the reading before, by kind."""
 
     new: dict[str, list[Any]]
     gone: dict[str, list[Any]]
@@ -355,7 +355,7 @@ class CutCache:
         self._selected: set[str] = set()
         self._learned: dict[int, tuple[Any, frozenset[str]]] = {}
         self._objects: dict[int, _CutObject] = {}
-        self._looks: dict[str, dict[str, dict[int, _CutObject]]] = {}
+        self._listings: dict[str, dict[str, dict[int, _CutObject]]] = {}
         self._given: dict[str, Mapping[str, Sequence[Any]]] = {}
         self._held: Counter[str] = Counter()
         self._manifests: dict[int, tuple[msgspec.Raw, Any]] = {}
@@ -384,18 +384,18 @@ class CutCache:
         redaction.fields |= known.fields
         return known.kept
 
-    def look(
-        self, redaction: Redaction, name: str, look: Mapping[str, Sequence[Any]], words: Callable[[Any], set[str]]
+    def cut_listing(
+        self, redaction: Redaction, name: str, listing: Mapping[str, Sequence[Any]], words: Callable[[Any], set[str]]
     ) -> ChangedObjects:
-        """Cut the new objects of a look, and collect what was left out of all of them."""
+        """Cut the new objects of a listing, and collect what was left out of all of them."""
         self._select(redaction)
-        looks, fresh = self._looks.setdefault(name, {}), ChangedObjects({}, {})
-        same, self._given[name] = self._given.get(name) is look, look
-        for kind, objects in () if same else look.items():
-            before = looks.get(kind, {})
-            # Most objects are the same in the first and the last look, so each is cut once.
-            known = {key: cut for one in self._looks.values() for key, cut in one.get(kind, {}).items()}
-            present = looks[kind] = {id(obj): known.get(id(obj)) or self._cut(obj, words) for obj in objects}
+        listings, fresh = self._listings.setdefault(name, {}), ChangedObjects({}, {})
+        same, self._given[name] = self._given.get(name) is listing, listing
+        for kind, objects in () if same else listing.items():
+            before = listings.get(kind, {})
+            # Most objects are the same in the first and the last listing, so each is cut once.
+            known = {key: cut for one in self._listings.values() for key, cut in one.get(kind, {}).items()}
+            present = listings[kind] = {id(obj): known.get(id(obj)) or self._cut(obj, words) for obj in objects}
             fresh.new[kind] = [cut.kept for key, cut in present.items() if key not in before]
             deleted = [cut for key, cut in before.items() if key not in present]
             fresh.gone[kind] = [cut.kept for cut in deleted]
@@ -405,15 +405,15 @@ class CutCache:
         return fresh
 
     def kept(self, name: str, kind: str, obj: Any) -> Any:
-        """The cut form of an object of a look."""
-        return self._looks[name][kind][id(obj)].kept
+        """The cut form of an object of a listing."""
+        return self._listings[name][kind][id(obj)].kept
 
     def _select(self, redaction: Redaction) -> None:
         if redaction.selected != self._selected:
             # More labels are kept now, so all objects must be cut again.
             self._selected = set(redaction.selected)
             self._objects.clear()
-            self._looks.clear()
+            self._listings.clear()
             self._given.clear()
             self._held.clear()
             self.generation += 1
@@ -473,7 +473,7 @@ HEADER = """\
 
 class Sanitizer:
     """``manifests``: objects by file. ``patches``: (kind, patch). ``refused``: refused texts and objects. ``names``: names that are kept although no object here has
-    them. ``labels``: keys of labels that are kept although no selector names them. ``cuts``: the cache of a running lab. ``fresh``: what changed in the last look."""
+    them. ``labels``: keys of labels that are kept although no selector names them. ``cuts``: the cache of a running lab. ``fresh``: what changed in the last reading."""
 
     def __init__(
         self,
@@ -502,8 +502,8 @@ class Sanitizer:
         redaction.applied = False
         # Fields cut from here on must not appear in the header of the last manifest.
         redaction.fields = set()
-        cuts.look(redaction, BEFORE, before, _defining_texts)
-        self.fresh = cuts.look(redaction, AFTER, after, _defining_texts)
+        cuts.cut_listing(redaction, BEFORE, before, _defining_texts)
+        self.fresh = cuts.cut_listing(redaction, AFTER, after, _defining_texts)
         self._patches = [self._patch(kind, patch) for kind, patch in patches]
         for item in refused:
             self._refused(item)
@@ -521,12 +521,12 @@ class Sanitizer:
 
     @cached_property
     def before(self) -> ObjectsByFile:
-        """The objects of the first look."""
+        """The objects of the first reading."""
         return self._look(BEFORE)
 
     @cached_property
     def after(self) -> ObjectsByFile:
-        """The objects of the last look."""
+        """The objects of the last reading."""
         return self._look(AFTER)
 
     def _look(self, name: str) -> ObjectsByFile:
@@ -536,7 +536,7 @@ class Sanitizer:
         }
 
     def _scrubbed(self, kept: Object) -> Object:
-        """An object without what is left out of texts; one that is in both looks is scrubbed once."""
+        """An object without what is left out of texts; one that is in both readings is scrubbed once."""
         known = self._scrubbed_objects.get(id(kept))
         if known is None:
             known = self._scrubbed_objects[id(kept)] = self.text.value(kept)

@@ -117,9 +117,9 @@ class TestEvidence:
         ]
         return sorted(files, key=lambda file: (len(file.stem.partition("-")[0]), file.stem))
 
-    def objects(self, lab: str, look: Literal["before", "after"], file: str) -> list[Object]:
+    def objects(self, lab: str, moment: Literal["before", "after"], file: str) -> list[Object]:
         """The objects of a kind (``pods``, ``queues`` ...) when the lab opened or closed."""
-        return _decode(self.path / lab / look / f"{file}.json", list[Object])
+        return _decode(self.path / lab / moment / f"{file}.json", list[Object])
 
     def history(self, lab: str) -> LabHistory:
         """The history of a lab."""

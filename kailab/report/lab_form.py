@@ -1,7 +1,7 @@
 """Build the page's data of one lab, from its evidence or from a running lab. Nothing is run or calculated again.
 
 ``read_recorded_lab`` reads a lab from evidence. ``LabFormBuilder`` turns it into a ``LabForm``; for a running lab it
-then makes an ``Increment`` for each look, which ``kailab/report/viewer/grown.js`` applies.
+then makes an ``Increment`` for each reading, which ``kailab/report/viewer/grown.js`` applies.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RecordedLab(NamedTuple):
 
     ``states``: names of the history's states, in order. ``events``: the object of each event. ``order``: kind and time
     of each line of the timeline. ``workloads``: of PodGroups. ``events_gone``: number of oldest events that have been
-    dropped since the last look. ``text``: removes secrets from reasons at the end, if that has not been done.
+    dropped since the last reading. ``text``: removes secrets from reasons at the end, if that has not been done.
     """
 
     name: str
@@ -63,13 +63,13 @@ def read_recorded_lab(test: TestEvidence, lab: str) -> RecordedLab:
     """Read a lab from evidence. Raises EvidenceError."""
     folder = test.path / lab
     fleet = test.text(lab, "fleet.yaml") if (folder / "fleet.yaml").exists() else ""
-    looks: list[ObjectsByKind] = [
+    listings: list[ObjectsByKind] = [
         {
-            kind: test.objects(lab, look, kind)
+            kind: test.objects(lab, moment, kind)
             for kind in ("nodes", "topologies")
-            if stored_path(folder / look / f"{kind}.json").exists()
+            if stored_path(folder / moment / f"{kind}.json").exists()
         }
-        for look in _OBJECT_FOLDERS
+        for moment in _OBJECT_FOLDERS
     ]
     history = test.history(lab)
     return RecordedLab(
@@ -79,7 +79,7 @@ def read_recorded_lab(test: TestEvidence, lab: str) -> RecordedLab:
         states=list(test.states(lab)),
         events=[event.object for event in test.events(lab)],
         order=[(line.kind, line.t) for line in test.timeline(lab)],
-        racks=RackMap.of_looks(fleet, looks),
+        racks=RackMap.of_listings(fleet, listings),
         workloads=history.workloads,
     )
 
@@ -278,8 +278,8 @@ class LabFormBuilder:
             self._holds.begin()
         specs = None
         if not self._with_cycles:
-            looks = (*self._history.before.get("queues", ()), *self._history.after.get("queues", ()))
-            specs = {name_of(queue): queue for queue in looks}
+            listings = (*self._history.before.get("queues", ()), *self._history.after.get("queues", ()))
+            specs = {name_of(queue): queue for queue in listings}
         for name, (t, state) in states:
             index = len(self._moments)
             rows = self._raw.rows(f"states/{name}.json", *ROW_KINDS)
@@ -408,14 +408,14 @@ class LabFormBuilder:
             self._firsts[file] = of(file)
         return self._firsts[file]
 
-    def _objects(self, look: str) -> dict[str, int]:
+    def _objects(self, moment: str) -> dict[str, int]:
         """The reference of the first object of each kind."""
-        return {kind: self._first(f"{look}/{kind}.json", self._raw.items) for kind in ROW_KINDS}
+        return {kind: self._first(f"{moment}/{kind}.json", self._raw.items) for kind in ROW_KINDS}
 
-    def _by_name(self, look: str) -> dict[str, int]:
+    def _by_name(self, moment: str) -> dict[str, int]:
         """References to pods by name."""
-        objects = (self._history.before if look == "before" else self._history.after).get("pods", ())
-        first = self._objects(look)["pods"]
+        objects = (self._history.before if moment == "before" else self._history.after).get("pods", ())
+        first = self._objects(moment)["pods"]
         return {f"{namespace_of(pod)}/{name_of(pod)}": first + index for index, pod in enumerate(objects)}
 
     def _after(self) -> Callable[[int], int]:

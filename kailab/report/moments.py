@@ -168,9 +168,9 @@ class StateMoments:
         self._rows: dict[str, entries.PodRow] = {}
         self._group_rows: dict[str, entries.PodGroupRow] = {}
         self._changed_pods: set[str] = set()
-        """Names of pods that changed at the last look."""
+        """Names of pods that changed at the last reading."""
         self._changed_groups: set[str] = set()
-        """Names of PodGroups that changed at the last look."""
+        """Names of PodGroups that changed at the last reading."""
 
     def add_state(
         self,
@@ -233,7 +233,7 @@ class StateMoments:
         groups.touched |= before
 
     def is_there(self, pod: str) -> bool:
-        """True if the pod existed at the last look."""
+        """True if the pod existed at the last reading."""
         return pod in self._rows
 
     def _add_nodes(self, moment: int, state: entries.ClusterState, first: int, racks: RackMap) -> None:
@@ -377,7 +377,7 @@ class WaitColumns:
     def at_end(
         self, moment: int, pending: Sequence[entries.PendingReason], first: int, text: Scrubber | None = None
     ) -> None:
-        """Record the reasons of the last look. An unchanged reason keeps its entry. ``text``: removes secrets from
+        """Record the reasons of the last reading. An unchanged reason keeps its entry. ``text``: removes secrets from
         reasons if needed."""
         self.keep_only(moment, {reason.podgroup for reason in pending})
         for index, reason in enumerate(pending):

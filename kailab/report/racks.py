@@ -44,19 +44,19 @@ class RackMap:
         return cls({name_of(node): labels_of(node) for node in nodes}, topologies)
 
     @classmethod
-    def of_looks(cls, fleet: str, looks: Iterable[ObjectsByKind]) -> RackMap:
-        """The racks of a lab's evidence: its fleet file (or empty), and nodes and topologies at each look."""
+    def of_listings(cls, fleet: str, listings: Iterable[ObjectsByKind]) -> RackMap:
+        """The racks of a lab's evidence: its fleet file (or empty), and nodes and topologies at each listing."""
         labels: dict[str, dict[str, str]] = {}
         pools: dict[str, str] = {}
         topologies: Sequence[Object] = ()
         for name, pool, own in _fleet(fleet) if fleet else ():
             pools[name] = pool
             labels.setdefault(name, {}).update(own)
-        for look in looks:
-            for node in look.get("nodes", ()):
+        for listing in listings:
+            for node in listing.get("nodes", ()):
                 known = labels.setdefault(name_of(node), {})
                 known |= labels_of(node)
-            topologies = look.get("topologies") or topologies
+            topologies = listing.get("topologies") or topologies
         return cls(labels, topologies, pools)
 
     def of(self, node: str, labels: Iterable[tuple[str, str]] = ()) -> str:

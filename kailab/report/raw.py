@@ -30,7 +30,7 @@ class EntryReferences(Protocol):
     """Gives references to entries of a lab's evidence files, in order of request; NONE for a missing or empty file."""
 
     by_index: bool
-    """True if objects of the last look use indices of the form's columns instead of indices in their file."""
+    """True if objects of the last reading use indices of the form's columns instead of indices in their file."""
 
     def lines(self, file: str) -> int:
         """Add all lines of a file and return the reference of the first."""

@@ -15,7 +15,7 @@ cluster ``worker`` reads the lab and publishes after the change.
     actions         the actions of the page, as changes of the lab
     held_lab        the lab kept in memory between changes, undo points, and a watch of a real cluster
     view            what the page shows: the viewer's form, increments, and the editable objects
-    live_record     the lab's record in the form of evidence, updated look by look
+    live_record     the lab's record in the form of evidence, updated reading by reading
     raw_text        the raw text behind each fact, encoded on request
 """
 

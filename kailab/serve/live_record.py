@@ -1,4 +1,4 @@
-"""The record of a running lab in the form of its evidence, without writing and reading files. From look to look only new entries are cut.
+"""The record of a running lab in the form of its evidence, without writing and reading files. From one reading to the next only new entries are cut.
 
 ``EventFeed`` follows the Kubernetes Events of the cluster. ``LiveRecord`` cuts new steps, decisions and objects as evidence does, and keeps the rest.
 """
@@ -114,7 +114,7 @@ class _RecordedSoFar:
         self.rows: set[int] = set()
         self.stands: ClusterState | None = None
         self.workloads = WorkloadIndex()
-        self.looked = False
+        self.begun = False
         self.cycles = 0
         self.racks: RackMap | None = None
         self.nodes: Any = None
@@ -122,14 +122,14 @@ class _RecordedSoFar:
 
 
 class LiveRecord:
-    """The record of one lab, updated look by look."""
+    """The record of one lab, updated reading by reading."""
 
     def __init__(self) -> None:
         self._cuts = CutCache()
         self._so_far: _RecordedSoFar | None = None
 
     def update(self, recorder: Recorder, events: EventFeed | None = None) -> tuple[RecordedLab, LiveRawText, bool]:
-        """Read what is new. ``recorder``: after its last look; ``events``: None if the recorder has the events. The third value is False if everything was read
+        """Read what is new. ``recorder``: after its last reading; ``events``: None if the recorder has the events. The third value is False if everything was read
         again, because increments to the state before are not possible."""
         recording, keeping = recorder.recording, recorder.sanitizer(self._cuts)
         text = keeping.text
@@ -171,7 +171,7 @@ class LiveRecord:
             fleet = "" if recording.fleet is None else keeping.fleet(recording.fleet).decode()
             kinds = ("nodes", "topologies")
             objects = self._kept(BEFORE, recording.before, kinds), self._kept(AFTER, recording.after, kinds)
-            so_far.racks, so_far.nodes = RackMap.of_looks(fleet, objects), self._nodes(recording)
+            so_far.racks, so_far.nodes = RackMap.of_listings(fleet, objects), self._nodes(recording)
         # With cycles, only the rows of states are used, and those are read in ``_add_entries``.
         states = [] if recording.cycles else [(name, text.entry(state)) for name, state in recording.states]
         history = LabHistory(
@@ -180,11 +180,11 @@ class LiveRecord:
             so_far.decisions,
             time_states(states, so_far.steps),
             recording.cycles,
-            self._kept(BEFORE, recording.before, ("queues", "pods")) if not so_far.looked else {},
+            self._kept(BEFORE, recording.before, ("queues", "pods")) if not so_far.begun else {},
             self._kept(AFTER, recording.after, ("queues",)),
             recording.pending,
         )
-        so_far.looked = True
+        so_far.begun = True
         return RecordedLab(
             name=recorder.lab,
             facts=facts,
@@ -209,7 +209,7 @@ class LiveRecord:
         workloads = so_far.workloads
         workloads.add_decisions(new)
         kinds = ("pods", "podgroups")
-        if so_far.looked:
+        if so_far.begun:
             fresh = keeping.fresh
             pods, groups = (fresh.new.get(kind, ()) for kind in kinds)
             workloads.add_objects(pods, groups, fresh.gone.get("podgroups", ()))
@@ -254,8 +254,8 @@ class LiveRecord:
         def entry(value: Any) -> bytes:
             return canonical.compact_json(text.entry(value))
 
-        def kept(look: str, kind: str) -> Callable[[Object], bytes]:
-            return lambda obj: canonical.compact_json(text.value(self._cuts.kept(look, kind, obj)))
+        def kept(moment: str, kind: str) -> Callable[[Object], bytes]:
+            return lambda obj: canonical.compact_json(text.value(self._cuts.kept(moment, kind, obj)))
 
         files: dict[str, FileEntries | Mapping[str, FileEntries]] = {
             FACTS: FileEntries([recording.facts], canonical.pretty_json),

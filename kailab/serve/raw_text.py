@@ -1,7 +1,7 @@
 """Raw text of a running lab: the entries that its evidence would contain, encoded on request.
 
 The viewer refers to an entry by number. In a running lab the numbers must stay valid while files grow, so each file has a range of its own
-(``FILE_REFERENCES``). Entries of files that grow in several places get numbers behind all ranges. Objects of the last look are numbered by their index in the
+(``FILE_REFERENCES``). Entries of files that grow in several places get numbers behind all ranges. Objects of the last reading are numbered by their index in the
 form's columns, which stays, and not by their place in a list (``ObjectsByIndex``).
 """
 
@@ -119,7 +119,7 @@ class LiveRawText:
         self._count += len(entries.entries)
         return first
 
-    def last_look(self, kind: str) -> ObjectsByIndex:
+    def latest_objects(self, kind: str) -> ObjectsByIndex:
         """The objects of a kind, whose column of names must be set."""
         file = self.files[f"after/{kind}.json"]
         assert isinstance(file, FileEntries)

@@ -94,7 +94,7 @@ class ViewBuilder:
         self._increments: list[bytes] = []
 
     def view(self, lab: Lab, recorder: Recorder, events: EventFeed | None = None, *, at_once: bool = True) -> PageView:
-        """Build the next view. ``recorder``: the lab's record after its last look. ``events``: None if the recorder has the events. ``at_once``: encode everything
+        """Build the next view. ``recorder``: the lab's record after its last reading. ``events``: None if the recorder has the events. ``at_once``: encode everything
         now, because the lab is not kept in memory."""
         recorded, raw, continues = self._record.update(recorder, events)
         now, builder = read_present_state(lab), self._builder
@@ -109,7 +109,7 @@ class ViewBuilder:
             self._pack(builder.form(now), raw)
         names = builder.names()
         for kind, column in names.items():
-            raw.last_look(kind).names = column
+            raw.latest_objects(kind).names = column
         if sum(map(len, self._increments)) > _MOST_INCREMENTS:
             self._pack(builder.whole(), raw)
         facts = _facts(lab, now.state)

@@ -81,7 +81,7 @@ class EventTally:
         self.evicted.setdefault(entry.podgroup, Counter())[entry.action] += 1
 
     def start(self, priority: str, waited: float) -> None:
-        # In order, so that percentiles cost next to nothing at each of many looks.
+        # In order, so that percentiles cost next to nothing at each of many readings.
         insort(self.waits.setdefault(priority, []), waited)
 
 
@@ -134,7 +134,7 @@ def _of_queues(resource: str, value: Callable[[QueueAmounts], float | None], *, 
 
 def _by_queue(value: Callable[[QueueAmounts], float | None]) -> Of:
     of = _of_queues("gpu", value)
-    return lambda look: (((labels[1],), found) for labels, found in of(look))
+    return lambda snapshot: (((labels[1],), found) for labels, found in of(snapshot))
 
 
 def _amount(milli: float, unit: float = GPU) -> float:
@@ -284,7 +284,9 @@ KAI_FAMILIES = (
 
 DOCUMENTED_FAMILIES = (
     MetricFamily("kai_queue_depth", "gauge", "PodGroups that wait, by priority class", ("priority",), _depth),
-    MetricFamily("kai_queue_depth_total", "gauge", "PodGroups that wait", (), lambda look: [((), len(look.waiting))]),
+    MetricFamily(
+        "kai_queue_depth_total", "gauge", "PodGroups that wait", (), lambda snapshot: [((), len(snapshot.waiting))]
+    ),
     MetricFamily(
         "kai_queue_wait_time_estimate",
         "gauge",
@@ -371,7 +373,7 @@ KAILAB_FAMILIES = (
     ),
     MetricFamily("kailab_gpus", "gauge", "GPUs of the fleet: all, used, free, and the most that are free on one node", ("state",), _gpus),
     MetricFamily(
-        "kailab_pods", "gauge", "Pods by queue and phase", ("queue", "phase"), lambda look: sorted(look.pods.items())
+        "kailab_pods", "gauge", "Pods by queue and phase", ("queue", "phase"), lambda snapshot: sorted(snapshot.pods.items())
     ),
     MetricFamily("kailab_pending_podgroups", "gauge", "PodGroups that wait", ("queue", "reason"), _pending),
     MetricFamily("kailab_longest_wait_seconds", "gauge", "How long the longest waits, of those that wait", ("queue",), _longest),

@@ -96,8 +96,8 @@ PATIENCE_SECONDS = 10.0
 class MetricsEndpoint:
     """Serves metrics over HTTP. Raises InputError if it can't listen."""
 
-    def __init__(self, address: str, port: int, look: Callable[[], MetricsSnapshot]) -> None:
-        """``port``: 0 for any free port. ``look``: takes a snapshot."""
+    def __init__(self, address: str, port: int, take_snapshot: Callable[[], MetricsSnapshot]) -> None:
+        """``port``: 0 for any free port. ``take_snapshot``: called for each request, once at a time."""
         lock = Lock()  # takes one snapshot at a time
 
         class _Server(ThreadingHTTPServer):
@@ -117,7 +117,7 @@ class MetricsEndpoint:
                     return
                 try:
                     with lock:
-                        text = render_snapshot(look())
+                        text = render_snapshot(take_snapshot())
                 except KailabError as error:
                     self._answer(503, PLAIN, f"{error}\n")
                 else:

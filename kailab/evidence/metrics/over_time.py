@@ -38,8 +38,8 @@ from kailab.evidence.shares import QueueTreeShares
 from kailab.model.objects import full_name, name_of, spec_of
 
 WAITING_SECONDS = 60.0
-MOST_LOOKS = 1000
-"""``WAITING_SECONDS``: interval between snapshots while work waits and nothing else happens. There are at most about twice ``MOST_LOOKS`` snapshots."""
+MOST_SNAPSHOTS = 1000
+"""``WAITING_SECONDS``: interval between snapshots while work waits and nothing else happens. There are at most about twice ``MOST_SNAPSHOTS`` snapshots."""
 RESOURCES = ("gpu", "cpu", "memory")
 
 
@@ -59,11 +59,11 @@ def snapshots_over_time(history: LabHistory) -> Iterator[MetricsSnapshot]:
     events = sorted(_events(history), key=lambda event: event[:2])
     # Work waits until the end, even if no event follows.
     end = max((*(step.t for step in history.steps), *(event.t for event in events[-1:])), default=0.0)
-    interval = max(WAITING_SECONDS, end / MOST_LOOKS)
+    interval = max(WAITING_SECONDS, end / MOST_SNAPSHOTS)
     before = 0.0
     if not events or events[0].t > 0:
         yield past.at(0.0)
-    least, skipped = end / (2 * MOST_LOOKS), None
+    least, skipped = end / (2 * MOST_SNAPSHOTS), None
     for t, happened in groupby(events, key=lambda event: event.t):
         # The last of several close moments gets a snapshot before time goes on.
         if skipped is not None and t - before >= least:
@@ -106,7 +106,7 @@ class _LabAtMoment:
         self._tally = EventTally.begun()
         self._groups = _groups(history)
         self._queues = {
-            name_of(queue): queue for look in (history.before, history.after) for queue in look.get("queues", ())
+            name_of(queue): queue for listing in (history.before, history.after) for queue in listing.get("queues", ())
         }
         # Pods that were placed when the lab opened have no bind event.
         self._placed = {full_name(pod) for pod in history.before.get("pods", ()) if spec_of(pod).get("nodeName")}
@@ -279,16 +279,16 @@ def _groups(history: LabHistory) -> dict[str, MetricGroup]:
     # PodGroups that were deleted in between are known only from the scheduler's records.
     classes = {
         priority_class.get("value", 0): name_of(priority_class)
-        for look in (history.before, history.after)
-        for priority_class in look.get("priorityclasses", ())
+        for listing in (history.before, history.after)
+        for priority_class in listing.get("priorityclasses", ())
     }
     for cycle in history.cycles:
         for record in cycle.changes.set.podgroups:
             name = f"{record.namespace}/{record.name}"
             least = sum(podset.min_available for podset in record.root.podsets)
             groups[name] = MetricGroup(name, record.queue, classes.get(record.priority, ""), max(least, 1))
-    for look in (history.before, history.after):
-        for group in look.get("podgroups", ()):
+    for listing in (history.before, history.after):
+        for group in listing.get("podgroups", ()):
             spec = group.get("spec") or {}
             name = full_name(group)
             groups[name] = MetricGroup(
