@@ -20,7 +20,7 @@ from kailab.errors import KailabError
 if TYPE_CHECKING:
     from kailab.cli.top_screen import LabOverview
 
-LOOK_SECONDS = 0.25
+KEY_SECONDS = 0.25
 REAL_SECONDS = 2.0
 """Interval between reads of a lab whose cluster changes by itself."""
 _UP, _DOWN, _PAGE_UP, _PAGE_DOWN = "\x1b[A", "\x1b[B", "\x1b[5~", "\x1b[6~"
@@ -127,7 +127,7 @@ def _follow(state: Path, view: View, read_key: ReadKey) -> tuple[View, str] | No
     with Live(screen, console=console, screen=True, auto_refresh=False) as live:
         live.refresh()
         while True:
-            key = read_key(LOOK_SECONDS)
+            key = read_key(KEY_SECONDS)
             if key == "q":
                 return None
             stamp = lab_files.stamp(state)

@@ -65,14 +65,14 @@ def environment(process: psutil.Process) -> dict[str, str]:
     function waits for that to end: the process is no stranger, and has not ended.
     """
 
-    def look(asked_process: psutil.Process) -> dict[str, str] | None:
+    def read(asked_process: psutil.Process) -> dict[str, str] | None:
         # A command line without an environment: ask again, execve may have ended between the two questions.
         return asked_process.environ() or (asked_process.environ() if asked_process.cmdline() else None)
 
     def known(asked_process: psutil.Process) -> dict[str, str] | None:
         if _KERNEL in (asked_process.pid, asked_process.ppid()):
             return None
-        return poll_until(lambda: look(asked_process), lambda seen: seen is not None, EXEC_SECONDS, pause=_POLL_SECONDS)
+        return poll_until(lambda: read(asked_process), lambda seen: seen is not None, EXEC_SECONDS, pause=_POLL_SECONDS)
 
     return ask_process(process, known) or {}
 

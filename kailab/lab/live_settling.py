@@ -229,7 +229,7 @@ DEADLINE_SECONDS = 600.0
 BACKOFF_SECONDS = 120.0
 """How long to wait for a Job that has had no pod yet (``PendingChanges.has_unbegun_jobs``)."""
 
-_LOOK_SECONDS = 0.25
+_POLL_SECONDS = 0.25
 _CHECK_SECONDS = 1.0
 _GATHER_SECONDS = 0.02  # changes come in bursts: one cycle for a burst costs less than a cycle for each change
 
@@ -395,7 +395,7 @@ class LiveSettling:
 
     def _pause(self) -> float:
         wake = self._scheduler.wake_at
-        pause = _LOOK_SECONDS if wake is None else min(_LOOK_SECONDS, max(0.01, wake - self._cluster.now()))
+        pause = _POLL_SECONDS if wake is None else min(_POLL_SECONDS, max(0.01, wake - self._cluster.now()))
         return min(pause, CYCLE_SECONDS)
 
     def _describe_changes(self) -> str:

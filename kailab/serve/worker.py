@@ -91,7 +91,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MOST_WAITING = 32
-LOOK_SECONDS = 0.3
+POLL_SECONDS = 0.3
 """Interval between checks whether another process changed the lab's file."""
 
 
@@ -174,7 +174,7 @@ class LabWorker:
         """Publish changes made by other processes, and by a cluster that runs by itself. Ends when it is cancelled."""
         published: object = ()
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             if self._waiting:
                 continue
             stamp = self._session.stamp()

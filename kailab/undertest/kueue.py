@@ -415,7 +415,7 @@ def configuration(certificates: Path, webhook: int, health: int, metrics: int) -
 # --- reading of queues ------------------------------------------------------------------------------------------------
 
 PATIENCE_SECONDS = 20.0
-LOOK_SECONDS = 0.1
+POLL_SECONDS = 0.1
 
 
 def await_queues(there: Cluster) -> None:
@@ -424,7 +424,7 @@ def await_queues(there: Cluster) -> None:
     while time.monotonic() < until:
         if all(map(_is_cohort_read, there.list(COHORT))) and all(map(_is_queue_read, there.list(CLUSTER_QUEUE))):
             return
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def _is_cohort_read(cohort: Object) -> bool:

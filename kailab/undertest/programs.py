@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ProgramCheck = Callable[[], str | None]
 
 READY_SECONDS = 300.0  # much more than it takes: seconds on a quiet machine
-LOOK_SECONDS = 10.0
+ANSWER_SECONDS = 10.0
 LAST_LINES = 8
 _PORT_TAKEN = "address already in use"
 
@@ -73,7 +73,7 @@ def _await_all(plane: Plane, programs: Sequence[Program]) -> None:
     names = [program.name for program in programs]
     missing: dict[str, str] = {}
 
-    def look() -> bool:
+    def all_work() -> bool:
         # Fail at once if a process has ended, instead of waiting for the time limit.
         check_programs(plane, names)
         missing.clear()
@@ -82,7 +82,7 @@ def _await_all(plane: Plane, programs: Sequence[Program]) -> None:
                 missing[program.name] = lacking
         return not missing
 
-    if not wait_until(look, READY_SECONDS):
+    if not wait_until(all_work, READY_SECONDS):
         name, lacking = next(iter(missing.items()))
         words = "\n".join(f"  {line[:300]}" for line in tail(plane.log(name))[-LAST_LINES:])
         raise SchedulerFailed(
@@ -114,22 +114,22 @@ def address_flag(flag: str, port: int) -> str:
 def health_check(url: str) -> Callable[[], str | None]:
     """A check that a health endpoint answers 200."""
 
-    def look() -> str | None:
+    def check() -> str | None:
         _, problem = fetch_url(url)
         return problem
 
-    return look
+    return check
 
 
 def metrics_check(url: str, pattern: str, meaning: str) -> Callable[[], str | None]:
     """A check that a line of the metrics matches ``pattern``. ``meaning`` is the result while none does."""
     wanted = re.compile(pattern, re.MULTILINE)
 
-    def look() -> str | None:
+    def check() -> str | None:
         text, problem = fetch_url(url)
         return problem or (None if wanted.search(text) else meaning)
 
-    return look
+    return check
 
 
 class LogCounter:
@@ -171,7 +171,7 @@ def fetch_url(url: str) -> tuple[str, str | None]:
     # Without a proxy, whose localhost would be another machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:
-        with opener.open(url, timeout=LOOK_SECONDS) as answer:
+        with opener.open(url, timeout=ANSWER_SECONDS) as answer:
             return answer.read().decode("utf-8", "replace"), None
     except urllib.error.HTTPError as error:
         body = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]

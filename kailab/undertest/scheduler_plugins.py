@@ -175,11 +175,11 @@ def _amount(resource: str, amount: int) -> str:
 
 # --- idle detection ---------------------------------------------------------------------------------------------------
 
-LOOK_AGAIN_SECONDS = 45.0
+RETRY_SECONDS = 45.0
 """Pods that Coscheduling has rejected wait for another pod, or until kube-scheduler retries all pods: here every 30 s (see ``process``),
 plus up to 10 s of back-off."""
 
-_LOOKS = 3  # one reading from before the change, and two after it
+_READINGS = 3  # one reading from before the change, and two after it
 # A pod that waits for the rest of its gang counts as being bound.
 _BUSY = re.compile(
     r'^scheduler_(?:pending_pods\{queue="(?:active|backoff)"\}|goroutines\{[^}]*"binding"[^}]*\}) (\S+)$', re.MULTILINE
@@ -191,7 +191,7 @@ class SchedulerPluginsIdleDetector:
 
     def __init__(self, plane: contract.Plane, cluster: Cluster) -> None:
         self._plane = plane
-        self._next_try = programs.RetryTracker(cluster, LOOK_AGAIN_SECONDS, _is_of_a_gang)
+        self._next_try = programs.RetryTracker(cluster, RETRY_SECONDS, _is_of_a_gang)
         self._idle = 0
 
     def changed(self) -> None:
@@ -207,7 +207,7 @@ class SchedulerPluginsIdleDetector:
         self._idle = self._idle + 1 if problem is None and busy and not any(busy) else 0
         # Evaluate both each time, so that neither misses a change.
         owed = self._next_try.owed()
-        return self._idle >= _LOOKS and not owed
+        return self._idle >= _READINGS and not owed
 
 
 def _is_of_a_gang(pod: Object) -> bool:

@@ -268,7 +268,7 @@ def _stop(pod: Object, message: str) -> contract.EvictionReason:
 
 # --- idle detection ---------------------------------------------------------------------------------------------------
 
-LOOK_AGAIN_SECONDS = 18.0
+RETRY_SECONDS = 18.0
 """A request for which no victim was found is retried after 15 s (``preemptAttemptFrequency``)."""
 
 CHECK_SECONDS = 1.0
@@ -279,7 +279,7 @@ class YuniKornIdleDetector:
 
     def __init__(self, plane: contract.Plane, cluster: Cluster) -> None:
         self._plane = plane
-        self._next_try = programs.RetryTracker(cluster, LOOK_AGAIN_SECONDS, _is_its)
+        self._next_try = programs.RetryTracker(cluster, RETRY_SECONDS, _is_its)
         self._checked = float("-inf")
 
     def changed(self) -> None:

@@ -57,7 +57,7 @@ def kwok_arguments(kubeconfig: Path, port: int, *, leases: bool = True) -> list[
 
 NAME = "kwok"
 HEALTHY_SECONDS = 300.0
-_LOOK_SECONDS = 10.0
+_ANSWER_SECONDS = 10.0
 
 
 def start_kwok(supervision: Supervision, program: Path, kubeconfig: Path, stages: Path | None = None) -> ProcessStatus:
@@ -92,7 +92,7 @@ def ask_local(url: str, context: ssl.SSLContext | None = None) -> tuple[str, str
     if context is not None:
         handlers.append(urllib.request.HTTPSHandler(context=context))
     try:
-        with urllib.request.build_opener(*handlers).open(url, timeout=_LOOK_SECONDS) as answer:
+        with urllib.request.build_opener(*handlers).open(url, timeout=_ANSWER_SECONDS) as answer:
             return answer.read().decode("utf-8", "replace"), None
     except urllib.error.HTTPError as error:
         reason = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]

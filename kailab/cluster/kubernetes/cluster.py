@@ -39,7 +39,7 @@ Names: TypeAlias = list[str]
 Outcomes: TypeAlias = list[WriteOutcome]
 
 SYNC_SECONDS = 180.0  # for the first lists of a large cluster on a busy server
-LOOK_AGAIN_SECONDS = 5.0  # seconds after which a server is asked again for kinds that it lacks
+MISSING_KINDS_SECONDS = 5.0  # seconds after which a server is asked again for kinds that it lacks
 
 
 class LiveWatch:
@@ -91,7 +91,7 @@ class KubernetesCluster(SingleWrites):
         )
         self._informers: dict[str, Informer] = {}
         self._missing: dict[str, None] = {}  # kinds watched that the server does not have
-        self._looked_at = 0.0
+        self._missing_asked_at = 0.0
         self._inbox: deque[InformerUpdate | ChainAnswer] = deque()
         self._update_arrived = threading.Event()
 
@@ -129,8 +129,8 @@ class KubernetesCluster(SingleWrites):
                 self._writer.process_answer(update)
             else:
                 self._cache.process_update(update)
-        if self._missing and time.monotonic() - self._looked_at > LOOK_AGAIN_SECONDS:
-            self._looked_at = time.monotonic()
+        if self._missing and time.monotonic() - self._missing_asked_at > MISSING_KINDS_SECONDS:
+            self._missing_asked_at = time.monotonic()
             for kind in list(self._missing):
                 self._begin(kind)
 

@@ -29,7 +29,7 @@ MOST_HELD_SECONDS = 30.0
 REST = 10
 """While other writes are urgent, the pause after an event is this many times as long as the event took."""
 QUIET_SECONDS = 0.2
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 _REMEMBERED = 2_000  # a repeat of a forgotten event becomes a new event
 _PATIENCE = 10.0
 Identity: TypeAlias = tuple[str, str, str, str]
@@ -160,7 +160,7 @@ class EventWriter:
             # Half full: waiting longer would end in dropping events.
             and len(self) < MOST_WAITING // 2
         ):
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
 
     def _due(self) -> bool:
         """True if an event must be sent although other writes are urgent."""

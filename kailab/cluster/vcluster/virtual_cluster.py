@@ -172,7 +172,7 @@ def _kinds_name(nodes: list[Object]) -> str:
 FORWARD = "port-forward"
 READY_SECONDS = 600.0
 GONE_SECONDS = 180.0
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 # A port forward ends with its connection, for example when the control plane's pod restarts.
 _AGAIN = 'while :; do "$@"; sleep 0.3; done'
@@ -295,7 +295,7 @@ class VclusterPlane(SupervisedCluster):
             pods = [pod for pod in host.list("Pod", self.name) if is_ready(pod)]
             return "" if pods else f"no pod in its namespace {self.name} is ready"
 
-        if why := poll_until(missing, lambda reason: not reason, READY_SECONDS, pause=_LOOK_SECONDS):
+        if why := poll_until(missing, lambda reason: not reason, READY_SECONDS, pause=_POLL_SECONDS):
             raise ConnectError(f"virtual cluster {self.name!r}: not ready after {READY_SECONDS:.0f} s: {why}")
 
     def _await_answer(self) -> None:
@@ -307,7 +307,7 @@ class VclusterPlane(SupervisedCluster):
                 return str(error)
             return ""
 
-        if why := poll_until(problem, lambda reason: not reason, READY_SECONDS, pause=_LOOK_SECONDS):
+        if why := poll_until(problem, lambda reason: not reason, READY_SECONDS, pause=_POLL_SECONDS):
             raise ConnectError(f"virtual cluster {self.name!r}: its API server does not answer: {why}")
 
     def _await(self, names: Sequence[str]) -> None:
@@ -327,7 +327,7 @@ class VclusterPlane(SupervisedCluster):
                     return False
                 return True
 
-            if poll_until(left, lambda remaining: not remaining, GONE_SECONDS, pause=_LOOK_SECONDS):
+            if poll_until(left, lambda remaining: not remaining, GONE_SECONDS, pause=_POLL_SECONDS):
                 raise ConnectError(f"virtual cluster {self.name!r}: its namespace is still there in the host")
 
 

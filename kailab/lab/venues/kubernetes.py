@@ -275,7 +275,7 @@ def _same(there: Object, wanted: Object) -> bool:
 def await_ready(cluster: KubernetesCluster, names: Collection[str]) -> None:
     """Wait until the nodes are ready, as long as some become ready every ``NODES_SECONDS``. Raises ConnectError."""
 
-    def look() -> list[str]:
+    def unready() -> list[str]:
         nodes = {name_of(node): node for node in cluster.list("Node")}
         return sorted(name for name in names if not _is_ready(nodes.get(name)))
 
@@ -284,7 +284,7 @@ def await_ready(cluster: KubernetesCluster, names: Collection[str]) -> None:
 
     late = sorted(names)
     while late:
-        seen = poll_until(look, fewer, NODES_SECONDS, sleep=cluster.wait)
+        seen = poll_until(unready, fewer, NODES_SECONDS, sleep=cluster.wait)
         if not fewer(seen):
             raise ConnectError(
                 f"{len(seen)} of {len(names)} nodes ({', '.join(seen[:3])} ...) do not become ready, and none has for "

@@ -205,7 +205,7 @@ def _labs(obj: Object) -> bool:
 INSTALL_SECONDS = 900.0  # images of half a gigabyte, on a busy machine
 PROBE_SECONDS = 300.0
 GONE_SECONDS = 180.0
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 PROBE = "kailab-probe"
 _PROBE_QUEUES = ("kailab-probes", PROBE)
@@ -308,7 +308,7 @@ class Installation:
             _can_start(cluster)
             return rollout_gaps(cluster, flags, operator)
 
-        left = poll_until(lacking, lambda missing: not missing, INSTALL_SECONDS, pause=_LOOK_SECONDS)
+        left = poll_until(lacking, lambda missing: not missing, INSTALL_SECONDS, pause=_POLL_SECONDS)
         if left:
             why = failure_of_pods(cluster)
             raise SchedulerFailed(f"KAI {self.source.release} does not work: {left}{f'; {why}' if why else ''}")
@@ -332,7 +332,7 @@ def uninstall_chart(cluster: Cluster, helm: Helm) -> None:
     def left() -> list[str]:
         return [f"{kind} {name}" for kind, name in dict.fromkeys([*going, last]) if object_exists(cluster, kind, name)]
 
-    if remaining := poll_until(left, lambda remains: not remains, GONE_SECONDS, pause=_LOOK_SECONDS):
+    if remaining := poll_until(left, lambda remains: not remains, GONE_SECONDS, pause=_POLL_SECONDS):
         raise SchedulerFailed(f"these objects of KAI's chart remain after {GONE_SECONDS:.0f} s: {', '.join(remaining)}")
 
 
@@ -356,7 +356,7 @@ def _probe(cluster: Cluster) -> None:
     for obj in (*queues, probe_pod(PROBE, "default", PROBE, node=PROBE)):
         cluster.create(obj)
     try:
-        if not wait_until(lambda: is_bound(cluster, PROBE, "default"), PROBE_SECONDS, pause=_LOOK_SECONDS):
+        if not wait_until(lambda: is_bound(cluster, PROBE, "default"), PROBE_SECONDS, pause=_POLL_SECONDS):
             raise SchedulerFailed(
                 f"KAI is installed and does not schedule: a pod with minimal requests has been pending for {PROBE_SECONDS:.0f} s; "
                 f"{stuck_stage(cluster, PROBE, 'default')}"
