@@ -54,7 +54,7 @@ class PendingChanges:
         self._objects: dict[str, dict[str, Object]] = {kind: {} for kind in (*KINDS, *operated)}
         self._considers = considers
         self._operated = tuple(operated)
-        self.refused: frozenset[str] = frozenset()
+        self.refused_owners: frozenset[str] = frozenset()
         """UIDs of owners whose pods the API server refuses: their controllers try again, but nothing says that they will succeed."""
 
     def process_event(self, event: WatchEvent) -> None:
@@ -76,7 +76,7 @@ class PendingChanges:
         return any(
             not alive[uid_of(job)] and self._lacks_pods(job)
             for job in self._objects["Job"].values()
-            if not status_of(job).get("succeeded") and uid_of(job) not in self.refused
+            if not status_of(job).get("succeeded") and uid_of(job) not in self.refused_owners
         )
 
     # --- operators ---------------------------------------------------------------------------------------------------
@@ -96,10 +96,10 @@ class PendingChanges:
         alive = self._alive()
         for kind in ("Deployment", "ReplicaSet", "StatefulSet"):
             for obj in self._objects[kind].values():
-                if _unfinished(obj) and uid_of(obj) not in self.refused:
+                if _unfinished(obj) and uid_of(obj) not in self.refused_owners:
                     yield f"{kind} {full_name(obj)} is being reconciled"
         for job in self._objects["Job"].values():
-            if uid_of(job) in self.refused:
+            if uid_of(job) in self.refused_owners:
                 continue
             status = job.get("status") or _EMPTY
             if (
@@ -302,7 +302,7 @@ class LiveSettling:
         while True:
             if self._act():
                 changed_at = self._monotonic()
-                self._pending.refused = frozenset()
+                self._pending.refused_owners = frozenset()
                 if self._rest is not None:
                     self._rest.changed()
                 if between is not None:
@@ -311,8 +311,8 @@ class LiveSettling:
             idle = self._rest is None or self._rest.is_idle()
             now = self._monotonic()
             still = now - changed_at
-            if still >= REFUSED_SECONDS and not self._pending.refused and self._pending.named():
-                self._pending.refused = self._refused(since)
+            if still >= REFUSED_SECONDS and not self._pending.refused_owners and self._pending.named():
+                self._pending.refused_owners = self._refused(since)
             # Expected changes are a guess about other processes. If they never come, the lab must settle anyway.
             patience_over = still >= max(self._owed_patience, self._quiet) and (
                 still >= BACKOFF_SECONDS or not self._pending.has_unbegun_jobs

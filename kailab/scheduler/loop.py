@@ -135,7 +135,7 @@ class Scheduler:
         woken = wake_at is not None and now >= wake_at
         self._executor.release_due(now)  # after wake_at: it forgets the times that have come
         # Pods that are no longer refused may have others evicted for them again.
-        refusals_ended = not self._refused <= self._executor.bind_backoff.refused
+        refusals_ended = not self._refused <= self._executor.bind_backoff.refused_pods
         outdated = refusals_ended or self._order_outdated(now)
         if not (woken or self._retry or outdated):
             if self._seen_version == self.mirror.working.version:
@@ -273,7 +273,7 @@ class Scheduler:
         self, now: float, usage: Mapping[str, Mapping[str, float]], changed: bool
     ) -> tuple[EngineConfig, Decisions]:
         """Decide one cycle, with the promises of the previous one."""
-        refused = self._refused = self._executor.bind_backoff.refused
+        refused = self._refused = self._executor.bind_backoff.refused_pods
         config = msgspec.structs.replace(
             self.config,
             usage=usage,

@@ -444,7 +444,7 @@ class StatefulSetController(Controller):
             try:
                 changes["volumes"] = self._volumes(owner, claims, name)
             except ApiError as error:
-                bench.refused(owner, "PersistentVolumeClaim", error)
+                bench.record_refusal(owner, "PersistentVolumeClaim", error)
                 return
         bench.create_pod(
             owner,

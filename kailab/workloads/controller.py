@@ -153,7 +153,7 @@ class Workbench:
         try:
             created = self.cluster.create(full)
         except ApiError as error:
-            self.refused(owner, kind, error)
+            self.record_refusal(owner, kind, error)
             return None
         self.wrote = True
         return created
@@ -163,7 +163,7 @@ class Workbench:
         try:
             updated = self.cluster.update(obj)
         except ApiError as error:
-            self.refused(owner, kind, error)
+            self.record_refusal(owner, kind, error)
             return None
         self.wrote = True
         return updated
@@ -210,7 +210,7 @@ class Workbench:
                 full = webhook(full)
             pod = self.cluster.create_admitted("Pod", full)
         except ApiError as error:
-            self.refused(owner, "Pod", error)
+            self.record_refusal(owner, "Pod", error)
             return None
         self.made.add(uid_of(pod))
         self.wrote = True
@@ -237,7 +237,7 @@ class Workbench:
         """Forget admitted templates after a change of an object that admission reads."""
         self._specs.clear()
 
-    def refused(self, owner: Object, kind: str, error: ApiError) -> None:
+    def record_refusal(self, owner: Object, kind: str, error: ApiError) -> None:
         """Write an event that the cluster refused an object, and remember the owner for a retry."""
         reference = (kind_key(owner), object_key(owner))
         # One event in each step, even if several objects of the owner are refused.

@@ -114,7 +114,7 @@ class LeaderWorkerSetController(Controller):
             domain = domain_of(bench.cluster, leader, topology)
             if domain is None:
                 error = Forbidden(f"the node of its leader {leader_name} has no label {topology}")
-                bench.refused(owner, "StatefulSet", error)
+                bench.record_refusal(owner, "StatefulSet", error)
                 return False
             selected = {**(worker["spec"].get("nodeSelector") or {}), topology: domain}
             worker = {**worker, "spec": {**worker["spec"], "nodeSelector": selected}}

@@ -200,4 +200,4 @@ def test_a_conflict_counts_as_a_refusal_only_if_it_persists(lab, build) -> None:
         held.failed(uid, Conflict("somebody was here before"), lab.cluster.now())
         assert not held.refused
     held.failed(uid, Conflict("somebody was here before"), lab.cluster.now())
-    assert held.refused == {uid}
+    assert held.refused_pods == {uid}

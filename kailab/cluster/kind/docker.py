@@ -26,7 +26,7 @@ def docker_reason() -> str | None:
         return "there is no docker command here; kind needs a Docker engine"
     late = f"the Docker engine did not answer in {ANSWER_SECONDS:.0f} s; is it up?"
     return _failure(
-        "version", "--format", "{{.Server.Version}}", late=late, refused="the Docker engine can't be reached"
+        "version", "--format", "{{.Server.Version}}", late=late, problem="the Docker engine can't be reached"
     )
 
 
@@ -52,28 +52,28 @@ def has_image(image: str) -> bool:
 def pull_image(image: str) -> str | None:
     """Pull an image. Returns docker's reason if it can't; None: it was pulled."""
     late = f"the node image {image} was not here after {PULL_SECONDS:.0f} s of docker pull"
-    refused = f"the node image {image} is not here and can't be pulled"
-    return _failure("pull", "--quiet", image, late=late, refused=refused, seconds=PULL_SECONDS)
+    problem = f"the node image {image} is not here and can't be pulled"
+    return _failure("pull", "--quiet", image, late=late, problem=problem, seconds=PULL_SECONDS)
 
 
 def load_image(archive: Path) -> None:
     """Raises ConnectError."""
     _answer(
-        "load", "--quiet", "--input", str(archive), refused=f"{archive}: docker can't load it", seconds=PULL_SECONDS
+        "load", "--quiet", "--input", str(archive), problem=f"{archive}: docker can't load it", seconds=PULL_SECONDS
     )
 
 
 def image_layers(image: str) -> list[str]:
     """The digests of an image's layers, unpacked: equal in every engine, unlike the image's id. Raises ConnectError."""
     layers = "{{range .RootFS.Layers}}{{.}} {{end}}"
-    refused = f"the Docker engine can't be asked for {image}"
-    return _answer("image", "inspect", "--format", layers, image, refused=refused).split()
+    problem = f"the Docker engine can't be asked for {image}"
+    return _answer("image", "inspect", "--format", layers, image, problem=problem).split()
 
 
 def remove_image(image: str) -> None:
     """An image that does not exist counts as removed. Raises ConnectError, for example while a container uses it."""
     if has_image(image):
-        _answer("image", "rm", image, refused=f"{image}: docker can't remove it", seconds=PULL_SECONDS)
+        _answer("image", "rm", image, problem=f"{image}: docker can't remove it", seconds=PULL_SECONDS)
 
 
 def node_containers(cluster: str, *, running: bool = False) -> list[str]:
@@ -81,29 +81,29 @@ def node_containers(cluster: str, *, running: bool = False) -> list[str]:
     which = () if running else ("--all",)
     # By kind's own label: names of containers of one cluster may begin with the name of another.
     label = f"label=io.x-k8s.kind.cluster={cluster}"
-    refused = "the Docker engine can't be asked for its containers"
-    return sorted(_answer("ps", *which, "--filter", label, "--format", "{{.Names}}", refused=refused).split())
+    problem = "the Docker engine can't be asked for its containers"
+    return sorted(_answer("ps", *which, "--filter", label, "--format", "{{.Names}}", problem=problem).split())
 
 
-def _failure(*arguments: str, late: str, refused: str, seconds: float = ANSWER_SECONDS) -> str | None:
-    """Why a docker command failed; None: it did not. ``late``: the reason if it took too long; ``refused``: precedes docker's own."""
+def _failure(*arguments: str, late: str, problem: str, seconds: float = ANSWER_SECONDS) -> str | None:
+    """Why a docker command failed; None: it did not. ``late``: the reason if it took too long; ``problem``: precedes docker's own."""
     try:
         done = _docker(*arguments, seconds=seconds)
     except subprocess.TimeoutExpired:
         return late
     except OSError as error:
         return f"docker can't be run: {error}"
-    return f"{refused}: {_last_line(done.stderr)}" if done.returncode else None
+    return f"{problem}: {_last_line(done.stderr)}" if done.returncode else None
 
 
-def _answer(*arguments: str, refused: str, seconds: float = ANSWER_SECONDS) -> str:
-    """The output of a docker command. Raises ConnectError: ``refused``, and why."""
+def _answer(*arguments: str, problem: str, seconds: float = ANSWER_SECONDS) -> str:
+    """The output of a docker command. Raises ConnectError: ``problem``, and why."""
     try:
         done = _docker(*arguments, seconds=seconds)
     except (OSError, subprocess.SubprocessError) as error:
-        raise ConnectError(f"{refused}: {error}") from error
+        raise ConnectError(f"{problem}: {error}") from error
     if done.returncode != 0:
-        raise ConnectError(f"{refused}: {_last_line(done.stderr)}")
+        raise ConnectError(f"{problem}: {_last_line(done.stderr)}")
     return done.stdout
 
 

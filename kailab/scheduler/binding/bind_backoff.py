@@ -52,7 +52,7 @@ class BindBackoff:
         return min(self._held_until.values(), default=None)
 
     @property
-    def refused(self) -> frozenset[str]:
+    def refused_pods(self) -> frozenset[str]:
         """UIDs of pods whose last binding was refused and that have not changed since."""
         return frozenset(self._refused)
 

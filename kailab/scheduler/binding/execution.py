@@ -161,7 +161,7 @@ class DecisionExecutor:
         earlier refusals."""
         if self._async_cluster is None:
             return {bind.podgroup for bind, _ in binds}
-        refused = self.bind_backoff.refused
+        refused = self.bind_backoff.refused_pods
         return {
             bind.podgroup
             for bind, chain in binds
@@ -208,7 +208,7 @@ class DecisionExecutor:
     def _write_binds(self, binds: Sequence[tuple[Bind, Chain]]) -> dict[str, ApiError | None]:
         """Bind pods; returns errors by UID. Pods that were refused before go first. If one of them is refused again and nothing of its
         gang runs, the rest of the gang is postponed and has no entry."""
-        refused_before = self.bind_backoff.refused
+        refused_before = self.bind_backoff.refused_pods
         first = [entry for entry in binds if entry[0].task in refused_before]
         errors = self._write(first)
         postponed = {
