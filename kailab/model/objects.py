@@ -11,7 +11,8 @@ cycle may read ``obj["metadata"]`` once instead of calling several functions.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 from typing import Any, TypeAlias
 
 Object: TypeAlias = dict[str, Any]
@@ -223,6 +224,21 @@ def share_of(queue: Mapping[str, Any], resource: str = "gpu") -> Mapping[str, An
         if (block.get(key) or 0) < 0
     }
     return {**block, **counted} if counted else block
+
+
+# --- values inside objects --------------------------------------------------------------------------------------------
+
+
+def rewrite(value: Any, change: Callable[[Object], Object]) -> Any:
+    """The value with ``change`` applied to each mapping in it, the innermost first. What does not change is shared with the original, which
+    stays as it is."""
+    if isinstance(value, list):
+        items = [rewrite(item, change) for item in value]
+        return value if all(map(is_, items, value)) else items
+    if not isinstance(value, dict):
+        return value
+    inside = {key: rewrite(item, change) if isinstance(item, dict | list) else item for key, item in value.items()}
+    return change(value if all(map(is_, inside.values(), value.values())) else inside)
 
 
 # --- pod templates ----------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, Where
@@ -23,7 +23,7 @@ from kailab.model.file_trees import is_packed
 from kailab.model.files import foreign_format, open_file, read_bytes
 from kailab.model.labels import RUN_SECONDS
 from kailab.model.manifests import load_texts
-from kailab.model.objects import ENDED_PHASES, metadata_of, name_of, namespace_of, status_of
+from kailab.model.objects import ENDED_PHASES, metadata_of, name_of, namespace_of, rewrite, status_of
 from kailab.model.times import parse_time
 from kailab.scheduler.observers import Observer
 from kailab.scheduler.reading.tasks import gpu_group_labels
@@ -83,25 +83,13 @@ which a training job will end. Services, whose containers restart, never end."""
 
 def assume_run_time(seconds: AssumedSeconds) -> Callable[[Object], Object]:
     """A function that adds the assumed run time to pods that may end and declare none, and to templates of such pods."""
-    return partial(_noted, seconds=seconds)
+    return partial(rewrite, change=partial(_with_run_time, seconds=seconds))
 
 
-def _noted(value: Any, seconds: float) -> Any:
-    """Change every pod and pod template inside a value; an unchanged value is returned itself."""
-    if isinstance(value, list):
-        items = [_noted(item, seconds) for item in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
-    if not isinstance(value, dict):
-        return value
-    spec = value.get("spec")
-    if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
-        return _pod(value, spec, seconds)
-    new = {key: _noted(inside, seconds) if isinstance(inside, dict | list) else inside for key, inside in value.items()}
-    return value if all(new[key] is inside for key, inside in value.items()) else new
-
-
-def _pod(pod: Mapping[str, Any], spec: Mapping[str, Any], seconds: float) -> Any:
-    meta = pod.get("metadata") or {}
+def _with_run_time(pod: Object, seconds: float) -> Object:
+    spec, meta = pod.get("spec"), pod.get("metadata") or {}
+    if not (isinstance(spec, dict) and isinstance(spec.get("containers"), list)):
+        return pod  # neither a pod nor a template of pods
     notes = meta.get("annotations") or {}
     if spec.get("restartPolicy", "Always") == "Always" or RUN_SECONDS in notes:
         return pod

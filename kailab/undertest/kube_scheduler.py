@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
-from kailab.model.objects import Object
+from kailab.model.objects import Object, rewrite
 from kailab.undertest import contract
 from kailab.version import __version__
 
@@ -80,16 +80,10 @@ class KubeSchedulerProcesses(contract.SchedulerProcesses):
 def retarget(value: Any, scheduler_name: str) -> Any:
     """The object for another scheduler: ``schedulerName: kai-scheduler`` is replaced everywhere. Unchanged parts are shared; the original is
     not changed."""
-    if isinstance(value, dict):
-        new = {
-            key: scheduler_name
-            # Pods that name another scheduler stay with it.
-            if key == "schedulerName" and item == labels.SCHEDULER_NAME
-            else retarget(item, scheduler_name)
-            for key, item in value.items()
-        }
-        return value if all(new[key] is item for key, item in value.items()) else new
-    if isinstance(value, list):
-        items = [retarget(item, scheduler_name) for item in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
-    return value
+
+    def renamed(part: Object) -> Object:
+        # Pods that name another scheduler stay with it.
+        ours = part.get("schedulerName") == labels.SCHEDULER_NAME
+        return {**part, "schedulerName": scheduler_name} if ours else part
+
+    return rewrite(value, renamed)
