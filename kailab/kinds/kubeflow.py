@@ -96,7 +96,7 @@ def _training(kind: str, field: str, known: tuple[str, ...] = (), **parts: Any) 
             "check": _check(field, known),
             "shape": _shape(field),
             "controller": "kailab.workloads.kubeflow:TrainingJobController",
-            "wanted_pods": f"kailab.workloads.wanted_pods:{kind.lower()}",
+            "wanted_pods": "kailab.workloads.wanted_pods:training_job",
             "suspended_by": "runPolicy.suspend",
             "immutable_while_set": ("spec.runPolicy.schedulingPolicy.queue",),
             "label_domains": ("kubeflow.org",),

@@ -96,13 +96,13 @@ class RunController(Controller):
 
 
 class TrainingJobController(RunController):
-    """Controls the kinds of ``_REPLICA_SPECS``, which name the field of the spec with the replicas by role."""
+    """Controls the kinds of ``REPLICA_SPECS``, which name the field of the spec with the replicas by role."""
 
     _restart_policy: ClassVar[str] = "OnFailure"
 
     def _roles(self, job: Object) -> dict[str, Object]:
         # Masters first, so that their pods are older; the others by name, so that the order in the manifest does not matter.
-        roles: dict[str, Object] = job["spec"].get(_REPLICA_SPECS[self.kind]) or {}
+        roles: dict[str, Object] = job["spec"].get(REPLICA_SPECS[self.kind]) or {}
         return dict(sorted(roles.items(), key=lambda item: (item[0] not in _MASTERS, item[0])))
 
     def sync(self, job: Object) -> None:
@@ -259,7 +259,7 @@ def _exit_code(pod: Object) -> int:
     return 1
 
 
-_REPLICA_SPECS = {
+REPLICA_SPECS = {
     "PyTorchJob": "pytorchReplicaSpecs",
     "TFJob": "tfReplicaSpecs",
     "XGBoostJob": "xgbReplicaSpecs",

@@ -7,6 +7,7 @@ from typing import Any
 
 from kailab.model.objects import Object
 from kailab.workloads.dynamo import roles_of, services_of
+from kailab.workloads.kubeflow import REPLICA_SPECS
 from kailab.workloads.ray import desired_workers
 from kailab.workloads.spark import wanted_executors
 
@@ -72,8 +73,8 @@ def dynamo_graph(obj: Object) -> int:
     return total
 
 
-def _roles(field: str) -> Callable[[Object], int]:
-    return lambda obj: sum(_number(role, "replicas") for role in (_spec(obj).get(field) or {}).values())
+def training_job(obj: Object) -> int:
+    return sum(_number(role, "replicas") for role in (_spec(obj).get(REPLICA_SPECS[obj["kind"]]) or {}).values())
 
 
 def _ray_cluster(spec: Mapping[str, Any]) -> int:
@@ -88,12 +89,6 @@ def spark_application(obj: Object) -> int:
     return 1 + wanted_executors(dict(_spec(obj)))
 
 
-pytorchjob = _roles("pytorchReplicaSpecs")
-tfjob = _roles("tfReplicaSpecs")
-xgboostjob = _roles("xgbReplicaSpecs")
-jaxjob = _roles("jaxReplicaSpecs")
-paddlejob = _roles("paddleReplicaSpecs")
-mpijob = _roles("mpiReplicaSpecs")
 ray_job = _ray_part("rayClusterSpec")
 ray_service = _ray_part("rayClusterConfig")
 
