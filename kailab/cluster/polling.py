@@ -29,7 +29,7 @@ def poll_until(
     ``wait`` wakes early.
     """
     how: dict[str, Any] = {} if sleep is None else {"sleep": sleep}
-    seen: T = tenacity.Retrying(
+    return tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda result: not enough(result)),
         stop=tenacity.stop_after_delay(seconds),
         wait=pause if callable(pause) else tenacity.wait_fixed(pause),
@@ -37,7 +37,6 @@ def poll_until(
         retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else None,
         **how,
     )(look)
-    return seen
 
 
 def wait_until(

@@ -523,5 +523,4 @@ def stages_yaml() -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
     Dumper.add_representer(str, represent_text)
-    documents: str = yaml.dump_all(stages(), Dumper=Dumper, sort_keys=False, width=120)
-    return documents
+    return yaml.dump_all(stages(), Dumper=Dumper, sort_keys=False, width=120)

@@ -131,8 +131,7 @@ def _failure(lab: Lab, definition: Mapping[str, Any], since: float, run_times: R
 def subject_of(lab: Lab, about: Mapping[str, Any]) -> Subject | Lab:
     """The part of the lab that ``{queue: team-a}`` or ``{lab: true}`` names. Raises NotFound."""
     [(kind, name)] = about.items()
-    subject: Subject | Lab = lab if kind == "lab" else getattr(lab, kind)(name)
-    return subject
+    return lab if kind == "lab" else getattr(lab, kind)(name)
 
 
 def _arguments(given: Any) -> dict[str, Any]:

@@ -253,8 +253,7 @@ class Redaction:
 
     def notes(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """The annotations that are kept."""
-        kept: dict[str, str] = self._annotations(annotations)
-        return kept
+        return self._annotations(annotations)
 
     def keeps_label(self, key: str) -> bool:
         """True if a label is kept by its key, because a selector of the lab names it, or because pages group nodes by it."""

@@ -33,8 +33,7 @@ class GroupOwner(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
     def as_object(self) -> dict[str, Any]:
         """The entry of ``ownerReferences``."""
-        entry: dict[str, Any] = msgspec.to_builtins(self)
-        return entry
+        return msgspec.to_builtins(self)
 
 
 class PlannedTopology(NamedTuple):

@@ -38,8 +38,7 @@ def table(picture: Picture, what: str) -> DataFrame:
     if rows is None:
         raise InputError(f"there is no table {what!r}; expected {', '.join(TABLES)}")
     columns = _EVICTED if what == "evictions" else None  # columns for an empty table
-    result: DataFrame = load_plotting("pandas").DataFrame(rows(picture), columns=columns)
-    return result
+    return load_plotting("pandas").DataFrame(rows(picture), columns=columns)
 
 
 def _pods(picture: Picture) -> list[dict[str, Any]]:

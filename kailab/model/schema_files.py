@@ -40,8 +40,7 @@ class SchemaFault(NamedTuple):
 @cache
 def read_schema(path: Path) -> Mapping[str, Any]:
     """A JSON schema that comes with kailab."""
-    loaded: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    return loaded
+    return json.loads(path.read_text("utf-8"))
 
 
 def find_schema_faults(value: Any, schema: Mapping[str, Any]) -> Iterator[SchemaFault]:

@@ -338,8 +338,7 @@ def _integer(text: str, base: int) -> Any:
 
 def first_line(lines: Any) -> int:
     """The line at which a value begins. ``lines``: its ``Lines``."""
-    line: int = lines if isinstance(lines, int) else lines[0]
-    return line
+    return lines if isinstance(lines, int) else lines[0]
 
 
 def copied(value: Any) -> Any:

@@ -44,5 +44,4 @@ def shipped(name: str) -> type[Policy] | None:
     if place is None:
         return None
     module, _, attribute = place.partition(":")
-    policy: type[Policy] = getattr(import_module(module), attribute)
-    return policy
+    return getattr(import_module(module), attribute)

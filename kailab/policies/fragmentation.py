@@ -65,8 +65,7 @@ class Fgd(NodeScore, frozen=True):
     def _shrinking(self, table: FragmentationTable, task: Task, rows: np.ndarray, room: np.ndarray) -> np.ndarray:
         if self.adding == "whole":
             return shrinking(table.grows(task, rows, room))
-        scores: np.ndarray = np.floor(100 * logistic(table.grows(task, rows, room, as_simulated=True))) / 100
-        return scores
+        return np.floor(100 * logistic(table.grows(task, rows, room, as_simulated=True))) / 100
 
 
 class FgdPacked(Fgd, frozen=True):
@@ -119,8 +118,7 @@ def _counted(score: np.ndarray, used: np.ndarray) -> np.ndarray:
 
 def logistic(grows: np.ndarray) -> np.ndarray:
     """0.5 if the fragmentation stays the same; towards 1 the more milli-GPU it shrinks by."""
-    scores: np.ndarray = 1 / (1 + np.exp(np.clip(grows / GPU, -60, 60)))
-    return scores
+    return 1 / (1 + np.exp(np.clip(grows / GPU, -60, 60)))
 
 
 def shrinking(grows: np.ndarray) -> np.ndarray:
@@ -216,12 +214,10 @@ class FragmentationTable(msgspec.Struct, frozen=True):
         if as_simulated:
             after = self._sum_as_simulated(free, cpu, fitting, small, self.of_model[rows])
             now = self._sum_as_simulated(self.free, self.cpu, self.fitting, self.small, self.of_model)
-            change: np.ndarray = after - now[rows]
-            return change
+            return after - now[rows]
         with_it = self._sum(free, cpu, fitting, small, self.of_model[rows])
         before_it = self._sum(self.free, self.cpu, self.fitting, self.small, self.of_model)
-        grows: np.ndarray = (with_it - before_it[rows]) / _UNIT
-        return grows
+        return (with_it - before_it[rows]) / _UNIT
 
     def _sum(
         self, free: np.ndarray, cpu: np.ndarray, fitting: np.ndarray, small: np.ndarray, of_model: np.ndarray
@@ -234,8 +230,7 @@ class FragmentationTable(msgspec.Struct, frozen=True):
         usable &= cpu[:, None] >= sorts.cpu
         usable &= of_model[:, sorts.model]
         lost = np.where(usable, small[:, sorts.portion], free[:, None])
-        expected: np.ndarray = lost @ sorts.part + free * sorts.without
-        return expected
+        return lost @ sorts.part + free * sorts.without
 
     def _sum_as_simulated(
         self, free: np.ndarray, cpu: np.ndarray, fitting: np.ndarray, small: np.ndarray, of_model: np.ndarray
@@ -260,8 +255,7 @@ class FragmentationTable(msgspec.Struct, frozen=True):
             lacks_gpu += np.where(allowed & enough, np.where(fits, sort.part * small[:, portion], all_of_it), 0.0)
             lacks_cpu += np.where(allowed & ~enough & fits, all_of_it, 0.0)
             lacks_both += np.where(allowed & ~enough & ~fits, all_of_it, 0.0)
-        total: np.ndarray = lacks_both + lacks_gpu + lacks_cpu + without + without_cpu + elsewhere
-        return total
+        return lacks_both + lacks_gpu + lacks_cpu + without + without_cpu + elsewhere
 
 
 def fragments(

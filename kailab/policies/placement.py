@@ -25,8 +25,7 @@ HAIR = 1e-9
 
 def hundredths(score: np.ndarray) -> np.ndarray:
     """Numbers from 0 to 1 in whole hundredths, rounded down as in the simulator."""
-    cut: np.ndarray = np.clip(np.floor(score * 100 + HAIR), 0, 100) / 100
-    return cut
+    return np.clip(np.floor(score * 100 + HAIR), 0, 100) / 100
 
 
 class Random(NodeScore, frozen=True):

@@ -381,5 +381,4 @@ def baseline_lab(lab_factory: LabFactory) -> Lab:
 @pytest.fixture
 def manifests(request: pytest.FixtureRequest) -> Path:
     """The folder of the test's exercise, which has its manifests."""
-    path: Path = request.path.parent
-    return path
+    return request.path.parent

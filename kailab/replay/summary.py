@@ -273,5 +273,4 @@ def distribution(numbers: Sequence[float]) -> Distribution | None:
 
 def as_json(summary: Summary) -> dict[str, Any]:
     """Convert to plain values."""
-    data: dict[str, Any] = msgspec.to_builtins(summary)
-    return data
+    return msgspec.to_builtins(summary)

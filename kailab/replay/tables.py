@@ -88,8 +88,7 @@ def _parquet(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) 
     table = arrow.table({name: [row[index] for row in rows] for index, name in enumerate(columns)})
     sink = arrow.BufferOutputStream()
     parquet.write_table(table, sink)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return sink.getvalue().to_pybytes()
 
 
 def _pyarrow(path: Path) -> tuple[Any, Any]:

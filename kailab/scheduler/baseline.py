@@ -561,8 +561,7 @@ def _resource_scores(pod: BaselinePod, table: BaselineNodeTable) -> Scores:
     safe = np.maximum(capacity, 1)
     free = np.where(used > capacity, 0, (capacity - used) * 100 // safe)
     parts = np.minimum(used / safe, 1.0)
-    scores: Scores = free.sum(axis=0) // 2 + np.floor((1 - np.abs(parts[0] - parts[1]) / 2) * 100)
-    return scores
+    return free.sum(axis=0) // 2 + np.floor((1 - np.abs(parts[0] - parts[1]) / 2) * 100)
 
 
 def _resource_score(pod: BaselinePod, table: BaselineNodeTable, position: int) -> float:

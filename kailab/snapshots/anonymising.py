@@ -214,8 +214,7 @@ class _Walk:
         self._text, self._known = names.text, names.replace_unknown
 
     def object(self, obj: Object) -> Object:
-        result: Object = self._mapping(obj)
-        return result
+        return self._mapping(obj)
 
     def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
         # Unknown field names count as names.

@@ -404,8 +404,7 @@ def _post(cluster: KubernetesCluster, path: str, obj: Object) -> Object:
     answer = cluster.transport.call(cluster.transport.request("POST", path, json.dumps(obj).encode()))
     if answer.code >= 300:
         raise ConnectError(f"POST {path}: the API server answered {answer.code}: {answer.body[:300]!r}")
-    answer_object: Object = json.loads(answer.body)
-    return answer_object
+    return json.loads(answer.body)
 
 
 # --- the trial --------------------------------------------------------------------------------------------------------

@@ -52,8 +52,7 @@ class SchedulerKind(RegistryEntry):
 
     def load(self) -> type[SchedulerUnderTest]:
         module, _, name = self.made.partition(":")
-        result: type[SchedulerUnderTest] = getattr(import_module(module), name)
-        return result
+        return getattr(import_module(module), name)
 
 
 _DEFAULT_NOT_OURS = BackendConflict(
@@ -175,8 +174,7 @@ def make_scheduler(kind: str, name: str, options: Mapping[str, Any]) -> Schedule
 
 def scheduler_class(name: str) -> type[SchedulerUnderTest]:
     """The class of a scheduler in the registry. Raises ExtensionError if an extension's class can't be used."""
-    result: type[SchedulerUnderTest] = SCHEDULERS.load(name, _lacks)
-    return result
+    return SCHEDULERS.load(name, _lacks)
 
 
 def _lacks(loaded: object) -> str:

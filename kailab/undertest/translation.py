@@ -140,8 +140,7 @@ class AppliedQueues:
 
 def share_in(queue: Queue, resource: str) -> ResourceShare:
     """The share of a queue in one of ``RESOURCES``."""
-    result: ResourceShare = getattr(queue, resource)
-    return result
+    return getattr(queue, resource)
 
 
 def format_quantity(resource: str, amount: int) -> str:

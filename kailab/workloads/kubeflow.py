@@ -60,8 +60,7 @@ class RunController(Controller):
     """What training jobs and MPIJobs have in common: a run policy, and the conditions of their operators."""
 
     def _run_policy(self, job: Object) -> Object:
-        policy: Object = job["spec"].get("runPolicy") or {}
-        return policy
+        return job["spec"].get("runPolicy") or {}
 
     def _resume(self, job: Object) -> Object:
         """The deadline of a resumed job begins again."""

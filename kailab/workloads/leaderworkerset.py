@@ -174,8 +174,7 @@ def annotate_leaders_revision(owner: Object, owned: Iterable[Object]) -> Object:
 
 
 def _partition(strategy: Object | None) -> int:
-    partition: int = ((strategy or {}).get("rollingUpdate") or {}).get("partition", 0)
-    return partition
+    return ((strategy or {}).get("rollingUpdate") or {}).get("partition", 0)
 
 
 def _is_broken(owner: Object, template: Object, size: int, pods: list[Object]) -> bool:

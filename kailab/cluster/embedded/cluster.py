@@ -188,8 +188,7 @@ class EmbeddedCluster:
         if trusted:
             return self._admission.complete_pod_spec(pod_only_defaults(spec), name, namespace)
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": spec}
-        admitted: Object = self._admission.new("Pod", pod, name)["spec"]
-        return admitted
+        return self._admission.new("Pod", pod, name)["spec"]
 
     def dependents(self, owner_uid: str, kind: str) -> Objects:
         """Objects of a kind with this owner, oldest reference first."""

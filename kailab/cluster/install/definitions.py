@@ -39,8 +39,7 @@ def schema(group: str, kind: str, version: str) -> Object | None:
             versions: list[Object] = crd["spec"]["versions"]
             chosen = next((entry for entry in versions if entry["name"] == version), None)
             chosen = chosen or next(entry for entry in versions if entry["storage"])
-            definition: Object = chosen["schema"]["openAPIV3Schema"]
-            return definition
+            return chosen["schema"]["openAPIV3Schema"]
     return None
 
 

@@ -45,8 +45,7 @@ __all__ = [
 def provider_of(backend: str) -> Provider:
     """Raises InputError for an unknown backend."""
     BACKENDS.check(backend)
-    provider: Provider = BACKENDS.load(backend, _lacks)
-    return provider
+    return BACKENDS.load(backend, _lacks)
 
 
 def _lacks(provider: object) -> str:

@@ -84,8 +84,7 @@ def _later(type: str) -> Check:
 
 @cache
 def _table() -> dict[str, dict[str, str]]:
-    table: dict[str, dict[str, str]] = json.loads(TABLE.read_text(encoding="utf-8"))
-    return table
+    return json.loads(TABLE.read_text(encoding="utf-8"))
 
 
 # --- fields of operators' kinds ---------------------------------------------------------------------------------------
@@ -108,8 +107,7 @@ def operator_definition(api_version: str, kind: str) -> OperatorDefinition | Non
 
 def operator_values(api_version: str, kind: str) -> dict[str, list[Any]]:
     """The fields of an operator's kind that may have only some values, with them. Paths have ``*`` for the items of a list or mapping."""
-    values: dict[str, list[Any]] = _operators_table()["values"].get(f"{api_version} {kind}", {})
-    return values
+    return _operators_table()["values"].get(f"{api_version} {kind}", {})
 
 
 def operator_field_types(type: str) -> dict[str, str]:
@@ -120,5 +118,4 @@ def operator_field_types(type: str) -> dict[str, str]:
 
 @cache
 def _operators_table() -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(OPERATORS_TABLE.read_text(encoding="utf-8"))
-    return table
+    return json.loads(OPERATORS_TABLE.read_text(encoding="utf-8"))

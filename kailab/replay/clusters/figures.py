@@ -175,8 +175,7 @@ def figures(replay: DispatchedReplay) -> DispatchFigures:
 
 def as_json(figures: DispatchFigures) -> dict[str, Any]:
     """Convert to plain values."""
-    data: dict[str, Any] = msgspec.to_builtins(figures)
-    return data
+    return msgspec.to_builtins(figures)
 
 
 def _cost(site: ClusterSite, replayed: CompletedReplay) -> float | None:

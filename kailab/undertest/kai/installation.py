@@ -185,8 +185,7 @@ def _runs_scheduler(deployment: Object) -> bool:
 
 
 def _containers(deployment: Object) -> list[Object]:
-    result: list[Object] = deployment["spec"]["template"]["spec"]["containers"]
-    return result
+    return deployment["spec"]["template"]["spec"]["containers"]
 
 
 def _namespace(cluster: Cluster) -> Object:

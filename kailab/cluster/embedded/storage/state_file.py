@@ -64,8 +64,7 @@ class PackedSection:
 
     def unpack_as(self, type: type[T]) -> T:
         """Decoded as a type. Raises StateError as ``unpack``."""
-        content: T = self._read(type)
-        return content
+        return self._read(type)
 
     def by_name(self) -> dict[tuple[str, str], msgspec.Raw]:
         """A list of objects, each still encoded, by (namespace, name). Raises StateError as ``unpack``."""
