@@ -17,6 +17,7 @@ from kailab.evidence.entries import PodEvicted
 from kailab.evidence.wording import count, some
 from kailab.explain.subject import latest_event
 from kailab.lab.picture import group_of
+from kailab.model.multimap import multimap
 from kailab.model.objects import metadata_of, uid_of
 from kailab.scheduler.binding.bind_backoff import REFUSED
 from kailab.scheduler.reading.podgroups import node_pool
@@ -393,9 +394,7 @@ def _waiting_pods(pods: int) -> str:
 
 
 def _problems(report: Health) -> Iterable[str]:
-    texts: dict[str, list[str]] = {}
-    for refusal in report.refusals:
-        texts.setdefault(_WHICH.sub("", refusal.message), []).append(refusal.pod)
+    texts = multimap((_WHICH.sub("", refusal.message), refusal.pod) for refusal in report.refusals)
     for text, pods in texts.items():
         yield f"the cluster refuses to bind {count(len(pods), 'pod')} ({some(pods)}): {text}"
     for loop in report.loops:

@@ -22,6 +22,7 @@ from kailab.lab.unknown_fields import warn_unknown_fields
 from kailab.model import labels
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import Manifest, Manifests, Notice
+from kailab.model.multimap import multimap
 from kailab.model.objects import controller_of, labels_of, metadata_of, name_of, namespace_of
 from kailab.model.queues import check_queue_tree, check_workload_queues
 from kailab.model.validation.advice import described_pods, pod_templates
@@ -264,10 +265,11 @@ def check_ends(placed: Sequence[TemplatePods]) -> Iterator[PracticeFinding]:
 
 def check_gang_labels(manifests: Sequence[Manifest]) -> Iterator[PracticeFinding]:
     """Bare pods with the same job-id label, as the documents use it."""
-    gangs: dict[tuple[str, str], list[Manifest]] = {}
-    for manifest in manifests:
-        if manifest.kind == "Pod" and (name := labels_of(manifest.object).get(labels.JOB_ID)):
-            gangs.setdefault((namespace_of(manifest.object) or "", name), []).append(manifest)
+    gangs = multimap(
+        ((namespace_of(manifest.object) or "", name), manifest)
+        for manifest in manifests
+        if manifest.kind == "Pod" and (name := labels_of(manifest.object).get(labels.JOB_ID))
+    )
     for (_, name), pods in gangs.items():
         sizes = Counter(_label(pod, labels.JOB_SIZE) for pod in pods)
         usual = sizes.most_common(1)[0][0]

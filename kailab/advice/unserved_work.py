@@ -12,6 +12,7 @@ from kailab.grouping.pod_grouping import preview_grouping
 from kailab.grouping.records import GroupingError
 from kailab.lab.picture import Picture, group_of
 from kailab.model import labels
+from kailab.model.multimap import multimap
 from kailab.model.objects import metadata_of, owner_references
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL, node_pool
 from kailab.undertest.contract import SchedulerUnderTest
@@ -50,11 +51,11 @@ def ungrouped_pods(picture: Picture, schedulers: Collection[str]) -> dict[str, l
 
 def unscheduled_pods(picture: Picture) -> dict[str, list[str]]:
     """Missing scheduler -> pods (``namespace/name``) that wait for it; empty if the existing schedulers are unknown."""
-    result: dict[str, list[str]] = {}
-    for row in picture.rows:
-        if row.phase == "Pending" and not row.node and (name := picture.missing_scheduler(row.name)):
-            result.setdefault(name, []).append(row.name)
-    return result
+    return multimap(
+        (name, row.name)
+        for row in picture.rows
+        if row.phase == "Pending" and not row.node and (name := picture.missing_scheduler(row.name))
+    )
 
 
 def served_pool(scheduler: SchedulerUnderTest) -> str | None:

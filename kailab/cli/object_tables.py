@@ -20,6 +20,7 @@ from kailab.lab.picture import Picture
 from kailab.model import labels
 from kailab.model.kind import AGE, NAME, Column, field_of
 from kailab.model.kinds import is_namespaced, part
+from kailab.model.multimap import multimap
 from kailab.model.objects import (
     ENDED_PHASES,
     Object,
@@ -66,11 +67,7 @@ class TableContext:
     @cached_property
     def on_node(self) -> dict[str, list[PodRow]]:
         """Node -> rows of the pods that hold resources on it."""
-        by_node: dict[str, list[PodRow]] = {}
-        for row in self.picture.rows:
-            if row.holds:
-                by_node.setdefault(row.node, []).append(row)
-        return by_node
+        return multimap((row.node, row) for row in self.picture.rows if row.holds)
 
     def queue_amounts(self, queue: str) -> QueueAmounts:
         return self.picture.shares[queue]

@@ -17,6 +17,7 @@ from kailab.cli.options import TextOrJson
 from kailab.cli.table import render_table
 from kailab.errors import InputError, StateError, os_errors_as
 from kailab.model import manifests
+from kailab.model.multimap import multimap
 
 if TYPE_CHECKING:
     from kailab.trials.matrix import Contender, Trial
@@ -429,9 +430,7 @@ def _all_lines(differences: list[dict[str, Any]]) -> Iterator[str]:
 
 def _lines_by_kind(differences: list[dict[str, Any]]) -> Iterator[str]:
     """The differences of a test in their order; a kind of which there are many has a line with its first difference and their number."""
-    by_kind: dict[str, list[str]] = {}
-    for difference in differences:
-        by_kind.setdefault(difference["kind"], []).append(difference["text"])
+    by_kind = multimap((difference["kind"], difference["text"]) for difference in differences)
     for kind, texts in by_kind.items():
         if len(texts) <= MOST_OF_A_KIND:
             yield from (f"  {text}" for text in texts)

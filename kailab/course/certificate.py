@@ -24,6 +24,7 @@ from kailab.course.progress import Progress, now
 from kailab.course.teaching import mark
 from kailab.errors import InputError, KailabError, Where
 from kailab.model.files import read_bytes
+from kailab.model.multimap import multimap
 from kailab.model.wording import count
 
 KIND = "kailab course certificate"
@@ -97,10 +98,7 @@ def _lacking(passed: Container[str], solved: Container[str]) -> list[str]:
 
 def _challenges_by_lesson() -> dict[str, list[str]]:
     """Lesson -> names of kailab's challenges beside it, if it has some."""
-    by_exercise: dict[str, list[str]] = {}
-    for challenge in challenges():
-        if not challenge.own:
-            by_exercise.setdefault(challenge.exercise, []).append(challenge.name)
+    by_exercise = multimap((challenge.exercise, challenge.name) for challenge in challenges() if not challenge.own)
     return {
         lesson.name: by_exercise[lesson.exercise]
         for lesson in lessons()

@@ -15,6 +15,7 @@ from kailab.engine.snapshot.records import GPU, UNLIMITED
 from kailab.lab import Lab
 from kailab.lab.picture import Picture
 from kailab.model.labels import GPU_RESOURCE
+from kailab.model.multimap import multimap
 from kailab.model.objects import allocatable_of, is_ready, spec_of
 
 COLOURS = 10
@@ -105,9 +106,7 @@ def _colours(queues: Mapping[str, QueueState]) -> dict[str, int]:
 
 def _tree(queues: Mapping[str, QueueState], colours: Mapping[str, int]) -> QueueTreeDrawing:
     boxes: list[QueueBox] = []
-    below: dict[str, list[str]] = {}
-    for queue in queues.values():
-        below.setdefault(queue.parent if queue.parent in queues else "", []).append(queue.name)
+    below = multimap((queue.parent if queue.parent in queues else "", queue.name) for queue in queues.values())
 
     def place(name: str, left: int, depth: int) -> int:
         """Place a queue and those below it; returns the right edge. A parent stands above the middle of its children."""

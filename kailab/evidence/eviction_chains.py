@@ -16,6 +16,7 @@ from kailab.evidence.canonical import format_rfc3339
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.history import LabHistory, PodPast
 from kailab.evidence.wording import count, gpus, some
+from kailab.model.multimap import multimap
 
 TOGETHER = 60.0
 """Evictions of one workload for another count as one if they follow each other within this many seconds."""
@@ -71,9 +72,7 @@ class EvictionHistory:
     @property
     def by_victim(self) -> dict[str, list[Displacement]]:
         """Each workload that lost pods, those that lost most GPUs first."""
-        groups: dict[str, list[Displacement]] = {}
-        for displacement in self.displacements:
-            groups.setdefault(displacement.victim, []).append(displacement)
+        groups = multimap((displacement.victim, displacement) for displacement in self.displacements)
         return dict(sorted(groups.items(), key=lambda item: (-sum(one.gpus for one in item[1]), item[0])))
 
     def led_to(self, place: int) -> list[int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from kailab.model import labels, quantities
+from kailab.model.multimap import multimap
 from kailab.model.objects import Object as Object
 from kailab.model.objects import name_of
 from kailab.model.times import format_time
@@ -206,10 +207,7 @@ class Fleet:
 
     def summary(self) -> FleetSummary:
         """The totals, by GPU model."""
-        models: dict[str, list[Pool]] = {}
-        for pool in self.pools:
-            if pool.gpus:
-                models.setdefault(pool.gpu_model or "GPU", []).append(pool)
+        models = multimap((pool.gpu_model or "GPU", pool) for pool in self.pools if pool.gpus)
         return FleetSummary(
             name=self.name,
             nodes=sum(pool.count for pool in self.pools),

@@ -28,6 +28,7 @@ from kailab.lab.seen_names import check_action, check_reason, closest_first
 from kailab.lab.subjects import Subject
 from kailab.lab.temporal import in_temporal_form, note_lab
 from kailab.model import labels
+from kailab.model.multimap import multimap
 from kailab.model.objects import ENDED_PHASES, labels_of
 from kailab.model.suggestions import closest_names
 
@@ -492,10 +493,11 @@ class Expectation:
     def _lost_pods(self) -> list[str]:
         """A line for each queue that pods of the lab name and that does not exist: they may have been meant for the subject."""
         picture = self._picture
-        lost: dict[str, list[PodRow]] = {}
-        for row in picture.rows:
-            if row.queue and row.queue not in picture.shares and row.phase not in ENDED_PHASES:
-                lost.setdefault(row.queue, []).append(row)
+        lost = multimap(
+            (row.queue, row)
+            for row in picture.rows
+            if row.queue and row.queue not in picture.shares and row.phase not in ENDED_PHASES
+        )
         lines = []
         for name, rows in sorted(lost.items())[:EXPLAINED]:
             near = closest_names(name, picture.shares.queues)

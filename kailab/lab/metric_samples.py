@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kailab.evidence.entries import PodRow
 from kailab.evidence.metrics.families import EventTally, FleetUse, MetricGroup, MetricsSnapshot, WaitingGroup
 from kailab.evidence.shares import QueueTreeShares
+from kailab.model.multimap import multimap
 from kailab.model.objects import metadata_of, name_of, spec_of
 from kailab.model.times import parse_time
 
@@ -53,10 +53,7 @@ def _shares(picture: Picture) -> dict[str, QueueTreeShares]:
 
 def _waiting(picture: Picture, opened: float) -> tuple[WaitingGroup, ...]:
     """Pods without a PodGroup count as groups of one."""
-    rows: dict[str, list[PodRow]] = {}
-    for row in picture.rows:
-        if row.phase == "Pending" and not row.node:
-            rows.setdefault(row.group, []).append(row)
+    rows = multimap((row.group, row) for row in picture.rows if row.phase == "Pending" and not row.node)
     waiting = []
     for name, pods in rows.items():
         since = min(parse_time(metadata_of(picture.pods_by_name[row.name])["creationTimestamp"]) for row in pods)

@@ -18,6 +18,7 @@ from kailab.errors import InputError, NotFound
 from kailab.evidence.wording import some
 from kailab.lab.change import Apply, Change, Delete, Patch
 from kailab.model import labels
+from kailab.model.multimap import multimap
 from kailab.model.objects import (
     ENDED_PHASES,
     annotations_of,
@@ -82,11 +83,7 @@ def nodes_to_add(lab: OpenLab, text: str) -> Apply:
 
 def node_pools(nodes: Iterable[str]) -> dict[str, list[tuple[int, str]]]:
     """Pools among names of nodes: pool -> its nodes by number."""
-    pools: dict[str, list[tuple[int, str]]] = {}
-    for name in nodes:
-        if match := _NUMBERED.fullmatch(name):
-            pools.setdefault(match[1], []).append((int(match[2]), name))
-    return pools
+    return multimap((match[1], (int(match[2]), name)) for name in nodes if (match := _NUMBERED.fullmatch(name)))
 
 
 def growable(nodes: Iterable[str]) -> dict[str, int]:
@@ -180,9 +177,7 @@ class DrainPreview:
 def preview_drains(lab: OpenLab, sets: Mapping[str, Sequence[str]]) -> list[DrainPreview]:
     """What draining the nodes of each set together, and no others, would evict; the sets that evict the fewest GPUs, then the fewest pods,
     come first. ``sets``: title -> names of nodes."""
-    on_node: dict[str, list[Object]] = {}
-    for pod in lab.cluster.list("Pod"):
-        on_node.setdefault(pod["spec"].get("nodeName") or "", []).append(pod)
+    on_node = multimap((pod["spec"].get("nodeName") or "", pod) for pod in lab.cluster.list("Pod"))
     picture, budgets = lab.picture(), budget_states(lab.cluster)
     rows = {row.name: row for row in picture.rows}
     minimums = {

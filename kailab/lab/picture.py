@@ -19,6 +19,7 @@ from kailab.evidence.shares import QueueTreeShares, queue_ancestry
 from kailab.lab.answer import CauseCode
 from kailab.lab.model_shortages import ModelShortage, model_shortages
 from kailab.model.labels import DEFAULT_SCHEDULER_NAME, RESERVATION_NAMESPACE
+from kailab.model.multimap import multimap
 from kailab.model.objects import full_name, name_of, namespace_of, spec_of, uid_of
 from kailab.scheduler.reading.accounts import GpuAccounts
 from kailab.scheduler.reading.podgroups import last_condition
@@ -160,11 +161,7 @@ class Picture:
     @cached_property
     def by_group(self) -> dict[str, list[PodRow]]:
         """``namespace/name`` of a PodGroup -> rows of its pods."""
-        groups: dict[str, list[PodRow]] = {}
-        for row in self.rows:
-            if row.podgroup:
-                groups.setdefault(group_of(row), []).append(row)
-        return groups
+        return multimap((group_of(row), row) for row in self.rows if row.podgroup)
 
     @cached_property
     def shares(self) -> QueueTreeShares:

@@ -24,6 +24,7 @@ from msgspec import Meta, Struct
 from kailab.errors import InputError, Where
 from kailab.model import quantities
 from kailab.model.manifests import Manifest, Notice
+from kailab.model.multimap import multimap
 from kailab.model.objects import Object, name_of, parent_of, share_of
 from kailab.model.quantities import UNLIMITED, format_number
 from kailab.model.times import duration_seconds
@@ -335,10 +336,7 @@ def _check_cycles(tree: Mapping[str, Object | Manifest], parents: Mapping[str, s
 
 
 def _check_quotas(tree: Mapping[str, Object | Manifest], parents: Mapping[str, str], warnings: list[Notice]) -> None:
-    children: dict[str, list[str]] = {}
-    for name, parent in parents.items():
-        if parent in tree and parent != name:
-            children.setdefault(parent, []).append(name)
+    children = multimap((parent, name) for name, parent in parents.items() if parent in tree and parent != name)
     for parent, names in children.items():
         for resource in RESOURCES:
             above = _quota(tree[parent], resource)

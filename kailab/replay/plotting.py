@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.errors import InputError
 from kailab.evidence.metrics import figures
+from kailab.model.multimap import multimap
 from kailab.replay.job import HOUR, WHOLE
 from kailab.replay.run import CompletedReplay
 from kailab.replay.tables import timeline_rows
@@ -114,8 +115,9 @@ def waiting_over_time(replayed: CompletedReplay) -> tuple[list[int], list[int]]:
 def waits_by_queue(replayed: CompletedReplay) -> Iterator[tuple[str, Sequence[int], int]]:
     """For the queues with the most jobs, yield (queue, sorted waits in seconds of the jobs that began, number of
     jobs)."""
-    waits: dict[str, list[int | None]] = {}
-    for work in replayed.accounts.works.values():
-        waits.setdefault(work.queue, []).append(None if work.began is None else work.began - work.arrived)
+    waits = multimap(
+        (work.queue, None if work.began is None else work.began - work.arrived)
+        for work in replayed.accounts.works.values()
+    )
     for queue in sorted(waits, key=lambda name: (-len(waits[name]), name))[:MOST_QUEUES]:
         yield queue, sorted(wait for wait in waits[queue] if wait is not None), len(waits[queue])

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from kailab.evidence.metrics.families import percentile
+from kailab.model.multimap import multimap
 from kailab.replay import sampling
 from kailab.replay.accounts import GpuTimeBalance, ReplayedJob, UnstartedJobs
 from kailab.replay.costs import ReplayCost, replay_cost, rounded_cost
@@ -205,9 +206,7 @@ def _sizes() -> list[str]:
 
 def rows_by(works: Sequence[ReplayedJob], key: Callable[[ReplayedJob], str]) -> list[SummaryRow]:
     """One row for each value of ``key``, sorted by name."""
-    grouped: dict[str, list[ReplayedJob]] = {}
-    for work in works:
-        grouped.setdefault(key(work), []).append(work)
+    grouped = multimap((key(work), work) for work in works)
     return [row_of(name, grouped[name]) for name in sorted(grouped)]
 
 

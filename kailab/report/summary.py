@@ -15,6 +15,7 @@ from kailab.evidence.entries import PendingReason
 from kailab.evidence.model_use import use_by_model
 from kailab.evidence.store import TestEvidence
 from kailab.model.markup import Markup, bold, code, escape_markup, fenced
+from kailab.model.multimap import multimap
 from kailab.model.objects import name_of
 
 FORMATS = {"text": "run.txt.j2", "markdown": "run.md.j2"}
@@ -45,9 +46,7 @@ def render(run: Path, format: str = "text") -> str:
         finalize=escape_markup if format == "markdown" else None,
     )
     environment.filters |= {"bold": bold, "code": code, "fenced": _fenced}
-    exercises: dict[str, list[dict[str, Any]]] = {}
-    for test in tests:
-        exercises.setdefault(test.name.partition("/")[0], []).append(_test_data(test))
+    exercises = multimap((test.name.partition("/")[0], _test_data(test)) for test in tests)
     every = [test for tests_data in exercises.values() for test in tests_data]
     return environment.get_template(FORMATS[format]).render(
         run=summary,

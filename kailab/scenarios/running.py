@@ -18,6 +18,7 @@ from kailab.lab import Lab, expect
 from kailab.lab.intake import Applied
 from kailab.lab.venues import Venue
 from kailab.model import labels
+from kailab.model.multimap import multimap
 from kailab.model.objects import (
     annotations_of,
     is_ended,
@@ -197,9 +198,7 @@ def _placement(
 
 def pods_by_rack(nodes: Mapping[str, int], racks: Mapping[str, str]) -> str:
     """Pods by rack, as counts of its nodes from the fullest: ``rack-1: 8+2, rack-2: 8``."""
-    by_rack: dict[str, list[int]] = {}
-    for node, count in nodes.items():
-        by_rack.setdefault(racks.get(node, node), []).append(count)
+    by_rack = multimap((racks.get(node, node), count) for node, count in nodes.items())
     return ", ".join(
         f"{rack}: {'+'.join(map(str, sorted(counts, reverse=True)))}" for rack, counts in sorted(by_rack.items())
     )

@@ -29,6 +29,7 @@ from kailab.model.file_trees import Skip, read_tree
 from kailab.model.files import decode_text
 from kailab.model.kinds import KINDS, is_namespaced, key_of
 from kailab.model.manifests import MOST_ERRORS, object_name
+from kailab.model.multimap import multimap
 from kailab.model.objects import (
     annotations_of,
     is_active,
@@ -301,9 +302,7 @@ class _Reading:
 
     def objects_by_kind(self) -> dict[str, list[Object]]:
         """The objects to keep by kind key, in the order of a snapshot."""
-        by_kind: dict[str, list[Object]] = {}
-        for (key, _, _), (obj, _) in self.found.items():
-            by_kind.setdefault(key, []).append(obj)
+        by_kind = multimap((key, obj) for (key, _, _), (obj, _) in self.found.items())
         taken = {key: by_kind[key] for key in kinds_taken() if key in by_kind}
         for key in unknown_owner_kinds(taken):
             if key in by_kind:
@@ -324,9 +323,7 @@ class _Reading:
 
     def ratcheted_objects(self) -> Iterable[tuple[list[str], str]]:
         """The objects that would be refused if they were new, by what is wrong with them."""
-        by_fault: dict[str, list[str]] = {}
-        for name, fault in self.ratcheted.items():
-            by_fault.setdefault(f"{fault.field}: {fault.message}", []).append(name)
+        by_fault = multimap((f"{fault.field}: {fault.message}", name) for name, fault in self.ratcheted.items())
         return ((names, fault) for fault, names in by_fault.items())
 
     def about_files(self) -> Iterator[str]:

@@ -22,6 +22,7 @@ from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.fleet.sizing import Sizes
 from kailab.lab.seen_names import describe_names
+from kailab.model.multimap import multimap
 from kailab.model.objects import name_of
 from kailab.model.prices import Prices, load_prices
 from kailab.model.queues import share
@@ -32,7 +33,6 @@ from kailab.replay.costs import gpus_by_model
 from kailab.replay.estimates import with_estimates
 from kailab.replay.failures import read_failures
 from kailab.replay.fleets import counted_gpus, replay_fleet
-from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.policies import choice_of, uses_random_numbers, with_replay_policies
 from kailab.replay.queues import NO_QUOTA, TeamQueues, priorities_of, queues_for
@@ -46,9 +46,7 @@ from kailab.studies.study import StudyRun
 def resample_trace(trace: Trace, seed: int) -> Trace:
     """Draw the jobs of each team again. Equal seeds give equal traces."""
     generator = random.Random(seed)
-    of_team: dict[str, list[TraceJob]] = {}
-    for job in trace.jobs:
-        of_team.setdefault(job.team, []).append(job)
+    of_team = multimap((job.team, job) for job in trace.jobs)
     jobs = []
     for job in trace.jobs:
         candidates = of_team[job.team]

@@ -14,6 +14,7 @@ from kailab.evidence.diff import WorkloadEndedElsewhere, moved_workloads
 from kailab.evidence.history import LabHistory
 from kailab.evidence.store import load_test
 from kailab.evidence.wording import gpus
+from kailab.model.multimap import multimap
 from kailab.trials.results import LabPhase, LabResult, TestResult
 
 SOONEST_SECONDS = 1.0
@@ -126,9 +127,7 @@ def _lowest(phase: LabPhase, queue: str) -> str:
 
 def pods_by_node_class(nodes: Mapping[str, int], classes: Mapping[str, str]) -> dict[str, list[int]]:
     """Number of pods on each node, grouped by classes of equal nodes and sorted, so that node names do not matter."""
-    numbers_by_class: dict[str, list[int]] = {}
-    for node, number in nodes.items():
-        numbers_by_class.setdefault(classes.get(node, node), []).append(number)
+    numbers_by_class = multimap((classes.get(node, node), number) for node, number in nodes.items())
     return {name: sorted(numbers, reverse=True) for name, numbers in sorted(numbers_by_class.items())}
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from kailab.model.markup import html_table
+from kailab.model.multimap import multimap
 from kailab.trials.baseline import AcceptedBaseline, AcceptedDifference
 from kailab.trials.differences import TrialDifference, differences_of
 from kailab.trials.matrix import Trial, TrialCell
@@ -168,9 +169,7 @@ class TrialOutcome:
 
     def _repr_html_(self) -> str:
         """For notebooks: verdicts and unaccepted differences."""
-        differs: dict[tuple[str, str], list[str]] = {}
-        for difference in self.differences:
-            differs.setdefault((difference.test, difference.column), []).append(str(difference))
+        differs = multimap(((difference.test, difference.column), str(difference)) for difference in self.differences)
         rows = []
         for row in self.rows:
             texts = [f"{name}: {text}" for name in self.columns for text in differs.get((row.test, name), ())]

@@ -17,6 +17,7 @@ from msgspec import to_builtins
 from kailab.errors import EvidenceError
 from kailab.evidence.store import load_test
 from kailab.model.markup import Markup, bold, code, escape_markup, italic, markdown_table
+from kailab.model.multimap import multimap
 from kailab.trials.differences import describe_first_decision, format_verdict, ratio
 from kailab.trials.outcome import TrialOutcome, TrialRow
 from kailab.trials.results import TestResult
@@ -152,10 +153,11 @@ def report_table(outcome: TrialOutcome) -> tuple[list[str], list[list[str]]]:
 
 def failure_reason(results: Mapping[str, TestResult]) -> str:
     """Why a test failed or was skipped, in one line, with the columns that it holds for unless the test did so in all."""
-    by_reason: dict[str, list[str]] = {}
-    for column, result in results.items():
-        if result.verdict in ("failed", "skipped") and result.message:
-            by_reason.setdefault(_first_words(result.message), []).append(column)
+    by_reason = multimap(
+        (_first_words(result.message), column)
+        for column, result in results.items()
+        if result.verdict in ("failed", "skipped") and result.message
+    )
     return "; ".join(
         reason if len(columns) == len(results) else f"{', '.join(columns)}: {reason}"
         for reason, columns in by_reason.items()

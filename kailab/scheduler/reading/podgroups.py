@@ -10,6 +10,7 @@ from typing import Any
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.engine.snapshot.records import DEFAULT_PODSET, Constraint, PodGroup, PodSet, SubGroup
 from kailab.model import labels as names
+from kailab.model.multimap import multimap
 from kailab.model.objects import annotations_of, metadata_of, name_of, spec_of, status_of
 from kailab.model.quantities import parse_count
 from kailab.scheduler.reading.queues import creation_time, duration_or_none, timestamp_or_none
@@ -113,9 +114,7 @@ def subgroup_tree(spec: Mapping[str, Any], aliases: Aliases) -> SubGroup:
     subgroups = spec.get("subGroups") or ()
     if subgroups:
         by_name = {entry["name"]: entry for entry in subgroups}
-        children: dict[str, list[str]] = {}
-        for entry in subgroups:
-            children.setdefault((entry.get("parent") or "").lower(), []).append(entry["name"])
+        children = multimap(((entry.get("parent") or "").lower(), entry["name"]) for entry in subgroups)
         if len(by_name) == len(subgroups) and _is_tree(by_name, children):
             return _subgroup("", spec, constraint, by_name, children, aliases)
         return SubGroup(podsets=(PodSet(name=DEFAULT_PODSET),))

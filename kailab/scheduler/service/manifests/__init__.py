@@ -10,6 +10,7 @@ from string import Template
 
 from kailab.errors import InputError
 from kailab.model.kinds import KINDS
+from kailab.model.multimap import multimap
 
 EMPTY = '""'
 """The core API group in YAML."""
@@ -60,10 +61,7 @@ def _check_namespace(namespace: str) -> None:
 
 def _owners() -> str:
     """RBAC rules that let the scheduler read every kind that can own pods, one rule per API group."""
-    groups: dict[str, list[str]] = {}
-    for kind in KINDS.values():
-        if kind.owns_pods:
-            groups.setdefault(kind.group, []).append(kind.plural)
+    groups = multimap((kind.group, kind.plural) for kind in KINDS.values() if kind.owns_pods)
     return "\n".join(
         f"  - apiGroups: [{group or EMPTY}]\n    resources: [{', '.join(sorted(plurals))}]\n    verbs: [get, list, watch]"
         for group, plurals in groups.items()
