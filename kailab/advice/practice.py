@@ -290,10 +290,10 @@ def check_gang_labels(manifests: Sequence[Manifest]) -> Iterator[PracticeFinding
 
 def _gangs(placed: Sequence[TemplatePods]) -> Iterator[tuple[TemplatePods, int]]:
     """Each gang once, by its first template, with the GPUs that it needs at least."""
-    gangs: dict[tuple[str, str], list[TemplatePods]] = {}
-    for number, pod in enumerate(placed):
-        key = (pod.work.namespace, pod.work.gang) if pod.work.gang else ("", str(number))
-        gangs.setdefault(key, []).append(pod)
+    gangs = multimap(
+        ((pod.work.namespace, pod.work.gang) if pod.work.gang else ("", str(number)), pod)
+        for number, pod in enumerate(placed)
+    )
     for parts in gangs.values():
         yield parts[0], parts[0].work.min_member * min(part.milli for part in parts)
 

@@ -24,6 +24,7 @@ from kailab.evidence.entries import PodRow
 from kailab.evidence.wording import count, elapsed, gpu_amount
 from kailab.lab.picture import Picture
 from kailab.model.kinds import KINDS
+from kailab.model.multimap import multimap
 from kailab.model.objects import involved_of, name_of, parent_of, spec_of
 from kailab.model.times import format_time
 from kailab.report.racks import RackMap
@@ -190,10 +191,10 @@ def _waiting(view: TableContext) -> list[list[str]]:
 def _events(events: Sequence[Object]) -> list[list[str]]:
     """The latest events first. Events of one time, reason and kind become one row with the message of the first."""
     latest = sorted(events, key=lambda event: event.get("lastTimestamp") or "", reverse=True)
-    grouped: dict[tuple[str, str, str], list[Object]] = {}
-    for event in latest:
-        key = (event.get("lastTimestamp") or "", event.get("reason", ""), involved_of(event).get("kind", ""))
-        grouped.setdefault(key, []).append(event)
+    grouped = multimap(
+        ((event.get("lastTimestamp") or "", event.get("reason", ""), involved_of(event).get("kind", "")), event)
+        for event in latest
+    )
     rows = []
     for (at, reason, kind), same in islice(grouped.items(), MOST_EVENTS):
         first = same[0]

@@ -7,7 +7,7 @@ afterwards, that another version of the engine decided, or that the decision dep
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from kailab.evidence.diff import describe_decisions, field_changes, format_in_li
 from kailab.evidence.entries import Decision, LabFacts, PodBound, PodEvicted, PodPromised, WriteRefused
 from kailab.evidence.run import test_folders
 from kailab.evidence.wording import count
+from kailab.model.multimap import multimap
 from kailab.scheduler.settings.policies import with_policies
 from kailab.version import __version__
 
@@ -143,10 +144,8 @@ def _why_no_cycles(facts: LabFacts) -> str:
 def _replay_lab(test: store.TestEvidence, lab: str) -> _LabReplay:
     folder = test.path / lab
     head, cycles = cycle_files.read_cycles_file(folder)
-    entries_of: dict[int, list[Decision]] = {}
-    for entry in test.decisions(lab):
-        if not isinstance(entry, WriteRefused):  # a refusal of the cluster is not a decision
-            entries_of.setdefault(entry.cycle, []).append(entry)
+    # A refusal of the cluster is not a decision.
+    entries_of = multimap((entry.cycle, entry) for entry in test.decisions(lab) if not isinstance(entry, WriteRefused))
     named_cycles = NamedCycles(head.opened)
     decisions = 0
     for replayed, (cycle, recorded, again) in enumerate(_decided_again(cycles, folder), 1):
@@ -222,13 +221,13 @@ def _compare_decisions(
     return place.difference(cycle_files.NAME, what, before, after)
 
 
-def _compare_entries(place: _Place, recorded: list[Decision], again: list[Decision]) -> ReplayDifference | None:
+def _compare_entries(place: _Place, recorded: Sequence[Decision], again: Sequence[Decision]) -> ReplayDifference | None:
     """Compare decisions with names, except for fields that no record has."""
     what = _differing_pairs(recorded, again)
     return place.difference("decisions.jsonl", what, as_plain_json(recorded), as_plain_json(again)) if what else None
 
 
-def _differing_pairs(recorded: list[Decision], again: list[Decision]) -> list[str]:
+def _differing_pairs(recorded: Sequence[Decision], again: Sequence[Decision]) -> list[str]:
     """Describe each pair of entries that differ."""
     pairs = zip_longest(map(_without_labels, recorded), map(_without_labels, again))
     return [describe_decisions(before, after) for before, after in pairs if before != after]

@@ -30,6 +30,7 @@ from kailab.lab.venues import LabCluster
 from kailab.lab.venues.embedded import EmbeddedVenue
 from kailab.model.defaults import apply_defaults
 from kailab.model.kinds import KINDS
+from kailab.model.multimap import multimap
 from kailab.model.objects import metadata_of, name_of, namespace_of, owner_references, uid_of
 from kailab.model.times import format_time
 from kailab.undertest.contract import SchedulerUnderTest
@@ -161,11 +162,12 @@ _ANNOTATING: Mapping[str, Callable[[Object, Iterable[Object]], Object]] = {
 def _with_revisions(objects: dict[str, list[Object]]) -> dict[str, list[Object]]:
     """Workloads with a note of the revision name on their pods. Another cluster computes that name in another way, and an incomplete
     template would get another name here."""
-    owned: dict[str, list[Object]] = {}
-    for kind in ("Pod", "Revision", "StatefulSet"):
-        for obj in objects.get(kind, ()):
-            for owner in owner_references(obj):
-                owned.setdefault(owner.get("uid", ""), []).append(obj)
+    owned = multimap(
+        (owner.get("uid", ""), obj)
+        for kind in ("Pod", "Revision", "StatefulSet")
+        for obj in objects.get(kind, ())
+        for owner in owner_references(obj)
+    )
     result = dict(objects)
     for kind, annotate in _ANNOTATING.items():
         if kind in result:

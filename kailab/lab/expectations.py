@@ -12,6 +12,7 @@ An amount is an exact number, or a bound: ``running(pods=at_least(8))``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -431,10 +432,7 @@ class Expectation:
             subjects.queue(self._subject.lab, name).look_up(self._picture)
 
     def _per_node(self) -> dict[str, int]:
-        placed: dict[str, int] = {}
-        for row in self._in_phase("Running"):
-            placed[row.node] = placed.get(row.node, 0) + 1
-        return dict(sorted(placed.items()))
+        return dict(sorted(Counter(row.node for row in self._in_phase("Running")).items()))
 
     def _places(self) -> str:
         return ", ".join(f"{pods} on {node}" for node, pods in self._per_node().items()) or "nothing running"

@@ -6,6 +6,7 @@ a cycle, a quota beyond the parent's) and namespaces that do not exist.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -82,9 +83,7 @@ class Applied:
 
     def summary(self) -> str:
         """``3 Queues created, 1 Job unchanged``."""
-        counts: dict[tuple[str, str], int] = {}
-        for change in self.changes:
-            counts[change.kind, change.what] = counts.get((change.kind, change.what), 0) + 1
+        counts = Counter((change.kind, change.what) for change in self.changes)
         return ", ".join(
             f"{number} {kind}{'' if number == 1 else 's'} {what}" for (kind, what), number in counts.items()
         )
@@ -187,9 +186,7 @@ def describe_objects(manifests: Iterable[Manifest]) -> str:
     given = list(manifests)
     if len(given) <= _FEW_OBJECTS:
         return " ".join(f"{each.kind}/{metadata_of(each.object).get('name', '*')}" for each in given) or "no objects"
-    counts: dict[str, int] = {}
-    for each in given:
-        counts[each.kind] = counts.get(each.kind, 0) + 1
+    counts = Counter(each.kind for each in given)
     return " ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in counts.items())
 
 

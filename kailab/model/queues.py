@@ -270,10 +270,7 @@ def check_guaranteed(queues: Iterable[Object | Manifest], gpus: Fraction) -> lis
     """Warn if quotas guarantee more GPUs than exist. A queue with an unlimited quota guarantees as much as the queues below it.
     ``gpus``: of all nodes. ``queues``: a tree without errors."""
     tree = {name_of(_object(queue)): queue for queue in queues}
-    below: dict[str, list[str]] = {}
-    for name, queue in tree.items():
-        parent = _parent(queue)
-        below.setdefault(parent if parent in tree else "", []).append(name)
+    below = multimap((parent if (parent := _parent(queue)) in tree else "", name) for name, queue in tree.items())
     todo, counted = list(below.get("", ())), []
     while todo:
         name = todo.pop(0)

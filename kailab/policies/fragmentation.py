@@ -6,6 +6,7 @@ USENIX ATC 2023, section 4, and its simulator.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import ClassVar, Literal
@@ -273,9 +274,7 @@ def typical(
     """The most frequent kinds of pods (cpu, devices, portion, models), until they are ``popular`` of all, each with its
     part of these. As in the simulator, the larger of equally frequent kinds comes first.
     """
-    counts: dict[tuple[int, int, int, tuple[str, ...]], int] = {}
-    for pod in pods:
-        counts[pod] = counts.get(pod, 0) + 1
+    counts = Counter(pods)
     chosen: list[tuple[tuple[int, int, int, tuple[str, ...]], int]] = []
     seen = 0
     for pod, count in sorted(counts.items(), key=lambda item: (item[1], _size(item[0])), reverse=True):

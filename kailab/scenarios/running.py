@@ -117,11 +117,7 @@ def differences(lab: Lab, scenario: Scenario, step: Step, known: set[str], wante
     if "expect" not in step:
         return []
     cluster = lab.cluster
-    pods: dict[str, list[Object]] = {}
-    for pod in cluster.list("Pod"):
-        app = labels_of(pod).get("app")
-        if app:
-            pods.setdefault(app, []).append(pod)
+    pods = multimap((app, pod) for pod in cluster.list("Pod") if (app := labels_of(pod).get("app")))
     codes, held = _codes(cluster), held_back(cluster)
     wanted = step["expect"].get("apps", {})
     sentences = []

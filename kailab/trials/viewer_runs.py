@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,7 @@ def _run(
         form = _test(outcome, row, column, f"{chunk}t{index}", chunks, problems)
         form.differs = differs.get((row.test, column), [])
         tests.append(form)
-    outcomes: dict[str, int] = {}
-    for test_form in tests:
-        outcomes[test_form.outcome] = outcomes.get(test_form.outcome, 0) + 1
+    outcomes = dict(Counter(test_form.outcome for test_form in tests))
     return RunForm(
         run=column, facts=None, outcomes=outcomes, problems=problems, tests=tests, about=_about(outcome, column)
     )

@@ -11,6 +11,7 @@ from kailab.evidence.entries import MOVING, PodRow
 from kailab.evidence.wording import count, gpu_amount, gpus, some
 from kailab.explain.subject import SubjectRef
 from kailab.lab.change import Change, Delete, Patch
+from kailab.model.multimap import multimap
 from kailab.whatif.outcome import Eviction, WorkloadOwners
 
 if TYPE_CHECKING:
@@ -65,10 +66,7 @@ class Loss:
 
 def group_losses(evictions: Iterable[Eviction]) -> tuple[Loss, ...]:
     """Evictions by workload, action and beneficiary, those that free most first."""
-    groups: dict[tuple[Workload, str, str, Workload | None], list[Eviction]] = {}
-    for eviction in evictions:
-        key = eviction.workload, eviction.queue, eviction.action, eviction.beneficiary
-        groups.setdefault(key, []).append(eviction)
+    groups = multimap(((each.workload, each.queue, each.action, each.beneficiary), each) for each in evictions)
     losses = []
     for (workload, queue, action, beneficiary), own in groups.items():
         nodes: dict[str, int] = {}

@@ -17,6 +17,7 @@ from kailab.lab.picture import group_of
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model import markup
 from kailab.model.kinds import kind_key
+from kailab.model.multimap import multimap
 from kailab.model.objects import ENDED_PHASES, name_of, namespace_of
 from kailab.model.times import format_time
 
@@ -312,11 +313,8 @@ class Comparison:
     @cached_property
     def all_workloads(self) -> tuple[WorkloadChange, ...]:
         """By queue, then by name."""
-        evicted: dict[Workload, list[Eviction]] = {}
         without_change = set(self.before.evictions)
-        for eviction in self.after.evictions:
-            if eviction not in without_change:
-                evicted.setdefault(eviction.workload, []).append(eviction)
+        evicted = multimap((each.workload, each) for each in self.after.evictions if each not in without_change)
         there = {**self.before.workloads, **self.after.workloads} | dict.fromkeys(evicted)
         changes = (
             WorkloadChange(

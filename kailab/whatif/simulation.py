@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -56,10 +57,7 @@ class WorkloadForecast:
     @property
     def nodes(self) -> dict[str, int]:
         """Node -> pods, by name."""
-        counts: dict[str, int] = {}
-        for _, node in self.places:
-            counts[node] = counts.get(node, 0) + 1
-        return dict(sorted(counts.items()))
+        return dict(sorted(Counter(node for _, node in self.places).items()))
 
     def data(self) -> dict[str, Any]:
         answer = self.answer.data() if self.answer else {}

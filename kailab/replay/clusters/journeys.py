@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kailab.model.multimap import multimap
 from kailab.replay import tables
 from kailab.replay.accounts import ReplayedJob
 from kailab.replay.clusters.sites import ClusterSites, Dataset
@@ -84,10 +85,9 @@ def conservation_faults(replay: DispatchedReplay) -> list[str]:
         faults.append(
             f"{arrived} jobs of the trace have arrived; the dispatcher knows {len(numbers)}, {len(set(numbers))} of them different"
         )
-    places: dict[int, list[str]] = {}
-    for name, replayed in replay.clusters.items():
-        for work in replayed.accounts.works.values():
-            places.setdefault(id(work.job), []).append(name)
+    places = multimap(
+        (id(work.job), name) for name, replayed in replay.clusters.items() for work in replayed.accounts.works.values()
+    )
     for journey in replay.journeys:
         present = places.pop(id(journey.job), [])
         expected = [] if journey.work is None else [journey.at]
