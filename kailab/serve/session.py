@@ -64,7 +64,7 @@ class LabSession:
         self.show = show
         self.many_pods = MANY_PODS
         self.paused = False
-        self.said = ""
+        self.last_operation = ""
         """The last operation, in words."""
         self.revision = 0
         """A number that grows whenever the lab or its controls change in a way that a page shows."""
@@ -193,8 +193,8 @@ class LabSession:
         self._check_seen(seen)
         self.paused = True
         self.revision += 1
-        self.said = "The scheduler is paused"
-        return self.said
+        self.last_operation = "The scheduler is paused"
+        return self.last_operation
 
     def go_on(self, seen: int | None = None) -> str:
         """Let the scheduler continue, and settle the lab. Raises NotSettled, OutdatedRequest."""
@@ -252,8 +252,8 @@ class LabSession:
             self._undo_history.pop()
             self._stamp = self.stamp()
             self.revision += 1
-        self.said = f"Undone: {last.what}"
-        return self.said
+        self.last_operation = f"Undone: {last.what}"
+        return self.last_operation
 
     # --- internals------------------------------------------------------------------------------------------------
 
@@ -282,10 +282,10 @@ class LabSession:
                 self._change_in_memory(what, do)
             else:
                 with lab_files.resume_lab(self.path, self._tell) as lab:
-                    self.said = f"{what}: {do(lab)}"
+                    self.last_operation = f"{what}: {do(lab)}"
                 self.revision += 1
             self._stamp = self.stamp()
-        return self.said
+        return self.last_operation
 
     def _check_seen(self, seen: int | None) -> Stamp:
         """The lab's stamp if the page shows the present revision; None without ``seen``. Raises OutdatedRequest."""
@@ -299,18 +299,22 @@ class LabSession:
 
     def _change_in_memory(self, what: str, do: Callable[[Lab], str]) -> None:
         """Change a lab with virtual time; the caller holds the lock."""
-        before, said, paused = _undo_step(lambda: held_lab.take_undo_point(self.path, what)), self.said, self.paused
+        before, operation, paused = (
+            _undo_step(lambda: held_lab.take_undo_point(self.path, what)),
+            self.last_operation,
+            self.paused,
+        )
         lab = self._held_lab.lab()
-        self.said = f"{what}: the scheduler is at work"
+        self.last_operation = f"{what}: the scheduler is at work"
         try:
             with collector_off():
                 result = f"{what}: {do(lab)}"
         except BaseException:
             # The change may be incomplete. The file has the last complete state.
             self._held_lab.release()
-            self.said, self.paused = said, paused
+            self.last_operation, self.paused = operation, paused
             raise
-        self.said = result
+        self.last_operation = result
         self.revision += 1
         self._undo_history.push(before)
         try:
@@ -322,7 +326,7 @@ class LabSession:
             # The pages already show the change that could not be saved, so a new revision makes them load the state again.
             self.revision += 1
             self._undo_history.pop()
-            self.said, self.paused = said, paused
+            self.last_operation, self.paused = operation, paused
             raise
 
     def _publish_view(self, lab: Lab) -> None:

@@ -23,12 +23,12 @@ HEARTBEAT_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class PageUpdate:
-    """``view``: None if the lab is down or can't be shown (``trouble`` says why). ``said``: the last operation, in words. ``revision``: the session's
+    """``view``: None if the lab is down or can't be shown (``trouble`` says why). ``last_operation``: the last operation, in words. ``revision``: the session's
     when the lab was read; a page sends it with each request."""
 
     version: int
     view: PageView | None = None
-    said: str = ""
+    last_operation: str = ""
     trouble: str = ""
     controls: Mapping[str, Any] = field(default_factory=dict)
     revision: int = 0
@@ -42,7 +42,7 @@ class PageUpdate:
             "there": view is not None,
             "view": shown,
             "lab": None if view is None else view.about,
-            "said": self.said,
+            "said": self.last_operation,
             "trouble": self.trouble,
             "controls": self.controls,
         }
@@ -57,13 +57,13 @@ class Broadcaster:
     async def publish(
         self,
         view: PageView | None,
-        said: str = "",
+        last_operation: str = "",
         trouble: str = "",
         controls: Mapping[str, Any] | None = None,
         revision: int = 0,
     ) -> None:
         async with self._changed:
-            self.latest = PageUpdate(self.latest.version + 1, view, said, trouble, controls or {}, revision)
+            self.latest = PageUpdate(self.latest.version + 1, view, last_operation, trouble, controls or {}, revision)
             self._changed.notify_all()
 
     async def end(self) -> None:
@@ -154,7 +154,7 @@ class LabWorker:
     def _publish_view(self, view: PageView) -> None:
         """Publish a change that is not saved yet. Called in the thread of the lab."""
         session, self._shown = self._session, True
-        publishing = self._broadcaster.publish(view, session.said, "", session.controls(), session.revision)
+        publishing = self._broadcaster.publish(view, session.last_operation, "", session.controls(), session.revision)
         assert self._loop is not None
         asyncio.run_coroutine_threadsafe(publishing, self._loop)
 
@@ -163,10 +163,12 @@ class LabWorker:
         try:
             # All values in one call in the thread of the lab, so that they belong to one moment.
             update = await self.ask(
-                lambda session: (session.refresh(), session.said, "", session.controls(), session.revision)
+                lambda session: (session.refresh(), session.last_operation, "", session.controls(), session.revision)
             )
         except KailabError as error:
-            await self._broadcaster.publish(None, self._session.said, str(error), None, self._session.revision)
+            await self._broadcaster.publish(
+                None, self._session.last_operation, str(error), None, self._session.revision
+            )
         else:
             await self._broadcaster.publish(*update)
 
@@ -183,7 +185,7 @@ class LabWorker:
                 published = stamp
             elif not await self._has_changed():
                 continue
-            self._session.said = ""
+            self._session.last_operation = ""
             await self.refresh()
 
     async def _has_changed(self) -> bool:

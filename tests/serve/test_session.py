@@ -191,7 +191,7 @@ def test_in_a_large_lab_the_change_and_the_first_cycle_are_shown_before_the_othe
     done(session, BORROWER)
     session.many_pods = 1
     shown: list[tuple[Any, str]] = []
-    session.show = lambda view: shown.append((told(view), session.said))
+    session.show = lambda view: shown.append((told(view), session.last_operation))
     said = done(session, SubmitManifests(TEXTS["30-owner"]))
     [(changed, at_once), (first, meanwhile), (last, then)] = shown
     assert at_once == meanwhile == "Submit Deployment/owner: the scheduler is at work"
@@ -208,7 +208,7 @@ def test_what_was_shown_meanwhile_is_taken_back_where_the_lab_does_not_settle(
 ) -> None:
     done(session, TEAMS)
     session.many_pods = 0
-    before, view, said = session.path.read_bytes(), told(session.refresh()), session.said
+    before, view, said = session.path.read_bytes(), told(session.refresh()), session.last_operation
     number, shown = session.preview(BORROWER)["id"], list[Any]()
     session.show = lambda view: shown.append(told(view))
     settle = Lab.settle
@@ -222,7 +222,7 @@ def test_what_was_shown_meanwhile_is_taken_back_where_the_lab_does_not_settle(
         with pytest.raises(NotSettled):
             session.apply(number)
     assert len(shown) == 2
-    assert (session.path.read_bytes(), told(session.refresh()), session.said) == (before, view, said)
+    assert (session.path.read_bytes(), told(session.refresh()), session.last_operation) == (before, view, said)
 
 
 def test_a_change_that_can_not_be_saved_did_not_happen(session: LabSession, monkeypatch: pytest.MonkeyPatch) -> None:

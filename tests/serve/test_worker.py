@@ -57,12 +57,12 @@ async def applied(room: LabWorker) -> str:
 
 def test_a_change_is_told_once_and_with_what_can_be_done_then(state: Path) -> None:
     async def do(room: LabWorker, newsroom: Broadcaster) -> None:
-        assert newsroom.latest.said == ""
+        assert newsroom.latest.last_operation == ""
         assert "Submit" in await applied(room)
 
     before, after = in_room(state, do)
     assert (queues(before), queues(after)) == ([], ["org", "team-a", "team-b"])
-    assert "Submit" in after.said
+    assert "Submit" in after.last_operation
     assert (before.controls["undo"]["what"], after.controls["undo"]["why"]) == ("", "")
     assert after.controls["undo"]["what"].startswith("Submit")
 
@@ -80,5 +80,5 @@ def test_what_could_not_be_saved_is_taken_back_from_who_saw_it(state: Path, monk
 
     told = in_room(state, do)
     assert [queues(one) for one in told] == [[], ["org", "team-a", "team-b"], [], ["org", "team-a", "team-b"]]
-    assert told[2].said == ""
+    assert told[2].last_operation == ""
     assert told[2].controls["undo"]["what"] == ""
