@@ -123,7 +123,7 @@ def load_texts(
     """Load several texts, each with the file name for its errors. ``stored``: objects that it finds may keep what breaks a younger rule."""
     loading = _Loading(namespace, validated, stored)
     for file, text in texts:
-        loading.read_text(text, file)
+        loading.add_text(text, file)
     return loading.result()
 
 
@@ -211,7 +211,7 @@ class _Loading:
         self.errors: list[InputError] = []
         self.seen: dict[tuple[str, str, str], Manifest] = {}
 
-    def read_text(self, text: str, file: str) -> None:
+    def add_text(self, text: str, file: str) -> None:
         has_documents = False
         try:
             for value, lines in yamltext.read_documents(text, file):
