@@ -434,6 +434,18 @@ _ALL: tuple[tuple[Object, ...], ...] = (
             "modelFormat": {"name": "x"}, "runtime": "runtime", "storageUri": "s3://x", "resources": _SHARED}},
         "transformer": {"containers": [{"image": "x", "resources": _SHARED}]}},
         metadata={"annotations": {"serving.kserve.io/deploymentMode": "RawDeployment"}})),
+    (_object("serving.kserve.io/v1alpha1", "ServingRuntime", "nodes", {
+        "supportedModelFormats": [{"name": "x", "version": "1", "priority": 1}], "protocolVersions": ["v1"],
+        "containers": [{"name": "kserve-container", "image": "x"}],
+        "workerSpec": {"tensorParallelSize": 2, "containers": [{"name": "worker-container", "image": "x", "resources": _SHARED}]}}),
+     _object("serving.kserve.io/v1beta1", "InferenceService", "nodes", {
+        "predictor": {"logger": {"mode": "all"}, "workerSpec": {"pipelineParallelSize": 2, "containers": [{"name": "worker-container", "image": "x"}]},
+            "model": {"modelFormat": {"name": "x", "version": "1"}, "runtime": "nodes", "storageUri": "oci://x", "resources": _SHARED}},
+        "explainer": {"containers": [{"image": "x", "env": [{"name": "STORAGE_URI", "value": "pvc://models/x"}]}],
+            "autoScaling": {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}]}}},
+        metadata={"annotations": {"serving.kserve.io/deploymentMode": "Standard", "serving.kserve.io/autoscalerClass": "none"}}),
+     _object("serving.kserve.io/v1alpha1", "InferenceGraph", "graph", {
+        "nodes": {"root": {"routerType": "Splitter", "steps": [{"serviceName": "nodes", "weight": 100}]}}})),
     (_object("argoproj.io/v1alpha1", "Workflow", "flow", _FLOW),),
     (_object("argoproj.io/v1alpha1", "Workflow", "later", {"workflowTemplateRef": {"name": "flows"}}),
      _object("argoproj.io/v1alpha1", "WorkflowTemplate", "flows", _FLOW)),

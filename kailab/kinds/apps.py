@@ -7,7 +7,7 @@ from typing import Any
 from kailab.kinds.kubernetes import check_claim_templates, spec_check, unread_of_claims, unread_retention
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import AGE, NAME, Column, Kind, Unread
-from kailab.model.validation.fields import Faults
+from kailab.model.validation.fields import LARGEST_INT32, NAME_RULE, Faults, is_dns_subdomain
 from kailab.model.validation.pods import check_selector, check_template
 
 
@@ -21,6 +21,32 @@ def _check_deployment(faults: Faults, spec: dict[str, Any]) -> None:
         faults.add(
             "spec.strategy.rollingUpdate.maxUnavailable", "can't be 0 where maxSurge is 0: nothing could be replaced"
         )
+    if rolling is not None:
+        _check_share(faults, rolling, "spec.strategy.rollingUpdate")
+    ready, deadline = spec.get("minReadySeconds") or 0, spec.get("progressDeadlineSeconds", 600)
+    if isinstance(ready, int) and isinstance(deadline, int) and deadline <= ready <= LARGEST_INT32:
+        faults.wrong("spec.progressDeadlineSeconds", deadline, f"more than the {ready} of minReadySeconds")
+    _check_replicas(faults, spec)
+
+
+def _check_share(faults: Faults, rolling: dict[str, Any], path: str) -> None:
+    share = rolling.get("maxUnavailable")
+    if isinstance(share, str) and share[:-1].isdecimal() and share.endswith("%") and int(share[:-1]) > 100:
+        faults.wrong(f"{path}.maxUnavailable", share, "100% at most")
+
+
+def _check_stateful_set(faults: Faults, spec: dict[str, Any]) -> None:
+    strategy = faults.mapping(spec, "updateStrategy", "spec.updateStrategy") or {}
+    if strategy.get("type") == "OnDelete" and strategy.get("rollingUpdate") is not None:
+        faults.add("spec.updateStrategy.rollingUpdate", "can't be given where the type is OnDelete")
+    retention = faults.mapping(
+        spec, "persistentVolumeClaimRetentionPolicy", "spec.persistentVolumeClaimRetentionPolicy"
+    )
+    for key in ("whenDeleted", "whenScaled"):
+        faults.one_of(retention or {}, key, f"spec.persistentVolumeClaimRetentionPolicy.{key}", ("Retain", "Delete"))
+    service = faults.text(spec, "serviceName", "spec.serviceName")
+    if service and not is_dns_subdomain(service):
+        faults.wrong("spec.serviceName", service, NAME_RULE)
     _check_replicas(faults, spec)
 
 
@@ -32,6 +58,7 @@ def _check_daemon_set(faults: Faults, spec: dict[str, Any]) -> None:
     if rolling and _is_zero(surge) == _is_zero(missing):
         text = "expected one of maxSurge and maxUnavailable to be 0, and the other not (maxUnavailable is 1 unless it is given)"
         faults.add("spec.updateStrategy.rollingUpdate", text)
+    _check_share(faults, rolling, "spec.updateStrategy.rollingUpdate")
     _check_selected_template(faults, spec)
 
 
@@ -170,7 +197,7 @@ KINDS = (
         "StatefulSet",
         "sts",
         defaults=spec_defaults({"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10}),
-        check=spec_check(_check_replicas),
+        check=spec_check(_check_stateful_set),
         immutable=("spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"),
         scalable=True,
         columns="kailab.cli.object_tables:STATEFUL_SET",

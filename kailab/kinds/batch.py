@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 from kailab.errors import InputError
 from kailab.kinds.kubernetes import spec_check
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
 from kailab.model.objects import DIRECTIVES, Object, status_of, without_scheduling_directives
-from kailab.model.validation.fields import LARGEST_INT64, Faults
+from kailab.model.validation.fields import LARGEST_INT64, Faults, is_label_key
 from kailab.model.validation.pods import check_template
 
 _RESTART = ("OnFailure", "Never")
@@ -62,6 +65,8 @@ def _check_cron_job(faults: Faults, spec: Object) -> None:
             if zone:
                 faults.add("spec.schedule", "names a zone, and timeZone another one; expected five fields")
             faults.ratchet("spec.schedule", "names a zone; expected five fields, and the zone in timeZone")
+    if zone == "":
+        faults.add("spec.timeZone", "must not be empty")
     if zone:
         try:
             zone_of(zone)
@@ -89,7 +94,13 @@ def _check_job_spec(faults: Faults, spec: Object, path: str = "spec") -> None:
         "parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex", "maxFailedIndexes",
     ):  # fmt: skip
         faults.integer(spec, key, f"{path}.{key}")
-    faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1, most=LARGEST_INT64)
+    faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", most=LARGEST_INT64)
+    _check_many_indexes(faults, spec, path)
+    manager = faults.text(spec, "managedBy", f"{path}.managedBy")
+    if manager is not None and not ("/" in manager and is_label_key(manager) and len(manager) <= 63):
+        faults.wrong(
+            f"{path}.managedBy", manager, "a name with a domain such as example.com/controller, 63 letters at most"
+        )
     mode = faults.one_of(spec, "completionMode", f"{path}.completionMode", ("NonIndexed", "Indexed"))
     # With neither of them, both are 1.
     if mode == "Indexed" and spec.get("completions") is None and spec.get("parallelism") is not None:
@@ -102,11 +113,65 @@ def _check_job_spec(faults: Faults, spec: Object, path: str = "spec") -> None:
     faults.boolean(spec, "suspend", f"{path}.suspend")
     check_template(faults, spec, path, _RESTART, ())
     _check_failure_policy(faults, spec, path)
-    for at, rule in faults.mappings(
-        faults.mapping(spec, "successPolicy", f"{path}.successPolicy") or {}, "rules", f"{path}.successPolicy.rules"
-    ):
-        if rule.get("succeededIndexes") is None and rule.get("succeededCount") is None:
-            faults.add(at, "has neither succeededIndexes nor succeededCount; expected one of them, or both")
+    _check_success_policy(faults, spec, path)
+
+
+def _check_many_indexes(faults: Faults, spec: Object, path: str) -> None:
+    """Source: Kubernetes validateJobSpec."""
+    completions, most = spec.get("completions"), spec.get("maxFailedIndexes")
+    if not isinstance(completions, int) or spec.get("backoffLimitPerIndex") is None:
+        return
+    if isinstance(most, int) and most > completions:
+        faults.wrong(f"{path}.maxFailedIndexes", most, f"{completions} at most, the number of completions")
+    if completions <= _MANY:
+        return
+    if not isinstance(most, int):
+        faults.add(f"{path}.maxFailedIndexes", f"is required with more than {_MANY} completions")
+    for key, limit in (("parallelism", 10_000), ("maxFailedIndexes", 10_000)):
+        if isinstance(value := spec.get(key), int) and value > limit:
+            faults.wrong(f"{path}.{key}", value, f"{limit} at most with more than {_MANY} completions")
+
+
+_MANY = 100_000
+_MOST_RULES = 20
+
+
+def _check_success_policy(faults: Faults, spec: Object, path: str) -> None:
+    """Source: Kubernetes validateSuccessPolicy."""
+    policy = faults.mapping(spec, "successPolicy", f"{path}.successPolicy")
+    if policy is None:
+        return
+    at = f"{path}.successPolicy.rules"
+    rules = faults.items(policy, "rules", at) or []
+    if not 0 < len(rules) <= _MOST_RULES:
+        faults.add(at, f"expected 1 to {_MOST_RULES} rules")
+    completions = spec.get("completions")
+    for place, rule in faults.mappings(policy, "rules", at):
+        indexes, count = rule.get("succeededIndexes"), rule.get("succeededCount")
+        if indexes is None and count is None:
+            faults.add(place, "has neither succeededIndexes nor succeededCount; expected one of them, or both")
+        among = completions
+        if isinstance(indexes, str) and isinstance(completions, int):
+            among = _number_of_indexes(indexes, completions)
+            if among is None:
+                text = f"indexes and ranges in ascending order, such as 0,2-4, below {completions}"
+                faults.wrong(f"{place}.succeededIndexes", indexes, text)
+        if isinstance(count, int) and isinstance(among, int) and count > among:
+            faults.wrong(f"{place}.succeededCount", count, f"{among} at most, the number of its indexes")
+
+
+def _number_of_indexes(text: str, completions: int) -> int | None:
+    """How many indexes a text such as ``0,2-4`` names; None if it is not one."""
+    number, before = 0, -1
+    for part in text.split(",") if text else ():
+        first, dash, last = part.partition("-")
+        if not re.fullmatch(r"\d{1,9}", first, re.ASCII) or (dash and not re.fullmatch(r"\d{1,9}", last, re.ASCII)):
+            return None
+        begin, end = int(first), int(last or first)
+        if not before < begin < completions or (dash and not begin < end < completions):
+            return None
+        number, before = number + end - begin + 1, end
+    return number
 
 
 def _check_failure_policy(faults: Faults, spec: Object, path: str) -> None:
@@ -119,6 +184,14 @@ def _check_failure_policy(faults: Faults, spec: Object, path: str) -> None:
         faults.add(f"{path}.podFailurePolicy", "needs the restartPolicy Never in the template")
     if spec.get("podReplacementPolicy") == "TerminatingOrFailed":
         faults.wrong(f"{path}.podReplacementPolicy", "TerminatingOrFailed", "Failed, because of podFailurePolicy")
+    names = {
+        container.get("name")
+        for key in ("containers", "initContainers")
+        for container in (pod.get(key) if isinstance(pod, dict) else None) or ()
+        if isinstance(container, dict)
+    }
+    if len(faults.items(policy, "rules", f"{path}.podFailurePolicy.rules") or ()) > _MOST_RULES:
+        faults.add(f"{path}.podFailurePolicy.rules", f"expected {_MOST_RULES} rules at most")
     for at, rule in faults.mappings(policy, "rules", f"{path}.podFailurePolicy.rules"):
         if bool(rule.get("onExitCodes")) == bool(rule.get("onPodConditions")):
             faults.add(at, "expected either onExitCodes or onPodConditions")
@@ -130,6 +203,14 @@ def _check_failure_policy(faults: Faults, spec: Object, path: str) -> None:
             faults.add(f"{at}.onExitCodes.values", "must not be empty")
         if codes.get("operator") == "In" and 0 in values:
             faults.add(f"{at}.onExitCodes.values", "holds 0, with which no container fails")
+        numbers = [value for value in values if isinstance(value, int)]
+        if any(first >= second for first, second in pairwise(numbers)) or len(values) > 255:
+            faults.add(f"{at}.onExitCodes.values", "expected 255 at most, each once, in ascending order")
+        if (named := codes.get("containerName")) is not None and named not in names:
+            faults.wrong(f"{at}.onExitCodes.containerName", named, "the name of a container of the template")
+        for place, condition in faults.mappings(rule, "onPodConditions", f"{at}.onPodConditions"):
+            if isinstance(kind := condition.get("type"), str) and not is_label_key(kind):
+                faults.wrong(f"{place}.type", kind, "the type of a pod's condition")
 
 
 def _check_job(faults: Faults, spec: Object) -> None:

@@ -250,7 +250,7 @@ def _pod_spec(role: str, component: Object, runtime: Object) -> Object:
 def _joined(name: str, runtime: Object, changes: Object, brought: Object) -> tuple[Object, list[Object]]:
     """The runtime's container of this name, changed, and its others. Raises InputError."""
     containers = runtime.get("containers") or ([] if runtime else [brought])
-    base = next((one for one in containers if one["name"] == name), None)
+    base = next((one for one in containers if one.get("name") == name), None)
     if base is None:
         raise InputError(f"the runtime has no container {name}")
     merged = strategic_patch(base, {**changes, "name": name}, "spec.predictor.model")
@@ -270,7 +270,7 @@ def _bring_model(given: Object, containers: list[Object], component: Object, ser
     if served is not None:
         uris += [served["storageUri"]] if served.get("storageUri") else []
     elif containers:
-        main = next((one for one in containers if one["name"] == CONTAINER), containers[0])
+        main = next((one for one in containers if one.get("name") == CONTAINER), containers[0])
         uris += [uri] if (uri := storage_uri_of(main)) else []
     fetched = [uri for uri in uris if not uri.startswith(("pvc://", "oci://"))]
     before, volumes = list(given.get("initContainers") or ()), list(given.get("volumes") or ())

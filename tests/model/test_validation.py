@@ -9,6 +9,8 @@ from kailab.model.validation.advice import advise_scheduler
 from kailab.model.validation.fields import Faults
 
 RESOURCES = "spec.containers[0].resources"
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+INDEXED = {"completionMode": "Indexed", "completions": 5, "parallelism": 1}
 
 
 def container(**resources):
@@ -92,6 +94,19 @@ def test_a_volume_without_a_source_is_an_empty_directory(make, faults):
         ({"completionMode": "Indexed", "completions": 1, "successPolicy": {"rules": [{}]}}, "spec.successPolicy.rules[0]"),
         ({"selector": {"matchLabels": {"app": "a"}}}, "spec.selector"),
         ({"manualSelector": True}, "spec.selector"),
+        ({**INDEXED, "successPolicy": {"rules": [{"succeededIndexes": "0,2-1"}]}}, "spec.successPolicy.rules[0].succeededIndexes"),
+        ({**INDEXED, "successPolicy": {"rules": [{"succeededIndexes": "2-5"}]}}, "spec.successPolicy.rules[0].succeededIndexes"),
+        (
+            {**INDEXED, "successPolicy": {"rules": [{"succeededIndexes": "0-1", "succeededCount": 3}]}},
+            "spec.successPolicy.rules[0].succeededCount",
+        ),
+        ({**INDEXED, "backoffLimitPerIndex": 1, "maxFailedIndexes": 6}, "spec.maxFailedIndexes"),
+        ({**INDEXED, "backoffLimitPerIndex": 1, "completions": 100_001}, "spec.maxFailedIndexes"),
+        ({"managedBy": "other"}, "spec.managedBy"),
+        (
+            {"podFailurePolicy": {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3, 1]}}]}},
+            "spec.podFailurePolicy.rules[0].onExitCodes.values",
+        ),
     ],
 )  # fmt: skip
 def test_rules_of_a_job_that_need_one_another(make, faults, spec, field):
@@ -175,8 +190,20 @@ def test_visible_devices_may_be_named_as_in_kai(make, faults):
         ({"volumes": [{"name": "v"}, {"name": "v"}]}, "spec.volumes[1].name"),
         ({"schedulingGates": [{"name": "a/b"}], "nodeName": "n"}, "spec.nodeName"),
         ({"runtimeClassName": ""}, "spec.runtimeClassName"),
+        ({"ephemeralContainers": [{"name": "d", "image": "x"}]}, "spec.ephemeralContainers"),
+        ({"schedulingGates": [{"name": "a/b"}, {"name": "a/b"}]}, "spec.schedulingGates[1].name"),
+        ({"hostname": "a.b"}, "spec.hostname"),
+        ({"resources": {"limits": {"nvidia.com/gpu": 1}}}, "spec.resources.limits[nvidia.com/gpu]"),
+        ({"topologySpreadConstraints": [SPREAD, SPREAD]}, "spec.topologySpreadConstraints[1]"),
+        ({"topologySpreadConstraints": [{**SPREAD, "minDomains": 0}]}, "spec.topologySpreadConstraints[0].minDomains"),
+        ({"topologySpreadConstraints": [{**SPREAD, "matchLabelKeys": ["a"]}]}, "spec.topologySpreadConstraints[0].matchLabelKeys"),
+        ({"tolerations": [{"key": "a", "value": "b c"}]}, "spec.tolerations[0].value"),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": ""}}]}, "spec.volumes[0].persistentVolumeClaim.claimName"),
+        ({"containers": [{"name": "a", "resources": {"limits": {"hugepages-2Mi": "3Mi", "cpu": 1}}}]}, f"{RESOURCES}.limits[hugepages-2Mi]"),
+        ({"containers": [{"name": "a", "livenessProbe": {"httpGet": {"port": 0}}}]}, "spec.containers[0].livenessProbe.httpGet.port"),
+        ({"containers": [{"name": "a", "ports": [{"containerPort": 80, "name": "Web"}]}]}, "spec.containers[0].ports[0].name"),
     ],
-)
+)  # fmt: skip
 def test_pod_specs(make, faults, spec, field):
     assert field in faults(make["pod"](spec=make["pod_spec"](**spec)))
 
@@ -548,3 +575,20 @@ def test_a_leader_worker_set_is_checked_as_by_its_webhook(template, spec, field)
         },
     }
     assert [path for path, _ in validate(obj, "LeaderWorkerSet")] == ([f"spec.{field}"] if field else [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "more", "sound"),
+    [
+        ("CronJob", "a" * 52, {}, True),
+        ("CronJob", "a" * 53, {}, False),
+        ("Job", "a" * 63, {}, True),
+        ("Job", "a" * 64, {}, False),
+        ("Job", "a" * 61, INDEXED, True),
+        ("Job", "a" * 62, INDEXED, False),
+        ("StatefulSet", "a.b", {}, False),
+    ],
+)
+def test_names_from_which_those_of_pods_are_made(kind, name, more, sound):
+    found = validate({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": more}, kind)
+    assert ("metadata.name" not in dict(found)) is sound

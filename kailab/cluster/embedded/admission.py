@@ -173,8 +173,8 @@ class Admission:
             return None
         metadata = strip_nulls(obj["metadata"])
         faults = Faults()
-        check_metadata(faults, {"metadata": metadata}, kind)
-        if faults.found:
+        check_metadata(faults, {**obj, "metadata": metadata}, kind)
+        if faults.found or faults.ratcheted:
             return None
         # Keys keep their submitted order; those that admission adds follow.
         ordered = {field: admitted.get(field) for field in obj if field == "metadata" or field in admitted}

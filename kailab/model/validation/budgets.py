@@ -8,7 +8,7 @@ from typing import Any
 from kailab.model import quantities
 from kailab.model.pod_resources import Amounts, format_amount
 from kailab.model.validation.fields import Faults
-from kailab.model.validation.pods import check_selector
+from kailab.model.validation.pods import OWN_RESOURCES, check_selector
 
 OF_CLAIMS = "VolumeAttributesClass"
 """The scope of volume claims; the others are of pods."""
@@ -16,6 +16,7 @@ SCOPES = (
     "Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity", OF_CLAIMS,
 )  # fmt: skip
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_OF_PODS = ("Container", "Pod")
 LIMIT_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
 CLASS_SUFFIXES = (".storageclass.storage.k8s.io", ".deviceclass.resource.k8s.io")
 """Ends of the domains by which a quota names a class: ``fast.storageclass.storage.k8s.io/requests.storage``."""
@@ -65,8 +66,20 @@ def check_limit_range(faults: Faults, obj: dict[str, Any]) -> None:
                         f"{path}.{low}[{name}]", f"is more than {high}, {format_amount(name, amounts[high][name])}"
                     )
         for name, ratio in amounts["maxLimitRequestRatio"].items():
+            least, most = amounts["min"].get(name), amounts["max"].get(name)
             if ratio < 1:
                 faults.add(f"{path}.maxLimitRequestRatio[{name}]", "is less than 1")
+            elif least and most and ratio > most / least:
+                faults.add(f"{path}.maxLimitRequestRatio[{name}]", "is more than max is times min")
+        for field, found in amounts.items():
+            for name in found:
+                if (
+                    "/" not in name
+                    and type in _OF_PODS
+                    and name not in OWN_RESOURCES
+                    and not name.startswith("hugepages-")
+                ):
+                    faults.add(f"{path}.{field}[{name:.80}]", f"is not a resource of a {type}")
 
 
 def _amounts(faults: Faults, item: dict[str, Any], field: str, path: str) -> Amounts:

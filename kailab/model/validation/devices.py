@@ -12,7 +12,7 @@ from kailab.errors import InputError
 from kailab.model.device_selectors import Semver, compile_selector
 from kailab.model.quantities import parse
 from kailab.model.validation import core
-from kailab.model.validation.fields import Faults
+from kailab.model.validation.fields import LABEL_RULE, NAME_RULE, Faults, is_dns_label, is_dns_subdomain
 from kailab.model.validation.shapes import record
 
 MOST_REQUESTS = 32
@@ -144,6 +144,8 @@ def _check_claim_spec(faults: Faults, spec: dict[str, Any], path: str, flat: boo
         name = faults.text(request, "name", f"{at}.name", required=True) or ""
         if name in known:
             faults.add(f"{at}.name", f"{name!r} is there already")
+        if name and not is_dns_label(name):
+            faults.wrong(f"{at}.name", name, LABEL_RULE)
         # A constraint may name a request or one of its alternatives.
         known.update((name, *_check_request(faults, request, at, name, flat)))
     _check_number(faults, devices, "requests", f"{path}.requests", MOST_REQUESTS)
@@ -151,10 +153,27 @@ def _check_claim_spec(faults: Faults, spec: dict[str, Any], path: str, flat: boo
         attribute = faults.text(constraint, "matchAttribute", f"{at}.matchAttribute")
         if attribute is not None and "/" not in attribute:
             faults.wrong(f"{at}.matchAttribute", attribute, "a domain and a name: domain/name")
-        for named in faults.items(constraint, "requests", f"{at}.requests") or ():
-            if named not in known:
-                faults.wrong(f"{at}.requests", named, "the name of a request")
+        elif attribute is None and constraint.get("distinctAttribute") is None:
+            faults.add(f"{at}.matchAttribute", "is required")
+        _check_named_requests(faults, constraint, at, known)
     _check_number(faults, devices, "constraints", f"{path}.constraints", MOST_CONSTRAINTS)
+    for at, config in faults.mappings(devices, "config", f"{path}.config"):
+        _check_named_requests(faults, config, at, known)
+        opaque = faults.mapping(config, "opaque", f"{at}.opaque", required=True) or {}
+        driver = opaque.get("driver")
+        if isinstance(driver, str) and not is_dns_subdomain(driver):
+            faults.wrong(f"{at}.opaque.driver", driver, NAME_RULE)
+
+
+def _check_named_requests(faults: Faults, parent: dict[str, Any], path: str, known: set[str]) -> None:
+    seen: set[str] = set()
+    for named in faults.items(parent, "requests", f"{path}.requests") or ():
+        if named not in known:
+            faults.wrong(f"{path}.requests", named, "the name of a request")
+        elif named in seen:
+            faults.add(f"{path}.requests", f"{named!r} is given twice")
+        else:
+            seen.add(named)
 
 
 def _check_request(faults: Faults, request: dict[str, Any], path: str, name: str, flat: bool) -> list[str]:
@@ -173,7 +192,10 @@ def _check_request(faults: Faults, request: dict[str, Any], path: str, name: str
             faults.add(path, f"expected exactly one of exactly and firstAvailable{below}")
     found = []
     for at, option in faults.mappings(request, "firstAvailable", f"{path}.firstAvailable"):
-        found.append(f"{name}/{faults.text(option, 'name', f'{at}.name', required=True)}")
+        called = f"{name}/{faults.text(option, 'name', f'{at}.name', required=True)}"
+        if called in found:
+            faults.add(f"{at}.name", f"{option.get('name')!r:.80} is there already")
+        found.append(called)
         _check_wish(faults, option, at)
     _check_number(faults, request, "firstAvailable", f"{path}.firstAvailable", MOST_ALTERNATIVES)
     return found

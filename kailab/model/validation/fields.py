@@ -252,6 +252,8 @@ def check_metadata(faults: Faults, obj: dict[str, Any], kind: str) -> None:
     if meta is None:
         return
     _check_name(faults, meta, kind)
+    if kind in _LONGEST_NAMES or kind == "StatefulSet":
+        _check_pod_names(faults, meta.get("name"), kind, obj.get("spec"))
     known = KINDS.get(kind)
     space = faults.text(meta, "namespace", "metadata.namespace")
     if space:
@@ -264,6 +266,29 @@ def check_metadata(faults: Faults, obj: dict[str, Any], kind: str) -> None:
         for key in ("apiVersion", "kind", "name", "uid"):
             faults.text(owner, key, f"{path}.{key}", required=True)
         faults.boolean(owner, "controller", f"{path}.controller")
+
+
+_LONGEST_NAMES = {"CronJob": 52, "Job": 63}
+
+
+def _check_pod_names(faults: Faults, name: Any, kind: str, spec: Any) -> None:
+    """Names from which those of pods and labels are made. Source: Kubernetes ValidateCronJobSpec, ValidateJob, ValidateStatefulSet."""
+    if not isinstance(name, str):
+        return
+    if kind == "StatefulSet":
+        if not is_dns_label(name):
+            faults.ratchet(
+                "metadata.name", f"{shown(name)} is not valid; expected {LABEL_RULE}, as its pods are named by it"
+            )
+        return
+    if len(name) > (most := _LONGEST_NAMES[kind]):
+        faults.add("metadata.name", f"is too long; expected {most} letters at most, as its pods are named by it")
+    elif kind == "Job" and isinstance(spec, dict) and spec.get("completionMode") == "Indexed":
+        completions = spec.get("completions")
+        if isinstance(completions, int) and completions > 0 and not is_dns_label(pod := f"{name}-{completions - 1}"):
+            faults.add(
+                "metadata.name", f"makes {shown(pod)}, which can't name a pod of an Indexed Job; expected {LABEL_RULE}"
+            )
 
 
 def check_notes(faults: Faults, meta: dict[str, Any], path: str = "metadata") -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
+from kailab.errors import InputError
 from kailab.model import labels, quantities
 from kailab.model.objects import content_key
 from kailab.model.quantities import format_bytes
@@ -35,7 +36,7 @@ _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_OWN_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+OWN_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _HUGE_PAGES = "hugepages-"
 _MOST_KNOWN = 1024
 _sound: set[bytes] = set()
@@ -133,17 +134,45 @@ def check_pod_spec(
             faults.wrong(f"{path}.{key}", named, NAME_RULE)
     check_labels(faults, spec, "nodeSelector", f"{path}.nodeSelector")
     faults.quantities(spec, "overhead", f"{path}.overhead")
-    if isinstance(spec.get("resources"), dict):
+    if isinstance(whole := spec.get("resources"), dict):
         check_resources(faults, spec, path)
+        # Source: Kubernetes validatePodResourceRequirements.
+        for key in ("limits", "requests"):
+            amounts = whole.get(key)
+            for name in amounts if isinstance(amounts, dict) else ():
+                if isinstance(name, str) and name not in ("cpu", "memory") and not name.startswith(_HUGE_PAGES):
+                    faults.add(
+                        f"{path}.resources.{key}[{name:.80}]",
+                        "can't be given for a whole pod; expected cpu, memory or huge pages",
+                    )
+        if whole.get("claims"):
+            faults.add(f"{path}.resources.claims", "can't be given for a whole pod")
     for at, toleration in faults.mappings(spec, "tolerations", f"{path}.tolerations"):
         check_toleration(faults, toleration, at)
     affinity = faults.mapping(spec, "affinity", f"{path}.affinity")
     if affinity:
         _check_affinity(faults, affinity, f"{path}.affinity")
+    apart: set[tuple[str, str]] = set()
     for at, spread in faults.mappings(spec, "topologySpreadConstraints", f"{path}.topologySpreadConstraints"):
         _check_spread(faults, spread, at)
+        if (both := (str(spread.get("topologyKey")), str(spread.get("whenUnsatisfiable")))) in apart:
+            faults.add(at, "has the topologyKey and whenUnsatisfiable of an earlier one")
+        apart.add(both)
+    gates: set[str] = set()
     for at, gate in faults.mappings(spec, "schedulingGates", f"{path}.schedulingGates"):
-        faults.text(gate, "name", f"{at}.name", required=True)
+        called = faults.text(gate, "name", f"{at}.name", required=True)
+        if called and not is_label_key(called):
+            faults.add(f"{at}.name", "is not a valid name; expected name or domain/name")
+        if called in gates:
+            faults.add(f"{at}.name", f"{called!r:.80} is given twice")
+        gates.update((called,) if called else ())
+    if spec.get("ephemeralContainers"):
+        faults.ratchet(f"{path}.ephemeralContainers", "can't be given when a pod is made, nor in a template")
+    for key in ("hostname", "subdomain"):
+        if isinstance(label := spec.get(key), str) and label and not is_dns_label(label):
+            faults.wrong(f"{path}.{key}", label, LABEL_RULE)
+    if isinstance(dns := spec.get("dnsPolicy"), str) and dns:
+        faults.one_of(spec, "dnsPolicy", f"{path}.dnsPolicy", _DNS_POLICIES)
     if spec.get("schedulingGates") and spec.get("nodeName"):
         faults.add(f"{path}.nodeName", "can't be given before all schedulingGates are taken off")
     claims: set[str] = set()
@@ -151,6 +180,11 @@ def check_pod_spec(
         name = faults.text(claim, "name", f"{at}.name", required=True)
         if name in claims:
             faults.add(f"{at}.name", f"{name!r:.80} is given twice")
+        if name and not is_dns_label(name):
+            faults.wrong(f"{at}.name", name, LABEL_RULE)
+        for key in ("resourceClaimName", "resourceClaimTemplateName"):
+            if isinstance(object_ := claim.get(key), str) and object_ and not is_dns_subdomain(object_):
+                faults.wrong(f"{at}.{key}", object_, NAME_RULE)
         claims.update((name,) if name else ())
         sources = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(key)]
         if len(sources) != 1:
@@ -200,14 +234,29 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
             at_name = f"{at}.{key}[{name:.80}]"
             if not is_label_key(name):
                 faults.add(at_name, "is not a resource name; expected name or domain/name")
-            elif "/" not in name and name not in _OWN_RESOURCES and not name.startswith(_HUGE_PAGES):
+            elif "/" not in name and name not in OWN_RESOURCES and not name.startswith(_HUGE_PAGES):
                 expected = (
-                    f"{', '.join(_OWN_RESOURCES)}, {_HUGE_PAGES}SIZE or a name with a domain ({labels.GPU_RESOURCE})"
+                    f"{', '.join(OWN_RESOURCES)}, {_HUGE_PAGES}SIZE or a name with a domain ({labels.GPU_RESOURCE})"
                 )
                 faults.add(at_name, f"is not a resource of containers; expected {expected}")
+            elif name.startswith("requests."):
+                faults.add(at_name, "is not a resource name; requests. is for those of quotas")
+            elif name.startswith(_HUGE_PAGES):
+                _check_huge_pages(faults, name, (limits if key == "limits" else requests)[name], at_name)
     asked = {*limits, *requests}
     if any(name.startswith(_HUGE_PAGES) for name in asked) and asked.isdisjoint(("cpu", "memory")):
         faults.add(at, "asks for huge pages; expected cpu or memory beside them")
+
+
+def _check_huge_pages(faults: Faults, name: str, amount: Any, path: str) -> None:
+    """Source: Kubernetes validateContainerResourceName."""
+    try:
+        size = quantities.parse(name.removeprefix(_HUGE_PAGES))
+    except InputError:
+        faults.add(path, "does not say the size of the pages, such as hugepages-2Mi")
+        return
+    if size > 0 and amount % size:
+        faults.add(path, "is not a multiple of the size of the pages")
 
 
 def check_annotations(faults: Faults, meta: dict[str, Any], spec: dict[str, Any], meta_path: str) -> None:
@@ -250,6 +299,10 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
         if isinstance(called, str) and called:
             if called in ports:
                 faults.add(f"{at}.name", f"{called!r:.80} is given twice")
+            if not is_port_name(called):
+                faults.wrong(
+                    f"{at}.name", called, "15 lower-case letters, digits and '-' at most, one of them a letter"
+                )
             ports.add(called)
         faults.integer(port, "containerPort", f"{at}.containerPort", least=1, most=65535)
         faults.integer(port, "hostPort", f"{at}.hostPort", most=65535)
@@ -260,8 +313,15 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
             _check_one_of(faults, source, f"{at}.valueFrom", "source")
             if variable.get("value"):
                 faults.add(f"{at}.valueFrom", "can't be given together with value")
+    for at, source in faults.mappings(container, "envFrom", f"{path}.envFrom"):
+        refs = {key: value for key, value in source.items() if key in ("configMapRef", "secretRef")}
+        _check_one_of(faults, refs, at, "source", ("configMapRef", "secretRef"))
+    for key, choices in _CHOICES.items():
+        if container.get(key):
+            faults.one_of(container, key, f"{path}.{key}", choices)
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
-        _check_handler(faults, container.get(key), f"{path}.{key}", ("exec", "httpGet", "tcpSocket", "grpc"))
+        if isinstance(probe := container.get(key), dict):
+            _check_probe(faults, probe, f"{path}.{key}", key)
     lifecycle = faults.mapping(container, "lifecycle", f"{path}.lifecycle") or {}
     for key in ("postStart", "preStop"):
         handlers = ("exec", "httpGet", "tcpSocket", "sleep")
@@ -273,6 +333,35 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
             if mounted in paths:
                 faults.add(f"{at}.mountPath", f"{mounted!r:.80} is given twice")
             paths.add(mounted)
+
+
+_CHOICES = {
+    "imagePullPolicy": ("Always", "IfNotPresent", "Never"),
+    "terminationMessagePolicy": ("File", "FallbackToLogsOnError"),
+}
+_PORT_NAME = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+
+
+def is_port_name(name: str) -> bool:
+    return len(name) <= 15 and _PORT_NAME.fullmatch(name) is not None
+
+
+def _check_probe(faults: Faults, probe: dict[str, Any], path: str, key: str) -> None:
+    """Source: Kubernetes validateProbe, validateLivenessProbe."""
+    _check_handler(faults, probe, path, ("exec", "httpGet", "tcpSocket", "grpc"))
+    if key != "readinessProbe" and probe.get("successThreshold") not in (None, 0, 1):
+        faults.wrong(f"{path}.successThreshold", probe["successThreshold"], "1")
+    if (grace := probe.get("terminationGracePeriodSeconds")) is not None and key == "readinessProbe":
+        faults.add(f"{path}.terminationGracePeriodSeconds", "can't be given for a readinessProbe")
+    elif isinstance(grace, int) and grace < 1:
+        faults.wrong(f"{path}.terminationGracePeriodSeconds", grace, "1 or more")
+    for handler in ("httpGet", "tcpSocket", "grpc"):
+        there = probe.get(handler)
+        port = there.get("port") if isinstance(there, dict) else None
+        if (type(port) is int and not 1 <= port <= 65535) or (isinstance(port, str) and not is_port_name(port)):
+            faults.wrong(f"{path}.{handler}.port", port, "1 to 65535, or the name of a port")
+    if isinstance(command := probe.get("exec"), dict) and not command.get("command"):
+        faults.add(f"{path}.exec.command", "is required")
 
 
 def _check_handler(faults: Faults, given: Any, path: str, handlers: tuple[str, ...]) -> None:
@@ -290,6 +379,10 @@ def _check_one_of(faults: Faults, given: dict[str, Any], path: str, what: str, c
         faults.add(path, f"has more than one {what}: {', '.join(there)}; expected one")
 
 
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_NAMED_SOURCES = {"configMap": "name", "secret": "secretName", "persistentVolumeClaim": "claimName", "hostPath": "path"}
+
+
 def _check_volumes(faults: Faults, spec: dict[str, Any], path: str) -> None:
     # Other shapes are reported elsewhere.
     names: set[str] = set()
@@ -298,8 +391,16 @@ def _check_volumes(faults: Faults, spec: dict[str, Any], path: str) -> None:
         # A volume without a source gets an emptyDir, by Kubernetes' defaults.
         if given := {key: value for key, value in volume.items() if key in sources and value is not None}:
             _check_one_of(faults, given, at, "source")
+        for source, field in _NAMED_SOURCES.items():
+            if isinstance(inner := volume.get(source), dict) and not inner.get(field):
+                faults.add(f"{at}.{source}.{field}", "is required")
+        host = volume.get("hostPath")
+        if isinstance(host, dict) and isinstance(place := host.get("path"), str) and ".." in place.split("/"):
+            faults.wrong(f"{at}.hostPath.path", place, "a path without '..'")
         name = volume.get("name")
         if isinstance(name, str):
+            if name and not is_dns_label(name):
+                faults.wrong(f"{at}.name", name, LABEL_RULE)
             if name in names:
                 faults.add(f"{at}.name", f"{name!r:.80} is given twice")
             names.add(name)
@@ -387,6 +488,8 @@ def check_toleration(faults: Faults, toleration: dict[str, Any], path: str) -> N
         faults.add(f"{path}.operator", "must be Exists where key is empty (it tolerates every taint)")
     if value and operator == "Exists":
         faults.add(f"{path}.value", "must be empty where operator is Exists")
+    elif value and not is_label_value(value):
+        faults.add(f"{path}.value", "is not a valid value of a taint")
 
 
 def _check_affinity(faults: Faults, affinity: dict[str, Any], path: str) -> None:
@@ -436,12 +539,24 @@ def _check_node_preference(faults: Faults, term: dict[str, Any], path: str) -> N
 def _check_node_fields(faults: Faults, term: dict[str, Any], path: str) -> None:
     # Values of fields have other rules: the name of a node may be longer than a label value.
     _check_expressions(faults, term, "matchFields", path, ("In", "NotIn"), any_value=True)
+    for at, field in Faults().mappings(term, "matchFields", f"{path}.matchFields"):
+        values = field.get("values")
+        if isinstance(key := field.get("key"), str) and key != "metadata.name":
+            faults.wrong(f"{at}.key", key, "metadata.name")
+        if isinstance(values, list) and len(values) > 1:
+            faults.add(f"{at}.values", "expected one name of a node")
+        elif isinstance(values, list) and values and isinstance(values[0], str) and not is_dns_subdomain(values[0]):
+            faults.wrong(f"{at}.values[0]", values[0], NAME_RULE)
 
 
 def _check_pod_term(faults: Faults, term: dict[str, Any], path: str) -> None:
     key = faults.text(term, "topologyKey", f"{path}.topologyKey", required=True)
     if key and not is_label_key(key):
         faults.add(f"{path}.topologyKey", "is not a valid label key; expected name or domain/name")
+    _check_keys_of_pods(faults, term, path, ("matchLabelKeys", "mismatchLabelKeys"))
+    for index, space in enumerate(faults.items(term, "namespaces", f"{path}.namespaces") or ()):
+        if isinstance(space, str) and not is_dns_label(space):
+            faults.wrong(f"{path}.namespaces[{index}]", space, LABEL_RULE)
     for name in ("labelSelector", "namespaceSelector"):
         selector = faults.mapping(term, name, f"{path}.{name}")
         if selector:
@@ -461,6 +576,27 @@ def _check_spread(faults: Faults, spread: dict[str, Any], path: str) -> None:
     selector = faults.mapping(spread, "labelSelector", f"{path}.labelSelector")
     if selector:
         check_selector(faults, selector, f"{path}.labelSelector")
+    faults.integer(spread, "minDomains", f"{path}.minDomains", least=1)
+    if spread.get("minDomains") is not None and spread.get("whenUnsatisfiable") == "ScheduleAnyway":
+        faults.add(f"{path}.minDomains", "needs whenUnsatisfiable: DoNotSchedule")
+    for key in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        faults.one_of(spread, key, f"{path}.{key}", ("Honor", "Ignore"))
+    _check_keys_of_pods(faults, spread, path, ("matchLabelKeys",))
+
+
+def _check_keys_of_pods(faults: Faults, term: dict[str, Any], path: str, fields: tuple[str, ...]) -> None:
+    """Keys whose values a pod's own labels give. Source: Kubernetes validateMatchLabelKeysInTopologySpread and validatePodAffinityTerm."""
+    seen: set[Any] = set()
+    for field in fields:
+        keys = faults.items(term, field, f"{path}.{field}") or []
+        if keys and term.get("labelSelector") is None:
+            faults.add(f"{path}.{field}", "needs a labelSelector")
+        for index, key in enumerate(keys):
+            if isinstance(key, str) and not is_label_key(key):
+                faults.add(f"{path}.{field}[{index}]", "is not a valid label key; expected name or domain/name")
+            elif isinstance(key, str) and key in seen:
+                faults.add(f"{path}.{field}[{index}]", f"{key!r:.80} is given twice")
+            seen.update((key,) if isinstance(key, str) else ())
 
 
 def _check_expressions(

@@ -73,8 +73,6 @@ SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critica
 
 
 def check_priority_class(faults: Faults, obj: dict[str, Any]) -> None:
-    if obj.get("value") is None:
-        faults.add("value", "is required; expected a whole number")
     name = obj["metadata"].get("name") if isinstance(obj.get("metadata"), dict) else None
     system = name if isinstance(name, str) and name.startswith("system-") else ""
     value = faults.integer(obj, "value", "value", least=-(2**31), most=LARGEST_INT32 if system else MOST_PRIORITY)
