@@ -22,6 +22,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCycles
 from kailab.engine.relaxing.rules import CycleInputDraft, Relaxation
+from kailab.engine.search.alike import searches_shared
 from kailab.errors import KailabError, NotFound
 from kailab.evidence.entries import PodEvicted
 from kailab.explain.cause_groups import causes_now
@@ -337,7 +338,7 @@ class StepTrials:
         if not self.budget.spend():
             self.budget.skip()
             return None
-        with closing(context.lab.fork()) as copy, self.budget.ends_cycles():
+        with closing(context.lab.fork()) as copy, self.budget.ends_cycles(), searches_shared():
             try:
                 self.carry_out(copy, proposal)
             except KailabError:

@@ -16,6 +16,7 @@ from kailab.engine.faults import ACROSS_KINDS, COUNTED_TWICE
 from kailab.engine.ledger import FailedAttempt
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.order import tasks_to_allocate
+from kailab.engine.search.alike import AlikeSearches
 from kailab.engine.search.bounds import SearchBounds
 from kailab.engine.search.reclaimable import Demand
 from kailab.engine.search.signatures import Representatives, kind_of_job
@@ -164,7 +165,7 @@ def search(
     session: Session, allocator: Allocator, job: Job, action: Action,
     pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[VictimSet], bool], wanted: Demand | None = None,
     ground: Callable[[Job], EvictionGround] | None = None, lists: Mapping[str, list[Entry]] | None = None, all_stay: bool = False,
-    surely_invalid: Callable[[VictimSet], bool] | None = None,
+    surely_invalid: Callable[[VictimSet], bool] | None = None, alike: AlikeSearches | None = None,
 ) -> bool:  # fmt: skip
     """Look for victims for a job. If some are found, commit the solution and return True; else undo everything and note
     the outcome.
@@ -172,16 +173,21 @@ def search(
     ``pick``: the jobs that may be victims. ``valid``: the final check of a solution. ``ground``: why a victim without
     another place may be evicted. ``lists``: the parts of the sorted victim lists that contain all jobs that ``pick`` allows.
     ``all_stay``: every victim has to find another place, which ``valid`` verifies. ``surely_invalid``: True if ``valid`` would refuse a set of victims
-    wherever its victims find other places; it is not simulated.
+    wherever its victims find other places; it is not simulated. ``alike``: searches of this action, of which one may stand for this.
     """
     mark = session.mark()
+    tasks = tasks_to_allocate(job)
+    if alike is not None and (known := alike.outcome(job, tasks)) is not None:
+        session.held_back = False
+        session.ledger.note(job, action, known)
+        return False
     # When KAI's faults are imitated, some victims and what they free count twice, so the room they need is unknown.
     all_stay = all_stay and not session.imitates(COUNTED_TWICE)
     bounds = SearchBounds(session, job, pick, queues, lists, wanted, all_stay)
     # A bound ends a failing search sooner or later; at once only where nobody asks how many sets were tried, and where
     # trying them leaves no trace: the order of domains, numbers in the names of shared devices, a budget that is used up.
     at_once = classes_count(session, allocator, action) and not session.working.topologies and not session.table.shared
-    tasks, hopeless = tasks_to_allocate(job), session.working.hopeless
+    hopeless = session.working.hopeless
     kind = (action, job.record.queue, len(tasks), tasks[0].info if tasks else None)
     # A search that succeeds at once is cheaper than the bounds, so they are checked first where one ended the last search
     # of this kind, in whichever cycle. They are true or not whatever has changed since, so nothing ends this memory.
@@ -221,6 +227,8 @@ def search(
         outcome = f"{session.taking.refused} ({solver.simulated} tried)"
     elif solver.simulated:
         outcome = f"no set of victims makes room ({solver.simulated} tried)"
+        if alike is not None and not solver.found:
+            alike.add(job, tasks, outcome)
     else:
         outcome = "no victims to be had"
     session.ledger.note(job, action, outcome)

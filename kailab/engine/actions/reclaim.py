@@ -9,6 +9,7 @@ from kailab.engine.actions.evicting import SearchSkip, candidates, impossible, l
 from kailab.engine.decisions import EvictionGround
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.order import tasks_to_allocate
+from kailab.engine.search.alike import AlikeSearches
 from kailab.engine.search.minruntime import MinRuntime, keeps_minimum
 from kailab.engine.search.reclaimable import (
     Demand,
@@ -29,6 +30,7 @@ from kailab.engine.working.state import Job, WPodSet, WTask
 
 def execute(session: Session, allocator: Allocator) -> None:
     skip = SearchSkip(session)
+    alike = AlikeSearches(session)
     runtime = MinRuntime(session)
 
     def hopeless(queue: WQueue, job: Job) -> bool:
@@ -53,11 +55,13 @@ def execute(session: Session, allocator: Allocator) -> None:
         # Another queue has other victims and another claim, so failures count only for jobs of the same queue.
         if skip.hopeless(job, wanted.queue.name) or impossible(session, allocator, job):
             continue
-        if not _reclaim(session, allocator, runtime, job, wanted):
+        if not _reclaim(session, allocator, runtime, job, wanted, alike):
             skip.failed(job, wanted.queue.name)
 
 
-def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: Job, wanted: Demand) -> bool:
+def _reclaim(
+    session: Session, allocator: Allocator, runtime: MinRuntime, job: Job, wanted: Demand, alike: AlikeSearches
+) -> bool:
     queues = [
         queue
         for queue in session.tree.leaves
@@ -113,7 +117,17 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         return balances.ground(wanted.queue, queue)
 
     return search(
-        session, allocator, job, "reclaim", pick, queues, valid, wanted, ground, surely_invalid=surely_refused
+        session,
+        allocator,
+        job,
+        "reclaim",
+        pick,
+        queues,
+        valid,
+        wanted,
+        ground,
+        surely_invalid=surely_refused,
+        alike=alike,
     )
 
 

@@ -94,6 +94,7 @@ class Solver:
         self._effort = 0
         self.budget = session.budget.job()
         self.simulated = 0
+        self.found = False  # some set of victims worked for a part of the job, or for all of it
         self.hopeless = ""
         self.leaks = False  # a solution that is none stays in the journal, see ``_solve_with``
 
@@ -171,6 +172,7 @@ class Solver:
                 session.undo(mark)
             if solution is not None:
                 recorded = solution.victims
+                self.found = True
             return solution is not None
 
         if _largest(count, possible) == 0:
