@@ -31,7 +31,7 @@ from kailab.lab.answer import Cause, CauseCode, Verdict
 from kailab.lab.lab import Lab
 from kailab.lab.owners import owners_of, refused_owners, top_of
 from kailab.model.kinds import kind_key
-from kailab.model.objects import ENDED_PHASES, condition_of, is_owned, uid_of
+from kailab.model.objects import ENDED_PHASES, condition_of, is_owned, is_terminating, uid_of
 from kailab.model.times import DAY, parse_time
 
 MOST_CYCLES = 50
@@ -140,13 +140,41 @@ def could_run(state: PodsAtMoment, *relaxations: Relaxation) -> bool:
 def could_run_after_own_pods(state: PodsAtMoment) -> bool:
     """Whether all its waiting pods are placed without other work if the pods of its own workload end one after the other, as those of a Job
     do, although nobody may know when."""
+    ending = _started_once(state)
+    unready = state.unready(pod["spec"].get("nodeName", "") for pod in ending)
+    leaving = [pod for pod in ending if pod["spec"].get("nodeName") in unready and not is_terminating(pod)]
+    # Its controllers show whether it goes on or has failed once those are evicted that can't end.
+    return _could_run_once_evicted(state) if leaving else _could_run_after(state)
+
+
+def _could_run_after(state: PodsAtMoment) -> bool:
     ending = {uid_of(pod) for pod in ending_pods(state)}
     return bool(ending) and _could_run(state, (), ending)
+
+
+def _could_run_once_evicted(state: PodsAtMoment) -> bool:
+    """``could_run_after_own_pods`` once the pods on nodes that are not ready have been evicted, on a fork without other work."""
+    subject = state.subject
+    with _emptied(state) as fork:
+        if any(subject.runs(fork) for _ in islice(fork.moments(DAY), _moments(fork))):
+            return True
+        try:
+            then = subject.state(fork)
+        except KailabError:  # a pod of work that has failed
+            return False
+        return not then.failure and (could_run(then) or _could_run_after(then))
 
 
 def ending_pods(state: PodsAtMoment) -> list[Object]:
     """The pods, of the subject or the workload that it is part of, that have not ended, and will not be started again once they have.
     Those on nodes that are not ready do not end."""
+    pods = _started_once(state)
+    unready = state.unready(pod["spec"].get("nodeName", "") for pod in pods)
+    return [pod for pod in pods if pod["spec"].get("nodeName", "") not in unready]
+
+
+def _started_once(state: PodsAtMoment) -> list[Object]:
+    """Its pods, or those of the workload that it is part of, that have not ended, and will not be started again once they have."""
     groups, pods = workload_podgroups(state), []
     for row in state.picture.rows:
         group = state.picture.podgroups.get((row.name.partition("/")[0], row.podgroup))
@@ -155,8 +183,7 @@ def ending_pods(state: PodsAtMoment) -> list[Object]:
         pod = state.picture.pods_by_name[row.name]
         if pod["spec"].get("restartPolicy", "Always") != "Always":
             pods.append(pod)
-    unready = state.unready(pod["spec"].get("nodeName", "") for pod in pods)
-    return [pod for pod in pods if pod["spec"].get("nodeName", "") not in unready]
+    return pods
 
 
 def _could_run(state: PodsAtMoment, relaxations: tuple[Relaxation, ...], ending: Set[str] = frozenset()) -> bool:

@@ -243,11 +243,14 @@ def test_gates_of_pods_that_do_not_exist_yet_are_named_from_the_template(lab):
     )
 
 
-def test_a_pod_of_its_own_that_runs_on_a_node_that_is_not_ready_makes_no_room_by_ending(lab):
-    lab.apply([job("two", "b", 2, gpus=4)])
+@pytest.mark.parametrize(("limit", "verdict"), [(0, Verdict.NEVER), (6, Verdict.LATER)])
+def test_a_pod_on_a_node_that_is_not_ready_makes_room_by_its_eviction_unless_its_job_fails_by_that(lab, limit, verdict):
+    two = job("two", "b", 2, gpus=4)
+    two["spec"]["backoffLimit"] = limit
+    lab.apply([two])
     lab.settle()
     assert lab.explain("Job", "two", timeout=0).verdict == Verdict.LATER
     [node] = {pod["spec"]["nodeName"] for pod in lab.cluster.list("Pod") if pod["spec"].get("nodeName")}
     lab.fail_node(node)
     answer = lab.explain("Job", "two", timeout=0)
-    assert (answer.running, answer.verdict, answer.cause.code) == (1, Verdict.NEVER, CauseCode.OVER_LIMIT)
+    assert (answer.running, answer.verdict, answer.cause.code) == (1, verdict, CauseCode.OVER_LIMIT)
