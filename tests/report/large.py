@@ -62,7 +62,7 @@ def _share(allocated: int, quota: int) -> QueueShare:
 
 def _put(told: PodColumns, moment: int, pod: int, node: int, ref: int) -> None:
     gang = pod // GANG
-    group = told.groups.place(f"default/gang-{gang:05}", f"team-{gang % QUEUES:02}", GANG, ref)
+    group = told.groups.put(f"default/gang-{gang:05}", f"team-{gang % QUEUES:02}", GANG, ref)
     told.put(moment, str(pod), f"default/gang-{gang:05}-{pod:05}", group, PodState("runs", f"node-{node:05}", GPU), ref)
 
 

@@ -198,6 +198,6 @@ def test_a_conflict_counts_as_a_refusal_only_if_it_persists(lab, build) -> None:
     held = BindBackoff(lab.scheduler.mirror)
     for _ in range(CONFLICTS - 1):
         held.failed(uid, Conflict("somebody was here before"), lab.cluster.now())
-        assert not held.refused
+        assert not held.refused_pods
     held.failed(uid, Conflict("somebody was here before"), lab.cluster.now())
     assert held.refused_pods == {uid}

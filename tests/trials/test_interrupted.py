@@ -205,7 +205,7 @@ def test_two_trials_at_once_do_not_disturb_each_other(
 
 
 def test_one_trial_is_run_by_one_process(trial: Trial, home: Path) -> None:
-    with TrialFolder(home / "trials" / "small").held():
+    with TrialFolder(home / "trials" / "small").locked():
         for command in (("run", "trial.yaml"), ("run", "trial.yaml", "--again")):
             done = trial(*command)
             assert (done.code, "is being run by another process" in done.err) == (2, True)
