@@ -12,7 +12,7 @@ from pathlib import Path
 from kailab.cli.table import format_age, render_table
 from kailab.engine.policies.contract import Dispatch
 from kailab.engine.policies.settings import PolicyChoice
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.model.times import duration_seconds
 from kailab.policies.catalogue import SHIPPED, shipped
 from kailab.replay.accounts import raise_faults

@@ -18,7 +18,7 @@ import msgspec
 
 from benchmarks import browsing
 from benchmarks.looks import work
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.lab import lab_files, life
 from kailab.scheduler import settings_of
 from kailab.serve.actions import DeleteObject, PageAction, SetFields, SubmitManifests

@@ -17,7 +17,8 @@ import yaml
 
 from benchmarks.lab_runs.shapes import PATIENT, queue
 from kailab.cluster.protocol import Object
-from kailab.fleet import Fleet, read_fleet
+from kailab.fleet.fleet import Fleet
+from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab
 from kailab.model import labels
 

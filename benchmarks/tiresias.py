@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
-from kailab.fleet import Fleet
-from kailab.fleet.fleet import Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.policies import NamedPolicy, with_replay_policies

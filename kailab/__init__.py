@@ -30,7 +30,8 @@ if TYPE_CHECKING:
         PolicyError,
         StateError,
     )
-    from kailab.fleet import Fleet, load_fleet
+    from kailab.fleet.fleet import Fleet
+    from kailab.fleet.reading import load_fleet
     from kailab.lab import Answer, Lab, at_least, at_most, between, eventually, expect, never, stays
     from kailab.scheduler import SchedulerSettings, load_settings
 else:

@@ -24,7 +24,7 @@ from kailab.cluster.controlplane.supervision import log_tail
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.processes import ask_process, find_process
 from kailab.cluster.writes import CreateWrite, DeleteWrite
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import open_plane
 from kailab.model import labels

@@ -6,7 +6,8 @@ from benchmarks.lab_runs import shapes
 from benchmarks.lab_runs.measured import BenchmarkResult, Measured, peak_memory
 from benchmarks.lab_runs.timed_lab import Progress, TimedLab
 from kailab.errors import InputError
-from kailab.fleet import Fleet, read_fleet
+from kailab.fleet.fleet import Fleet
+from kailab.fleet.reading import read_fleet
 from kailab.model import labels
 
 ZONES, BLOCKS, RACKS = 4, 8, 8

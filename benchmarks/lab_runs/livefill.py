@@ -33,7 +33,7 @@ from kailab.cluster.processes import ask_process, find_process
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.writes import BindWrite, Chain, CreateWrite
 from kailab.errors import InputError
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.grouping.cluster_reader import ClusterReader
 from kailab.grouping.family import GroupingConfig
 from kailab.grouping.plans import PlanCache

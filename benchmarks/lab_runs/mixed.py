@@ -13,7 +13,7 @@ from benchmarks.lab_runs.measured import BenchmarkResult, peak_memory
 from benchmarks.lab_runs.timed_lab import Progress, TimedLab
 from checks.recorded_files import shared_folder
 from kailab.errors import InputError
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.replay.fleets import replay_fleet
 from kailab.replay.job import WHOLE, TraceJob
 from kailab.replay.manifests import job_object, pods_of

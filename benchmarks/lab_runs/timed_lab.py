@@ -18,7 +18,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.decision_log import DecisionLog, NameIndex
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.lab.garbage import collector_off
 from kailab.lab.settle import VirtualSettling
 from kailab.lab.spec import fleet_of

@@ -9,7 +9,7 @@ from benchmarks.lab_runs.measured import BenchmarkResult, peak_memory
 from benchmarks.lab_runs.reclaim import fill
 from benchmarks.lab_runs.timed_lab import Progress, TimedLab
 from kailab.errors import InputError
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.model import labels
 
 

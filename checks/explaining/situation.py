@@ -20,7 +20,7 @@ import yaml
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.errors import Forbidden, InputError, Where
-from kailab.fleet import read_fleet
+from kailab.fleet.reading import read_fleet
 from kailab.lab.change import Apply, Change, Delete, carry_out, read_changes
 from kailab.lab.lab import Lab
 

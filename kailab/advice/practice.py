@@ -16,7 +16,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot.records import UNLIMITED
 from kailab.errors import InputErrors, Where
 from kailab.evidence.wording import count, gpus
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.lab import advice, intake
 from kailab.lab.unknown_fields import warn_unknown_fields
 from kailab.model import labels

@@ -164,7 +164,7 @@ def _packages() -> Iterator[InstallationFact]:
 
 def _backends() -> Iterator[InstallationFact]:
     from kailab.cluster.backends import BACKENDS
-    from kailab.fleet import available_fleets
+    from kailab.fleet.library import available_fleets
     from kailab.lab.venues import provider_of
 
     fleets = ", ".join(available_fleets())

@@ -26,7 +26,8 @@ def group() -> None:
 @options.output
 def list_fleets(output: TextOrJson) -> None:
     """List the fleets of the library."""
-    from kailab.fleet import available_fleets, load_fleet
+    from kailab.fleet.library import available_fleets
+    from kailab.fleet.reading import load_fleet
 
     rows: list[tuple[str, str, str, str]] = []
     data: list[dict[str, Any]] = []
@@ -51,7 +52,7 @@ def list_fleets(output: TextOrJson) -> None:
 @options.output
 def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
     """Show the nodes and GPUs of a fleet."""
-    from kailab.fleet import load_fleet
+    from kailab.fleet.reading import load_fleet
     from kailab.model.yamltext import write_documents
 
     described = load_fleet(fleet)
@@ -83,7 +84,7 @@ def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
 @click.argument("files", nargs=-1, required=True, help="Fleet files or names, or nodes of a cluster.")
 def validate(files: tuple[str, ...]) -> None:
     """Validate fleet files. Each error names the file, line and field."""
-    from kailab.fleet import load_fleet
+    from kailab.fleet.reading import load_fleet
 
     failed = 0
     for file in files:

@@ -24,7 +24,7 @@ from kailab.model.objects import name_of
 from kailab.model.times import format_time, parse_time
 
 if TYPE_CHECKING:
-    from kailab.fleet import Fleet
+    from kailab.fleet.fleet import Fleet
     from kailab.lab import Lab
     from kailab.lab.picture import Picture
     from kailab.scheduler import SchedulerSettings
@@ -82,7 +82,7 @@ def up(
 ) -> None:
     """Start a lab: a fleet of fake GPU nodes and a scheduler. An embedded lab is stored in a file; the other backends
     use a real Kubernetes API. No backend needs root; only kind needs Docker."""
-    from kailab.fleet import load_fleet
+    from kailab.fleet.reading import load_fleet
     from kailab.lab import Lab
     from kailab.lab.life import begin, check_decides, end, was_interrupted
     from kailab.lab.venues import ignore_message, provider_of

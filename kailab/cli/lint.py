@@ -36,7 +36,7 @@ def lint(
     Exit code 2: bad input."""
     from kailab.advice.practice import RULES
     from kailab.advice.practice import lint as linted
-    from kailab.fleet import load_fleet
+    from kailab.fleet.reading import load_fleet
     from kailab.model.manifests import load
 
     if unknown := [rule for rule in ignored if rule not in RULES]:

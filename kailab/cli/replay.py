@@ -22,7 +22,7 @@ from kailab.evidence.wording import count, elapsed
 
 if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
-    from kailab.fleet import Fleet
+    from kailab.fleet.fleet import Fleet
     from kailab.replay.accounts import UnstartedJobs
     from kailab.replay.clusters.cluster_file import SiteDefaults
     from kailab.replay.clusters.figures import DispatchFigures

@@ -70,7 +70,7 @@ def upgrade(
     """
     import msgspec
 
-    from kailab.fleet import load_fleet
+    from kailab.fleet.reading import load_fleet
     from kailab.trials.upgrade import PATIENCE_SECONDS, UpgradePlan, run_upgrade_trial, upgrade_lines
     from kailab.undertest.selection import choose_scheduler
 

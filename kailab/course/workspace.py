@@ -17,7 +17,7 @@ from kailab.course.judging import do_step
 from kailab.course.lesson import Lesson, lessons
 from kailab.errors import EvidenceError, InputError, Where
 from kailab.evidence.lab_record import LabRecord
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.lab import Lab
 from kailab.lab.lab_files import DEFAULT_FILE
 from kailab.lab.life import begin, end

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from kailab.cluster.embedded.storage.store import Reference
     from kailab.engine.config import EngineConfig
     from kailab.evidence.entries import LabFacts
-    from kailab.fleet import Fleet
+    from kailab.fleet.fleet import Fleet
     from kailab.lab.answer import Answer
     from kailab.lab.intake import Applied, Source
     from kailab.lab.node_changes import FailedReadyStatus
@@ -110,9 +110,9 @@ class Lab:
         self._pictures = LabPictures(self, self._present, saved_parts)
         definition = None
         if described is not None:
-            from kailab import fleet
+            from kailab.fleet.fleet import fleet_definition
 
-            definition = fleet.fleet_definition(described)
+            definition = fleet_definition(described)
         self.observers.on_opened(LabOpening(self.cluster, self.opened, self._origin, definition))
 
     def carry_on(self, before: Lab) -> None:

@@ -15,7 +15,7 @@ from kailab.cluster.registry import FLAGS
 from kailab.errors import InputError, KailabError, NoStateFile, StateError
 from kailab.evidence.lab_record import LabRecord
 from kailab.evidence.recorder import Recorder
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.lab import saved
 from kailab.lab.lab import Lab
 from kailab.lab.lab_files import DEFAULT_FILE

@@ -13,7 +13,7 @@ from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.registry import SCHEDULERS, make_scheduler
 
 if TYPE_CHECKING:
-    from kailab.fleet import Fleet
+    from kailab.fleet.fleet import Fleet
 
 
 class LabSpec(msgspec.Struct, kw_only=True):
@@ -44,6 +44,7 @@ class LabSpec(msgspec.Struct, kw_only=True):
 
 def fleet_of(fleet: str | Path | Fleet) -> Fleet:
     """Raises InputError."""
-    from kailab.fleet import Fleet, load_fleet
+    from kailab.fleet.fleet import Fleet
+    from kailab.fleet.reading import load_fleet
 
     return fleet if isinstance(fleet, Fleet) else load_fleet(fleet)

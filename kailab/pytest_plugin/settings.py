@@ -175,7 +175,7 @@ def _scheduler(name: str) -> str:
 
 def _check_fleet(name: str) -> None:
     """Check the fleet once, before the first test, instead of in each test."""
-    from kailab.fleet import load_fleet
+    from kailab.fleet.reading import load_fleet
 
     try:
         load_fleet(name)

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import structs
 
 from kailab.errors import KailabError
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.model.prices import Prices
 from kailab.replay.accounts import ReplayAccounts
 from kailab.replay.job import HOUR, WHOLE

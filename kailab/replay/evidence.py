@@ -9,7 +9,7 @@ from pathlib import Path
 from kailab.errors import InputError
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder, check_writable
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.replay.trace import Trace
 from kailab.version import __version__
 

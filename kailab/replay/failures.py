@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kailab.errors import InputError, Where
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.lab.seen_names import describe_names
 from kailab.model.objects import name_of
 from kailab.replay.readers.lines import LineFields, read_table

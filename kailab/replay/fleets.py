@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kailab.engine.snapshot.counting import mig_gpus
 from kailab.errors import InputError, Where
-from kailab.fleet import Fleet, load_fleet
-from kailab.fleet.fleet import Pool
+from kailab.fleet.fleet import Fleet, Pool
+from kailab.fleet.reading import load_fleet
 from kailab.model.labels import MIG_PREFIX
 from kailab.replay.job import WHOLE
 from kailab.replay.readers.lines import LineFields, read_table

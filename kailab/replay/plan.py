@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kailab.engine.config import EngineConfig
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.model.prices import Prices
 from kailab.replay.failures import NodeFailure
 from kailab.replay.job import JobProgress

@@ -13,7 +13,7 @@ from kailab.engine.policies import contract
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
 from kailab.errors import InputError, PolicyError
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.policies.catalogue import SHIPPED
 from kailab.policies.fragmentation import Fgd, TypicalWorkload, typical
 from kailab.policies.placement import Random

@@ -12,7 +12,7 @@ from typing import Any
 from kailab.cluster.base_objects import PRIORITY_CLASSES
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, InputErrors, Where
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.lab import intake, unknown_fields
 from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import api_version_of

@@ -23,7 +23,7 @@ import kailab
 from kailab.cluster.embedded.storage.sealed_file import DamagedFile, WrongMagic, check, header_of, seal
 from kailab.cluster.embedded.storage.state_file import StateLock
 from kailab.errors import InputError, StateError, os_errors_as
-from kailab.fleet import fleet_definition
+from kailab.fleet.fleet import fleet_definition
 from kailab.model.files import read_bytes
 from kailab.model.kinds import register_installed
 from kailab.replay.plan import ReplayPlan

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kailab.errors import InputError, Where
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.lab.seen_names import describe_names
 from kailab.replay.job import WHOLE
 from kailab.replay.readers.lines import BrokenLine, LineFields, read_table

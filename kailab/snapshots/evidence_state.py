@@ -19,7 +19,7 @@ from kailab.evidence.entries import ClusterState, Decision, GroupWaits, LabFacts
 from kailab.evidence.recorder import OBJECT_FILES, RESULT
 from kailab.evidence.run import test_folders
 from kailab.evidence.sanitizing import Sanitizer
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.lab.lab import Lab
 from kailab.model.objects import full_name, metadata_of, name_of, namespace_of
 from kailab.model.times import parse_time

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from kailab.errors import InputError
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.fleet.sizing import Sizes
 from kailab.lab.seen_names import describe_names
 from kailab.model.multimap import multimap

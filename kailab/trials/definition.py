@@ -14,7 +14,7 @@ from msgspec import structs
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError
 from kailab.evidence.canonical import compact_json
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.model import yamltext
 from kailab.model.files import read_text
 from kailab.model.private_files import make_folder, write_text

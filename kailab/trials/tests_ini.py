@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kailab.errors import InputError, Where
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.model.files import read_text
 
 _KEY = "kailab_fleet"

@@ -25,7 +25,7 @@ from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.polling import wait_until
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import AlreadyExists, ConnectError, InputError, NotFound
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.lab.venues.plane import PlaneVenue, open_plane
 from kailab.model import labels, manifests
 from kailab.model.objects import (

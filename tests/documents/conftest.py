@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from checks.recorded_files import VARIABLE, shared_folder
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.lab import Lab
 
 FILES = {

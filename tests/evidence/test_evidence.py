@@ -21,7 +21,7 @@ from kailab.evidence.entries import LabSettings, PodBound
 from kailab.evidence.metrics.figures import series_of
 from kailab.evidence.recorder import Recorder, write_test
 from kailab.evidence.run import RunFolder, check_writable
-from kailab.fleet import load_fleet, read_fleet
+from kailab.fleet.reading import load_fleet, read_fleet
 from kailab.lab import Lab, expect
 from kailab.model.manifests import load_text
 from kailab.report import render

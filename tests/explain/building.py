@@ -6,7 +6,7 @@ from typing import Any
 
 from kailab.explain.cause_groups import first_causes, waiting_groups
 from kailab.explain.subject import SubjectRef
-from kailab.fleet import read_fleet
+from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab
 from kailab.lab.answer import Cause
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from kailab.fleet import Fleet, read_fleet
+from kailab.fleet.fleet import Fleet
+from kailab.fleet.reading import read_fleet
 from kailab.model.objects import Object
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from kailab.explain.questions import ask
-from kailab.fleet import read_fleet
+from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab
 from tests.explain.building import queue
 from tests.explain.situations import says

@@ -14,7 +14,8 @@ import yaml
 from checks.recorded_files import shared_folder
 from kailab.errors import KailabError
 from kailab.explain.subject import SubjectRef
-from kailab.fleet import Fleet, read_fleet
+from kailab.fleet.fleet import Fleet
+from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab
 
 Changes = Sequence[Mapping[str, Any]]

@@ -14,7 +14,7 @@ from kailab.explain.questions import ask
 from kailab.explain.step_budget import StepBudget
 from kailab.explain.step_search import search_steps
 from kailab.explain.subject import SubjectRef
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.lab import Lab
 from kailab.lab.answer import Cause, CauseCode, Step
 from kailab.lab.change import carry_out, read_changes

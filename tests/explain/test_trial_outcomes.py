@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.explain.questions import ask
-from kailab.fleet import read_fleet
+from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab
 from kailab.lab.answer import CauseCode, Verdict
 from kailab.lab.lab_changes import LabChanges

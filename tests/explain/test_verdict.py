@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.explain import verdict
-from kailab.fleet import read_fleet
+from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab
 from kailab.lab.answer import CauseCode, Verdict
 from tests.builders import job

@@ -15,7 +15,7 @@ import tenacity
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.install import install
 from kailab.components import ComponentSet
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from tests.faults import oracle, work
 from tests.faults.api import Api, Obj, Refused, patiently
 from tests.faults.proxy import Fault, Proxy

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kailab.fleet import Fleet, load_fleet, read_fleet
+from kailab.fleet.fleet import Fleet
+from kailab.fleet.reading import load_fleet, read_fleet
 from tests.faults.api import Obj
 
 

@@ -2,7 +2,9 @@
 
 import pytest
 
-from kailab.fleet import available_fleets, fleet_definition, load_fleet, read_fleet
+from kailab.fleet.fleet import fleet_definition
+from kailab.fleet.library import available_fleets
+from kailab.fleet.reading import load_fleet, read_fleet
 from kailab.model.yamltext import write_documents
 
 ODD = """

@@ -6,9 +6,8 @@ import json
 from dataclasses import fields
 from pathlib import Path
 
-from kailab import fleet
-from kailab.fleet.fleet import KEY, Pool
-from kailab.fleet.reading import SCHEMA
+from kailab.fleet.fleet import KEY, Pool, fleet_definition
+from kailab.fleet.reading import SCHEMA, load_fleet
 from kailab.model.schema_files import read_schema
 
 WITH_A_FORM_OF_THEIR_OWN = {"name", "count", "cpu", "memory", "mig", "taints", "layout"}
@@ -29,8 +28,8 @@ def test_what_is_read_is_written_under_the_same_keys(tmp_path: Path) -> None:
     described = {"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": "f", "pools": [pool]}
     path = tmp_path / "fleet.yaml"
     path.write_text(json.dumps(described))
-    first = fleet.load_fleet(path)
-    written = fleet.fleet_definition(first)
+    first = load_fleet(path)
+    written = fleet_definition(first)
     assert set(written["pools"][0]) == set(pool)
     path.write_text(json.dumps(written))
-    assert fleet.load_fleet(path) == first
+    assert load_fleet(path) == first

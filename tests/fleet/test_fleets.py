@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kailab.errors import InputError, InputErrors, KailabError
-from kailab.fleet import available_fleets, load_fleet, read_fleet
-from kailab.fleet.reading import SCHEMA
+from kailab.fleet.library import available_fleets
+from kailab.fleet.reading import SCHEMA, load_fleet, read_fleet
 from kailab.model.kinds import kind_key
 from kailab.model.schema_files import read_schema
 from kailab.model.validation import validate

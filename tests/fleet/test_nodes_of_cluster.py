@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from kailab.errors import InputError
-from kailab.fleet import Fleet, fleet_definition, load_fleet, read_fleet
+from kailab.fleet.fleet import Fleet, fleet_definition
+from kailab.fleet.reading import load_fleet, read_fleet
 from kailab.lab.lab import Lab
 from kailab.model.times import format_time, parse_time
 

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kailab.errors import InputError
-from kailab.fleet import Fleet, available_fleets, load_fleet
-from kailab.fleet.fleet import Pool
+from kailab.fleet.fleet import Fleet, Pool
+from kailab.fleet.library import available_fleets
+from kailab.fleet.reading import load_fleet
 from kailab.fleet.sizing import Sizes
 
 COUNTS = st.lists(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.cluster.install import claimed_nodes, crds, fleet_devices
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.model.kinds import KINDS
 from kailab.model.validation import validate
 from kailab.scheduler.reading.claims import ClaimIndex

@@ -12,7 +12,7 @@ import pytest
 
 from kailab.cluster.install import fleet_devices, install
 from kailab.errors import ApiError, Invalid
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.lab import Lab
 from kailab.model.kinds import kind_key
 from kailab.model.objects import Object

@@ -12,7 +12,7 @@ from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.polling import wait_until
 from kailab.components import ComponentSet
 from kailab.errors import NotFound, StateError
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kailab.fleet import read_fleet
+from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab
 
 

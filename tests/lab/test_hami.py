@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.fleet import Fleet, Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.lab import Lab
 
 NAME = "nvidia.com/gpumem"

@@ -13,7 +13,8 @@ from kailab.engine.working.order_criteria import JobCriterion, QueueCriterion
 from kailab.explain.details import facts
 from kailab.explain.questions import ask
 from kailab.explain.subject import SubjectRef
-from kailab.fleet import Fleet, load_fleet
+from kailab.fleet.fleet import Fleet
+from kailab.fleet.reading import load_fleet
 from kailab.lab import Lab
 from kailab.lab.answer import Answer
 from kailab.lab.picture import Picture

@@ -8,7 +8,7 @@ import pytest
 
 from kailab.advice.practice import RULES, PracticeFinding, lint
 from kailab.errors import InputError
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.model.manifests import from_objects
 
 UNBOUND = {"quota": -1, "limit": -1, "overQuotaWeight": 1}

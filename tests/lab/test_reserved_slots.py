@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kailab.fleet import Fleet, Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.lab import Lab, expect
 
 Obj = dict[str, Any]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kailab.errors import InputError
-from kailab.fleet import read_fleet
+from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab, expect
 
 SCHEDULERS = ("kailab", "kube-scheduler")

@@ -17,8 +17,7 @@ from kailab.evidence.metrics.families import SeriesCollector, collect_series
 from kailab.evidence.metrics.over_time import encode_series as series_in_evidence
 from kailab.evidence.metrics.over_time import read_series, snapshots_over_time
 from kailab.evidence.recorder import METRICS, Recorder
-from kailab.fleet import Fleet
-from kailab.fleet.fleet import Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.lab.metric_samples import sample_metrics
 from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from kailab.fleet import Fleet
-from kailab.fleet.fleet import Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.queues import by_share, from_file, one_queue, without_quota
 from kailab.replay.run import CompletedReplay, replay

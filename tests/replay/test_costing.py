@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.errors import InputError
-from kailab.fleet import Fleet
-from kailab.fleet.fleet import Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.model.prices import read_prices
 from kailab.replay.summary import summarise
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kailab.errors import InputError
-from kailab.fleet import Fleet
-from kailab.fleet.fleet import Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.replay import tables
 from kailab.replay.clusters.cluster_file import read_sites
 from kailab.replay.failures import NodeFailure

@@ -7,8 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kailab.fleet import Fleet
-from kailab.fleet.fleet import Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.lab import Lab
 from kailab.model.labels import FAKE_NODE_TAINT
 from kailab.replay.clusters.feasibility import JobFeasibility

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from kailab.errors import InputError
-from kailab.fleet import Fleet
-from kailab.fleet.fleet import Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.lab import Lab
 from kailab.model.prices import GpuPrice, Prices
 from kailab.replay import tables

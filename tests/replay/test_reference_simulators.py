@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kailab.fleet import Fleet
-from kailab.fleet.fleet import Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.replay.job import TraceJob
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.policies import NamedPolicy, with_replay_policies

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kailab.errors import InputError
-from kailab.fleet import Fleet, Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.lab import Lab
 from kailab.scheduler import read_settings
 from tests.builders import job

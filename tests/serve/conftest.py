@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.lab import life
 from kailab.scheduler import settings_of
 from kailab.serve.page_files import examples

@@ -23,7 +23,7 @@ from kailab.cluster.install import install
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.components import ComponentSet
 from kailab.errors import NotFound, Unavailable
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.scheduler.service.election import Election, LeaseTerms
 from kailab.scheduler.service.service_loop import SchedulerService, ServiceSettings
 from kailab.workloads import ResourceClaimController

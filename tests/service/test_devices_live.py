@@ -8,7 +8,7 @@ import pytest
 
 from kailab.cluster.install import claimed_nodes, fleet_devices
 from kailab.errors import NotFound
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from kailab.cli.trial import upgrade
 from kailab.errors import InputError
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.trials.upgrade import Upgrade, UpgradePlan, run_upgrade_trial, upgrade_lines
 from kailab.undertest.kai.folder import find_kai
 from kailab.undertest.selection import choose_scheduler

@@ -11,7 +11,7 @@ import pytest
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.engine.config import EngineConfig
-from kailab.fleet import load_fleet
+from kailab.fleet.reading import load_fleet
 from kailab.scheduler import SchedulerSettings
 from kailab.undertest.contract import SchedulerFailed, SchedulerProcesses, StartSettings, Unsupported
 from kailab.undertest.kai.folder import find_kai

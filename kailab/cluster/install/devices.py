@@ -13,8 +13,7 @@ import uuid
 from collections.abc import Iterator
 
 from kailab.cluster.protocol import Object
-from kailab.fleet import Fleet
-from kailab.fleet.fleet import Pool
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.model import labels
 
 API_VERSION = "resource.k8s.io/v1"

@@ -17,7 +17,7 @@ from kailab.cluster.protocol import Cluster
 
 if TYPE_CHECKING:
     from kailab.evidence.decision_file import SchedulerDecisions
-    from kailab.fleet import Fleet
+    from kailab.fleet.fleet import Fleet
     from kailab.lab.parts import Parts
     from kailab.lab.settle import Settling
     from kailab.lab.spec import LabSpec

@@ -20,7 +20,7 @@ from kailab.version import __version__
 
 # Showing a lab runs no controllers and no scheduler.
 if TYPE_CHECKING:
-    from kailab.fleet import Fleet
+    from kailab.fleet.fleet import Fleet
     from kailab.lab.parts import Parts
     from kailab.lab.settle import VirtualSettling
     from kailab.lab.spec import LabSpec

@@ -22,7 +22,7 @@ from kailab.cluster.protocol import Object
 from kailab.cluster.writes import CreateWrite, DeleteWrite
 from kailab.engine.snapshot.records import UNREPORTED_CAPACITY
 from kailab.errors import ConnectError, InputError, NotFound, Unavailable
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.lab.live_settling import DEADLINE_SECONDS, LiveSettling
 from kailab.lab.parts import Parts, make_parts
 from kailab.lab.spec import LabSpec

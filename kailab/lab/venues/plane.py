@@ -37,7 +37,7 @@ from kailab.undertest.selection import choose_scheduler
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
-    from kailab.fleet import Fleet
+    from kailab.fleet.fleet import Fleet
 
 
 class Planes:

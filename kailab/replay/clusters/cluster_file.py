@@ -26,7 +26,7 @@ from msgspec import structs
 
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import ExtensionError, InputError, InputErrors, PolicyError, Where
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.lab.seen_names import describe_names
 from kailab.model.prices import Prices, load_prices
 from kailab.model.quantities import mem_bytes
