@@ -20,7 +20,7 @@ from benchmarks import browsing
 from benchmarks.looks import work
 from kailab.fleet.reading import load_fleet
 from kailab.lab import lab_files, life
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.serve.actions import DeleteObject, PageAction, SetFields, SubmitManifests
 from kailab.serve.session import LabSession
 from kailab.serve.view import PageView

@@ -24,7 +24,7 @@ from kailab.cluster.writes import CreateWrite
 from kailab.errors import KailabError
 from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import PlaneVenue, open_plane
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.undertest.selection import choose_scheduler
 
 PATIENCE_SECONDS = 600.0

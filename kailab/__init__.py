@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kailab.fleet.fleet import Fleet
     from kailab.fleet.reading import load_fleet
     from kailab.lab import Answer, Lab, at_least, at_most, between, eventually, expect, never, stays
-    from kailab.scheduler import SchedulerSettings, load_settings
+    from kailab.scheduler.settings.config_file import SchedulerSettings, load_settings
 else:
     __getattr__ = on_demand(
         __name__,

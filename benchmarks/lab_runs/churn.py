@@ -28,7 +28,7 @@ from kailab.fleet.fleet import Fleet
 from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import open_plane
 from kailab.model import labels
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.undertest.kailab.processes import SCHEDULER
 from kailab.undertest.selection import choose_scheduler
 

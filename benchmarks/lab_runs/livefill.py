@@ -41,7 +41,7 @@ from kailab.grouping.podgroup import podgroup_object
 from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import PlaneVenue, open_plane
 from kailab.model import labels
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.undertest.kai.processes import PROCESS_NAMES
 from kailab.undertest.kailab.processes import SCHEDULER
 from kailab.undertest.selection import choose_scheduler

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kailab.cluster.protocol import Cluster
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.undertest.contract import StartSettings
 from kailab.undertest.kailab.processes import KailabProcesses
 

@@ -23,9 +23,9 @@ from kailab.lab.garbage import collector_off
 from kailab.lab.settle import VirtualSettling
 from kailab.lab.spec import fleet_of
 from kailab.model import labels
-from kailab.scheduler import Scheduler
 from kailab.scheduler.composition import SchedulerComposition, SchedulerPart
 from kailab.scheduler.cycle_record import CycleRecord
+from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import SteppedPart
 from kailab.workloads import WorkloadControllers

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from kailab.cli import terminal
 
 if TYPE_CHECKING:
-    from kailab.scheduler import SchedulerSettings
+    from kailab.scheduler.settings.config_file import SchedulerSettings
 
 
 def settings_of_file(config: Path | None) -> SchedulerSettings:
     """Read the settings of a file, or KAI's defaults, and print their notices. Raises InputError."""
-    from kailab.scheduler import settings_of
+    from kailab.scheduler.settings.config_file import settings_of
 
     return announce(settings_of(config))
 
@@ -33,6 +33,6 @@ def print_notices(several: Iterable[SchedulerSettings]) -> None:
 
 def print_notices_of_files(files: Iterable[str | Path]) -> None:
     """Print the notices of configuration files that other processes read. Raises InputError."""
-    from kailab.scheduler import settings_of
+    from kailab.scheduler.settings.config_file import settings_of
 
     print_notices(settings_of(Path(file)) for file in dict.fromkeys(map(str, files)))

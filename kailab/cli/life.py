@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kailab.fleet.fleet import Fleet
     from kailab.lab import Lab
     from kailab.lab.picture import Picture
-    from kailab.scheduler import SchedulerSettings
+    from kailab.scheduler.settings.config_file import SchedulerSettings
 
 
 @click.command()

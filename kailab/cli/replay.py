@@ -234,7 +234,7 @@ def replay_over_clusters(
     from kailab.replay.clusters.figures import as_json, figures
     from kailab.replay.policies import RANDOM
     from kailab.replay.trace import describe_broken_lines
-    from kailab.scheduler import SchedulerSettings
+    from kailab.scheduler.settings.config_file import SchedulerSettings
 
     assert file is not None, "one of a fleet and a file of clusters is given"
     jobs_file, timeline_file, folder = targets

@@ -23,7 +23,7 @@ from kailab.lab.lab_files import DEFAULT_FILE
 from kailab.lab.life import begin, end
 from kailab.model.files import read_text
 from kailab.model.private_files import make_folder, write_bytes, write_text
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.undertest.selection import choose_scheduler
 
 TASK, LESSON = "TASK.md", "LESSON.md"

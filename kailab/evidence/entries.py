@@ -15,7 +15,7 @@ import msgspec
 from kailab.cluster.writes import Subresource
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import EvictionGround, EvictionTotals, ImitatedFaults, Numbers, QueueShare, TaskAmounts
-from kailab.scheduler import UsageParams
+from kailab.scheduler.usage import UsageParams
 
 FORMAT = 3
 """The format number of a test's folder. Format 1 had unchanged manifests and neither settings, versions nor the fleet's definition; format 2 had no cycles, so it

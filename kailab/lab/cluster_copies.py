@@ -41,7 +41,7 @@ from kailab.workloads.knative import annotate_newest_revision
 from kailab.workloads.leaderworkerset import annotate_leaders_revision
 
 if TYPE_CHECKING:
-    from kailab.scheduler import SchedulerSettings
+    from kailab.scheduler.settings.config_file import SchedulerSettings
 
 
 _UID = "00000000-0000-4000-8000-"

@@ -59,8 +59,9 @@ if TYPE_CHECKING:
     from kailab.lab.parts import Parts
     from kailab.lab.settle import Settling
     from kailab.lab.unknown_fields import Validation
-    from kailab.scheduler import SchedulerSettings, UsageParams
     from kailab.scheduler.scheduling_state import SchedulingState
+    from kailab.scheduler.settings.config_file import SchedulerSettings
+    from kailab.scheduler.usage import UsageParams
 
 SAVED_EVICTIONS = 5000
 
@@ -196,7 +197,7 @@ class Lab:
         ``adopt_default_scheduler``: the scheduler under test also places pods that name no scheduler, as in a cluster in which it has replaced
         kube-scheduler. Otherwise no scheduler places them. (The baseline always places them.)
         """
-        from kailab.scheduler import settings_of
+        from kailab.scheduler.settings.config_file import settings_of
 
         given = {
             "config": config,

@@ -23,7 +23,7 @@ from kailab.lab.spec import LabSpec
 from kailab.lab.venues import open_venue, provider_of
 from kailab.lab.venues.contract import Place, Tell, ignore_message
 from kailab.model.private_files import make_folder
-from kailab.scheduler import SchedulerSettings
+from kailab.scheduler.settings.config_file import SchedulerSettings
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.registry import SCHEDULERS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kailab.engine.config import EngineConfig
-from kailab.scheduler import UsageParams
+from kailab.scheduler.usage import UsageParams
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.registry import SCHEDULERS, make_scheduler
 

@@ -250,7 +250,7 @@ class LabFactory:
             pytest.skip(f"not with {scheduler}: it takes no scheduler configuration, and this test needs one")
         from msgspec.structs import replace
 
-        from kailab.scheduler import settings_of
+        from kailab.scheduler.settings.config_file import settings_of
 
         if len(marker.args) > 1:
             raise pytest.UsageError(f"{self._item.nodeid}: marker kailab_config takes one file or mapping")
@@ -319,7 +319,7 @@ def _notices(scheduler: str, config: Any) -> tuple[str, ...]:
     given = read_name(scheduler).options.get("config") if config is None else config
     if given is None:
         return ()
-    from kailab.scheduler import settings_of
+    from kailab.scheduler.settings.config_file import settings_of
 
     return settings_of(given).notices
 

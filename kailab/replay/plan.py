@@ -15,8 +15,8 @@ from kailab.replay.queues import TeamQueues
 from kailab.replay.services import InferenceService
 from kailab.replay.speeds import SpeedTable
 from kailab.replay.trace import Trace
-from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.observers import Observer
+from kailab.scheduler.settings.config_file import SchedulerSettings
 
 
 @dataclass(frozen=True, kw_only=True)

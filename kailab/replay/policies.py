@@ -19,7 +19,7 @@ from kailab.policies.fragmentation import Fgd, TypicalWorkload, typical
 from kailab.policies.placement import Random
 from kailab.replay.manifests import pods_of
 from kailab.replay.trace import Trace
-from kailab.scheduler import SchedulerSettings, settings_of
+from kailab.scheduler.settings.config_file import SchedulerSettings, settings_of
 from kailab.scheduler.settings.policies import names_policy_file, policy_class
 
 _FIELDS: tuple[tuple[type[contract.Policy], str], ...] = (

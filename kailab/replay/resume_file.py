@@ -28,7 +28,7 @@ from kailab.model.files import read_bytes
 from kailab.model.kinds import register_installed
 from kailab.replay.plan import ReplayPlan
 from kailab.replay.trace import Trace
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.scheduler.settings.policies import with_policies
 
 MAGIC = "kailab-replay"

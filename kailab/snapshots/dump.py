@@ -46,8 +46,8 @@ from kailab.model.objects import (
 from kailab.model.queues import check_queue_tree
 from kailab.model.times import DAY, format_time, spoken_duration
 from kailab.model.validation import Fault, validate
-from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.references import referenced_objects
+from kailab.scheduler.settings.config_file import SchedulerSettings
 from kailab.snapshots.kai_settings import KaiSettings, settings_in
 from kailab.snapshots.snapshot import ClusterSnapshot
 from kailab.snapshots.taking import NAMES_ONLY, cluster_facts, kinds_taken, unknown_owner_kinds

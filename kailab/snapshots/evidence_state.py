@@ -23,9 +23,9 @@ from kailab.fleet.reading import load_fleet
 from kailab.lab.lab import Lab
 from kailab.model.objects import full_name, metadata_of, name_of, namespace_of
 from kailab.model.times import parse_time
-from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
+from kailab.scheduler.settings.config_file import SchedulerSettings
 from kailab.snapshots import taking
 from kailab.snapshots.snapshot import ClusterSnapshot
 from kailab.workloads.apps import annotate_revision, template_hash

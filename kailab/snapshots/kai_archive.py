@@ -28,9 +28,8 @@ from kailab.model.labels import SCHEDULER_NAME
 from kailab.model.manifests import object_name
 from kailab.model.objects import metadata_of
 from kailab.model.validation import validate
-from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
-from kailab.scheduler.settings.config_file import settings_from
+from kailab.scheduler.settings.config_file import SchedulerSettings, settings_from
 from kailab.scheduler.settings.shard import with_flags
 from kailab.snapshots.snapshot import ClusterSnapshot, TooLarge, most_unpacked, too_large_message
 from kailab.snapshots.taking import cluster_facts

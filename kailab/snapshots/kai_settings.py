@@ -14,8 +14,8 @@ from kailab.cluster.protocol import Object
 from kailab.errors import ApiError
 from kailab.model.labels import SCHEDULER_NAME
 from kailab.model.objects import name_of, namespace_of, spec_of
-from kailab.scheduler import SchedulerSettings, read_settings
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
+from kailab.scheduler.settings.config_file import SchedulerSettings, read_settings
 from kailab.scheduler.settings.shard import with_flags
 
 _FLAG = re.compile(r"--([a-z-]+)(?:=(.*))?", re.DOTALL)

@@ -22,8 +22,8 @@ from kailab.lab.record_facts import lab_facts
 from kailab.model import decoding
 from kailab.model.kinds import KINDS, key_of, register_installed
 from kailab.model.objects import owner_references
-from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.reading.accounts import GpuAccounts
+from kailab.scheduler.settings.config_file import SchedulerSettings
 from kailab.snapshots.kai_settings import KaiSettings, settings_in
 from kailab.snapshots.snapshot import ClusterSnapshot
 from kailab.version import __version__

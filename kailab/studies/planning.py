@@ -39,7 +39,7 @@ from kailab.replay.queues import NO_QUOTA, TeamQueues, priorities_of, queues_for
 from kailab.replay.services import read_services
 from kailab.replay.speeds import read_speeds
 from kailab.replay.trace import Trace, read_trace
-from kailab.scheduler import SchedulerSettings
+from kailab.scheduler.settings.config_file import SchedulerSettings
 from kailab.studies.study import StudyRun
 
 

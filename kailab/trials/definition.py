@@ -22,7 +22,7 @@ from kailab.model.yamltext import write_documents
 from kailab.operators import choose_operators
 from kailab.operators.processes import find_addons as programs_found
 from kailab.scenarios.scenario import SUFFIXES, read_file
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.trials.matrix import KINDS, Contender, Trial, TrialSubject
 from kailab.trials.tests_ini import fleet_of_tests
 from kailab.undertest.contract import Unsupported

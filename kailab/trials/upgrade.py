@@ -41,7 +41,7 @@ from kailab.model.objects import (
     uid_of,
 )
 from kailab.model.private_files import make_folder, replace_file
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.undertest import contract
 from kailab.undertest.kai.probe import is_bound, probe_pod, probe_queues, stuck_stage
 from kailab.undertest.selection import choose_scheduler

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from kailab.cluster.controlplane.supervision import ProcessStatus
     from kailab.components import ComponentSet
     from kailab.engine.config import EngineConfig
-    from kailab.scheduler import SchedulerSettings, UsageParams
     from kailab.scheduler.observers import Observer
     from kailab.scheduler.scheduling_state import SchedulingState
+    from kailab.scheduler.settings.config_file import SchedulerSettings
+    from kailab.scheduler.usage import UsageParams
 
 Tell = Callable[[str], None]
 

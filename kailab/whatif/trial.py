@@ -21,7 +21,7 @@ from kailab.whatif.outcome import Comparison, Outcome
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
     from kailab.model.manifests import Notice
-    from kailab.scheduler import SchedulerSettings
+    from kailab.scheduler.settings.config_file import SchedulerSettings
 
 
 MOST_GRACE = 600.0

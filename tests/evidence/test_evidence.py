@@ -26,7 +26,7 @@ from kailab.lab import Lab, expect
 from kailab.model.manifests import load_text
 from kailab.report import render
 from kailab.report.page import read_test_form, write_page
-from kailab.scheduler import UsageParams
+from kailab.scheduler.usage import UsageParams
 
 QUEUE = """apiVersion: scheduling.run.ai/v2
 kind: Queue

@@ -13,8 +13,8 @@ from kailab.engine.policies.settings import PolicyChoice, WeightedOrder
 from kailab.errors import ExtensionError, InputError, PolicyError
 from kailab.explain.questions import ask
 from kailab.lab import Lab, expect
-from kailab.scheduler import read_settings
 from kailab.scheduler.observers import Observer
+from kailab.scheduler.settings.config_file import read_settings
 from tests.extensions.conftest import pods
 
 MODULE = """

@@ -9,7 +9,7 @@ import pytest
 
 from kailab.errors import InputError, PolicyError
 from kailab.lab import Lab, expect
-from kailab.scheduler import load_settings
+from kailab.scheduler.settings.config_file import load_settings
 from tests.extensions.conftest import pods
 
 ORDER = """

@@ -21,7 +21,7 @@ from kailab.explain.questions import ask
 from kailab.lab import Lab, expect
 from kailab.lab.picture import Picture
 from kailab.model.labels import RESERVATION_NAMESPACE
-from kailab.scheduler import Mirror
+from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.scheduling_state import SchedulingStateReader
 
 Obj = dict[str, Any]

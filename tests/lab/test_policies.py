@@ -11,7 +11,7 @@ from kailab.errors import InputError
 from kailab.explain.questions import ask
 from kailab.lab import Lab, expect
 from kailab.lab.answer import Answer
-from kailab.scheduler import UsageParams
+from kailab.scheduler.usage import UsageParams
 
 EVERYTHING = {
     "actions": "allocate, reclaim, preempt",

@@ -13,7 +13,7 @@ from kailab.errors import ApiError
 from kailab.lab import Lab
 from kailab.lab.parts import Parts
 from kailab.model.objects import Object, name_of, namespace_of, spec_of, status_of, uid_of
-from kailab.scheduler import Mirror
+from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.observers import Observer
 
 NAMES = ("a", "b")

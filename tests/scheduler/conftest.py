@@ -8,8 +8,10 @@ import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.grouping import PodGrouper
-from kailab.scheduler import Baseline, QueueStatus, Scheduler
+from kailab.scheduler.baseline import Baseline
+from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.observers import Observer
+from kailab.scheduler.status.queue_status import QueueStatus
 
 Obj = dict[str, Any]
 GI = 1 << 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.scheduler import Baseline
+from kailab.scheduler.baseline import Baseline
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
 from kailab.engine.policies.switches import Switches, switches
 from kailab.errors import InputError
-from kailab.scheduler import load_settings, read_settings, settings_of
+from kailab.scheduler.settings.config_file import load_settings, read_settings, settings_of
 
 FULL = """
 actions: "allocate, reclaim, stalegangeviction"

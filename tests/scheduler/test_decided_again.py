@@ -7,7 +7,7 @@ from kailab.engine.cycle import decide
 from kailab.engine.snapshot import jsonform
 from kailab.engine.snapshot.changes import Changes
 from kailab.engine.snapshot.snapshot import Snapshot
-from kailab.scheduler import Scheduler
+from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.observers import Observer
 
 

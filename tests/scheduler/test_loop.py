@@ -8,7 +8,7 @@ import pytest
 
 from kailab.engine.config import EngineConfig
 from kailab.errors import ApiError, Conflict
-from kailab.scheduler import Scheduler
+from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.observers import Observer
 
 PRIORITY = {"priorityClassName": "build"}

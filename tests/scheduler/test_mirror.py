@@ -9,7 +9,7 @@ import pytest
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.engine.snapshot.gpu_requests import ClaimedGpus
 from kailab.engine.snapshot.records import Status
-from kailab.scheduler import Mirror
+from kailab.scheduler.mirror import Mirror
 
 
 @pytest.fixture

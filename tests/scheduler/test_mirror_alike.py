@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.scheduler import Mirror
+from kailab.scheduler.mirror import Mirror
 from tests.scheduler.test_mirror import mirrored, tasks
 
 

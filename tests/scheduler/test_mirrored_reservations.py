@@ -10,7 +10,7 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.engine.snapshot.gpu_requests import NO_GPU
 from kailab.engine.snapshot.records import Status
 from kailab.engine.working.layout import GPUS, PODS
-from kailab.scheduler import Mirror
+from kailab.scheduler.mirror import Mirror
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.scheduler import QueueStatus
+from kailab.scheduler.status.queue_status import QueueStatus
 
 PRIORITY = {"priorityClassName": "build"}
 

@@ -8,7 +8,7 @@ import yaml
 from kailab.errors import InputError
 from kailab.fleet.fleet import Fleet, Pool
 from kailab.lab import Lab
-from kailab.scheduler import read_settings
+from kailab.scheduler.settings.config_file import read_settings
 from tests.builders import job
 
 

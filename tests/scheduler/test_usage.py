@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import QueueShare, QueueState
-from kailab.scheduler import UsageHistory, UsageParams
+from kailab.scheduler.usage import UsageHistory, UsageParams
 
 CAPACITY = {"gpu": 10_000, "cpu": 100_000, "memory": 10**12}
 

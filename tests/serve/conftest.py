@@ -18,7 +18,7 @@ import pytest
 
 from kailab.fleet.reading import load_fleet
 from kailab.lab import life
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.serve.page_files import examples
 from kailab.serve.session import LabSession
 from kailab.undertest.selection import choose_scheduler

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from kailab.errors import Conflict, Unavailable
-from kailab.scheduler import Baseline
+from kailab.scheduler.baseline import Baseline
 from kailab.scheduler.binding.reservation_pods import reservation_name
 
 SPACE = "kai-resource-reservation"

@@ -13,7 +13,7 @@ import pytest
 from kailab.errors import InputError
 from kailab.evidence.store import load_test
 from kailab.lab import Lab
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.trials.definition import contender, contender_in_use, default_isolation, make_trial, subjects_of
 from kailab.trials.outcome import TrialOutcome
 from kailab.trials.report import format_counts

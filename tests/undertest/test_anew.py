@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from kailab.cluster.protocol import Cluster
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.undertest.contract import Plane, SchedulerProcesses, SchedulerUnderTest, StartSettings, Tell
 from kailab.undertest.registry import SCHEDULERS, SchedulerKind
 from kailab.undertest.running import RunningSchedulers

@@ -7,8 +7,7 @@ import yaml
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
-from kailab.scheduler import load_settings, read_settings
-from kailab.scheduler.settings.config_file import POLICY_SECTION_KEYS
+from kailab.scheduler.settings.config_file import POLICY_SECTION_KEYS, load_settings, read_settings
 from kailab.undertest.contract import Unsupported
 from kailab.undertest.kai.releases import LINES, ReleaseFeatures
 from kailab.undertest.kai.settings import _OWN, kai_arguments

@@ -17,7 +17,7 @@ from kailab.components import ADDONS, ComponentCache, ComponentSet, DamagedCompo
 from kailab.lab import Lab
 from kailab.lab.intake import apply_all
 from kailab.model.manifests import Manifest
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.undertest.contract import (
     EvictionCondition,
     EvictionReason,

@@ -12,7 +12,7 @@ from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.engine.config import EngineConfig
 from kailab.fleet.reading import load_fleet
-from kailab.scheduler import SchedulerSettings
+from kailab.scheduler.settings.config_file import SchedulerSettings
 from kailab.undertest.contract import SchedulerFailed, SchedulerProcesses, StartSettings, Unsupported
 from kailab.undertest.kai.folder import find_kai
 from kailab.undertest.kai.processes import PROCESS_NAMES

@@ -15,7 +15,7 @@ from kailab.cluster.protocol import Object
 from kailab.components import ComponentSet
 from kailab.errors import InputError
 from kailab.lab import Lab, expect
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.undertest.contract import SchedulerFailed
 from kailab.undertest.running import RunningSchedulers
 from kailab.undertest.selection import choose_scheduler

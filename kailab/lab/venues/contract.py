@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kailab.lab.parts import Parts
     from kailab.lab.settle import Settling
     from kailab.lab.spec import LabSpec
-    from kailab.scheduler import SchedulerSettings
     from kailab.scheduler.observers import Observer
+    from kailab.scheduler.settings.config_file import SchedulerSettings
     from kailab.undertest.contract import SchedulerUnderTest
 
 Tell = Callable[[str], None]

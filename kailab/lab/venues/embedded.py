@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kailab.lab.parts import Parts
     from kailab.lab.settle import VirtualSettling
     from kailab.lab.spec import LabSpec
-    from kailab.scheduler import SchedulerSettings
+    from kailab.scheduler.settings.config_file import SchedulerSettings
 
 
 class EmbeddedVenue:

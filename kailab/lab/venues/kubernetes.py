@@ -42,8 +42,8 @@ from kailab.model.objects import (
     uid_of,
 )
 from kailab.operators import Operators
-from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.observers import Observer
+from kailab.scheduler.settings.config_file import SchedulerSettings
 from kailab.undertest.contract import PROCESS_QUIET_SECONDS, IdleDetector, SchedulerUnderTest
 from kailab.undertest.running import RunningSchedulers
 

@@ -29,7 +29,7 @@ from kailab.model.objects import Object, name_of
 from kailab.operators import Operators, choose_operators
 from kailab.operators.processes import find_addons
 from kailab.operators.publishing import published_fleet, without_gpus
-from kailab.scheduler import SchedulerSettings
+from kailab.scheduler.settings.config_file import SchedulerSettings
 from kailab.undertest.contract import IdleDetector, SchedulerProcesses, SchedulerUnderTest, StartSettings
 from kailab.undertest.registry import SCHEDULERS
 from kailab.undertest.running import RunningSchedulers

@@ -36,7 +36,7 @@ from kailab.model.objects import (
     status_of,
 )
 from kailab.model.times import parse_time
-from kailab.scheduler import settings_of
+from kailab.scheduler.settings.config_file import settings_of
 from kailab.undertest.contract import (
     Plane,
     SchedulerFailed,

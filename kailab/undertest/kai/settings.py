@@ -14,8 +14,7 @@ import yaml
 from kailab.engine.config import EngineConfig
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
-from kailab.scheduler import SchedulerSettings, read_settings
-from kailab.scheduler.settings.config_file import SCENARIOS_PER_SECOND
+from kailab.scheduler.settings.config_file import SCENARIOS_PER_SECOND, SchedulerSettings, read_settings
 from kailab.undertest.contract import Unsupported
 from kailab.undertest.kai.releases import LINES, ReleaseFeatures
 
