@@ -13,7 +13,7 @@ import yaml
 
 from kailab.cluster.protocol import Cluster
 from kailab.errors import NotFound
-from kailab.fleet import Fleet
+from kailab.fleet.fleet import Fleet
 from kailab.model import labels
 from kailab.model.objects import Object, labels_of, metadata_of, name_of, status_of
 

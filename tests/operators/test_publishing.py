@@ -12,7 +12,8 @@ import yaml
 from kailab.components import ADDONS, ComponentCache, ComponentSet, MissingComponents, find_addon
 from kailab.components.manifests import write_manifests
 from kailab.errors import InputError
-from kailab.fleet import Fleet, load_fleet, read_fleet
+from kailab.fleet.fleet import Fleet
+from kailab.fleet.reading import load_fleet, read_fleet
 from kailab.lab import Lab
 from kailab.lab.venues.plane import PlaneVenue, open_plane
 from kailab.model.objects import Object, labels_of, name_of, status_of
