@@ -23,11 +23,19 @@ from kailab.engine.working.workingset import WorkingSet
 from kailab.scheduler.settings.policies import with_policies
 
 SECONDS = 1.0
+_LATER = (0.0, 0.0, 1.0, 7.0, 50.0)
+"""Seconds until the next cycle would run."""
+_LEAST_ATTAINED = PolicyChoice(name="tiresias", parameters={"thresholds": (2.0, 5.0, 20.0)})
+"""With bands that jobs leave while a cluster is followed."""
 CONFIGS: tuple[dict[str, Any], ...] = (
     {},
     {"max_consolidation_victims": -1},
     {"reclaim_min_runtime": 5.0, "preempt_min_runtime": 3.0},
     {"job_order_policy": PolicyChoice(name="fifo")},
+    {"job_order_policy": _LEAST_ATTAINED},
+    {"job_order_policy": _LEAST_ATTAINED, "victim_order_policy": PolicyChoice(name="most-attained")},
+    {"victim_order_policy": PolicyChoice(name="most-attained"), "max_consolidation_victims": -1},
+    {"reservation_policy": PolicyChoice(name="backfill")},
 )
 
 
@@ -49,7 +57,8 @@ def follow(case_input: CaseInput, seed: int, cycles: int) -> int:
     for number in range(cycles):
         if nothing_follows(cluster.working, config):
             known += 1
-            _check(run_cycle(cluster.working, config, cluster.now, reasons=False), number, config)
+            now = cluster.now + chance.choice(_LATER)
+            _check(run_cycle(cluster.working, config, now, reasons=False), number, config)
         decisions = run_cycle(cluster.working, config, cluster.now, reasons=False)
         foresee_binds(cluster.working, config, decisions)
         config = structs.replace(config, promised=decisions.heirs)

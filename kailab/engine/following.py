@@ -5,7 +5,8 @@ other actions tried all of them on the very state that the binds lead to. If the
 binds happens, the next cycle would refuse the same for the same reasons, and need not run.
 
 That holds only where state alone decides: not with a rule that reads the time, and not where a bind may help a waiting job, as
-pods that want to be near others do. ``nothing_follows`` is True only in the plain cases, and False otherwise.
+pods that want to be near others do. ``nothing_follows`` is True only in the plain cases, and False otherwise. If no job waits
+any more, nothing follows under any configuration.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ _NO_BUDGET = SearchBudget()
 def foresee_binds(working: WorkingSet, config: EngineConfig, decisions: Decisions) -> None:
     """Call after each cycle, before any change of the records, so that ``nothing_follows`` knows what to expect."""
     foreseen = None
-    if _only_binds(decisions) and _state_decides(config):
+    if _only_binds(decisions):
         places = {bind.task: (bind.node, bind.gpu_groups) for bind in decisions.binds}
-        foreseen = ForeseenBinds(places, decisions.started, config)
+        lasting = _state_decides(config) and not (working.order_read and _order_ages(config))
+        foreseen = ForeseenBinds(places, decisions.started, config, lasting)
     working.foresee(foreseen)
 
 
@@ -34,7 +36,10 @@ def nothing_follows(working: WorkingSet, config: EngineConfig) -> bool:
     """True if a cycle now would surely decide nothing: the last one only bound, and since then nothing happened but that. In doubt
     False.
     """
-    return working.came_as_foreseen(config) and _only_equal_jobs_wait(working, config)
+    come = working.come_as_foreseen(config)
+    if come is None or working.stale:
+        return False
+    return not working.some_wait() or (come.lasting and _only_equal_jobs_wait(working, config))
 
 
 def _only_binds(decisions: Decisions) -> bool:
@@ -63,7 +68,6 @@ def _state_decides(config: EngineConfig) -> bool:
         and config.max_evictions_per_cycle is None
         and config.weighted_order is None
         and config.aged_after is None
-        and config.victim_order_policy is None
         and config.reservation_policy is None
         and config.queue_shares_policy is None
         and not (config.promised or config.refused or config.max_evictions_by_priority)
@@ -73,10 +77,17 @@ def _state_decides(config: EngineConfig) -> bool:
     )
 
 
+def _order_ages(config: EngineConfig) -> bool:
+    """True if the order of the jobs that run may change by time alone: that in which they are evicted, or would wait again."""
+    order = config.job_order_policy
+    return config.victim_order_policy is not None or (
+        order is not None and make_policy(order, JobOrder).refresh is not None
+    )
+
+
 def _only_equal_jobs_wait(working: WorkingSet, config: EngineConfig) -> bool:
     """True if every waiting job is of a class (``working.jobclass``), and no state counts but amounts on nodes and in queues."""
-    working.settle_indexes()
-    if working.topologies or working.claims or working.memory_tasks or working.has_anti_affinity or working.stale:
+    if working.topologies or working.claims or working.memory_tasks or working.has_anti_affinity:
         return False
     if working.waiting.delayed or working.table.numa:
         return False

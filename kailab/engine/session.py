@@ -78,6 +78,7 @@ class Session:
         self.jobs = working.jobs
         working.settle_indexes()  # first, because the indexes say which jobs wait and which may be victims
         self.waiting, self.victims = working.waiting, working.victims
+        working.order_read = False
         self.journal: list[JournalEntry] = []
         self.changes = 0  # grows with every change of a node; key of caches
         self.commits = 0  # grows with every statement that is decided

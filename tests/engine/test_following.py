@@ -19,6 +19,7 @@ from kailab.scheduler.settings.policies import with_policies
 from tests.engine.conftest import NOW
 
 CONFIG = EngineConfig()
+MOST_ATTAINED = PolicyChoice(name="most-attained")
 
 
 @pytest.fixture
@@ -95,6 +96,34 @@ def test_where_more_than_state_decides_a_cycle_may_follow(working, config):
     config = with_policies(config)
     carry_out(working, cycle(working, config).binds)
     assert not nothing_follows(working, config)
+
+
+@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize(
+    "config",
+    [EngineConfig(reservation_policy=PolicyChoice(name="backfill")), EngineConfig(victim_order_policy=MOST_ATTAINED)],
+)
+def test_nothing_follows_where_nobody_waits_whatever_decides(team, number, config):
+    team.node("a", gpus=number)
+    team.jobs(number, "job")
+    working, config = team.working(), with_policies(config)
+    carry_out(working, cycle(working, config).binds)
+    assert nothing_follows(working, config)
+    working.set_task(structs.replace(next(iter(working.tasks.values())).record, status=Status.PENDING, node=""))
+    assert not nothing_follows(working, config)
+
+
+@pytest.mark.parametrize("priority", [50, 90])
+def test_an_order_of_victims_that_ages_counts_where_a_search_reads_it(team, priority):
+    for name, gpus in (("a", 4), ("b", 2), ("c", 2)):
+        team.node(name, gpus=gpus)
+    team.job("runs", on="a")
+    team.job("small")
+    # A bound shows that moving pods makes no room for it. With a high priority, victims are also tried in their order.
+    team.job("large", tasks=2, gang=2, gpus=3, priority=priority)
+    working, config = team.working(), with_policies(EngineConfig(victim_order_policy=MOST_ATTAINED))
+    carry_out(working, cycle(working, config).binds)
+    assert nothing_follows(working, config) == (priority == 50)
 
 
 def test_another_configuration_may_decide_otherwise(working):

@@ -90,6 +90,8 @@ def _last_in_order(session: Session, job: Job, most: int) -> dict[str, list[Entr
             if entries[first][1] is not job:
                 number += 1
         lists[queue.name] = entries[first:]
+    if number > most:
+        session.working.order_read = True
     return lists
 
 

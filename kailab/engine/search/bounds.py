@@ -155,6 +155,7 @@ class SearchBounds:
     # Turns
 
     def _turns(self, tasks: list[WTask], victims: list[Job]) -> str | None:
+        self.session.working.order_read = True
         pods = [task for victim in victims for task in victim if ACTIVE[task.status]]
         if not VictimsFirstBound(self.session, self.job).rules_out(tasks, pods):
             return None

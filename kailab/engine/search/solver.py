@@ -107,6 +107,7 @@ class Solver:
         if not tasks or not self._queues:
             return False
         self._tasks = tasks
+        self.session.working.order_read = True
         # The cached list may be out of date. Simulations use it, so counting would count other tasks.
         self._counts = tasks == tasks_anew(self.job)
         mark = self.session.mark()

@@ -41,14 +41,15 @@ _SINGULAR = {
 
 class ForeseenBinds:
     """The binds of a cycle whose effects are still to come. ``places``: node and GPU groups by task. ``started``: the PodGroups
-    that start with them. ``made_by``: what decided them.
+    that start with them. ``made_by``: what decided them. ``lasting``: time alone changes nothing in what refused the jobs that
+    wait.
     """
 
     def __init__(
-        self, places: Mapping[str, tuple[str, tuple[str, ...]]], started: Iterable[str], made_by: object
+        self, places: Mapping[str, tuple[str, tuple[str, ...]]], started: Iterable[str], made_by: object, lasting: bool
     ) -> None:
         self.to_come = set(places)
-        self.made_by = made_by
+        self.made_by, self.lasting = made_by, lasting
         self._places = places
         self._started = frozenset(started)
 
@@ -100,6 +101,7 @@ class WorkingSet:
         self._unranked: dict[str, Job] = {}  # jobs that changed since then
         self._run_times: tuple[object, dict[str, float]] = (None, {})
         self.hopeless: set[tuple[object, ...]] = set()  # kinds of searches of which a bound ended the last one
+        self.order_read = False  # a search of the latest cycle went as far as the order of its victims
         self.stale: dict[str, Job] = {}  # jobs of which only a part runs
         # Per queue, what its own jobs hold and ask for: [CPU, memory, GPU] held by all work, held by non-preemptible
         # work, and waiting.
@@ -495,10 +497,12 @@ class WorkingSet:
         """Say which binds will come as changes of records; None: none."""
         self._foreseen = binds
 
-    def came_as_foreseen(self, made_by: object) -> bool:
-        """True if the binds foreseen by ``made_by`` have come, and nothing else has changed since they were foreseen."""
+    def come_as_foreseen(self, made_by: object) -> ForeseenBinds | None:
+        """The binds foreseen by ``made_by`` if all have come, and nothing else has changed since they were foreseen."""
         foreseen = self._foreseen
-        return foreseen is not None and not foreseen.to_come and foreseen.made_by == made_by
+        if foreseen is None or foreseen.to_come or foreseen.made_by != made_by:
+            return None
+        return foreseen
 
     def some_wait(self) -> bool:
         """True if some job waits."""
