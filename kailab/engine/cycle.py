@@ -61,7 +61,7 @@ def run_cycle(
             session.budget.begin(action)
             if action == "stalegangeviction":
                 stale = stalegangs.execute(session)
-            else:
+            elif session.waiting.count:  # the other actions serve jobs that wait
                 _ACTIONS[action](session, allocator)
         # After the last action, because only then is it known whether the cycle changes anything. Before the report,
         # because jobs that lose a promise here are reported as waiting.

@@ -112,13 +112,16 @@ class Observers(Observer):
 
     def __init__(self, observers: Iterable[Observer] = (), guard: ObserverGuard = _unguarded) -> None:
         self._observers = list(observers)
+        self._hearing: dict[str, list[Observer]] = {}  # who hears of an event, by its method
         self._guard = guard
 
     def add(self, *observers: Observer) -> None:
         self._observers += observers
+        self._hearing.clear()
 
     def remove(self, observer: Observer) -> None:
         self._observers.remove(observer)
+        self._hearing.clear()
 
     @property
     def wants_decisions(self) -> bool:  # type: ignore[override]
@@ -129,11 +132,16 @@ def _pass_on(event: str) -> Callable[..., None]:
     does_nothing = getattr(Observer, event)
 
     def notify(self: Observers, *arguments: Any, **named: Any) -> None:
-        for observer in self._observers:
-            hear = getattr(observer, event)
+        hearing = self._hearing.get(event)
+        if hearing is None:
             # Most observers hear of few events, and a cycle has many.
-            if getattr(hear, "__func__", None) is not does_nothing:
-                self._guard(partial(hear, *arguments, **named))
+            hearing = self._hearing[event] = [
+                observer
+                for observer in self._observers
+                if getattr(getattr(observer, event), "__func__", None) is not does_nothing
+            ]
+        for observer in hearing:
+            self._guard(partial(getattr(observer, event), *arguments, **named))
 
     return notify
 
