@@ -285,7 +285,7 @@ def test_a_device_keeps_its_name_where_other_work_wants_further_devices() -> Non
     assert "want 3 example.com/fpga (1 example.com/fpga each); the nodes that they may use have 2 in all" in sentence
 
 
-def test_cpu_that_only_the_rack_of_its_pods_lacks_is_told_of_that_rack() -> None:
+def test_cpu_is_told_of_the_one_node_with_a_free_gpu_also_if_memory_is_lacking_there() -> None:
     store = {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -302,5 +302,6 @@ def test_cpu_that_only_the_rack_of_its_pods_lacks_is_told_of_that_rack() -> None
             put(lab, pod(f"on-{node}", 1, cpu=cpu, nodeSelector={"kubernetes.io/hostname": node}))
         put(lab, store)
         verdict, code, sentence = told(lab, "StatefulSet", "x")
-    assert (verdict, code) == ("later", CauseCode.NO_DOMAIN_FREE)
-    assert "40 CPU" in sentence
+    # The nodes of the other rack have the CPU, but no GPU for a pod that has to be in the rack of the first one.
+    assert (verdict, code) == ("later", CauseCode.NOT_ENOUGH_CPU)
+    assert sentence == "It wants 40 CPU; a-0, where GPUs are free, has 24 of 64 free."
