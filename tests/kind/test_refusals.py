@@ -311,7 +311,7 @@ def test_a_start_whose_process_has_ended_is_no_start(tmp_path: Path) -> None:
     child.wait()
     assert not known.is_starting
     assert known.with_starter().is_starting
-    assert not known.with_starter().done().is_starting
+    assert not known.with_starter().as_ready().is_starting
 
 
 def born(pid: int) -> float:
