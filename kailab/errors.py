@@ -21,6 +21,7 @@ LONGEST_MESSAGE = 8_000
 """Limit in characters of an error's message, because a quoted value can have megabytes."""
 
 
+_MOST_SHOWN = 100
 _MOST_ATTRIBUTES = 40
 """The most attributes that a message lists; an object with more is a module or the like."""
 
@@ -121,11 +122,14 @@ class InputError(KailabError):
 
 
 class InputErrors(InputError):
-    """Several input errors of one pass. All are shown."""
+    """Several input errors of one pass. ``data`` has all of them, the text the first ``_MOST_SHOWN``."""
 
     def __init__(self, errors: list[InputError]) -> None:
         self.errors = errors
-        Exception.__init__(self, "\n".join(str(error) for error in errors))
+        shown = [str(error) for error in errors[:_MOST_SHOWN]]
+        if len(errors) > _MOST_SHOWN:
+            shown.append(f"and {len(errors) - _MOST_SHOWN} more errors")
+        Exception.__init__(self, "\n".join(shown))
         self.message = str(self)
         self.where = errors[0].where if errors else Where()
 

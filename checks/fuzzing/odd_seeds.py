@@ -432,7 +432,7 @@ _ALL: tuple[tuple[Object, ...], ...] = (
      _object("serving.kserve.io/v1beta1", "InferenceService", "model", {
         "predictor": {"minReplicas": 1, "maxReplicas": 2, "labels": {"a": "b"}, "tolerations": _ANY_NODE, "model": {
             "modelFormat": {"name": "x"}, "runtime": "runtime", "storageUri": "s3://x", "resources": _SHARED}},
-        "transformer": {"containers": [{"image": "x", "resources": _SHARED}]}},
+        "transformer": {"containers": [{"image": "x", "resources": {"limits": {"cpu": "1", "memory": "2Gi"}}}]}},
         metadata={"annotations": {"serving.kserve.io/deploymentMode": "RawDeployment"}})),
     (_object("serving.kserve.io/v1alpha1", "ServingRuntime", "nodes", {
         "supportedModelFormats": [{"name": "x", "version": "1", "priority": 1}], "protocolVersions": ["v1"],

@@ -19,7 +19,7 @@ from kailab.errors import InputError, InputErrors
 from kailab.model import labels, quantities, times
 from kailab.model.kinds import api_version_of
 from kailab.model.manifests import Manifest, Manifests, from_objects, value_at
-from kailab.model.objects import Object, name_of
+from kailab.model.objects import Object, name_of, priority_of
 from kailab.model.quantities import UNLIMITED
 from kailab.model.queues import RESOURCES, share
 from kailab.model.times import format_duration
@@ -674,7 +674,7 @@ def _read_context(ours: list[Manifest], every: Manifests, building: Building, gp
     """Collect values that the rules of other fields need."""
     building.gpus = gpus
     building.given_classes = {
-        name_of(manifest.object): manifest.object["value"] for manifest in every if manifest.kind == "PriorityClass"
+        name_of(manifest.object): priority_of(manifest.object) for manifest in every if manifest.kind == "PriorityClass"
     }
     for manifest in ours:
         kind = manifest.object.get("kind")

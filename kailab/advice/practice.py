@@ -23,7 +23,7 @@ from kailab.model import labels
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import Manifest, Manifests, Notice
 from kailab.model.multimap import multimap
-from kailab.model.objects import controller_of, labels_of, metadata_of, name_of, namespace_of
+from kailab.model.objects import controller_of, labels_of, metadata_of, name_of, namespace_of, priority_of
 from kailab.model.queues import check_queue_tree, check_workload_queues
 from kailab.model.validation.advice import described_pods, pod_templates
 from kailab.scheduler.reading.accounts import GpuAccounts
@@ -416,7 +416,7 @@ def _classes(manifests: Sequence[Manifest]) -> Iterator[PracticeFinding]:
     if len(classes) > MOST_CLASSES:
         yield PracticeFinding("many-classes", classes[-1].where(), f"is one of {len(classes)} PriorityClasses")
     for priority_class in classes:
-        value = priority_class.object["value"]
+        value = priority_of(priority_class.object)
         if value >= NON_PREEMPTIBLE_FROM and name_of(priority_class.object) not in KAI_PRIORITY_CLASSES:
             why = f"is {value}: from {NON_PREEMPTIBLE_FROM} on work is never evicted, and runs only within its queue's quota"
             yield PracticeFinding("class-non-preemptible", priority_class.where("value"), why)

@@ -184,12 +184,13 @@ def _check_failure_policy(faults: Faults, spec: Object, path: str) -> None:
         faults.add(f"{path}.podFailurePolicy", "needs the restartPolicy Never in the template")
     if spec.get("podReplacementPolicy") == "TerminatingOrFailed":
         faults.wrong(f"{path}.podReplacementPolicy", "TerminatingOrFailed", "Failed, because of podFailurePolicy")
-    names = {
-        container.get("name")
+    # Other shapes are reported elsewhere.
+    containers = [
+        each
         for key in ("containers", "initContainers")
-        for container in (pod.get(key) if isinstance(pod, dict) else None) or ()
-        if isinstance(container, dict)
-    }
+        for each in Faults().mappings(pod if isinstance(pod, dict) else {}, key, key)
+    ]
+    names = [container.get("name") for _, container in containers]
     if len(faults.items(policy, "rules", f"{path}.podFailurePolicy.rules") or ()) > _MOST_RULES:
         faults.add(f"{path}.podFailurePolicy.rules", f"expected {_MOST_RULES} rules at most")
     for at, rule in faults.mappings(policy, "rules", f"{path}.podFailurePolicy.rules"):

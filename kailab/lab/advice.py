@@ -14,7 +14,7 @@ from kailab.lab.intake import is_queued_by_labels
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, Manifests, Notice
-from kailab.model.objects import Object, annotations_of, labels_of, name_of, namespace_of, status_of
+from kailab.model.objects import Object, annotations_of, labels_of, name_of, namespace_of, priority_of, status_of
 from kailab.model.validation.advice import advise_ignored, advise_old_label, advise_scheduler, described_pods
 from kailab.model.validation.devices import advise_claim
 from kailab.model.validation.fields import Faults, shown
@@ -68,7 +68,7 @@ def advise_under_kai(
         ]
     classes = [manifest.object for manifest in manifests if manifest.kind == "PriorityClass"]
     high = {
-        name_of(priority_class): priority_class["value"]
+        name_of(priority_class): priority_of(priority_class)
         for priority_class in (*(cluster.list("PriorityClass") if work else ()), *classes)
         if isinstance(priority_class.get("value"), int)
     }

@@ -226,6 +226,11 @@ def share_of(queue: Mapping[str, Any], resource: str = "gpu") -> Mapping[str, An
     return {**block, **counted} if counted else block
 
 
+def priority_of(priority_class: Mapping[str, Any]) -> int:
+    """``value`` of a PriorityClass, which is 0 if it is left out, as in a manifest that no cluster has completed yet."""
+    return priority_class.get("value") or 0
+
+
 # --- values inside objects --------------------------------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import InputError
 from kailab.lab.seen_names import describe_names
 from kailab.model import labels
-from kailab.model.objects import labels_of, name_of, share_of, uid_of
+from kailab.model.objects import labels_of, name_of, priority_of, share_of, uid_of
 from kailab.model.times import DAY
 from kailab.replay.job import HOUR, WHOLE
 from kailab.replay.manifests import NAMESPACE
@@ -90,7 +90,7 @@ def read_services(path: Path, queues: Collection[str], classes: Collection[str] 
 def beyond_quotas(services: Sequence[InferenceService], queues: TeamQueues) -> list[str]:
     """A warning for each queue in which more replicas are wanted than KAI may start: non-preemptible work gets no GPU beyond
     the quota of its queue, which is 0 for the queues that a replay makes without ``--queues``."""
-    values = PRIORITY_CLASSES | {name_of(obj): int(obj["value"]) for obj in queues.classes}
+    values = PRIORITY_CLASSES | {name_of(obj): priority_of(obj) for obj in queues.classes}
     wanted: dict[str, float] = {}
     for service in services:
         if values[service.priority] >= NON_PREEMPTIBLE_FROM:

@@ -111,6 +111,7 @@ CLEAN: list[list[dict[str, Any]]] = [
     [queue("org", limit=16), queue("team", parent="org", limit=-1), gang(16, spec={"backoffLimit": 16})],
     [queue("team"), gang(8, labels={"kai.scheduler/preemptibility": "non-preemptible"}, spec={"backoffLimit": 8})],
     [priority_class("low", 10), priority_class("high", 99)],
+    [{key: part for key, part in priority_class("zero", 0).items() if key != "value"}],
     [pod("a", "2", "0"), pod("b", "2", "1")],
     [queue("team"), job(pods=7, spec={"backoffLimit": 7})],
 ]

@@ -92,7 +92,8 @@ def check_template(
 def _check_mounts(faults: Faults, spec: dict[str, Any], path: str, added: Collection[Any] = ()) -> None:
     """Check that containers mount volumes of their pod. ``added``: names of volumes that the pod gets from its owner."""
     # Other shapes are reported elsewhere.
-    volumes = {*added, *(volume.get("name") for _, volume in Faults().mappings(spec, "volumes", path))}
+    named = (volume.get("name") for _, volume in Faults().mappings(spec, "volumes", path))
+    volumes = {*added, *(name for name in named if isinstance(name, str))}
     for key in ("initContainers", "containers"):
         for at, container in Faults().mappings(spec, key, f"{path}.{key}"):
             for field in ("volumeMounts", "volumeDevices"):
