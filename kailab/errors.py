@@ -21,7 +21,7 @@ LONGEST_MESSAGE = 8_000
 """Limit in characters of an error's message, because a quoted value can have megabytes."""
 
 
-_MOST_SHOWN = 100
+_MOST_SHOWN = 120
 _MOST_ATTRIBUTES = 40
 """The most attributes that a message lists; an object with more is a module or the like."""
 

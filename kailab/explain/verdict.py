@@ -26,12 +26,12 @@ from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.errors import KailabError
 from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS, Ending
-from kailab.explain.subject import PodsAtMoment, workload_podgroups
+from kailab.explain.subject import PodsAtMoment, SubjectRef, workload_podgroups
 from kailab.lab.answer import Cause, CauseCode, Verdict
 from kailab.lab.lab import Lab
 from kailab.lab.owners import owners_of, refused_owners, top_of
 from kailab.model.kinds import kind_key
-from kailab.model.objects import ENDED_PHASES, condition_of, is_owned, is_terminating, uid_of
+from kailab.model.objects import ENDED_PHASES, condition_of, is_owned, is_terminating, name_of, namespace_of, uid_of
 from kailab.model.times import DAY, parse_time
 
 MOST_CYCLES = 50
@@ -203,6 +203,8 @@ _REFUSED = frozenset({CauseCode.PRIORITY_CLASS_MISSING, CauseCode.RUNTIME_CLASS_
 """Causes for which each pod of the work is refused until an object exists."""
 TO_BE_CREATED = frozenset({CauseCode.PODS_NOT_CREATED, CauseCode.GANG_INCOMPLETE})
 """Causes that may end when a controller tries again to create pods that a ResourceQuota refused."""
+_MOST_ENDS = 20
+"""How often the pods of a workload end in a look ahead; a Job may have many more completions than pods."""
 MOST_MOMENTS = 1000
 """Moments of change within a day that are looked at, in a small lab."""
 LEAST_MOMENTS = 60
@@ -224,7 +226,26 @@ def run_without_others(state: PodsAtMoment) -> tuple[bool, tuple[Cause, ...]]:
         is_created = not causes or causes[0].code not in TO_BE_CREATED
         if is_created and not any(pod["spec"].get("nodeName") for pod in fork.cluster.list("Pod")):
             return False, causes
-        return any(subject.runs(fork) for _ in islice(fork.moments(DAY), _moments(fork))), causes
+        runs = any(subject.runs(fork) for _ in islice(fork.moments(DAY), _moments(fork)))
+        return runs or _runs_as_own_pods_end(fork, subject), causes
+
+
+def _runs_as_own_pods_end(lab: Lab, subject: SubjectRef) -> bool:
+    """Whether a subject runs on a fork as its own pods end one after the other, which gives back what they hold of limits and
+    ResourceQuotas. Nobody may know when that is."""
+    for _ in range(_MOST_ENDS):
+        try:
+            ending = [pod for pod in ending_pods(subject.state(lab)) if pod["spec"].get("nodeName")]
+        except KailabError:  # a pod of work that has gone
+            return False
+        if not ending:
+            return False
+        for pod in ending:
+            lab.patch("Pod", name_of(pod), {"status": {"phase": "Succeeded"}}, namespace_of(pod), "status")
+        lab.settle()
+        if subject.runs(lab):
+            return True
+    return False
 
 
 class SettledState(NamedTuple):

@@ -197,6 +197,18 @@ def test_pods_that_a_resource_quota_refuses_may_exist_once_others_have_gone(lab,
     assert "exceeded quota: gpus" in answer.cause.sentence
 
 
+def test_pods_of_a_job_that_a_resource_quota_refuses_may_exist_once_its_others_have_ended(lab):
+    """The quota has room for two of its four pods. ``full`` has taken it, so that none exists."""
+    hard = {"requests.nvidia.com/gpu": "8"}
+    bound = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": {"hard": hard}}
+    lab.apply([bound, replicas("Deployment", "full", "a", 2, 4)])
+    lab.settle()
+    lab.apply([job("long", "a", pods=4, gpus=4)])
+    lab.settle()
+    answer = lab.explain("Job", "long", tried=False)
+    assert (answer.running, answer.verdict, answer.cause.code) == (0, Verdict.LATER, CauseCode.PODS_NOT_CREATED)
+
+
 def test_a_resource_quota_is_raised_by_as_much_as_its_work_needs(lab):
     """Two pods of three exist. The third is refused for its GPUs, and would then be refused for the number of pods."""
     hard = {"requests.nvidia.com/gpu": "8", "pods": "2"}
