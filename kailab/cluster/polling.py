@@ -48,6 +48,23 @@ def wait_until(
     return bool(poll_until(done, bool, seconds, pause=pause))
 
 
+def poll_while_fewer(
+    look: Callable[[], list[str]], count: int, seconds: float, *, sleep: Callable[[float], object] | None = None
+) -> list[str]:
+    """Poll until ``look`` finds no name, as long as it finds fewer than before within every ``seconds``. Returns the names that remain.
+    ``count``: how many there are at first."""
+
+    def fewer(seen: list[str]) -> bool:
+        return len(seen) < count
+
+    while count:
+        remaining = poll_until(look, fewer, seconds, sleep=sleep)
+        if not fewer(remaining):
+            return remaining
+        count = len(remaining)
+    return []
+
+
 class BatchWriter(Protocol):
     """The part of a cluster that ``write_until_answered`` uses."""
 

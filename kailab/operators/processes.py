@@ -17,7 +17,7 @@ import tenacity
 from kailab.cluster.base_objects import namespace
 from kailab.cluster.controlplane.ports import free_ports, is_free_everywhere
 from kailab.cluster.install import CRD, await_established
-from kailab.cluster.polling import poll_until, write_until_answered
+from kailab.cluster.polling import poll_while_fewer, write_until_answered
 from kailab.cluster.protocol import Cluster, object_exists
 from kailab.cluster.writes import CreateWrite
 from kailab.components import ComponentManifests, DamagedComponent, MissingComponents, find_addon
@@ -152,24 +152,18 @@ class Publication:
     def complete(self) -> None:
         """Wait until all nodes have their GPUs, as long as some get them every ``_PUBLISH_SECONDS``. Raises OperatorFailed."""
 
-        def fewer(seen: list[str]) -> bool:
-            return len(seen) < len(late)
-
         def look() -> list[str]:
             with _raise_operator_failed():
                 programs.check_programs(self._plane, programs_of(self._name))
             return unpublished_nodes(self._cluster, self._fleet.nodes)
 
-        late = list(self._fleet.nodes)
-        while late:
-            seen = poll_until(look, fewer, _PUBLISH_SECONDS)
-            if not fewer(seen):
-                logs = " and ".join(str(self._plane.log(program)) for program in programs_of(self._name))
-                raise OperatorFailed(
-                    f"{self._name} does not publish the GPUs of {len(seen)} of {len(self._fleet.nodes)} nodes ({', '.join(seen[:3])} ...); "
-                    f"see its logs {logs}"
-                )
-            late = seen
+        late = poll_while_fewer(look, len(self._fleet.nodes), _PUBLISH_SECONDS)
+        if late:
+            logs = " and ".join(str(self._plane.log(program)) for program in programs_of(self._name))
+            raise OperatorFailed(
+                f"{self._name} does not publish the GPUs of {len(late)} of {len(self._fleet.nodes)} nodes ({', '.join(late[:3])} ...); "
+                f"see its logs {logs}"
+            )
 
 
 def find_addons(names: Sequence[str]) -> dict[str, Addon]:

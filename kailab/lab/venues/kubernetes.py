@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.install import furnishings, install, uninstall
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
-from kailab.cluster.polling import poll_until, write_until_answered
+from kailab.cluster.polling import poll_until, poll_while_fewer, write_until_answered
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import CreateWrite, DeleteWrite
 from kailab.engine.snapshot.records import UNREPORTED_CAPACITY
@@ -279,19 +279,13 @@ def await_ready(cluster: KubernetesCluster, names: Collection[str]) -> None:
         nodes = {name_of(node): node for node in cluster.list("Node")}
         return sorted(name for name in names if not _is_ready(nodes.get(name)))
 
-    def fewer(seen: list[str]) -> bool:
-        return len(seen) < len(late)
-
-    late = sorted(names)
-    while late:
-        seen = poll_until(unready, fewer, NODES_SECONDS, sleep=cluster.wait)
-        if not fewer(seen):
-            raise ConnectError(
-                f"{len(seen)} of {len(names)} nodes ({', '.join(seen[:3])} ...) do not become ready, and none has for "
-                f"{NODES_SECONDS:.0f} s: does KWOK run for this cluster, and does it manage nodes annotated "
-                "kwok.x-k8s.io/node=fake?"
-            )
-        late = seen
+    late = poll_while_fewer(unready, len(names), NODES_SECONDS, sleep=cluster.wait)
+    if late:
+        raise ConnectError(
+            f"{len(late)} of {len(names)} nodes ({', '.join(late[:3])} ...) do not become ready, and none has for "
+            f"{NODES_SECONDS:.0f} s: does KWOK run for this cluster, and does it manage nodes annotated "
+            "kwok.x-k8s.io/node=fake?"
+        )
 
 
 def _is_ready(node: Object | None) -> bool:
