@@ -9,6 +9,7 @@ from checks.explaining.situation import Situation
 from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
 from kailab.lab.lab import Lab
+from kailab.model.objects import has_condition
 
 _COUNTS = {
     "Job": ("parallelism", 1),
@@ -88,8 +89,11 @@ class AppliedWorkload:
         return sum(_has_run(pod) for pod in self.pods(lab))
 
     def runs(self, lab: Lab) -> bool:
-        """True if all its pods run (or have completed), as many as it wants, and none waits."""
+        """True if all its pods run (or have completed), as many as it wants, and none waits. Pods of a Job that has completed may be gone, with
+        their node."""
         wanted, pods = self.wanted(lab), self.pods(lab)
+        if wanted >= 0 and has_condition(lab.cluster.get(self.kind, self.name, self.namespace), "Complete"):
+            return True
         ran = sum(map(_has_run, pods))
         return wanted >= 0 and ran >= max(wanted, 1) and ran == len(pods)
 

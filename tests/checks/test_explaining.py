@@ -341,6 +341,18 @@ def test_a_pod_that_was_evicted_before_it_was_to_be_deleted_is_gone() -> None:
         made.with_steps((*made.steps, {"delete": {"kind": "Pod", "name": "first"}})).opened()
 
 
+def test_a_job_that_has_completed_does_not_wait_without_its_pods() -> None:
+    short = job("short", 4)
+    short["spec"]["template"]["metadata"]["annotations"]["kailab.dev/run-seconds"] = "10"
+    applied = [queue("team", "", 8, -1, 1), short]
+    made = Situation("completed", FLEET, ({"apply": applied}, {"advance": 60}))
+    with made.opened() as lab:
+        (pod,) = lab.cluster.list("Pod")
+        lab.cluster.delete("Pod", pod["metadata"]["name"], "default")
+        assert AppliedWorkload("Job", "short").pods(lab) == []
+        assert waiting_workloads(made, lab) == []
+
+
 @pytest.mark.parametrize("kind", ["Job", "Deployment"])
 def test_what_others_run_stays_where_only_their_turn_is_taken_away(kind: str) -> None:
     elastic = job("elastic", 1, 5)
