@@ -13,10 +13,12 @@ from msgspec import structs
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.placing.allocation import Allocator
+from kailab.engine.search import solver
 from kailab.engine.search.repacking import Repacking
 from kailab.engine.search.victims_first import VictimsFirstBound
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Requirement, Task
+from kailab.engine.working.layout import GPUS
 from tests.engine.conftest import NOW, World
 from tests.engine.test_victims_first import CONFIGURATIONS, counted, done, long_way
 
@@ -220,6 +222,52 @@ def test_victims_are_served_in_their_turn_on_counts_of_the_nodes(monkeypatch):
     assert sum(messages) > 60
     # In some of them, not all victims surely come before the job.
     assert sum(before_some) > 10, sum(before_some)
+
+
+def behind_borrowers(pick):
+    """Nodes of 8 GPUs that two queues hold beyond their shares, and a third whose first job wants more than its share; behind it wait gangs
+    of pods of other sizes.
+    """
+    world, nodes = World(), pick([4, 5, 6, 8])
+    world.queue("mine", quota=8 * nodes // 2)
+    for name in ("theirs", "others"):
+        world.queue(name, quota=pick([nodes, 2 * nodes, 3 * nodes]))
+    sizes = pick(([1, 2, 4, 8], [1, 2, 4, 8], [1, 2, 4], [1, 8], [2, 3, 8], [1, 3, 4]))
+    for number in range(nodes):
+        world.node(f"node-{number}", gpus=8)
+        free = 8 - pick([0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3])
+        while free:
+            gpus = pick([size for size in (1, *sizes) if size <= free])
+            free -= gpus
+            stays = pick([True, True, False, False, False])
+            queue = "mine" if stays else pick(["theirs", "others"])
+            world.job(f"job-{number}-{free}", queue=queue, gpus=gpus, on=f"node-{number}", preemptible=not stays)
+    world.job("large", queue="mine", tasks=nodes, gang=nodes, gpus=8)
+    for number in range(3):
+        tasks = pick([1, 2, 2, 3])
+        world.job(f"waits-{number}", queue="mine", tasks=tasks, gang=tasks, gpus=pick([3, 4, 5, 6, 6, 7, 8]))
+    return world
+
+
+def test_victims_that_leave_too_little_whichever_of_them_go_end_searches(monkeypatch):
+    proved, beside_larger = [], []
+    proves = VictimsFirstBound.leaves_too_little
+
+    def ask(bound, tasks, victims):
+        proved.append(proves(bound, tasks, victims))
+        beside_larger.append(proved[-1] and any(task.info.rows[GPUS] > tasks[0].info.rows[GPUS] for task in victims))
+        return proved[-1]
+
+    monkeypatch.setattr(VictimsFirstBound, "leaves_too_little", ask)
+    for seed in range(160):
+        pick = random.Random(seed).choice
+        world, config = behind_borrowers(pick), pick(CONFIGURATIONS)
+        with monkeypatch.context() as patch:
+            patch.setattr(solver, "PATIENCE", 1)
+            shortly = run_cycle(world.working(), config, NOW, reasons=False)
+        assert done(shortly)[:3] == done(long_way(world, config))[:3], seed
+    assert sum(proved) > 12, sum(proved)
+    assert sum(beside_larger) > 1, sum(beside_larger)
 
 
 def test_victims_that_could_not_start_again_leave_their_places():

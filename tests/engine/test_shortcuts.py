@@ -41,8 +41,8 @@ def _taken_away_and_added(table, task, status, node, left):
     task.status, task.node, task.left = before
 
 
-def _of_all_victims(session, job, pick, queues, lists, wanted, all_stay):
-    return SearchBounds(session, job, pick, queues, session.victims.lists, wanted, all_stay)
+def _of_all_victims(session, job, pick, queues, lists, *given, **options):
+    return SearchBounds(session, job, pick, queues, session.victims.lists, *given, **options)
 
 
 def the_long_way(working, config):

@@ -183,10 +183,10 @@ def search(
         return False
     # When KAI's faults are imitated, some victims and what they free count twice, so the room they need is unknown.
     all_stay = all_stay and not session.imitates(COUNTED_TWICE)
-    bounds = SearchBounds(session, job, pick, queues, lists, wanted, all_stay)
     # A bound ends a failing search sooner or later; at once only where nobody asks how many sets were tried, and where
     # trying them leaves no trace: the order of domains, numbers in the names of shared devices, a budget that is used up.
     at_once = classes_count(session, allocator, action) and not session.working.topologies and not session.table.shared
+    bounds = SearchBounds(session, job, pick, queues, lists, wanted, all_stay, wordless=at_once)
     hopeless = session.working.hopeless
     kind = (action, job.record.queue, len(tasks), tasks[0].info if tasks else None)
     # A search that succeeds at once is cheaper than the bounds, so they are checked first where one ended the last search

@@ -42,7 +42,8 @@ _ROUNDING = 1e-6
 class SearchBounds:
     """The bounds of one search: for all ``tasks`` of a job, with victims that ``pick`` allows in ``queues``; all of
     these are in ``lists``, by queue and in order, or among all possible victims if that is None. ``wanted``: for
-    reclaim, whose queue rules then apply. ``all_stay``: every victim has to find another place.
+    reclaim, whose queue rules then apply. ``all_stay``: every victim has to find another place. ``wordless``: nobody reads which bound is
+    violated.
     """
 
     session: Session
@@ -52,6 +53,7 @@ class SearchBounds:
     lists: Mapping[str, list[Entry]] | None
     wanted: Demand | None = None
     all_stay: bool = False
+    wordless: bool = False
 
     def in_order(self, queue: WQueue) -> list[Entry]:
         """The jobs of a queue that may be victims if ``pick`` allows them, in order."""
@@ -71,6 +73,8 @@ class SearchBounds:
 
     def broken(self, tasks: list[WTask]) -> str | None:
         """The violated bound as text, or None if a solution is possible."""
+        if self.wordless:
+            return "a bound is violated" if self.any_broken(tasks) else None
         victims = self._victims()
         freed = self._freed_devices(victims)
         return (
@@ -88,6 +92,7 @@ class SearchBounds:
             self._room(self.job, tasks, victims, freed)
             or self._taking(tasks, victims, freed)
             or self._turns(tasks, victims)
+            or self._too_little_left(tasks, victims)
         )
 
     def _victims(self) -> list[Job]:
@@ -154,9 +159,14 @@ class SearchBounds:
 
     # Turns
 
+    def _too_little_left(self, tasks: list[WTask], victims: list[Job]) -> bool:
+        """No part of ``broken``, which has one sentence for each bound."""
+        self.session.working.order_read = True
+        return VictimsFirstBound(self.session, self.job).leaves_too_little(tasks, _active_pods(victims))
+
     def _turns(self, tasks: list[WTask], victims: list[Job]) -> str | None:
         self.session.working.order_read = True
-        pods = [task for victim in victims for task in victim if ACTIVE[task.status]]
+        pods = _active_pods(victims)
         if not VictimsFirstBound(self.session, self.job).rules_out(tasks, pods):
             return None
         return f"the {len(pods)} pods that could go have their turn before it, and would take their places again"
@@ -304,6 +314,10 @@ class SearchBounds:
                     f"room for {best}"
                 )
         return None
+
+
+def _active_pods(jobs: list[Job]) -> list[WTask]:
+    return [task for job in jobs for task in job if ACTIVE[task.status]]
 
 
 def _confined(group: WSubGroup) -> list[Member]:

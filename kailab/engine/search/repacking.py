@@ -70,6 +70,41 @@ class Repacking:
             return None
         return CountedNodes(np.where(fits_now, idle[GPUS], 0).tolist(), free[GPUS].tolist())
 
+    def leaves_too_little(
+        self, tasks: Sequence[WTask], victims: Sequence[WTask], jobs: Sequence[Sequence[int]]
+    ) -> bool:
+        """True if there is never room for ``tasks``, which are of one shape, once some of the victims have gone and then been placed
+        before them, in any order, as far as they find room. ``jobs``: the milli-GPU of the pods of each victim's job.
+
+        The job wants k places of w GPUs, and fewer GPUs than that are free in all; so one of the victims would have to stay out. A
+        pod of at most w GPUs that finds no room leaves no place of w, and a gang of k such pods at most fewer than k. A larger
+        one, of B GPUs, finds its place unless a smaller one has taken it. If only GPUs that leave are given, that one goes to a node
+        with B only if all nodes with less have less than it wants, and so no place of w. Of the nodes with less than B only that node
+        can then have places of w, and not k of them. The nodes with B become such nodes by pods of B, which leave less than w.
+        """
+        info, table = tasks[0].info, self._session.table
+        infos = {task.info for task in victims}
+        smallest = min(each.rows[GPUS] for each in (info, *infos))
+        freed = self._freed(table.all, victims, {info, *infos}) if smallest else None
+        if freed is None:
+            return False
+        allowed, gone = freed
+        places, wanted, free = len(tasks), info.rows[GPUS], table.free[:, allowed]
+        if (free < 0).any() or int(free[GPUS].sum()) >= places * wanted:
+            return False
+        larger = {max(pods) for pods in jobs if max(pods) > wanted}
+        if any(len(pods) > (1 if max(pods) > wanted else places) for pods in jobs) or len(larger) > 1:
+            return False
+        if not larger:
+            return True
+        [most] = larger
+        by_idle = table.idle[GPUS][allowed] >= smallest
+        return (
+            most <= places * wanted
+            and bool((gone[GPUS] < most + wanted).all())
+            and not (by_idle & (gone[GPUS] >= most)).any()
+        )
+
     def _freed(
         self, nodes: np.ndarray, victims: Sequence[WTask], infos: set[ShapeInfo]
     ) -> tuple[np.ndarray, np.ndarray] | None:

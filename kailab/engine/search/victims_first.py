@@ -117,6 +117,21 @@ class VictimsFirstBound:
             and (self._take_as_much(goal, victims, jobs) or self._too_little_left(goal, victims, jobs))
         )
 
+    def leaves_too_little(self, tasks: list[WTask], victims: list[WTask]) -> bool:
+        """As ``rules_out``, for victims of unlike shapes and tasks of one: whichever of the victims go and come back before the job, in
+        whatever order, they leave it too few places.
+        """
+        if not victims or any(task.info is not tasks[0].info for task in tasks):
+            return False
+        goal = SearchGoal(self._job, tasks, self._session.table.all)
+        jobs = self._jobs_by_amounts(goal, victims)
+        return (
+            jobs is not None
+            and tasks[0].info.plain
+            and self._repacking.leaves_too_little(tasks, victims, [job.pods for job in jobs])
+            and self._before_job(goal, jobs)
+        )
+
     def _jobs_by_amounts(self, goal: SearchGoal, victims: list[WTask]) -> list[_WholeJob] | None:
         """The victims' jobs; None if more than amounts and measures decides when and where they and the job are placed."""
         if not self._on or not all(_by_amounts(task.info) for task in goal.tasks):
