@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 
 from kailab.explain.cause_kinds import CAUSE_KINDS, find_causes, find_causes_on_empty_cluster
 from kailab.explain.causes.queue_limits import PodsTogether
-from kailab.explain.causes.waiting_group import WaitingPodGroup, waiting_podgroups
+from kailab.explain.causes.waiting_group import WaitingPodGroup, waiting_podgroups, waiting_siblings
 from kailab.explain.subject import PodsAtMoment
 from kailab.lab.answer import Cause, CauseCode, CauseGroup
 from kailab.lab.picture import group_of
@@ -26,7 +26,7 @@ def waiting_groups(state: PodsAtMoment) -> list[CauseGroup]:
         if key not in alike:
             if len(alike) >= MOST_UNLIKE_GROUPS:
                 continue
-            alike[key] = find_causes(group)
+            alike[key] = _causes_of_first(group, key)
         causes = alike[key]
         # Grouped by sentences, as PodGroups that are unlike may have the same causes.
         sentences = tuple(cause.sentence for cause in causes)
@@ -37,6 +37,16 @@ def waiting_groups(state: PodsAtMoment) -> list[CauseGroup]:
     subject = state.subject
     name = f"{subject.namespace}/{subject.name}" if subject.kind == "PodGroup" else ""
     return [CauseGroup((), find_causes(WaitingPodGroup(state, name, ())))]
+
+
+def _causes_of_first(group: WaitingPodGroup, key: Hashable) -> tuple[Cause, ...]:
+    """The causes of the first PodGroup of its workload that is like it. It has the same causes if only this one, or a pod of it, is asked
+    about. If the first one waits for nothing, the others have causes of their own."""
+    if group.pods and group.subject.kind in ("Pod", "PodGroup"):
+        first = next((one for one in waiting_siblings(group) if one.name == group.name or likeness(one) == key), group)
+        if first.name != group.name and (causes := find_causes(first)):
+            return causes
+    return find_causes(group)
 
 
 def causes_on_empty_cluster(state: PodsAtMoment) -> tuple[Cause, ...]:
@@ -80,8 +90,16 @@ def likeness(group: WaitingPodGroup) -> Hashable:
         return (group.name, tuple(row.name for row in group.pods))
     return (
         record.namespace, record.queue, record.priority, record.preemptible, record.root, record.preemption_delay,
-        _pods_alike(group), group.entry.reason if group.entry else "",
+        _pods_alike(group), group.entry.reason if group.entry else "", _nodes_of_workload(group),
     )  # fmt: skip
+
+
+def _nodes_of_workload(group: WaitingPodGroup) -> Hashable:
+    """Where pods of its workload are, which may fill these nodes. The groups of one workload have this in common."""
+    if group.subject.kind != "Queue":
+        return ()
+    rows = group.state.workload_pods(group.pods[0]) if group.pods else ()
+    return frozenset(Counter(row.node for row in rows if row.node).items())
 
 
 def _pods_alike(group: WaitingPodGroup) -> Hashable:

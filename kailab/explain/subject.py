@@ -16,11 +16,20 @@ from kailab.errors import InputError, NotFound
 from kailab.evidence.entries import PodEvicted, PodRow
 from kailab.evidence.wording import some
 from kailab.lab import subjects
-from kailab.lab.owners import top_of
+from kailab.lab.owners import owner_names
 from kailab.lab.picture import Picture, group_of
 from kailab.lab.seen_names import describe_names
 from kailab.model.kinds import KINDS, is_namespaced, kind_key, part
-from kailab.model.objects import ENDED_PHASES, involved_of, is_ready, name_of, namespace_of, owner_references, spec_of
+from kailab.model.objects import (
+    ENDED_PHASES,
+    involved_of,
+    is_ready,
+    name_of,
+    namespace_of,
+    owner_references,
+    spec_of,
+    uid_of,
+)
 from kailab.scheduler.reading.queues import creation_time
 
 if TYPE_CHECKING:
@@ -151,6 +160,16 @@ class SubjectRef:
         return self.state(lab).runs
 
 
+def present_pods(rows: Iterable[PodRow]) -> list[PodRow]:
+    """Pods that have neither ended nor are terminating."""
+    return [row for row in rows if row.phase not in (*ENDED_PHASES, "Terminating")]
+
+
+def waiting_pods(rows: Iterable[PodRow]) -> list[PodRow]:
+    """Those of them that have no node."""
+    return [row for row in present_pods(rows) if not row.node]
+
+
 class PodsAtMoment:
     """The pods of a subject at one moment."""
 
@@ -167,7 +186,7 @@ class PodsAtMoment:
     @cached_property
     def pods(self) -> list[PodRow]:
         """Pods that have neither ended nor are terminating."""
-        return [row for row in self._all if row.phase not in (*ENDED_PHASES, "Terminating")]
+        return present_pods(self._all)
 
     @cached_property
     def done(self) -> int:
@@ -185,7 +204,7 @@ class PodsAtMoment:
 
     @cached_property
     def waiting(self) -> list[PodRow]:
-        return [row for row in self.pods if not row.node]
+        return waiting_pods(self.pods)
 
     @cached_property
     def evictions(self) -> list[PodEvicted]:
@@ -324,6 +343,27 @@ class PodsAtMoment:
             return str(state.get("errorMessage") or "its application failed")
         return ""
 
+    def workload_pods(self, row: PodRow) -> Sequence[PodRow]:
+        """All pods of the workload that a pod is part of, whatever the subject is."""
+        return self._by_workload[self._top(row)]
+
+    @cached_property
+    def _by_workload(self) -> Mapping[tuple[str, str], Sequence[PodRow]]:
+        workloads: dict[tuple[str, str], list[PodRow]] = {}
+        for row in self.picture.rows:
+            workloads.setdefault(self._top(row), []).append(row)
+        return workloads
+
+    def _top(self, row: PodRow) -> tuple[str, str]:
+        """The namespace and the top owner of a pod, or the pod itself."""
+        namespace, _, name = row.name.partition("/")
+        return namespace, next(reversed(owner_names(self.picture, row.owner, namespace)), name)
+
+    def podgroups_of(self, rows: Iterable[PodRow]) -> frozenset[str]:
+        """The PodGroups (UIDs) of pods."""
+        groups = {tuple(group_of(row).split("/", 1)) for row in rows if row.podgroup}
+        return frozenset(uid_of(self.picture.podgroups[name]) for name in groups if name in self.picture.podgroups)
+
     @cached_property
     def _all(self) -> list[PodRow]:
         return self._rule.pods(self.picture)
@@ -337,25 +377,8 @@ class PodsAtMoment:
 
 def workload_podgroups(state: PodsAtMoment) -> frozenset[str]:
     """The PodGroups (UIDs) of a subject and of the workload that it is part of: they stay where all other work is taken away."""
-    rows = _workload_pods(state) or state.pods
-    groups = {group_of(row) for row in rows if row.podgroup}
-    return frozenset(
-        group["metadata"]["uid"]
-        for (namespace, name), group in state.picture.podgroups.items()
-        if f"{namespace}/{name}" in groups
-    )
-
-
-def _workload_pods(state: PodsAtMoment) -> list[PodRow]:
-    """All pods of the workload that owns a pod or the pods of a PodGroup; empty if no workload does."""
-    if state.subject.kind not in ("Pod", "PodGroup") or not state.pods:
-        return []
-    namespace, _, name = state.pods[0].name.partition("/")
-    pod = state.lab.cluster.get("Pod", name, namespace)
-    top = top_of(state.lab.cluster, pod)
-    if top is pod:
-        return []
-    return subjects.workload(state.lab, kind_key(top), top["metadata"]["name"], namespace).pods(state.picture)
+    whole = state.workload_pods(state.pods[0]) if state.subject.kind in ("Pod", "PodGroup") and state.pods else ()
+    return state.podgroups_of((*state.pods, *whole))
 
 
 def latest_event(lab: Lab, uids: Container[str], reason: str = "") -> Object | None:

@@ -18,6 +18,8 @@ from kailab.engine.report.barriers import LIFECYCLE_TAINTS
 from kailab.engine.snapshot.changes import Changes, RemovedRecords
 from kailab.engine.snapshot.records import (
     GPU,
+    LEAVING,
+    NOT_READY,
     ON_NODE,
     UNLIMITED,
     Node,
@@ -158,14 +160,19 @@ EVERYTHING = Toleration(operator="Exists")
 
 @dataclass(frozen=True)
 class NodesOpened(Relaxation):
-    """No node is cordoned, and all are ready."""
+    """No node is cordoned, and all are ready, so that pods that could not terminate have gone."""
 
     def change(self, draft: CycleInputDraft) -> None:
+        unready: set[str] = set()
         for node in draft.records("nodes"):
             # Kubernetes also taints such nodes, and the taint alone would keep the pods off.
             taints = tuple(taint for taint in node.taints if taint.key not in LIFECYCLE_TAINTS)
             if node.unavailable or taints != node.taints:
                 draft.set("nodes", structs.replace(node, unavailable="", taints=taints))
+            if NOT_READY in node.unavailable:
+                unready.add(node.name)
+        if unready:
+            _remove(draft, lambda task: task.node in unready and LEAVING[task.status], claims=True)
 
 
 @dataclass(frozen=True)

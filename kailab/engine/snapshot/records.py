@@ -347,6 +347,7 @@ def _flags(*statuses: Status) -> tuple[bool, ...]:
 # counts for the gang, but for its queue only during a cycle.
 _PLACED = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING)
 ON_NODE = _flags(*_PLACED, Status.RELEASING, Status.STUCK_RELEASING)  # holds or is promised resources
+LEAVING = _flags(Status.RELEASING, Status.STUCK_RELEASING)
 ACTIVE = _flags(*_PLACED)  # counts for its gang
 ALIVE = _flags(*_PLACED, Status.PENDING, Status.GATED)
 ALLOCATED = _flags(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)  # counts for its queue

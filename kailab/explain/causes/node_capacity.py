@@ -50,7 +50,6 @@ from kailab.explain.causes.node_facts import (
 from kailab.explain.causes.node_restrictions import closed_node_causes, cordon_cause, taint_cause
 from kailab.explain.causes.refusal import PlainRefusal, Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
-from kailab.explain.subject import workload_podgroups
 from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.model.labels import MIG_PREFIX
 
@@ -645,10 +644,8 @@ def _opened(facts: NodeFacts, opening: Relaxation, info: ShapeInfo) -> np.ndarra
 
 def _workload_tasks(group: WaitingPodGroup, facts: NodeFacts) -> list[WTask]:
     """The pods of all PodGroups of its workload that are like the next ones, as these may be what fills the nodes."""
-    if group.subject.kind == "Queue":
-        return []
     alike = [task.info.shape for task in facts.next_tasks]
-    return [task for task in facts.to_place(sorted(workload_podgroups(group.state))) if task.info.shape in alike]
+    return [task for task in facts.to_place(sorted(group.workload_podgroups)) if task.info.shape in alike]
 
 
 def _wants_devices(facts: NodeFacts) -> bool:
@@ -738,7 +735,7 @@ def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
     codes: set[CauseCode] = set()
     for task in {id(task.info): task for task in facts.waiting_alone()}.values():
         causes = closed_node_causes(table, task.info)
-        if causes and group.state.running and group.subject.kind != "Queue":
+        if causes:
             causes = closed_node_causes(table, task.info, _full(group, task))
         for cause in causes:
             if cause.code not in codes:
@@ -749,13 +746,14 @@ def find_fleet_limits(group: WaitingPodGroup) -> Iterable[Refusal]:
 
 
 def _full(group: WaitingPodGroup, task: WTask) -> np.ndarray:
-    """The nodes (a mask) on which the running pods of its workload leave too little room for one more."""
-    working = group.state.relaxed_cycles.about(*sorted(workload_podgroups(group.state))).after(OthersGone()).working
+    """The nodes (a mask) on which the pods of its workload that stay there leave too little room for one more."""
+    cycles = group.state.relaxed_cycles.about(*sorted(group.workload_podgroups))
+    working = cycles.after(OthersGone(), NodesOpened()).working
     table = working.table
     full: np.ndarray = ~table.all
     # Each working set has rows of its own for the resources that its pods request.
     for row, wanted in working.tasks[task.uid].info.needs:
-        full |= (table.allocatable[row] >= wanted) & (table.idle[row] < wanted)
+        full |= (table.allocatable[row] >= wanted) & (table.free_of(row) < wanted)
     return full
 
 

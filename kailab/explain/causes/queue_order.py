@@ -40,7 +40,6 @@ from kailab.explain.causes.refusal import INTERNAL, Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.lab.answer import CauseCode, ObjectRef
 from kailab.lab.owners import work_title
-from kailab.lab.picture import group_of
 from kailab.model.times import format_time
 
 
@@ -532,7 +531,7 @@ def _fewest(is_placed_without: Callable[[Sequence[str]], bool], line: Sequence[s
 def _lines(group: WaitingPodGroup, relaxed_cycles: RelaxedCycles) -> Iterable[list[str]]:
     """Waiting PodGroups (UIDs) in the serving order: those of its queue; then, if it has a claim now, those below each queue above it,
     and all others. Without a claim these would only leave it a larger share."""
-    own = _own(group)
+    own = group.workload_podgroups
     waiting = {task.podgroup: "" for task in relaxed_cycles.snapshot.tasks if task.status == Status.PENDING}
     records = group.state.records
     queues = {uid: records[uid].queue for uid in waiting if uid in records and uid not in own}
@@ -549,17 +548,6 @@ def _lines(group: WaitingPodGroup, relaxed_cycles: RelaxedCycles) -> Iterable[li
         listed.update(podgroups)
         yield podgroups
     yield [uid for uid in order if uid not in listed]
-
-
-def _own(group: WaitingPodGroup) -> set[str]:
-    """The PodGroups (UIDs) of the subject, whose replicas are not other work. Each workload of a queue is other work."""
-    rows = group.pods if group.subject.kind == "Queue" else [*group.state.pods, *group.pods]
-    groups = {group_of(row) for row in rows if row.podgroup} | {group.name}
-    return {
-        podgroup["metadata"]["uid"]
-        for (namespace, name), podgroup in group.picture.podgroups.items()
-        if f"{namespace}/{name}" in groups
-    }
 
 
 def _has_claim(group: WaitingPodGroup, relaxed_cycles: RelaxedCycles) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,12 +13,12 @@ from kailab.engine.relaxing.rules import Relaxation
 from kailab.engine.snapshot.records import PodGroup, Status, Task
 from kailab.evidence.entries import PendingReason, PodRow
 from kailab.explain.causes.node_facts import NodeFacts
-from kailab.explain.subject import PodsAtMoment, SubjectRef
+from kailab.explain.subject import PodsAtMoment, SubjectRef, waiting_pods
 from kailab.grouping.pod_grouping import preview_grouping
 from kailab.grouping.records import Grouping, GroupingError
 from kailab.lab.picture import Picture, group_of
 from kailab.model import labels
-from kailab.model.objects import spec_of
+from kailab.model.objects import spec_of, uid_of
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -100,6 +101,14 @@ class WaitingPodGroup:
         """Those of its tasks that are to be placed."""
         return tuple(task for task in self.tasks if task.status == Status.PENDING)
 
+    @cached_property
+    def workload_podgroups(self) -> frozenset[str]:
+        """The PodGroups (UIDs) of the workload that it is part of, which are no other work. They are the same whether a pod, the workload or
+        the queue is asked about."""
+        whole = self.state.workload_pods(self.pods[0]) if self.pods else self.state.pods
+        own = () if self.podgroup is None else (uid_of(self.podgroup),)
+        return self.state.podgroups_of(whole).union(own)
+
     @property
     def queue(self) -> str:
         """The queue of its PodGroup, or the queue that the grouping will give it; empty if it names none."""
@@ -163,8 +172,17 @@ class WaitingPodGroup:
 
 def waiting_podgroups(state: PodsAtMoment) -> list[WaitingPodGroup]:
     """The PodGroups of a subject's waiting pods in the serving order, then those without a turn by name."""
+    return _in_order(state, state.waiting)
+
+
+def waiting_siblings(group: WaitingPodGroup) -> list[WaitingPodGroup]:
+    """The PodGroups of all waiting pods of its workload, which the subject may be a part of, in the same order."""
+    return _in_order(group.state, waiting_pods(group.state.workload_pods(group.pods[0])))
+
+
+def _in_order(state: PodsAtMoment, rows: Iterable[PodRow]) -> list[WaitingPodGroup]:
     groups: dict[str, list[PodRow]] = {}
-    for row in state.waiting:
+    for row in rows:
         groups.setdefault(group_of(row) if row.podgroup else "", []).append(row)
     turns = state.picture.turns
     order = sorted(groups, key=lambda group: (turns[group].place if group in turns else len(turns) + 1, group))
