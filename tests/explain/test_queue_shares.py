@@ -104,6 +104,22 @@ def test_a_weight_that_brings_too_little_keeps_nobody_where_the_department_has_i
         assert not causes(found, "Pod", "wants")
 
 
+def test_where_others_keep_their_quotas_too_the_share_comes_before_the_weight() -> None:
+    """A weight brings a larger share, and a quota as large as is wanted takes its place: with either, the quota of ``firm`` is next."""
+    with lab() as found:
+        settled(found, queue("mine", 1, weight=0), queue("theirs", 0, weight=1), queue("firm", 5, weight=0))
+        settled(found, pod("held", "mine"), *pods(2, "lent", "theirs"), *pods(5, "kept", "firm"))
+        settled(found, gang("wants", "mine", 4))
+        assert only(found, kind="Job").code == CauseCode.FAIR_SHARE_REACHED
+        found.patch("Queue", "mine", {"spec": {"resources": {"gpu": {"quota": -1}}}})
+        found.settle()
+        assert only(found, kind="Job").code == CauseCode.VICTIMS_WITHIN_QUOTA
+        for name in ("firm", "theirs"):
+            found.patch("Queue", name, {"spec": {"resources": {"gpu": {"quota": 0}}}})
+        found.settle()
+        assert not causes(found, "Job", "wants")
+
+
 def test_no_weight_at_two_levels() -> None:
     """That of the team alone brings a larger share and no place."""
     with lab() as found:

@@ -306,7 +306,8 @@ class _Shares(NamedTuple):
         ).further
 
     def _lacks_weight(self, refusal: NoWeight) -> bool:
-        """Whether an over-quota weight would let it run, or would give it a larger share where larger quotas alone would not let it run."""
+        """Whether an over-quota weight would let it run, also with weights above its queue if it gets a larger share by that. Where more than
+        weights is in the way, a larger quota takes the place of both, so the share is named."""
         with_weight = self.relaxed_cycles(*self.before, *refusal.lifted())
         if with_weight.further:
             return True
@@ -314,10 +315,7 @@ class _Shares(NamedTuple):
             return False
         # Its share is a part of the shares above it, so all levels are relaxed.
         line = self.relaxed_cycles.queue_path
-        return (
-            self.relaxed_cycles(*self.before, WeightsGiven(line, (refusal.resource,))).further
-            or not self.relaxed_cycles(*self.before, QuotasRaised(line, (refusal.resource,))).further
-        )
+        return self.relaxed_cycles(*self.before, WeightsGiven(line, (refusal.resource,))).further
 
     def _share(self, queue: str, resource: QueueField | None = None) -> QueueShare:
         return self.relaxed_cycles().share(queue, resource or self.lacking)
