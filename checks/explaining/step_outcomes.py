@@ -43,12 +43,16 @@ def outcome_faults(lab: Lab, work: AppliedWorkload, step: Step) -> Iterator[str]
         if runs != int(told[1]):
             yield f"it tells that {told[1]} pods run, and {runs} do"
         if not any("advance" in change for change in step.changes):
-            yield from _others(_Others(lab, copy, work, _keeping_their_places(lab, copy.now - lab.now)), step)
+            with closing(lab.fork()) as untouched:
+                if copy.now > lab.now:
+                    untouched.advance(copy.now - lab.now)
+                yield from _others(_Others(untouched, copy, work, _keeping_their_places(lab, untouched)), step)
 
 
 @dataclass(frozen=True)
 class _Others:
-    before_lab: Lab
+    untouched: Lab
+    """The lab at the same time without the step."""
     copy: Lab
     work: AppliedWorkload
     before: dict[str, Object]
@@ -83,7 +87,7 @@ def _others(others: _Others, step: Step) -> Iterator[str]:
         yield f"it tells that {', '.join(untrue)} is evicted, which keeps its place"
     if len(outcome.evicted) + len(outcome.besides) != number or len(outcome.moved) != number_moved:
         yield f"its words tell {number} evicted and {number_moved} moved, its data {len(outcome.evicted) + len(outcome.besides)} and {len(outcome.moved)}"
-    failed = _failed(others.copy) - _failed(others.before_lab)
+    failed = _failed(others.copy) - _failed(others.untouched)
     said_failed = _FAILED.search(text)
     said = said_failed[1] if said_failed is not None else ""
     for name in sorted(failed - _deleted(step)):
@@ -101,15 +105,10 @@ def _names(match: re.Match[str] | None) -> tuple[list[str], int]:
     return names, len(names) + (int(more[1]) if more is not None else 0)
 
 
-def _keeping_their_places(lab: Lab, seconds: float) -> dict[str, Object]:
-    """Pods that have a place, and keep it for some seconds if nothing is done: others leave a node that has failed, say."""
-    before = _placed(lab)
-    if not seconds:
-        return before
-    with closing(lab.fork()) as untouched:
-        untouched.advance(seconds)
-        left = _placed(untouched)
-    return {name: pod for name, pod in before.items() if _is_same(pod, left.get(name))}
+def _keeping_their_places(lab: Lab, untouched: Lab) -> dict[str, Object]:
+    """Pods that have a place, and keep it if nothing is done: others leave a node that has failed, say."""
+    left = _placed(untouched)
+    return {name: pod for name, pod in _placed(lab).items() if _is_same(pod, left.get(name))}
 
 
 def _is_same(pod: Object, other: Object | None) -> bool:

@@ -11,8 +11,8 @@ a trial, and within each cycle whenever a job is tried, so a search ends soon af
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from kailab.engine.cancellation import cancelled_by
 from kailab.lab.answer import IncompleteReason, IncompleteSteps
@@ -116,6 +116,17 @@ class StepBudget:
         if self._counts_trials:
             self.left -= 1
         return self.left >= 0
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        """A block with at least one trial, also if their number is used up."""
+        stopped, self.left = self.stopped, max(1, self.left)
+        if stopped is IncompleteReason.TRIALS:
+            self.stopped = None
+        try:
+            yield
+        finally:
+            self.stopped = self.stopped or stopped
 
     def stop(self, error: StepsStopped | KeyboardInterrupt) -> None:
         """End the search for a reason that was raised. Raises KeyboardInterrupt again if the caller wants to have it."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +25,6 @@ from kailab.engine.relaxing.relaxed_cycles import RelaxedCycleOutcome, RelaxedCy
 from kailab.engine.relaxing.rules import CycleInputDraft, Relaxation
 from kailab.engine.search.alike import searches_shared
 from kailab.errors import KailabError, NotFound
-from kailab.evidence.entries import PodEvicted
 from kailab.explain.cause_groups import causes_now
 from kailab.explain.cause_kinds import CAUSE_KINDS, Ending, StepFunction
 from kailab.explain.step_budget import StepBudget, StepsStopped
@@ -37,7 +37,8 @@ from kailab.lab.answer import Cause, Forecast, Step, StepOutcome, Verdict
 from kailab.lab.change import carry_out, read_changes
 from kailab.lab.owners import owners_of, top_of
 from kailab.model.kinds import kind_key
-from kailab.model.objects import ENDED_PHASES, name_of, namespace_of
+from kailab.model.objects import ENDED_PHASES, name_of, namespace_of, uid_of
+from kailab.model.times import parse_time
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.queues import queue_record
 
@@ -277,6 +278,18 @@ class StepCandidate(NamedTuple):
         return Step(text, changes, True, self.outcome, intent=intent)
 
 
+class _Lost(NamedTuple):
+    """Pods that are evicted, and workloads that fail, each with the lab time when that happens."""
+
+    evicted: Mapping[str, float]
+    failed: Mapping[str, float]
+
+    def until(self, end: float) -> _Lost:
+        """What is lost until a time."""
+        evicted, failed = ({name: at for name, at in lost.items() if at <= end} for lost in self)
+        return _Lost(evicted, failed)
+
+
 class StepTrials:
     """The trials of one answer, within the budget of its context. ``context``: of the lab without changes."""
 
@@ -292,7 +305,7 @@ class StepTrials:
         self._tried_parts: list[StepCandidate] = []
         self.parts: list[tuple[StepCandidate, ProposalFamily]] = []
         self._evictions = len(context.picture.log.evictions)
-        self._unchanged: tuple[float, Sequence[PodEvicted]] = -1.0, ()
+        self._unchanged: tuple[float, _Lost] = -1.0, _Lost({}, {})
 
     def first_that_works(self, context: QuestionContext, family: ProposalFamily) -> StepCandidate | None:
         """The smallest proposal of a family that lets the subject run. If there is none, the one that serves the largest part of a queue's
@@ -416,18 +429,41 @@ class StepTrials:
         gone, moved = (*gone, *lost), (*moved, *again)
         besides = tuple(dict.fromkeys(entry.pod for entry in evicted if entry.pod not in {*gone, *moved}))
         if besides:
-            anyway = self._evicted_anyway(copy.now - self._context.lab.now)
+            anyway = self._anyway(copy.now - self._context.lab.now).evicted
             besides = tuple(name for name in besides if name not in anyway)
             lost, again = _restarted(context, copy, picture, {*besides, *gone, *moved})
             besides = (*besides, *(name for name in (*lost, *again) if name not in anyway))
-        # A Job may fail by the eviction of pods that had no place before.
-        displaced = dict.fromkeys((*gone, *moved, *besides, *(entry.pod for entry in others)))
-        failed = tuple(_failed(context, copy, tuple(displaced)))
-        return StepOutcome(len(after.running), gone, moved, failed, waiting, besides)
+        failed = self._failed(copy)
+        if failed:
+            anyway_failed = self._anyway(copy.now - self._context.lab.now).failed
+            failed = {title: at for title, at in failed.items() if title not in anyway_failed}
+        return StepOutcome(len(after.running), gone, moved, tuple(failed), waiting, besides)
 
-    def _evicted_anyway(self, seconds: float) -> frozenset[str]:
-        """Pods that are evicted within these seconds of lab time if nothing is changed."""
-        until, entries = self._unchanged
+    def _failed(self, copy: Lab) -> dict[str, float]:
+        """Workloads, with reasons, that have failed on a fork and had not before, and when. Their pods need not have lost a place by that: those
+        that terminate on a node that is not ready fail once it is ready."""
+        failed: dict[str, float] = {}
+        for obj in self._owners:
+            try:
+                now = copy.cluster.get(kind_key(obj), name_of(obj), namespace_of(obj) or None)
+            except KailabError:
+                continue
+            if (condition := failed_condition(now)) is not None:
+                reason, at = condition.get("reason"), condition.get("lastTransitionTime")
+                title = f"{obj['kind']} {name_of(obj)}{f' ({reason})' if reason else ''}"
+                failed[title] = parse_time(at) if at else copy.now
+        return failed
+
+    @cached_property
+    def _owners(self) -> Sequence[Object]:
+        """The owners of all pods that have not failed."""
+        cluster = self._context.lab.cluster
+        owners = {uid_of(owner): owner for pod in self._context.pods.values() for owner in owners_of(cluster, pod)}
+        return [owner for owner in owners.values() if failed_condition(owner) is None]
+
+    def _anyway(self, seconds: float) -> _Lost:
+        """What is lost within these seconds of lab time if nothing is changed."""
+        until, lost = self._unchanged
         if until < seconds:
             lab = self._context.lab
             with closing(lab.fork()) as copy, self.budget.ends_cycles():
@@ -436,10 +472,10 @@ class StepTrials:
                     copy.advance(max(0.0, seconds - (copy.now - lab.now)))
                 except KailabError:
                     pass  # it never settles, and its evictions until then count
-                entries = copy.picture().log.evictions[self._evictions :]
-            self._unchanged = seconds, entries
-        end = self._context.lab.now + seconds - self._context.lab.opened
-        return frozenset(entry.pod for entry in entries if entry.t <= end)
+                evictions = copy.picture().log.evictions[self._evictions :]
+                lost = _Lost({entry.pod: lab.opened + entry.t for entry in reversed(evictions)}, self._failed(copy))
+            self._unchanged = seconds, lost
+        return lost.until(self._context.lab.now + seconds)
 
 
 def _withdrawn_pods(context: QuestionContext, copy: Lab) -> int:
@@ -482,30 +518,6 @@ def _restarted(
             fresh[work] -= name not in held
             (again if replaced else lost).append(name)
     return lost, again
-
-
-def _failed(context: QuestionContext, copy: Lab, displaced: Sequence[str]) -> Iterator[str]:
-    """Workloads of evicted or moved pods that have failed on the fork and had not before. A moved pod counts against a backoffLimit, too."""
-    owners = {uid: obj for pod in displaced if pod in context.pods for uid, obj in _owners(context, context.pods[pod])}
-    for obj in owners.values():
-        try:
-            now = copy.cluster.get(obj["kind"], obj["metadata"]["name"], obj["metadata"].get("namespace"))
-        except KailabError:
-            continue
-        reason = _failure(now)
-        if reason is not None and _failure(obj) is None:
-            yield f"{obj['kind']} {obj['metadata']['name']}{f' ({reason})' if reason else ''}"
-
-
-def _owners(context: QuestionContext, pod: Object) -> Iterator[tuple[str, Object]]:
-    for owner in owners_of(context.lab.cluster, pod):
-        yield owner["metadata"]["uid"], owner
-
-
-def _failure(obj: Object) -> str | None:
-    """The reason why an object has failed; None if it has not."""
-    condition = failed_condition(obj)
-    return None if condition is None else str(condition.get("reason") or "")
 
 
 MOST_STEPS = 5
@@ -783,17 +795,16 @@ def _smallest_pair(
     context: QuestionContext, trials: StepTrials, family: ProposalFamily, first_half: Proposal, second: StepCandidate
 ) -> StepCandidate | None:
     """The pair with the smallest first change that is enough. None if the pair as a whole does not let the subject run: its second change
-    worked after the copy had settled with the first, and may not where both come as one."""
+    worked after the copy had settled with the first, and may not where both come as one. The whole is tried in any case, as the outcome of
+    the second change does not tell what the first does to other work."""
     firsts = family.proposals if family.grows else (first_half,)
     pairs = ProposalFamily.of((combined(first, second.proposal, first_half) for first in firsts), grows=True)
     try:
-        smallest = trials.first_that_works(context, pairs)
+        with trials.budget.one_more():
+            return trials.first_that_works(context, pairs)
     except (StepsStopped, KeyboardInterrupt) as error:
         trials.budget.stop(error)
-        smallest = None
-    if smallest is not None or not trials.budget.used_up:
-        return smallest
-    return StepCandidate(combined(first_half, second.proposal, first_half), second.outcome)
+        return None
 
 
 def _is_same_cause(cause: Cause, other: Cause) -> bool:

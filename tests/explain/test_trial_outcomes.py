@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from kailab.explain import step_budget
 from kailab.explain.questions import ask
 from kailab.fleet.reading import read_fleet
 from kailab.lab import Lab
@@ -200,8 +203,11 @@ def test_pods_that_a_controller_starts_again_with_a_moved_one_are_told() -> None
     assert set(step.outcome.moved) | set(step.outcome.evicted) == pods, step.describe()
 
 
-def test_a_job_that_first_gets_a_place_and_then_fails_is_told() -> None:
-    """The first of two changes lets other waiting work run, and the second takes its place: it had none to lose before."""
+@pytest.mark.parametrize("most", range(1, 13))
+def test_a_job_that_first_gets_a_place_and_then_fails_is_told(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of two changes lets other waiting work run, and the second takes its place: it had none to lose before. The outcome is that
+    of both, however few trials there are."""
+    monkeypatch.setattr(step_budget, "MOST_TRIALS", most)
     with Lab.open(
         read_fleet(
             "apiVersion: kailab.dev/v1\nkind: Fleet\nname: one\npools: [{name: n, count: 1, gpus: 8, cpu: 64, memory: 256Gi, taints: []}]"
@@ -215,10 +221,65 @@ def test_a_job_that_first_gets_a_place_and_then_fails_is_told() -> None:
         for each in (first, job("gang", "a", 1, gpus=8)):
             lab.apply(each)
             lab.settle()
-        step = ask(lab, "Job", "gang").steps[0]
+        answer = ask(lab, "Job", "gang")
+    assert answer.steps or answer.incomplete is not None
+    for step in answer.steps:
+        assert step.outcome is not None
+        assert (step.outcome.evicted, step.outcome.moved) == ((), ())
+        assert step.outcome.failed == ("Job first (BackoffLimitExceeded)",), step.describe()
+
+
+def test_work_that_fails_by_a_step_is_told_although_nothing_of_it_is_evicted() -> None:
+    """Its pod terminates on a node that is not ready, and has failed once the node is ready."""
+    nodes = read_fleet(
+        "apiVersion: kailab.dev/v1\nkind: Fleet\nname: one\npools: [{name: n, count: 1, gpus: 8, cpu: 64, memory: 256Gi, taints: []}]"
+    )
+    one = job("first", "a", 1, gpus=4)["spec"] | {"backoffLimit": 0}
+    one["template"]["spec"]["terminationGracePeriodSeconds"] = 30
+    first = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+        "metadata": {"name": "first", "labels": {"kai.scheduler/queue": "a"}},
+        "spec": {"replicatedJobs": [{"name": "w", "replicas": 1, "template": {"spec": one}}]},
+    }  # fmt: skip
+    with Lab.open(nodes) as lab:
+        lab.apply([queue("a"), first])
+        lab.settle()
+        lost = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        lab.cluster.patch("Node", "n-0", None, lost, "status")
+        lab.settle()
+        lab.advance(400)
+        lab.apply(job("next", "a", 1, gpus=8))
+        lab.settle()
+        [step] = [step for step in ask(lab, "Job", "next").steps if "ready again" in step.do]
     assert step.outcome is not None
-    assert (step.outcome.evicted, step.outcome.moved) == ((), ())
-    assert step.outcome.failed == ("Job first (BackoffLimitExceeded)",), step.describe()
+    assert step.outcome.evicted == ()
+    assert any(failed.startswith("JobSet first") for failed in step.outcome.failed), step.describe()
+
+
+def test_work_that_fails_without_a_step_too_is_not_its_outcome() -> None:
+    """The pods on the node that is not ready are evicted while the step waits for others to leave."""
+    nodes = read_fleet(
+        "apiVersion: kailab.dev/v1\nkind: Fleet\nname: two\npools: [{name: n, count: 2, gpus: 8, cpu: 64, memory: 256Gi, taints: []}]"
+    )
+    doomed = job("doomed", "a", 1, gpus=8)
+    doomed["spec"]["backoffLimit"] = 0
+    doomed["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n-0"}
+    with Lab.open(nodes) as lab:
+        lab.apply([queue("a"), queue("b"), doomed])
+        lab.settle()
+        ending = job("ending", "a", 1, gpus=8, annotations={"kailab.dev/run-seconds": "1000"})
+        lab.apply(ending)
+        lab.settle()
+        lost = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+        lab.cluster.patch("Node", "n-0", None, lost, "status")
+        lab.settle()
+        lab.apply(job("next", "b", 1, gpus=8))
+        lab.settle()
+        [step] = [step for step in ask(lab, "Job", "next").steps if "Wait" in step.do]
+        assert step.outcome is not None
+        assert step.outcome.failed == (), step.describe()
+        lab.advance(1100)
+        assert lab.cluster.get("Job", "doomed", "default")["status"]["failed"] == 1
 
 
 def test_what_ran_whole_again_since_an_eviction_is_not_gone() -> None:
