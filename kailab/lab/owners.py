@@ -40,13 +40,19 @@ def refused_pods(cluster: LabCluster) -> list[tuple[Object, int]]:
     there = Counter(uid for pod in pods for uid in owner_uids(pod))
     lacking: dict[str, tuple[Object, int]] = {}
     for obj in owners:
-        wanted = part(kind_key(obj), "wanted_pods")
-        lacks = max(0, wanted(obj) - there[uid_of(obj)]) if wanted is not None else 0
-        if lacks:
+        if lacks := _lacks(obj, there[uid_of(obj)]):
             top = top_of(cluster, obj)
             _, before = lacking.get(uid_of(top), (top, 0))
             lacking[uid_of(top)] = (top, before + lacks)
-    return list(lacking.values())
+    # A workload may lack more: the workers of a group are made only once its leader exists.
+    present = Counter(uid_of(top_of(cluster, pod)) for pod in pods) if lacking else Counter()
+    return [(top, max(lacks, _lacks(top, present[uid_of(top)]))) for top, lacks in lacking.values()]
+
+
+def _lacks(obj: Object, present: int) -> int:
+    """How many pods an object lacks of those that it wants; 0 if its kind does not say how many it wants."""
+    wanted = part(kind_key(obj), "wanted_pods")
+    return 0 if wanted is None else max(0, wanted(obj) - present)
 
 
 def owned_by(cluster: LabCluster, owner: Object) -> Iterator[Object]:

@@ -225,6 +225,25 @@ def test_a_resource_quota_is_raised_by_as_much_as_its_work_needs(lab):
     assert lab.explain("Deployment", "web").running == 3
 
 
+def test_a_resource_quota_is_raised_for_the_pods_that_are_made_after_a_refused_one_too(lab):
+    """The workers of a group are made only once its leader exists, which the quota refuses; ``web`` is refused too."""
+    hard = {"requests.nvidia.com/gpu": "0"}
+    bound = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpus"}, "spec": {"hard": hard}}
+    worker = replicas("Deployment", "serve", "a", 1, 2)["spec"]["template"]
+    group = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet",
+        "metadata": {"name": "serve", "labels": {"kai.scheduler/queue": "a"}},
+        "spec": {"replicas": 1, "leaderWorkerTemplate": {"size": 3, "workerTemplate": worker}},
+    }  # fmt: skip
+    lab.apply([bound, replicas("Deployment", "web", "a", 1, 4), group])
+    lab.settle()
+    [step] = [step for step in lab.explain("LeaderWorkerSet", "serve").steps if "ResourceQuota" in step.do]
+    assert "requests.nvidia.com/gpu 10 (now 0)" in step.do
+    lab.patch("ResourceQuota", "gpus", step.changes[0]["patch"]["patch"])
+    lab.settle()
+    assert lab.explain("LeaderWorkerSet", "serve").running == 3
+
+
 @pytest.mark.parametrize(("count", "verdict"), [(2, Verdict.LATER), (3, Verdict.NEVER)])
 def test_a_gang_of_which_a_resource_quota_refuses_pods_may_be_whole_once_others_have_gone(lab, count, verdict):
     """The quota has room for two pods. ``full`` has taken half of it, so that one pod of the gang exists, or two of three."""
