@@ -163,6 +163,26 @@ def test_what_has_to_go_next_is_told_too() -> None:
         assert told(lab, "Pod", "x")[1] == CauseCode.NODES_CORDONED
 
 
+def test_the_profiles_to_choose_from_are_those_of_nodes_that_it_may_use() -> None:
+    """The absent one is on the tainted node alone, and is none of those that there are."""
+    small = pool("mig", 1, 4, gpuModel="A100", mig={"strategy": "mixed", "profiles": {"1g.10gb": 28}})
+    with opened(small, {**MIG, "name": "other", "taints": RESERVED["taints"]}) as lab:
+        put(lab, pod("x", mig="3g.40gb", nodeSelector=on("mig-0")))
+        verdict, code, sentence = told(lab, "Pod", "x")
+    assert (verdict, code) == ("never", CauseCode.MIG_PROFILE_ABSENT)
+    assert sentence == (
+        "It wants nvidia.com/mig-3g.40gb, and no node of those that it may use offers that profile; these offer nvidia.com/mig-1g.10gb."
+    )
+
+
+def test_one_node_with_split_gpus_has_none_that_are_whole() -> None:
+    with opened(MIG) as lab:
+        put(lab, pod("x"))
+        assert told(lab, "Pod", "x")[2] == (
+            "It wants 1 whole GPU; the node that it may use, mig-0, has only GPUs that are split (MIG)."
+        )
+
+
 BATCH = {"kai.scheduler/node-pool": "batch"}
 
 

@@ -128,7 +128,8 @@ class GpuRequest:
 
     def text(self) -> str:
         """What it asks for: ``2 whole GPUs``, ``0.5 of a GPU``, ``10000 MiB on each of 2 GPUs``."""
-        return f"{self.plain_gpus() // GPU} whole GPUs"
+        number = self.plain_gpus() // GPU
+        return f"{number} whole GPU{'' if number == 1 else 's'}"
 
 
 class _Form(GpuRequest, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

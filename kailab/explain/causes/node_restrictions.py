@@ -33,7 +33,7 @@ from kailab.explain.causes.node_facts import (
 from kailab.explain.causes.refusal import PlainRefusal, Refusal
 from kailab.explain.causes.waiting_group import WaitingPodGroup
 from kailab.lab.answer import CauseCode, ObjectRef
-from kailab.model.labels import NODE_POOL
+from kailab.model.labels import MIG_PREFIX, NODE_POOL
 from kailab.scheduler.reading import references
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.podgroups import node_pool
@@ -74,9 +74,9 @@ def _causes(table: NodeTable, info: ShapeInfo, blocking: Barriers) -> Iterable[R
             case NodeRule.GPU_KIND if not info.shape.gpu.by_profile:
                 yield _kind(table, info, blocking.nodes)
             case NodeRule.GPU_KIND:
-                yield _profile(table, info)
+                yield _profile(table, info, blocking.nodes)
             case NodeRule.CAPACITY if _is_profile(table, info, barrier):
-                yield _profile(table, info)
+                yield _profile(table, info, blocking.nodes)
             case NodeRule.CAPACITY:
                 yield _larger(table, info, short, blocking.nodes)
             case NodeRule.CLAIM:
@@ -90,7 +90,7 @@ def _causes(table: NodeTable, info: ShapeInfo, blocking: Barriers) -> Iterable[R
                 yield PlainRefusal.of(
                     CauseCode.LARGER_THAN_ANY_NODE,
                     f"{capitalized(nodes_that(blocking.nodes, table, 'that it may use'))} can't align what it asks for to NUMA zones, as "
-                    "their policy demands.",
+                    f"{'its' if len(blocking.nodes) == 1 else 'their'} policy demands.",
                     node_refs(table, blocking.nodes),
                 )
 
@@ -231,8 +231,9 @@ def _share(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> GPUShareTooL
 
 
 def _kind(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Refusal:
+    has = "has" if len(nodes) == 1 else "have"
     split = any(table.mig[i] for i in nodes)
-    why = "have only GPUs that are split (MIG)" if split else "have only GPUs that are for resource claims"
+    why = f"{has} only GPUs that are split (MIG)" if split else f"{has} only GPUs that are for resource claims"
     return PlainRefusal.of(
         CauseCode.LARGER_THAN_ANY_NODE,
         f"It wants {info.shape.gpu.text()}; {nodes_that(nodes, table, 'that it may use')} {why}.",
@@ -248,21 +249,30 @@ def _is_profile(table: NodeTable, info: ShapeInfo, barrier: Barrier) -> bool:
     return barrier.absent and table.layout.names[barrier.row] in profiles
 
 
-def _profile(table: NodeTable, info: ShapeInfo) -> Refusal:
-    rows = table.layout.rows
-    offered = {
-        name: int(table.allocatable[row].sum()) for name, row in rows.items() if name.startswith("nvidia.com/mig-")
-    }
-    there = some([name for name in sorted(offered) if offered[name]], 6)
+def _profile(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Refusal:
     wanted = [name for name, _ in info.shape.gpu.profiles]
-    missing = [name for name in wanted if not offered.get(name)] or wanted
-    where = "" if not any(offered.get(name) for name in missing) else " of those that it may use"
+    usable = _offered_profiles(table, nodes)
+    missing = [name for name in wanted if name not in usable] or wanted
+    elsewhere = _offered_profiles(table, np.arange(len(table)))
+    # Where other nodes offer it, the profiles to choose from are those of the nodes that it may use.
+    if set(missing) & set(elsewhere):
+        offered, where = usable, " of those that it may use"
+    else:
+        offered, where = elsewhere, ""
+    none = f"no GPU{' of these' if where else ''} is split"
+    there = f"{'these offer' if where else 'there are'} {some(offered, 6)}" if offered else none
     return PlainRefusal.of(
         CauseCode.MIG_PROFILE_ABSENT,
-        f"It wants {some(missing)}, and no node{where} offers that profile; {f'there are {there}' if there else 'no GPU is split'}.",
+        f"It wants {some(missing)}, and no node{where} offers that profile; {there}.",
         (),
-        {"wanted": missing, "offered": sorted(name for name in offered if offered[name])},
+        {"wanted": missing, "offered": offered},
     )
+
+
+def _offered_profiles(table: NodeTable, nodes: np.ndarray) -> list[str]:
+    """The MIG profiles that these nodes offer."""
+    profiles = [(name, row) for name, row in table.layout.rows.items() if name.startswith(MIG_PREFIX)]
+    return sorted(name for name, row in profiles if table.allocatable[row][nodes].any())
 
 
 class NodeShortage(NamedTuple):
