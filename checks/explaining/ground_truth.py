@@ -53,6 +53,9 @@ class GroundTruth:
 def runs_alone(situation: Situation, lab: Lab, work: AppliedWorkload) -> bool:
     """True if a workload runs, within a day or once its own pods have ended, in a fork of ``lab`` without the situation's other workloads."""
     with without_others(situation, lab, work) as trial:
+        with trial.fork() as ending:
+            if _runs_as_its_pods_end(ending, work):
+                return True
         return any(work.runs(trial) for _ in _within_a_day(trial)) or _runs_as_its_pods_end(trial, work)
 
 
@@ -85,6 +88,10 @@ def without_others(situation: Situation, lab: Lab, work: AppliedWorkload) -> Ite
     with lab.fork() as trial:
         for other in other_workloads(situation, trial, work):
             trial.delete(other.kind, other.name, other.namespace)
+        for schedule in trial.cluster.list("CronJob", work.namespace):
+            trial.delete(
+                "CronJob", schedule["metadata"]["name"], work.namespace
+            )  # the work of its next Jobs is other work
         for pod in _remaining_pods(trial, work):
             try:
                 trial.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])

@@ -6,7 +6,7 @@ minimal; these need not be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from checks.explaining import removal_steps
@@ -55,6 +55,14 @@ _LARGER_DOMAINS = removal_steps.one_after_the_other(
 _MORE = node_copies(places=("lab/rack",))
 # Pods that have to join others of their group can go to no other rack.
 _BESIDE = node_copies()
+
+
+def _more_in_its_domain(context: WorkloadContext) -> Iterator[Step]:
+    """More nodes in the domains that there are. Where each node is a domain, larger nodes, and the work begins anew on them."""
+    level = (context.manifests[0]["metadata"].get("annotations") or {}).get(labels.TOPOLOGY_REQUIRED)
+    yield from (_LARGER_DOMAINS if level == labels.HOSTNAME else _BESIDE)(context)
+
+
 # A patch cannot change what a node offers, so the split nodes are new ones.
 _SPLIT = node_copies(offered=removal_steps.split_gpus("12"))
 
@@ -80,8 +88,8 @@ _REMOVERS: Mapping[str, Remover] = {
     CauseCode.NOT_ENOUGH_MEMORY: _MORE,
     CauseCode.NO_POD_SLOTS: _MORE,
     CauseCode.FRAGMENTED: _MORE,
-    CauseCode.NO_DOMAIN_FREE: _BESIDE,
-    CauseCode.KEPT_APART: _MORE,
+    CauseCode.NO_DOMAIN_FREE: _more_in_its_domain,
+    CauseCode.KEPT_APART: removal_steps.one_after_the_other(_BESIDE, _MORE),
     CauseCode.LARGER_THAN_THE_FLEET: removal_steps.one_after_the_other(_MORE, _LARGER),
     CauseCode.LARGER_THAN_ANY_NODE: _LARGER,
     CauseCode.LARGER_THAN_ANY_DOMAIN: _LARGER_DOMAINS,
