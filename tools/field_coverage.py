@@ -115,7 +115,8 @@ def _below(field: str, names: str) -> str:
 
 OPERATORS_ACT = {
     "JobSet": "coordinator failurePolicy.maxRestarts failurePolicy.rules network.subdomain replicatedJobs.*.dependsOn replicatedJobs.*.groupName "
-              "replicatedJobs.*.name replicatedJobs.*.replicas replicatedJobs.*.template startupPolicy successPolicy suspend ttlSecondsAfterFinished",
+              "replicatedJobs.*.name replicatedJobs.*.replicas replicatedJobs.*.template startupPolicy successPolicy suspend ttlSecondsAfterFinished "
+              "volumeClaimPolicies.*.retentionPolicy volumeClaimPolicies.*.templates",
     "LeaderWorkerSet": "leaderWorkerTemplate.leaderTemplate leaderWorkerTemplate.restartPolicy leaderWorkerTemplate.size "
                        "leaderWorkerTemplate.subGroupPolicy leaderWorkerTemplate.workerTemplate replicas rolloutStrategy startupPolicy",
     "TrainJob": "activeDeadlineSeconds runtimePatches runtimeRef suspend trainer.args trainer.command trainer.env trainer.image trainer.numNodes "

@@ -323,7 +323,7 @@ _ALL: tuple[tuple[Object, ...], ...] = (
         "startingDeadlineSeconds": 100, "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1,
         "jobTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": _job_spec()}}),),
     (_object("jobset.x-k8s.io/v1alpha2", "JobSet", "jobset", {
-        "suspend": False, "network": {"enableDNSHostnames": True}, "startupPolicy": {"startupPolicyOrder": "InOrder"},
+        "suspend": False, "network": {"enableDNSHostnames": True}, "startupPolicy": {"startupPolicyOrder": "AnyOrder"},
         "successPolicy": {"operator": "All", "targetReplicatedJobs": ["a"]}, "failurePolicy": {"maxRestarts": 1},
         "replicatedJobs": [_replicated("a"), {**_replicated("b"), "dependsOn": [{"name": "a", "status": "Ready"}]}]}),),
     (_object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws", {

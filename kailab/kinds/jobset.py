@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from kailab.kinds.kubernetes import unread_of_claims
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
-from kailab.model.objects import DIRECTIVES, Object, without_scheduling_directives
+from kailab.model.labels import BATCH_MIN_MEMBER, SCHEDULER_NAME
+from kailab.model.objects import DIRECTIVES, Object, annotations_of, spec_of, without_scheduling_directives
+from kailab.model.quantities import parse_count
 from kailab.model.validation.core import shape
+from kailab.model.validation.fields import Faults
 from kailab.model.validation.shapes import (
     COUNT,
     FLAG,
@@ -44,6 +48,12 @@ def job_set_spec() -> Check:
         },
         ("action",),
     )
+    claims = record(
+        {
+            "templates": items(shape("V1PersistentVolumeClaim")),
+            "retentionPolicy": record({"whenDeleted": TEXT}),
+        }
+    )
     return record(
         {
             "replicatedJobs": named(replicated),
@@ -54,6 +64,7 @@ def job_set_spec() -> Check:
             "network": record({"enableDNSHostnames": FLAG, "subdomain": TEXT, "publishNotReadyAddresses": FLAG}),
             "coordinator": record({"replicatedJob": TEXT, "jobIndex": COUNT, "podIndex": COUNT}, ("replicatedJob",)),
             "ttlSecondsAfterFinished": COUNT,
+            "volumeClaimPolicies": items(claims),
         }
     )
 
@@ -106,8 +117,33 @@ def unread_of_job_sets(*above: str) -> tuple[Unread, ...]:
             "Jobs are made again when all old ones are gone; JobSet refuses InPlaceRestart unless its feature gate is on",
             only=("BlockingRecreate", "InPlaceRestart"),
         ),
-        Unread((*above, "volumeClaimPolicies"), "pods get volumes of their own, and wait for them"),
+        *unread_of_claims(*above, "volumeClaimPolicies", "*", "templates", "*", "spec"),
     )
+
+
+def advise_start(faults: Faults, obj: Object) -> None:
+    """Advise on jobs that wait for others of their own gang."""
+    _advise_start(faults, obj, "")
+
+
+def advise_start_of_runtime(faults: Faults, obj: Object) -> None:
+    """As ``advise_start``, for the JobSets that Trainer makes from a runtime."""
+    _advise_start(faults, spec_of(obj).get("template") or {}, "spec.template.")
+
+
+def _advise_start(faults: Faults, job_set: Object, path: str) -> None:
+    entries = spec_of(job_set).get("replicatedJobs") or ()
+    first = [entry for entry in entries if not entry.get("dependsOn")]
+    pods = (spec_of(spec_of(entry["template"]).get("template") or {}) for entry in entries)
+    least = annotations_of(job_set).get(BATCH_MIN_MEMBER)
+    needed = parse_count(least, len(entries)) if least is not None else len(entries)
+    if len(first) < needed and any(pod.get("schedulerName") == SCHEDULER_NAME for pod in pods):
+        at = next(index for index, entry in enumerate(entries) if entry.get("dependsOn"))
+        faults.add(
+            f"{path}spec.replicatedJobs[{at}].dependsOn",
+            f"KAI starts {needed} jobs of the JobSet together, and only {len(first)} can be made before another has started: none starts, unless the "
+            f'JobSet has the annotation {BATCH_MIN_MEMBER}: "1"',
+        )
 
 
 KINDS = (
@@ -119,6 +155,8 @@ KINDS = (
         defaults=spec_defaults({"suspend": False}, template=False),
         # The operator's definition does not require a spec, and a JobSet without Jobs is one.
         shape=lambda: record({"spec": job_set_spec()}),
+        check="kailab.workloads.jobset_webhook:check",
+        advice=advise_start,
         immutable=("spec.replicatedJobs", "spec.managedBy"),
         immutable_while_set=tuple(f"spec.{field}" for field in IMMUTABLE_POLICIES),
         fixed=_fixed,

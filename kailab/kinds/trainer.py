@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.kinds.jobset import IMMUTABLE_POLICIES, job_set_spec, unread_of_job_sets
+from kailab.kinds.jobset import IMMUTABLE_POLICIES, advise_start_of_runtime, job_set_spec, unread_of_job_sets
 from kailab.model.kind import Kind, Unread
 from kailab.model.objects import Object
 from kailab.model.validation.core import fields_of, shape
@@ -125,6 +125,7 @@ KINDS = (
             plural=f"{kind.lower()}s",
             namespaced=not kind.startswith("Cluster"),
             shape=_runtime,
+            advice=advise_start_of_runtime,
             immutable_while_set=tuple(f"spec.template.spec.{field}" for field in IMMUTABLE_POLICIES),
             unread=(
                 *unread_of_job_sets("spec", "template", "spec"),

@@ -104,6 +104,10 @@ def _references(manifest: Manifest, space: str) -> Iterator[_Reference]:
             path, holder = f"{path}.leaderWorkerTemplate", holder.get("leaderWorkerTemplate") or {}
         for index, claim in enumerate(holder.get("volumeClaimTemplates") or ()):
             yield from _storage(claim.get("spec"), f"{path}.volumeClaimTemplates[{index}].spec")
+    elif manifest.kind == "JobSet":
+        for index, policy in enumerate(spec_of(obj).get("volumeClaimPolicies") or ()):
+            for number, claim in enumerate(policy.get("templates") or ()):
+                yield from _storage(claim.get("spec"), f"spec.volumeClaimPolicies[{index}].templates[{number}].spec")
     for _, path, pod, itself in described_pods(obj):
         if name := pod["spec"].get("nodeName"):
             text = f"there is no node {shown(name)}: the pod holds what it asks for in its queue, runs nowhere, and is deleted after 40 s"

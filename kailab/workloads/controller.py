@@ -145,10 +145,11 @@ class Workbench:
                 self.wrote = True
                 self.cluster.delete(kind, name, namespace)
 
-    def create(self, owner: Object, kind: str, obj: Object) -> Object | None:
-        """Create an object that the owner controls. Returns None, and writes an event, if the cluster refuses it."""
+    def create(self, owner: Object, kind: str, obj: Object, *, owned: bool = True) -> Object | None:
+        """Create an object that the owner controls, unless it is not ``owned``. Returns None, and writes an event, if the cluster refuses it."""
         meta = {**obj["metadata"], "namespace": namespace_of(owner)}
-        meta["ownerReferences"] = [as_owner_reference(owner)]
+        if owned:
+            meta["ownerReferences"] = [as_owner_reference(owner)]
         full = {"apiVersion": api_version_of(kind), "kind": obj.get("kind", kind), **obj, "metadata": meta}
         try:
             created = self.cluster.create(full)

@@ -23,6 +23,7 @@ from kailab.model.objects import (
 from kailab.model.quantities import parse_count
 from kailab.workloads.controller import Controller, ended_at, with_metadata
 from kailab.workloads.exclusive_placement import placement_annotations, reserved_nodes
+from kailab.workloads.jobset_webhook import claim_name, coordinator_endpoint, mounts_volume
 
 PREFIX = "jobset.sigs.k8s.io/"
 
@@ -53,7 +54,7 @@ class JobSetController(Controller):
             self._end(owner, jobs.values(), "Completed", "AllJobsCompleted", "jobset completed successfully")
             return
         # Jobs of all attempts have the same names, so the next ones wait until the old ones are gone.
-        if not leftovers:
+        if self._create_claims(owner) and not leftovers:
             self._create(owner, jobs, restarts)
         self._report(owner)
 
@@ -77,6 +78,24 @@ class JobSetController(Controller):
             if in_order and not spec.get("suspend") and not _reached(states.get(name), "Ready"):
                 return
 
+    def _create_claims(self, owner: Object) -> bool:
+        """Make the claims of ``volumeClaimPolicies`` that do not exist. False if one is refused: no Jobs are made then. Claims outlive the
+        Jobs, and those that are to be retained the JobSet, too. Source: JobSet 0.12, pkg/controllers/volume_claim_policy.go."""
+        bench, kind = self._bench, "PersistentVolumeClaim"
+        for policy in owner["spec"].get("volumeClaimPolicies") or ():
+            # The webhook gives a default to a policy without one, the definition to one without a value.
+            retained = (policy.get("retentionPolicy") or {}).get("whenDeleted") == "Retain"
+            for template in policy.get("templates") or ():
+                name = claim_name(owner, template)
+                if bench.find(kind, (namespace_of(owner), name)) is not None:
+                    continue
+                labels = {**labels_of(template), PREFIX + "jobset-name": name_of(owner)}
+                metadata = {"name": name, "labels": labels, "annotations": annotations_of(template)}
+                claim = {"metadata": metadata, "spec": template.get("spec") or {}}
+                if bench.create(owner, kind, claim, owned=not retained) is None:
+                    return False
+        return True
+
     def _create_job(self, owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> Object | None:
         labels = _job_labels(owner, entry, index, job_name, restarts)
         template = entry["template"]
@@ -87,7 +106,9 @@ class JobSetController(Controller):
         placement = placement_annotations(owner, template)
         pod_template = with_metadata(job_spec["template"], labels, {**labels, **placement})
         pod_spec = reserved_nodes(placement, namespace_of(owner), job_name, pod_template["spec"])
-        job_spec["template"] = {**pod_template, "spec": {"restartPolicy": "OnFailure", **pod_spec}}
+        volumes = [*(pod_spec.get("volumes") or ()), *_claimed_volumes(owner, pod_spec)]
+        added = {"volumes": volumes} if volumes else {}
+        job_spec["template"] = {**pod_template, "spec": {"restartPolicy": "OnFailure", **pod_spec, **added}}
         if owner["spec"].get("suspend"):
             job_spec["suspend"] = True
         return self._bench.create(owner, "Job", {
@@ -146,6 +167,16 @@ class JobSetController(Controller):
             reason = "SuspendedJobs" if suspended else "ResumeJobs"
             conditions = [("Suspended", suspended, reason, f"jobset is {'suspended' if suspended else 'resumed'}")]
         self.set_status(owner, *conditions, replicatedJobsStatus=rows, restarts=status_of(owner).get("restarts", 0))
+
+
+def _claimed_volumes(owner: Object, pod_spec: Object) -> list[Object]:
+    """The volumes of the JobSet's claims that containers of these pods mount."""
+    return [
+        {"name": name_of(template), "persistentVolumeClaim": {"claimName": claim_name(owner, template)}}
+        for policy in owner["spec"].get("volumeClaimPolicies") or ()
+        for template in policy.get("templates") or ()
+        if mounts_volume(pod_spec, name_of(template))
+    ]
 
 
 def _failure_action(rules: Sequence[Object], failed: Sequence[Object]) -> tuple[str, Object]:
@@ -207,10 +238,8 @@ def _job_labels(owner: Object, entry: Object, index: int, job_name: str, restart
         "job-group-index": str(before_in_group + index),
         "restart-attempt": str(restarts),
     }
-    if (lead := spec.get("coordinator")) is not None:
-        domain = (spec.get("network") or {}).get("subdomain") or name
-        pod = f"{lead['replicatedJob']}-{lead.get('jobIndex') or 0}-{lead.get('podIndex') or 0}"
-        marks["coordinator"] = f"{name}-{pod}.{domain}"
+    if spec.get("coordinator") is not None:
+        marks["coordinator"] = coordinator_endpoint(owner)
     return {PREFIX + key: value for key, value in marks.items()}
 
 

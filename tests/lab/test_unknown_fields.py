@@ -182,7 +182,7 @@ kind: JobSet
 metadata: {name: train}
 spec:
   successPolicy: {operator: Some}
-  startupPolicy: {startupPolicyOrder: InOrder}
+  startupPolicy: {startupPolicyOrder: AnyOrder}
   volumeClaimPolicies: [{templates: [], retentionPolicy: {whenDeleted: Keep}}]
   replicatedJobs:
   - {name: a, template: {spec: {template: {spec: {containers: [{name: main, image: x}]}}}}}

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from kailab.model.kinds import kind_key
 from kailab.model.validation import advise, validate
 from kailab.model.validation.advice import advise_scheduler
 from kailab.model.validation.fields import Faults
@@ -592,3 +593,22 @@ def test_a_leader_worker_set_is_checked_as_by_its_webhook(template, spec, field)
 def test_names_from_which_those_of_pods_are_made(kind, name, more, sound):
     found = validate({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": more}, kind)
     assert ("metadata.name" not in dict(found)) is sound
+
+
+@pytest.mark.parametrize(("annotations", "advised"), [({}, True), ({"kai.scheduler/batch-min-member": "1"}, False)])
+def test_a_job_that_waits_for_one_of_its_own_gang_is_advised(annotations, advised):
+    pods = {"schedulerName": "kai-scheduler", "containers": [{"name": "c", "image": "i"}]}
+    first = {"name": "first", "template": {"spec": {"template": {"spec": pods}}}}
+    second = {**first, "name": "second", "dependsOn": [{"name": "first", "status": "Complete"}]}
+    spec = {"replicatedJobs": [first, second]}
+    metadata = {"name": "a", "annotations": annotations}
+    job_set = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": metadata, "spec": spec}
+    runtime = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "ClusterTrainingRuntime",
+        "metadata": {"name": "a"},
+        "spec": {"template": {"metadata": {"annotations": annotations}, "spec": spec}},
+    }
+    for obj, path in ((job_set, "spec"), (runtime, "spec.template.spec")):
+        found = [fault.field for fault in advise(obj, kind_key(obj))]
+        assert found == [f"{path}.replicatedJobs[1].dependsOn"] * advised

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.errors import Invalid
+from kailab.model.kinds import kind_key
+from kailab.model.validation import validate
 from kailab.workloads import jobs as indexes
 
 RUN = "kailab.dev/run-seconds"
@@ -232,7 +235,7 @@ def test_cron_job_concurrency(world, policy, running):
 def _job_set(world, **spec):
     def entry(name, replicas, parallelism, annotations=None, **more):
         pod = world.template(name, restart="Never", annotations=annotations)
-        job = {"spec": {"parallelism": parallelism, "backoffLimit": 0, "template": pod}}
+        job = {"spec": {"parallelism": parallelism, "completions": parallelism, "backoffLimit": 0, "template": pod}}
         return {"name": name, "replicas": replicas, "template": job, **more}
 
     return entry, lambda *entries: world.add(
@@ -292,6 +295,102 @@ def test_job_set_in_order(world):
     assert [j["metadata"]["name"] for j in world.cluster.list("Job")] == ["a-first-0"]
     world.settle()
     assert [j["metadata"]["name"] for j in world.cluster.list("Job")] == ["a-first-0", "a-second-0"]
+
+
+@pytest.mark.parametrize(("status", "after"), [("Ready", 0), ("Complete", 30)])
+def test_a_replicated_job_starts_when_the_one_before_it_is_ready_or_complete(world, status, after):
+    entry, make = _job_set(world)
+    make(entry("first", 1, 1, {RUN: "20"}), entry("second", 2, 1, dependsOn=[{"name": "first", "status": status}]))
+    world.settle(bind=False)
+    assert [job["metadata"]["name"] for job in world.cluster.list("Job")] == ["a-first-0"]
+    world.settle()
+    started = len(world.cluster.list("Job"))
+    assert started == (3 if status == "Ready" else 1)
+    world.pass_time(after)
+    assert len(world.cluster.list("Job")) == 3
+
+
+def _mounting(world, name, *claims):
+    pod = world.template(name, restart="Never")
+    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": claim, "mountPath": f"/{claim}"} for claim in claims]
+    return {"name": name, "replicas": 1, "template": {"spec": {"template": pod}}}
+
+
+def _claim_policy(when_deleted, name, **metadata):
+    spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+    policy = {"templates": [{"metadata": {"name": name, **metadata}, "spec": spec}]}
+    return {**policy, "retentionPolicy": {"whenDeleted": when_deleted}} if when_deleted else policy
+
+
+def test_job_set_makes_claims_and_mounts_them_where_a_container_asks(world):
+    policies = [_claim_policy(None, "data", labels={"x": "y"}), _claim_policy("Retain", "out")]
+    _, make = _job_set(world, volumeClaimPolicies=policies)
+    make(_mounting(world, "first", "data"), _mounting(world, "both", "data", "out"), _mounting(world, "none"))
+    world.settle()
+    claims = {claim["metadata"]["name"]: claim["metadata"] for claim in world.cluster.list("PersistentVolumeClaim")}
+    assert claims["data-a"]["labels"] == {"x": "y", "jobset.sigs.k8s.io/jobset-name": "a"}
+    assert [owner["name"] for owner in claims["data-a"]["ownerReferences"]] == ["a"]
+    assert not claims["out-a"].get("ownerReferences")
+    mounted = {
+        pod["metadata"]["labels"]["jobset.sigs.k8s.io/replicatedjob-name"]: [
+            volume["persistentVolumeClaim"]["claimName"] for volume in pod["spec"].get("volumes") or ()
+        ]
+        for pod in world.pods()
+    }
+    assert mounted == {"first": ["data-a"], "both": ["data-a", "out-a"], "none": []}
+    world.cluster.delete("JobSet", "a", "default")
+    world.settle()
+    assert [claim["metadata"]["name"] for claim in world.cluster.list("PersistentVolumeClaim")] == ["out-a"]
+
+
+def test_a_job_set_whose_claim_a_quota_refuses_makes_no_jobs_until_it_may(world):
+    quota = {"hard": {"persistentvolumeclaims": "0"}}
+    world.add("v1", "ResourceQuota", quota, "q")
+    _, make = _job_set(world, volumeClaimPolicies=[_claim_policy("Delete", "data")])
+    make(_mounting(world, "first", "data"))
+    world.settle()
+    assert world.cluster.list("Job") == []
+    world.cluster.delete("ResourceQuota", "q", "default")
+    world.settle()
+    assert len(world.cluster.list("Job")) == 1
+
+
+_READY = [{"name": "w", "status": "Ready"}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "more", "field"),
+    [
+        ({}, {"dependsOn": [{"name": "x", "status": "Ready"}]}, "spec.replicatedJobs[1].dependsOn[0].name"),
+        ({"startupPolicy": {"startupPolicyOrder": "InOrder"}}, {"dependsOn": _READY}, "spec.replicatedJobs[1].dependsOn"),
+        ({}, {"groupName": "1st"}, "spec.replicatedJobs[1].groupName"),
+        ({}, {"name": "b" * 61}, "spec.replicatedJobs[1].name"),
+        ({"network": {"subdomain": "1st"}}, {}, "spec.network.subdomain"),
+        ({"successPolicy": {"targetReplicatedJobs": ["x"]}}, {}, "spec.successPolicy.targetReplicatedJobs[0]"),
+        ({"failurePolicy": {"rules": [{"action": "FailJobSet", "name": "1"}]}}, {}, "spec.failurePolicy.rules[0].name"),
+        (
+            {"failurePolicy": {"rules": [{"action": "FailJobSet", "onJobFailureReasons": ["Bored"]}]}},
+            {},
+            "spec.failurePolicy.rules[0].onJobFailureReasons[0]",
+        ),
+        ({"coordinator": {"replicatedJob": "x"}}, {}, "spec.coordinator.replicatedJob"),
+        ({"coordinator": {"replicatedJob": "w", "jobIndex": 1}}, {}, "spec.coordinator.jobIndex"),
+        ({"volumeClaimPolicies": [_claim_policy(None, "data")]}, {}, "spec.volumeClaimPolicies[0].templates[0].metadata.name"),
+    ],
+)  # fmt: skip
+def test_a_job_set_that_the_webhook_refuses_is_refused(world, spec, more, field):
+    entry, make = _job_set(world, **spec)
+    with pytest.raises(Invalid) as caught:
+        make(entry("w", 1, 1), {**entry("b", 1, 1), **more})
+    assert caught.value.field == field
+
+
+def test_a_job_set_from_before_a_rule_keeps_what_breaks_it(world):
+    entry, make = _job_set(world, successPolicy={"targetReplicatedJobs": ["w"]})
+    old = make(entry("w", 1, 1))
+    odd = {**old, "spec": {**old["spec"], "successPolicy": {"targetReplicatedJobs": ["x"]}}}
+    assert validate(odd, kind_key(odd), odd) == []
+    assert validate(odd, kind_key(odd)) != []
 
 
 def test_job_set_completes(world):

@@ -220,12 +220,20 @@ _PATH_NAME_KINDS = frozenset(("Role", "RoleBinding", "ClusterRole", "ClusterRole
 
 NAME_RULE = "lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit, 253 at most"
 LABEL_RULE = "lower-case letters, digits and '-', beginning and ending with a letter or digit, 63 at most"
+SERVICE_RULE = (
+    "lower-case letters, digits and '-', beginning with a letter and ending with a letter or digit, 63 at most"
+)
 VALUE_RULE = "letters, digits, '-', '_' and '.', beginning and ending with a letter or digit, 63 at most"
 
 
 @lru_cache(maxsize=8192)
 def is_dns_label(text: str) -> bool:
     return len(text) <= 63 and _LABEL.fullmatch(text) is not None
+
+
+def is_service_label(text: str) -> bool:
+    """The older rule of DNS names: they begin with a letter. Kubernetes calls it a DNS-1035 label."""
+    return is_dns_label(text) and not text[0].isdigit()
 
 
 @lru_cache(maxsize=8192)
