@@ -36,20 +36,22 @@ def published_fleet(fleet: Fleet, nodes: Mapping[str, Object]) -> PublishedFleet
     pools: dict[str, Any] = {}
     published = dict(nodes)
     for pool in fleet.pools:
-        for plain in pool.nodes():
-            name = name_of(plain)
-            amounts = {
-                key: amount for key, amount in status_of(plain)["allocatable"].items() if key.startswith(_PREFIX)
-            }
-            if not amounts:
-                break  # the nodes of a pool are equal
-            gpus = amounts.pop(labels.GPU_RESOURCE, "0")
-            pools[pool.name] = {
-                "gpuCount": int(gpus),
-                "gpuProduct": pool.gpu_model,
-                "gpuMemory": pool.gpu_memory_mib,
-                "otherDevices": [{"name": key, "count": int(amount)} for key, amount in sorted(amounts.items())],
-            }
+        made = list(pool.nodes())
+        if not made:
+            continue
+        # The nodes of a pool are equal but for their names.
+        allocatable = status_of(made[0])["allocatable"]
+        amounts = {key: amount for key, amount in allocatable.items() if key.startswith(_PREFIX)}
+        if not amounts:
+            continue
+        gpus = amounts.pop(labels.GPU_RESOURCE, "0")
+        pools[pool.name] = {
+            "gpuCount": int(gpus),
+            "gpuProduct": pool.gpu_model,
+            "gpuMemory": pool.gpu_memory_mib,
+            "otherDevices": [{"name": key, "count": int(amount)} for key, amount in sorted(amounts.items())],
+        }
+        for name in map(name_of, made):
             published[name] = _in_pool(nodes[name], pool.name, gpus)
     topology = {"nodePoolLabelKey": POOL_LABEL, "migStrategy": "mixed", "nodePools": pools}
     return PublishedFleet(yaml.safe_dump(topology, sort_keys=False), published)
