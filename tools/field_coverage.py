@@ -132,7 +132,7 @@ OPERATORS_ACT = {
     "RayJob": "activeDeadlineSeconds backoffLimit clusterSelector deletionStrategy preRunningDeadlineSeconds shutdownAfterJobFinishes submissionMode "
               f"submitterConfig submitterPodTemplate suspend ttlSecondsAfterFinished {_below('rayClusterSpec', _RAY_GROUPS)}",
     "RayService": _below("rayClusterConfig", _RAY_GROUPS),
-    "SparkApplication": "batchScheduler driver dynamicAllocation.initialExecutors dynamicAllocation.maxExecutors dynamicAllocation.minExecutors executor "
+    "SparkApplication": "batchScheduler driver dynamicAllocation.initialExecutors dynamicAllocation.minExecutors executor "
                         "image memoryOverheadFactor nodeSelector restartPolicy.onFailureRetries restartPolicy.onFailureRetryInterval "
                         "restartPolicy.type sparkConf sparkVersion timeToLiveSeconds type volumes",
     "Service.serving.knative.dev": "template",

@@ -48,7 +48,9 @@ def collect_words() -> set[str]:
                     words.update(_WORD.findall(text))
     for path in KAILAB.rglob("*.json"):
         if path.is_relative_to(KAILAB / "model" / "validation"):
-            words |= set(_fields(json.loads(path.read_text(encoding="utf-8"))))
+            table = json.loads(path.read_text(encoding="utf-8"))
+            # The types of kinds.json have names of kailab's own.
+            words |= set(_fields(table)) - (set(table) if path.name == "kinds.json" else set())
     return {word for word in words if not word.isdigit()}
 
 

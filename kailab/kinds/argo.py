@@ -6,19 +6,7 @@ from typing import Any
 
 from kailab.model.kind import Kind, Unread
 from kailab.model.validation.core import fields_of, shape
-from kailab.model.validation.shapes import (
-    COUNT,
-    FLAG,
-    LIST,
-    MAPPING,
-    TEXT,
-    Check,
-    items,
-    named,
-    record,
-    table,
-    with_spec,
-)
+from kailab.model.validation.shapes import Check, items, record, with_spec
 
 
 def _untagged(value: Any) -> Any:
@@ -36,76 +24,9 @@ def _before_filling(check: Check) -> Check:
     return lambda value: check(_untagged(value))
 
 
-def _arguments() -> Check:
-    return record({"parameters": items(record({"name": TEXT}, ("name",)))})
-
-
-_RETRIES = record({"retryPolicy": TEXT, "expression": TEXT})
-
-
-def _template() -> Check:
-    step = {
-        "name": TEXT,
-        "template": TEXT,
-        "templateRef": record({"name": TEXT, "template": TEXT, "clusterScope": FLAG}),
-        "inline": MAPPING,
-        "arguments": _arguments(),
-        "withItems": LIST,
-        "withParam": TEXT,
-        "withSequence": MAPPING,
-        "continueOn": record({"failed": FLAG, "error": FLAG}),
-    }
-    container = fields_of("V1Container")
-    return record(
-        {
-            "name": TEXT,
-            "container": record(container),
-            "script": record({**container, "source": TEXT}),
-            "containerSet": record({"containers": items(record(container, ("name",)))}, ("containers",)),
-            "steps": items(items(record(step))),
-            "inputs": _arguments(),
-            "suspend": record({"duration": TEXT}),
-            "dag": record({"tasks": named(record({**step, "dependencies": items(TEXT), "depends": TEXT}, ("name",))),
-                           "failFast": FLAG}, ("tasks",)),
-            "parallelism": COUNT,
-            "podSpecPatch": TEXT,
-            "metadata": record({"labels": table(TEXT), "annotations": table(TEXT)}),
-            "sidecars": items(record(container, ("name",))),
-            "initContainers": items(record(container, ("name",))),
-            "nodeSelector": table(TEXT),
-            "schedulerName": TEXT,
-            "priorityClassName": TEXT,
-            "tolerations": shape("[V1Toleration]"),
-            "affinity": shape("V1Affinity"),
-            "volumes": shape("[V1Volume]"),
-            "retryStrategy": _RETRIES,
-        }
-    )  # fmt: skip
-
-
-def _spec() -> dict[str, Check]:
-    return {
-        "entrypoint": TEXT,
-        "templates": items(_before_filling(_template())),
-        "templateDefaults": _before_filling(_template()),
-        "onExit": TEXT,
-        "retryStrategy": _RETRIES,
-        "suspend": FLAG,
-        "shutdown": TEXT,
-        "parallelism": COUNT,
-        "activeDeadlineSeconds": COUNT,
-        "podSpecPatch": TEXT,
-        "podMetadata": record({"labels": table(TEXT), "annotations": table(TEXT)}),
-        "podPriorityClassName": TEXT,
-        "nodeSelector": table(TEXT),
-        "schedulerName": TEXT,
-        "tolerations": shape("[V1Toleration]"),
-        "affinity": shape("V1Affinity"),
-        "volumes": shape("[V1Volume]"),
-        "arguments": _arguments(),
-        "workflowTemplateRef": record({"name": TEXT, "clusterScope": FLAG}),
-        "ttlStrategy": record(dict.fromkeys(("secondsAfterCompletion", "secondsAfterSuccess", "secondsAfterFailure"), COUNT)),
-    }  # fmt: skip
+def _shape() -> Check:
+    template = _before_filling(shape("ArgoTemplate"))
+    return with_spec(record({**fields_of("ArgoSpec"), "templates": items(template), "templateDefaults": template}))
 
 
 def _argo(kind: str, *short: str, **parts: Any) -> Kind:
@@ -149,7 +70,7 @@ KINDS = (
     _argo(
         "Workflow",
         "wf",
-        shape=lambda: with_spec(record(_spec())),
+        shape=_shape,
         describes="kailab.workloads.argo:pods_of_workflow",
         needs="kailab.workloads.argo:needs_of_workflow",
         controller="kailab.workloads.argo:WorkflowController",
@@ -163,7 +84,7 @@ KINDS = (
         _argo(
             kind,
             short,
-            shape=lambda: with_spec(record(_spec())),
+            shape=_shape,
             namespaced=not kind.startswith("Cluster"),
             owns_pods=False,
             unread=_UNREAD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.model.kind import Kind
-from kailab.model.validation.shapes import TEXT, Check, filled, int_or_text, items, named, quantity, record
+from kailab.model.validation.core import shape_of_type
 
 
 def _dra(kind: str, plural: str, check: str, **parts: Any) -> Kind:
@@ -18,24 +18,6 @@ def _dra(kind: str, plural: str, check: str, **parts: Any) -> Kind:
         check=f"kailab.model.validation.devices:{check}",
         owns_pods=False,
         **parts,
-    )
-
-
-def _node_resource_topology() -> Check:
-    resource = {"name": filled(TEXT), "capacity": quantity, "allocatable": quantity, "available": quantity}
-    zone = {
-        "name": TEXT,
-        "type": TEXT,
-        "resources": named(record(resource, ("name",))),
-        "costs": items(record({"name": TEXT, "value": int_or_text})),
-        "attributes": items(record({"name": TEXT, "value": TEXT})),
-    }
-    return record(
-        {
-            "topologyPolicies": items(TEXT),
-            "attributes": items(record({"name": TEXT, "value": TEXT})),
-            "zones": named(record(zone)),
-        }
     )
 
 
@@ -63,7 +45,7 @@ KINDS = (
         plural="noderesourcetopologies",
         namespaced=False,
         short=("nrt",),
-        shape=_node_resource_topology,
+        shape=shape_of_type("NodeResourceTopology"),
         owns_pods=False,
     ),
 )

@@ -3,55 +3,7 @@
 from __future__ import annotations
 
 from kailab.model.kind import Kind, Unread
-from kailab.model.validation.core import fields_of, loose_pod_spec, shape
-from kailab.model.validation.shapes import (
-    MAPPING,
-    PODS,
-    TEXT,
-    Check,
-    both,
-    items,
-    label_names,
-    named,
-    quantity,
-    record,
-    table,
-    with_spec,
-)
-
-_TOPOLOGY = record(dict.fromkeys(("topologyProfile", "clusterTopologyName", "packDomain"), TEXT))
-
-
-def _shape() -> Check:
-    amounts = record({"cpu": quantity, "memory": quantity, "gpu": quantity, "gpuType": TEXT, "custom": table(quantity)})
-    container = record(fields_of("V1Container"))
-    service = {
-        "componentType": TEXT,
-        "replicas": PODS,
-        "multinode": record({"nodeCount": PODS}, ("nodeCount",)),
-        "resources": record({"requests": amounts, "limits": amounts, "claims": items(MAPPING)}),
-        "labels": table(TEXT),
-        "annotations": table(TEXT),
-        "extraPodMetadata": record({"labels": table(TEXT), "annotations": table(TEXT)}),
-        "extraPodSpec": record({**fields_of("V1PodSpec"), "mainContainer": container, "containers": items(container)}),
-        "topologyConstraint": _TOPOLOGY,
-    }
-    component = {
-        **service,
-        "name": TEXT,
-        "type": TEXT,
-        "podTemplate": record({"metadata": shape("V1ObjectMeta"), "spec": loose_pod_spec()}),
-    }
-    spec = {
-        "services": both(label_names, table(record(service))),
-        "components": named(record(component, ("name",))),
-        "labels": table(TEXT),
-        "annotations": table(TEXT),
-        "topologyConstraint": _TOPOLOGY,
-        "priorityClassName": TEXT,
-    }
-    return with_spec(record(spec))
-
+from kailab.model.validation.core import shape_of_type
 
 _SCALED = "an autoscaler changes how many pods there are"
 
@@ -66,7 +18,7 @@ KINDS = (
         plural="dynamographdeployments",
         short=("dgd",),
         label_domains=("nvidia.com",),
-        shape=_shape,
+        shape=shape_of_type("DynamoGraphDeployment"),
         controller="kailab.workloads.dynamo:DynamoController",
         describes="kailab.workloads.dynamo:pods_of_graph",
         wanted_pods="kailab.workloads.wanted_pods:dynamo_graph",

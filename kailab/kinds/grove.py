@@ -6,72 +6,12 @@ from typing import Any
 
 from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
-from kailab.model.validation.core import shape
-from kailab.model.validation.shapes import COUNT, PODS, TEXT, Check, items, named, record, table, with_spec
+from kailab.model.validation.core import shape_of_type
 
 _GROVE = "kailab.grouping.families.grove:GROVE"
-_TOPOLOGY = record({"topologyName": TEXT, "packDomain": TEXT, "pack": record({"required": TEXT, "preferred": TEXT})})
 _SCALED = "a HorizontalPodAutoscaler changes how many pods there are"
 _SHARED = "pods share ResourceClaims that the operator makes, and wait for them"
 _LATER = "an init container of each pod waits for other cliques, and the pod holds its resources meanwhile"
-
-
-def _clique_spec() -> dict[str, Check]:
-    return {
-        "roleName": TEXT,
-        "replicas": PODS,
-        "minAvailable": COUNT,
-        "podSpec": shape("V1PodSpec"),
-        "startsAfter": items(TEXT),
-    }
-
-
-def _set_shape() -> Check:
-    clique = record(
-        {
-            "name": TEXT,
-            "labels": table(TEXT),
-            "annotations": table(TEXT),
-            "topologyConstraint": _TOPOLOGY,
-            "spec": record(_clique_spec(), ("podSpec",)),
-        },
-        ("name", "spec"),
-    )
-    group = record(
-        {
-            "name": TEXT,
-            "cliqueNames": items(TEXT),
-            "annotations": table(TEXT),
-            "replicas": PODS,
-            "minAvailable": COUNT,
-            "topologyConstraint": _TOPOLOGY,
-        },
-        ("name", "cliqueNames"),
-    )
-    template = record(
-        {
-            "cliques": named(clique),
-            "cliqueStartupType": TEXT,
-            "priorityClassName": TEXT,
-            "topologyConstraint": _TOPOLOGY,
-            "podCliqueScalingGroups": named(group),
-        },
-        ("cliques",),
-    )
-    return with_spec(record({"replicas": PODS, "template": template}, ("template",)))
-
-
-def _clique_shape() -> Check:
-    return with_spec(record(_clique_spec(), ("podSpec",)))
-
-
-def _scaling_group_shape() -> Check:
-    return with_spec(record({"replicas": PODS, "minAvailable": COUNT, "cliqueNames": items(TEXT)}, ("cliqueNames",)))
-
-
-def _topology_binding_shape() -> Check:
-    level = record({"domain": TEXT, "key": TEXT}, ("domain", "key"))
-    return with_spec(record({"levels": items(level)}, ("levels",)))
 
 
 def _grove(kind: str, short: str, *, controller: str = "", group: str = "grove.io", **parts: Any) -> Kind:
@@ -96,7 +36,7 @@ KINDS = (
         "pcs",
         controller="PodCliqueSetController",
         defaults=spec_defaults({"replicas": 0}, template=False),
-        shape=_set_shape,
+        shape=shape_of_type("PodCliqueSet"),
         check="kailab.workloads.grove:check_pod_clique_set",
         immutable=tuple(
             f"spec.template.{field}"
@@ -132,7 +72,7 @@ KINDS = (
         "PodClique",
         "pclq",
         controller="PodCliqueController",
-        shape=_clique_shape,
+        shape=shape_of_type("PodClique"),
         describes="kailab.workloads.grove:pods_of_clique",
         wanted_pods="kailab.workloads.wanted_pods:replicas",
         scalable=True,
@@ -141,7 +81,7 @@ KINDS = (
         "PodCliqueScalingGroup",
         "pcsg",
         controller="PodCliqueScalingGroupController",
-        shape=_scaling_group_shape,
+        shape=shape_of_type("PodCliqueScalingGroup"),
         scalable=True,
     ),
     # It owns no pods, but pod grouping reads it as it reads owners.
@@ -150,7 +90,7 @@ KINDS = (
         "ClusterTopologyBinding",
         "ctb",
         controller="ClusterTopologyBindingController",
-        shape=_topology_binding_shape,
+        shape=shape_of_type("ClusterTopologyBinding"),
         namespaced=False,
         owns_pods=False,
     ),

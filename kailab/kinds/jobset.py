@@ -8,65 +8,10 @@ from kailab.model.kind import Kind, Unread
 from kailab.model.labels import BATCH_MIN_MEMBER, SCHEDULER_NAME
 from kailab.model.objects import DIRECTIVES, Object, annotations_of, spec_of, without_scheduling_directives
 from kailab.model.quantities import parse_count
-from kailab.model.validation.core import shape
+from kailab.model.validation.core import shape_of_type
 from kailab.model.validation.fields import Faults
-from kailab.model.validation.shapes import (
-    COUNT,
-    FLAG,
-    PODS,
-    TEXT,
-    Check,
-    filled,
-    items,
-    named,
-    one_of,
-    record,
-)
 
 _ACTIONS = ("FailJobSet", "RestartJobSet", "RestartJobSetAndIgnoreMaxRestarts")
-
-
-def job_set_spec() -> Check:
-    replicated = record(
-        {
-            "name": filled(TEXT),
-            "replicas": PODS,
-            "template": shape("V1JobTemplateSpec"),
-            "groupName": TEXT,
-            "dependsOn": items(record({"name": TEXT, "status": one_of("Ready", "Complete")}, ("name", "status"))),
-        },
-        ("name", "template"),
-    )
-    names = items(TEXT)
-    rule = record(
-        {
-            "name": TEXT,
-            "action": one_of(*_ACTIONS, "RestartJob", "RestartJobAndIgnoreMaxRestarts"),
-            "onJobFailureReasons": names,
-            "onJobFailureMessagePatterns": names,
-            "targetReplicatedJobs": names,
-        },
-        ("action",),
-    )
-    claims = record(
-        {
-            "templates": items(shape("V1PersistentVolumeClaim")),
-            "retentionPolicy": record({"whenDeleted": TEXT}),
-        }
-    )
-    return record(
-        {
-            "replicatedJobs": named(replicated),
-            "suspend": FLAG,
-            "startupPolicy": record({"startupPolicyOrder": TEXT}),
-            "successPolicy": record({"operator": TEXT, "targetReplicatedJobs": items(TEXT)}),
-            "failurePolicy": record({"maxRestarts": COUNT, "rules": items(rule)}),
-            "network": record({"enableDNSHostnames": FLAG, "subdomain": TEXT, "publishNotReadyAddresses": FLAG}),
-            "coordinator": record({"replicatedJob": TEXT, "jobIndex": COUNT, "podIndex": COUNT}, ("replicatedJob",)),
-            "ttlSecondsAfterFinished": COUNT,
-            "volumeClaimPolicies": items(claims),
-        }
-    )
 
 
 IMMUTABLE_POLICIES = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
@@ -154,7 +99,7 @@ KINDS = (
         plural="jobsets",
         defaults=spec_defaults({"suspend": False}, template=False),
         # The operator's definition does not require a spec, and a JobSet without Jobs is one.
-        shape=lambda: record({"spec": job_set_spec()}),
+        shape=shape_of_type("JobSet"),
         check="kailab.workloads.jobset_webhook:check",
         advice=advise_start,
         immutable=("spec.replicatedJobs", "spec.managedBy"),

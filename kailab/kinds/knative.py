@@ -7,14 +7,8 @@ from typing import Any
 from kailab.model import labels
 from kailab.model.kind import Kind
 from kailab.model.objects import labels_of
-from kailab.model.validation.core import loose_pod_spec, shape
+from kailab.model.validation.core import shape_of_type
 from kailab.model.validation.fields import Faults
-from kailab.model.validation.shapes import Check, record, with_spec
-
-
-def _service() -> Check:
-    template = {"metadata": shape("V1ObjectMeta"), "spec": loose_pod_spec()}
-    return with_spec(record({"template": record(template)}, ("template",)))
 
 
 def _advise_queue(faults: Faults, obj: dict[str, Any]) -> None:
@@ -45,7 +39,7 @@ KINDS = (
         "Service",
         "kservice",
         "ksvc",
-        shape=_service,
+        shape=shape_of_type("KnativeService"),
         advice=_advise_queue,
         controller="kailab.workloads.knative:KnativeController",
         grouping="kailab.grouping.families.knative:KNATIVE",

@@ -5,60 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.model.kind import Kind, Unread
-from kailab.model.validation.core import fields_of, shape
-from kailab.model.validation.shapes import COUNT, MAPPING, TEXT, Check, items, record, table, whole, with_spec
+from kailab.model.validation.core import shape_of_type
 
 _GROUP = "serving.kserve.io"
-
-
-def _pod_fields() -> dict[str, Check]:
-    # Containers may be partial, because a runtime or a default has the rest.
-    return {**fields_of("V1PodSpec"), "containers": items(record(fields_of("V1Container")))}
-
-
-def _shape() -> Check:
-    from kailab.workloads.kserve_webhooks import FRAMEWORKS
-
-    worker = {**_pod_fields(), "pipelineParallelSize": COUNT, "tensorParallelSize": COUNT}
-    place = record({"uri": TEXT, "mountPath": TEXT}, ("uri",))
-    served = {**fields_of("V1Container"), "runtime": TEXT, "storageUri": TEXT, "storage": MAPPING}
-    model = {**served, "modelFormat": record({"name": TEXT, "version": TEXT}, ("name",))}
-    component = record(
-        {
-            **_pod_fields(),
-            "minReplicas": COUNT,
-            "maxReplicas": COUNT,
-            "labels": table(TEXT),
-            "annotations": table(TEXT),
-            "storageUris": items(place),
-            "logger": MAPPING,
-            "batcher": MAPPING,
-            "workerSpec": record(worker),
-            "model": record(model, ("modelFormat",)),
-            **dict.fromkeys((*FRAMEWORKS, "art"), record(served)),
-        }
-    )
-    spec = {"predictor": component, "transformer": component, "explainer": component}
-    return with_spec(record(spec, ("predictor",)))
-
-
-def _runtime() -> Check:
-    served = {"name": TEXT, "version": TEXT, "autoSelect": shape("bool"), "priority": whole(-(2**31), 2**31 - 1)}
-    worker = {
-        **_pod_fields(),
-        "pipelineParallelSize": COUNT,
-        "tensorParallelSize": COUNT,
-        "labels": table(TEXT),
-        "annotations": table(TEXT),
-    }
-    spec = {
-        **_pod_fields(),
-        "supportedModelFormats": items(record(served, ("name",))),
-        "protocolVersions": items(TEXT),
-        "multiModel": shape("bool"),
-        "workerSpec": record(worker),
-    }
-    return with_spec(record({**spec, "labels": table(TEXT), "annotations": table(TEXT), "disabled": shape("bool")}))
 
 
 def _kserve(kind: str, *short: str, versions: tuple[str, ...] = ("v1alpha1",), **parts: Any) -> Kind:
@@ -82,7 +31,7 @@ KINDS = (
         "InferenceService",
         "isvc",
         versions=("v1beta1",),
-        shape=_shape,
+        shape=shape_of_type("InferenceService"),
         check=f"{_WEBHOOKS}:check_inference_service",
         checks_metadata=True,
         advice="kailab.workloads.kserve:advise_inference_service",
@@ -109,7 +58,7 @@ KINDS = (
         _kserve(
             kind,
             namespaced=not kind.startswith("Cluster"),
-            shape=_runtime,
+            shape=shape_of_type("ServingRuntime"),
             check=f"{_WEBHOOKS}:check_runtime",
             immutable=("spec.workerSpec",),
             fixed=f"{_WEBHOOKS}:fixed_worker",

@@ -2,40 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from kailab.kinds.kubernetes import SpecCheck, spec_check
 from kailab.model.kind import Kind, Unread
-from kailab.model.validation.core import shape
+from kailab.model.validation.core import shape_of_type
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_template
-from kailab.model.validation.shapes import (
-    COUNT,
-    FLAG,
-    INT32,
-    LONG_COUNT,
-    PODS,
-    TEXT,
-    Check,
-    both,
-    label_names,
-    one_of,
-    record,
-    table,
-    with_spec,
-)
-
-_RUN_POLICY: dict[str, Check] = {
-    "suspend": FLAG,
-    "cleanPodPolicy": one_of("", "All", "Running", "None"),
-    "backoffLimit": COUNT,
-    "activeDeadlineSeconds": LONG_COUNT,
-    "ttlSecondsAfterFinished": COUNT,
-    "schedulingPolicy": record(
-        {"minAvailable": INT32, "queue": TEXT, "priorityClass": TEXT, "scheduleTimeoutSeconds": INT32}
-    ),
-}
 
 
 def _check(field: str, known: tuple[str, ...]) -> SpecCheck:
@@ -54,23 +27,6 @@ def _check(field: str, known: tuple[str, ...]) -> SpecCheck:
                 check_template(faults, replicas, f"{path}.{role}")
 
     return check
-
-
-def _shape(field: str) -> Callable[[], Check]:
-    def make() -> Check:
-        template = shape("V1PodTemplateSpec")
-        replicas = record({"replicas": PODS, "restartPolicy": TEXT, "template": template}, ("template",))
-        spec = {
-            field: both(label_names, table(replicas)),
-            "runPolicy": record(_RUN_POLICY),
-            "elasticPolicy": record({"minReplicas": PODS, "maxReplicas": PODS, "maxRestarts": INT32}),
-            "launcherCreationPolicy": TEXT,
-            "slotsPerWorker": COUNT,
-            "runLauncherAsWorker": FLAG,
-        }
-        return with_spec(record(spec, (field,)))
-
-    return make
 
 
 _MANAGED_BY = Unread(
@@ -94,7 +50,7 @@ def _training(kind: str, field: str, known: tuple[str, ...] = (), **parts: Any) 
             "versions": ("v1",),
             "plural": f"{kind.lower()}s",
             "check": _check(field, known),
-            "shape": _shape(field),
+            "shape": shape_of_type(kind),
             "controller": "kailab.workloads.kubeflow:TrainingJobController",
             "wanted_pods": "kailab.workloads.wanted_pods:training_job",
             "suspended_by": "runPolicy.suspend",
@@ -147,7 +103,7 @@ KINDS = (
         kind="Notebook",
         versions=("v1", "v1beta1", "v1alpha1"),
         plural="notebooks",
-        shape=lambda: with_spec(record({"template": record({"spec": shape("V1PodSpec")}, ("spec",))}, ("template",))),
+        shape=shape_of_type("Notebook"),
         controller="kailab.workloads.notebook:NotebookController",
         wanted_pods="kailab.workloads.notebook:wanted",
         grouping="kailab.grouping.families.plain_workloads:NOTEBOOK",

@@ -9,10 +9,10 @@ from kailab.model.defaults import spec_defaults
 from kailab.model.kind import Kind, Unread
 from kailab.model.labels import SUBGROUP_EXCLUSIVE
 from kailab.model.objects import annotations_of
-from kailab.model.validation.core import shape
+from kailab.model.validation.core import shape_of_type
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.pods import check_template
-from kailab.model.validation.shapes import COUNT, MAPPING, PODS, TEXT, Check, items, record, share, with_spec
+from kailab.model.validation.shapes import share
 
 _TEMPLATE = "spec.leaderWorkerTemplate"
 
@@ -77,23 +77,6 @@ def _check_rollout(faults: Faults, spec: dict[str, Any]) -> None:
         faults.add(f"{path}.maxUnavailable", "is 0, and so is maxSurge; expected one of them above 0")
 
 
-def _shape() -> Check:
-    template = record(
-        {
-            "size": PODS,
-            "leaderTemplate": shape("V1PodTemplateSpec"),
-            "workerTemplate": shape("V1PodTemplateSpec"),
-            "restartPolicy": TEXT,
-            "subGroupPolicy": record({"subGroupSize": COUNT, "subGroupPolicyType": TEXT}),
-            "volumeClaimTemplates": items(shape("V1PersistentVolumeClaim")),
-            "persistentVolumeClaimRetentionPolicy": record({"whenDeleted": TEXT, "whenScaled": TEXT}),
-        },
-        ("workerTemplate",),
-    )
-    spec = {"replicas": PODS, "startupPolicy": TEXT, "leaderWorkerTemplate": template, "rolloutStrategy": MAPPING}
-    return with_spec(record(spec, ("leaderWorkerTemplate",)))
-
-
 _ROLLING = ("spec", "rolloutStrategy", "rollingUpdateConfiguration")
 
 KINDS = (
@@ -105,7 +88,7 @@ KINDS = (
         short=("lws",),
         defaults=spec_defaults({"replicas": 1, "startupPolicy": "LeaderCreated"}, template=False),
         check=_check,
-        shape=_shape,
+        shape=shape_of_type("LeaderWorkerSet"),
         controller="kailab.workloads.leaderworkerset:LeaderWorkerSetController",
         watches=("Pod",),
         wanted_pods="kailab.workloads.wanted_pods:leader_worker_set",

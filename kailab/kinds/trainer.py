@@ -2,78 +2,13 @@
 
 from __future__ import annotations
 
-from kailab.kinds.jobset import IMMUTABLE_POLICIES, advise_start_of_runtime, job_set_spec, unread_of_job_sets
+from kailab.kinds.jobset import IMMUTABLE_POLICIES, advise_start_of_runtime, unread_of_job_sets
 from kailab.model.kind import Kind, Unread
 from kailab.model.objects import Object
-from kailab.model.validation.core import fields_of, shape
-from kailab.model.validation.shapes import (
-    COUNT,
-    FLAG,
-    MAPPING,
-    PODS,
-    TEXT,
-    Check,
-    filled,
-    items,
-    named,
-    record,
-    table,
-    with_spec,
-)
+from kailab.model.validation.core import shape_of_type
 
 _GROUP = "trainer.kubeflow.org"
 _RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
-
-
-def _train_job() -> Check:
-    trainer = {
-        "numNodes": PODS,
-        "image": TEXT,
-        "command": items(TEXT),
-        "args": items(TEXT),
-        "env": shape("[V1EnvVar]"),
-        "resourcesPerNode": shape("V1ResourceRequirements"),
-    }
-    spec = {
-        "runtimeRef": record({"apiGroup": TEXT, "kind": TEXT, "name": TEXT}),
-        "trainer": record(trainer),
-        "labels": table(TEXT),
-        "annotations": table(TEXT),
-        "suspend": FLAG,
-        "activeDeadlineSeconds": COUNT,
-        "podTemplateOverrides": items(record({"targetJobs": _targets(), **_pods()})),
-        "podSpecOverrides": items(record({"targetJobs": _targets(), **_pod_spec()})),
-        "runtimePatches": items(record({"manager": TEXT, "trainingRuntimeSpec": _runtime_patch()}, ("manager",))),
-    }
-    return with_spec(record(spec))
-
-
-def _targets() -> Check:
-    return items(record({"name": filled(TEXT)}, ("name",)))
-
-
-def _pod_spec() -> dict[str, Check]:
-    """The fields of a pod spec that may be partial, because the runtime has the rest."""
-    containers = named(record(fields_of("V1Container"), ("name",)))
-    return {**fields_of("V1PodSpec"), "containers": containers, "initContainers": containers}
-
-
-def _pods() -> dict[str, Check]:
-    return {"metadata": record({"labels": table(TEXT), "annotations": table(TEXT)}), "spec": record(_pod_spec())}
-
-
-def _runtime_patch() -> Check:
-    """The shape of a patch of a runtime's template."""
-    meta = record({"labels": table(TEXT), "annotations": table(TEXT)})
-    pods = record(_pods())
-    job = record({"metadata": meta, "spec": record({"template": pods})})
-    jobs = named(record({"name": filled(TEXT), "template": job}, ("name",)))
-    return record({"template": record({"metadata": meta, "spec": record({"replicatedJobs": jobs})})})
-
-
-def _runtime() -> Check:
-    template = record({"metadata": MAPPING, "spec": job_set_spec()})
-    return with_spec(record({"mlPolicy": record({"numNodes": PODS}), "template": template}))
 
 
 def _fixed(stored: Object, obj: Object) -> Object:
@@ -92,7 +27,7 @@ KINDS = (
         kind="TrainJob",
         versions=("v1alpha1",),
         plural="trainjobs",
-        shape=_train_job,
+        shape=shape_of_type("TrainJob"),
         immutable=("spec.runtimePatches",),
         immutable_while_set=tuple(
             f"spec.{field}" for field in ("runtimeRef", "initializer", "trainer", "managedBy", "activeDeadlineSeconds")
@@ -124,7 +59,7 @@ KINDS = (
             versions=("v1alpha1",),
             plural=f"{kind.lower()}s",
             namespaced=not kind.startswith("Cluster"),
-            shape=_runtime,
+            shape=shape_of_type("TrainingRuntime"),
             advice=advise_start_of_runtime,
             immutable_while_set=tuple(f"spec.template.spec.{field}" for field in IMMUTABLE_POLICIES),
             unread=(

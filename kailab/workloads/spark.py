@@ -176,9 +176,8 @@ def wanted_executors(app: Object) -> int:
     executor, dynamic = app.get("executor") or {}, app.get("dynamicAllocation") or {}
     if not dynamic.get("enabled"):
         return int(executor.get("instances", 1))
-    return int(
-        max(executor.get("instances") or 0, *(dynamic.get(f"{which}Executors") or 0 for which in ("initial", "min")))
-    )
+    begins = (executor.get("instances"), dynamic.get("initialExecutors"), dynamic.get("minExecutors"))
+    return int(max(number or 0 for number in begins))
 
 
 def _resources(app: Object, role: str) -> dict[str, dict[str, Any]]:

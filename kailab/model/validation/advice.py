@@ -154,7 +154,9 @@ def _faults_of(pod: dict[str, Any]) -> list[Fault]:
 
 @cache
 def _template_shapes() -> tuple[Check, Check]:
-    return shapes.record({"metadata": core.shape("V1ObjectMeta")}), shapes.record({"spec": core.loose_pod_spec()})
+    return shapes.record({"metadata": core.shape("V1ObjectMeta")}), shapes.record(
+        {"spec": core.shape(core.LOOSE_POD_SPEC)}
+    )
 
 
 def advise_gang(faults: Faults, job: dict[str, Any]) -> None:

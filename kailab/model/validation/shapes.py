@@ -24,6 +24,8 @@ from kailab.model.validation.fields import (
 )
 
 _MEMORY = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})?([kmgt](i?b)?|b)?", re.ASCII)
+_PLAIN_BYTES = re.compile(r"[0-9]{1,15}b?", re.ASCII)
+_FACTOR = re.compile(r"[0-9]{1,4}(\.[0-9]{1,6})?|\.[0-9]{1,6}", re.ASCII)
 Check: TypeAlias = Callable[[Any], list[Fault] | None]
 
 
@@ -82,6 +84,18 @@ def memory_text(value: Any) -> list[Fault] | None:
     if isinstance(value, str) and _MEMORY.fullmatch(value.lower()):
         return None
     return _wrong(value, "an amount of memory such as 512m or 4g")
+
+
+def memory_or_bytes(value: Any) -> list[Fault] | None:
+    """Memory, also in bytes without a unit, so that it may have more digits."""
+    return None if isinstance(value, str) and _PLAIN_BYTES.fullmatch(value) else memory_text(value)
+
+
+def memory_factor(value: Any) -> list[Fault] | None:
+    """A part of the memory, as text."""
+    if isinstance(value, str) and _FACTOR.fullmatch(value):
+        return None
+    return [Fault("", f'is {value!r:.80}; expected a part of the memory as text, such as "0.1"')]
 
 
 def label_names(value: Any) -> list[Fault] | None:
