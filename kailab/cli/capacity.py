@@ -12,6 +12,7 @@ import click
 
 from kailab.cli import configurations, options, replay_options, signals, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.replay_options import ReplayOptions
 from kailab.cli.table import render_table
 from kailab.errors import InputError
 from kailab.model.wording import count
@@ -53,9 +54,8 @@ if TYPE_CHECKING:
 @options.studies
 @options.output
 def capacity(
-    trace: Path, fleet: str, targets: tuple[str, ...], queues: Path | None, quota_by_share: bool, one_queue: bool, form: str, columns: str,
-    skip_broken: bool, duration: str, checkpoint: str, saving: str, restart: str, estimates: float | None, arrivals_only: bool, config: Path | None, policies: tuple[str, ...], prices: Path | None, seeds: int,
-    most: int, step: int | None, name: str, workers: int | None, dask: str, root: Path, output: TextOrJson,
+    trace: Path, fleet: str, targets: tuple[str, ...], chosen: ReplayOptions, seeds: int, most: int, step: int | None, name: str,
+    workers: int | None, dask: str, root: Path, output: TextOrJson,
 ) -> None:  # fmt: skip
     """Find the smallest fleet that meets targets for a trace: the trace is replayed on smaller and larger fleets, with several seeds. The report has
     the required quotas, and what each queue gains or loses. Exit code 1 if no fleet meets the targets."""
@@ -65,35 +65,26 @@ def capacity(
     from kailab.studies.planning import trace_of
     from kailab.studies.study_file import NAME, placed
 
-    replay_options.check_replay_options(
-        queues, quota_by_share, one_queue, arrivals_only, checkpoint, saving, restart, estimates
-    )
+    chosen.check()
     replay_options.check_study_options(workers, dask)
     given = {
-        "trace": str(trace), "format": form, "columns": replay_options.parse_columns(columns), "skipBroken": skip_broken, "fleet": fleet,
-        "queues": replay_options.queues_mode(queues, quota_by_share, one_queue), "arrivalsOnly": arrivals_only,
-        "policies": list(policies), "config": None if config is None else str(config), "prices": None if prices is None else str(prices),
+        "trace": str(trace), "format": chosen.form, "columns": replay_options.parse_columns(chosen.columns), "skipBroken": chosen.skip_broken,
+        "fleet": fleet, "queues": chosen.queues_mode, "arrivalsOnly": chosen.arrivals_only, "policies": list(chosen.policies),
+        "config": _text(chosen.config), "prices": _text(chosen.prices),
     }  # fmt: skip
     run_options = {key: placed(key, value, Path.cwd()) for key, value in given.items() if value}
-    if estimates is not None:
-        run_options["estimates"] = estimates
-    for option, key, text, shortest in (
-        ("--for", "for", duration, 1),
-        ("--checkpoint", "checkpoint", checkpoint, 1),
-        ("--checkpoint-cost", "checkpointCost", saving, 1),
-        ("--restart", "restart", restart, 0),
-    ):
-        if (seconds := replay_options.whole_seconds(option, text, shortest)) is not None:
-            run_options[key] = seconds
+    if chosen.estimates is not None:
+        run_options["estimates"] = chosen.estimates
+    run_options |= chosen.seconds()
     name = name or f"capacity-{trace.name.partition('.')[0].lower()}"
     if not NAME.fullmatch(name):
         raise InputError(f"--name: {name!r:.80}: expected lower-case letters, digits, '-' and '.'")
     question = CapacityQuestion(
         name=name, options=run_options, targets=tuple(map(read_target, targets)), seeds=seeds, most=most, step=step
     )
-    if prices is not None and not any(target.priced for target in question.targets):
+    if chosen.prices is not None and not any(target.priced for target in question.targets):
         raise InputError("--prices: no target needs prices; expected one such as 'cost < 1000' or 'energy < 500'")
-    configurations.print_notices_of_files([] if config is None else [config])
+    configurations.print_notices_of_files([] if chosen.config is None else [chosen.config])
     for line in describe_broken_lines(trace_of(run_options)):
         terminal.warn(line)
     with signals.terminate_in_order(), terminal.progress_bars() as tell:
@@ -101,6 +92,10 @@ def capacity(
     terminal.say(json.dumps(_data(result), indent=2) if output is TextOrJson.json else "\n".join(_lines(result)))
     if result.found is None:
         raise click.exceptions.Exit(1)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _data(result: Capacity) -> dict[str, Any]:

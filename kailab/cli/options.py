@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,6 +71,24 @@ def text_option(
     return click.option(
         *names, default="", show_default=False, help=help, metavar=metavar, shell_complete=shell_complete
     )
+
+
+def grouped(name: str, make: Callable[..., Any], *added: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Add options to a command, which gets them together as the argument ``name``. ``make``: the class of the argument, with a field for
+    each option."""
+    fields = tuple(inspect.signature(make).parameters)
+
+    def decorate(command: Any) -> Any:
+        @wraps(command)
+        def with_group(*args: Any, **given: Any) -> Any:
+            group = make(**{field: given.pop(field) for field in fields})
+            return command(*args, **{name: group}, **given)
+
+        for option in reversed(added):
+            with_group = option(with_group)
+        return with_group
+
+    return decorate
 
 
 class Format(StrEnum):

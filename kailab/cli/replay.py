@@ -16,6 +16,7 @@ import click
 
 from kailab.cli import configurations, options, replay_options, signals, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.replay_options import ReplayOptions
 from kailab.cli.table import format_float, format_span, render_table
 from kailab.errors import InputError
 from kailab.evidence.wording import count, elapsed
@@ -161,17 +162,18 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
         *, jobs: Path | None, timeline: Path | None, plot: Path | None, series: Path | None, every: str, **given: Any
     ) -> None:
         seconds = replay_options.whole_seconds("--every", every)
-        command(files=ReplayOutputs(jobs, timeline, plot, series, seconds, _other_files(given)), **given)
+        command(files=ReplayOutputs(jobs, timeline, plot, series, seconds, _other_files()), **given)
 
     return with_files
 
 
-def _other_files(parameters: Mapping[str, Any]) -> dict[str, Path]:
-    """The files among a command's parameters, by their names in messages."""
+def _other_files() -> dict[str, Path]:
+    """The files among the present command's parameters that are no outputs of these, by their names in messages."""
     from kailab.scheduler.settings.policies import names_policy_file
 
-    files = {}
-    for parameter in click.get_current_context().command.params:
+    files, context = {}, click.get_current_context()
+    parameters = {name: value for name, value in context.params.items() if name not in ReplayOutputs._fields}
+    for parameter in context.command.params:
         path = parameters.get(parameter.name or "")
         if parameter.name == "fleet" and path:  # a name, or a file
             path = Path(path)
@@ -423,21 +425,7 @@ def replay(
     fleet: str,
     clusters_file: Path | None,
     dispatch: str,
-    queues: Path | None,
-    quota_by_share: bool,
-    one_queue: bool,
-    form: str,
-    columns: str,
-    skip_broken: bool,
-    duration: str,
-    checkpoint: str,
-    saving: str,
-    restart: str,
-    estimates: float | None,
-    arrivals_only: bool,
-    config: Path | None,
-    policies: tuple[str, ...],
-    prices: Path | None,
+    chosen: ReplayOptions,
     failures: Path | None,
     speeds: Path | None,
     services: Path | None,
@@ -462,20 +450,15 @@ def replay(
     from kailab.replay.services import beyond_quotas, read_services
     from kailab.replay.speeds import read_speeds
 
-    replay_options.check_replay_options(
-        queues, quota_by_share, one_queue, arrivals_only, checkpoint, saving, restart, estimates
-    )
-    save_seconds = replay_options.whole_seconds("--checkpoint-cost", saving) or 0
-    restart_seconds = replay_options.whole_seconds("--restart", restart, least=0)
-    limit, interval = (
-        replay_options.whole_seconds("--for", duration),
-        replay_options.whole_seconds("--checkpoint", checkpoint),
-    )
+    chosen.check()
+    seconds = chosen.seconds()
+    limit, interval = seconds.get("for"), seconds.get("checkpoint")
+    save_seconds, restart_seconds = seconds.get("checkpointCost", 0), seconds.get("restart")
     files.check(clusters=clusters_file is not None)
     replay_options.check_clusters(clusters_file, fleet, dispatch)
     if services is not None and clusters_file is not None:
         raise InputError("--services: can't be used with --clusters; expected --fleet")
-    if speeds is not None and (clusters_file is not None or arrivals_only):
+    if speeds is not None and (clusters_file is not None or chosen.arrivals_only):
         other = (
             "--clusters, whose dispatcher estimates ends" if clusters_file else "--arrivals-only, where jobs never end"
         )
@@ -483,32 +466,21 @@ def replay(
     if clusters_file is not None and failures is not None:
         raise InputError("--failures: can't be used with --clusters, whose nodes may share names; expected --fleet")
     fleet_described = None if clusters_file else replay_fleet(fleet)
-    trace_jobs = _read_trace(trace, form, columns, skip_broken, queues, fleet_described, arrivals_only)
-    trace_jobs = with_estimates(trace_jobs, estimates, seed)
+    trace_jobs = with_estimates(_read_trace(trace, chosen, fleet_described), chosen.estimates, seed)
     # Estimates are drawn by the seed too, so it needs no policy that takes one.
-    for_policies = seed if estimates is None or uses_random_numbers(policies) else None
+    for_policies = seed if chosen.estimates is None or uses_random_numbers(chosen.policies) else None
     if fleet_described is None:
-        mode = replay_options.queues_mode(queues, quota_by_share, one_queue)
         defaults = SiteDefaults(
-            mode,
-            config,
-            policies,
-            prices,
-            seed,
-            interval,
-            arrivals_only,
-            dispatch,
-            skip_broken,
-            save_seconds,
-            restart_seconds,
-        )
+            chosen.queues_mode, chosen.config, chosen.policies, chosen.prices, seed, interval, chosen.arrivals_only, dispatch, chosen.skip_broken,
+            save_seconds, restart_seconds,
+        )  # fmt: skip
         written = files.jobs, files.timeline, evidence_folder
         replay_over_clusters(
-            clusters_file, trace_jobs, defaults, limit, written, resume, output, estimated=estimates is not None
+            clusters_file, trace_jobs, defaults, limit, written, resume, output, estimated=chosen.estimates is not None
         )
         return
     recorder = Recorder() if evidence_folder else None
-    team_queues = _queues(trace_jobs, fleet_described, queues, quota_by_share, one_queue)
+    team_queues = _queues(trace_jobs, fleet_described, chosen)
     served = () if services is None else read_services(services, team_queues.leaves, team_queues.class_names)
     for line in beyond_quotas(served, team_queues):
         terminal.warn(line)
@@ -517,7 +489,7 @@ def replay(
         fleet=fleet_described,
         queues=team_queues,
         config=configurations.announce(
-            with_replay_policies(config, policies, trace_jobs, fleet_described, for_policies)
+            with_replay_policies(chosen.config, chosen.policies, trace_jobs, fleet_described, for_policies)
         ),
         lasting=limit,
         checkpoint=interval,
@@ -526,8 +498,8 @@ def replay(
         failures=() if failures is None else read_failures(failures, fleet_described),
         speeds=None if speeds is None else read_speeds(speeds, fleet_described, trace_jobs),
         services=served,
-        endless=arrivals_only,
-        prices=None if prices is None else load_prices(prices),
+        endless=chosen.arrivals_only,
+        prices=None if chosen.prices is None else load_prices(chosen.prices),
         metered=None if files.series is None else files.every or 0,
         observers=(recorder,) if recorder else (),
     )
@@ -564,27 +536,18 @@ def _run(
     raise_faults(summary.faults)
 
 
-def _read_trace(
-    trace: Path,
-    form: str,
-    columns: str,
-    skip_broken: bool,
-    queues: Path | None,
-    fleet: Fleet | None,
-    arrivals_only: bool,
-) -> Trace:
+def _read_trace(trace: Path, chosen: ReplayOptions, fleet: Fleet | None) -> Trace:
     """``fleet``: None if each cluster has its own fleet and queues."""
     from kailab.replay.queues import priorities_of
     from kailab.replay.trace import describe_broken_lines, read_trace
 
-    priorities = None if fleet is None else priorities_of(queues, fleet)
     jobs = read_trace(
         trace,
-        form,
-        replay_options.parse_columns(columns),
-        skip_broken=skip_broken,
-        priorities=priorities,
-        arrivals_only=arrivals_only,
+        chosen.form,
+        replay_options.parse_columns(chosen.columns),
+        skip_broken=chosen.skip_broken,
+        priorities=None if fleet is None else priorities_of(chosen.queues, fleet),
+        arrivals_only=chosen.arrivals_only,
     )
     # With clusters, more lines may turn out to be broken later; all are reported then.
     if fleet is not None:
@@ -593,16 +556,16 @@ def _read_trace(
     return jobs
 
 
-def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one_queue: bool) -> TeamQueues:
+def _queues(trace: Trace, fleet: Fleet, chosen: ReplayOptions) -> TeamQueues:
     from kailab.replay.fleets import counted_gpus
     from kailab.replay.queues import from_file, queues_for
 
-    if file is not None:
-        queues = from_file(trace, file)
-        for line in queues.warnings:
-            terminal.warn(line)
-        return queues
-    return queues_for(trace, counted_gpus(fleet, trace), replay_options.quota_mode(by_share, one_queue))
+    if chosen.queues is None:
+        return queues_for(trace, counted_gpus(fleet, trace), chosen.queues_mode)
+    queues = from_file(trace, chosen.queues)
+    for line in queues.warnings:
+        terminal.warn(line)
+    return queues
 
 
 def _summary_lines(summary: Summary) -> Iterator[str]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from kailab.cli import options
 from kailab.cli.options import parse_seconds
 from kailab.errors import InputError
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _ALL = (
     click.option(
@@ -63,37 +62,65 @@ _ALL = (
 )
 
 
-def replay_option_group(command: Command) -> Command:
-    """Add all options of a replay to a command."""
-    for option in reversed(_ALL):
-        command = option(command)
-    return command
+@dataclass(frozen=True)
+class ReplayOptions:
+    """The options of a replay as they are given."""
 
+    queues: Path | None
+    quota_by_share: bool
+    one_queue: bool
+    form: str
+    columns: str
+    skip_broken: bool
+    duration: str
+    checkpoint: str
+    saving: str
+    restart: str
+    estimates: float | None
+    arrivals_only: bool
+    config: Path | None
+    policies: tuple[str, ...]
+    prices: Path | None
 
-def check_replay_options(
-    queues: Path | None,
-    quota_by_share: bool,
-    one_queue: bool,
-    arrivals_only: bool,
-    checkpoint: str,
-    saving: str = "",
-    restart: str = "",
-    estimates: float | None = None,
-) -> None:
-    """Raises InputError if options contradict each other."""
-    if saving and not checkpoint:
-        raise InputError("--checkpoint-cost: needs --checkpoint, because nothing is saved without it")
-    for option, given in (("--restart", restart), ("--estimates", estimates is not None)):
-        if given and arrivals_only:
-            raise InputError(
-                f"{option}: has no effect with --arrivals-only, because jobs never end; leave out one of them"
-            )
-    if sum((queues is not None, quota_by_share, one_queue)) > 1:
-        raise InputError("--queues, --quota-by-share and --one-queue: expected at most one of them")
-    if arrivals_only and checkpoint:
-        raise InputError(
-            "--checkpoint: has no effect with --arrivals-only, because jobs never end; leave out one of them"
+    def check(self) -> None:
+        """Raises InputError if options contradict each other."""
+        if self.saving and not self.checkpoint:
+            raise InputError("--checkpoint-cost: needs --checkpoint, because nothing is saved without it")
+        for option, given in (("--restart", self.restart), ("--estimates", self.estimates is not None)):
+            if given and self.arrivals_only:
+                raise _without_end(option)
+        if sum((self.queues is not None, self.quota_by_share, self.one_queue)) > 1:
+            raise InputError("--queues, --quota-by-share and --one-queue: expected at most one of them")
+        if self.arrivals_only and self.checkpoint:
+            raise _without_end("--checkpoint")
+
+    @property
+    def queues_mode(self) -> str:
+        """The mode of queues in the form of ``queues_for``."""
+        from kailab.replay.queues import BY_SHARE, NO_QUOTA, ONE
+
+        if self.queues is not None:
+            return str(self.queues.expanduser().absolute())
+        return BY_SHARE if self.quota_by_share else ONE if self.one_queue else NO_QUOTA
+
+    def seconds(self) -> dict[str, int]:
+        """The times that are given, by their names in a study. Raises InputError."""
+        texts = (
+            ("for", "--for", self.duration, 1),
+            ("checkpoint", "--checkpoint", self.checkpoint, 1),
+            ("checkpointCost", "--checkpoint-cost", self.saving, 1),
+            ("restart", "--restart", self.restart, 0),
         )
+        found = {key: whole_seconds(option, text, least) for key, option, text, least in texts}
+        return {key: seconds for key, seconds in found.items() if seconds is not None}
+
+
+def _without_end(option: str) -> InputError:
+    return InputError(f"{option}: has no effect with --arrivals-only, because jobs never end; leave out one of them")
+
+
+replay_option_group = options.grouped("chosen", ReplayOptions, *_ALL)
+"""All options of a replay, for a command that gets them as ``chosen``."""
 
 
 def check_clusters(clusters: Path | None, fleet: str, dispatch: str) -> None:
@@ -102,18 +129,6 @@ def check_clusters(clusters: Path | None, fleet: str, dispatch: str) -> None:
         raise InputError("--fleet and --clusters: expected exactly one of them")
     if clusters is None and dispatch:
         raise InputError("--dispatch: needs --clusters")
-
-
-def queues_mode(queues: Path | None, quota_by_share: bool, one_queue: bool) -> str:
-    """Return the mode of queues in the form of ``queues_for``."""
-    return quota_mode(quota_by_share, one_queue) if queues is None else str(queues.expanduser().absolute())
-
-
-def quota_mode(quota_by_share: bool, one_queue: bool) -> str:
-    """Return the mode of queues without a file of Queues."""
-    from kailab.replay.queues import BY_SHARE, NO_QUOTA, ONE
-
-    return BY_SHARE if quota_by_share else ONE if one_queue else NO_QUOTA
 
 
 def whole_seconds(option: str, text: str, least: int = 1) -> int | None:
