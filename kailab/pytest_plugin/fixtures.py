@@ -59,18 +59,7 @@ class VenuePool:
         settings = self._settings
         if self._used and not BACKENDS[settings.backend].own:
             raise InputError(f"the cluster of the backend {settings.backend} can have only one lab at a time")
-        return open_venue(
-            settings.backend,
-            kubeconfig=settings.kubeconfig,
-            context=settings.context,
-            components=settings.components,
-            kubernetes=settings.kubernetes,
-            operators=settings.operators,
-            kai=settings.kai_bin,
-            kai_crds=settings.kai_crds,
-            kai_chart=settings.kai_chart,
-            scheduler=scheduler,
-        )
+        return open_venue(settings.backend, scheduler=scheduler, **settings.options)
 
     def give_back(self, venue: Venue) -> None:
         """Return a venue after its lab was closed."""
@@ -296,7 +285,8 @@ class LabFactory:
             return
         from kailab.operators.registry import choose_operators
 
-        given = choose_operators(self._settings.operators) if self._settings.operators else ()
+        chosen = self._settings.options["operators"]
+        given = choose_operators(chosen) if chosen else ()
         if missing := [name for name in needed if name not in given]:
             pytest.skip(f"no operator creates the pods of this test's work; it needs --kailab-with {','.join(missing)}")
 

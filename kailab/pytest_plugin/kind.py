@@ -18,6 +18,7 @@ from kailab.pytest_plugin.fixtures import LABS, SETTINGS, LabFactory, VenuePool,
 from kailab.pytest_plugin.settings import PluginSettings
 
 if TYPE_CHECKING:
+    from kailab.components import ComponentSet
     from kailab.lab import Lab
 
 NAME = "kailab"
@@ -44,14 +45,13 @@ def _complete_options(config: pytest.Config) -> None:
     from kailab.cluster.kind.docker import check_docker, provide_image
     from kailab.cluster.kind.kind_command import check_library
     from kailab.cluster.kind.options import choose_options
-    from kailab.components import find_components
     from kailab.lab.venues.contract import ignore_message
 
     settings, option = config.stash[SETTINGS], config.option
     try:
         check_library()
         check_docker()
-        programs = find_components(settings.kubernetes, settings.components)
+        programs = _programs(settings)
         kind = Path(option.kind_bin) if option.kind_bin else None
         chosen = choose_options(kind, option.kind_image, kubernetes=programs.kubernetes)
         provide_image(chosen.image, ignore_message)
@@ -59,6 +59,12 @@ def _complete_options(config: pytest.Config) -> None:
         _skip_or_fail(settings, str(error))
     option.kind_bin, option.kind_image = str(chosen.kind), chosen.image
     option.kind_kubectl_bin = option.kind_kubectl_bin or str(programs.path("kubectl"))
+
+
+def _programs(settings: PluginSettings) -> ComponentSet:
+    from kailab.components import find_components
+
+    return find_components(settings.options["kubernetes"], settings.options["components"])
 
 
 def _skip_or_fail(settings: PluginSettings, reason: str) -> NoReturn:
@@ -72,12 +78,12 @@ def _skip_or_fail(settings: PluginSettings, reason: str) -> NoReturn:
 def _kind_venues(request: pytest.FixtureRequest) -> Iterator[tuple[PluginSettings, VenuePool]]:
     """pytest-kind's cluster with KWOK, as a pool of venues."""
     from kailab.cluster.kind import with_fake_nodes
-    from kailab.components import find_components
 
     settings = request.config.stash[SETTINGS]
     kubeconfig = Path(request.getfixturevalue(PYTEST_KIND_FIXTURE).kubeconfig_path).resolve()
-    kind_settings = replace(settings, backend="kubeconfig", kubeconfig=kubeconfig, context=None)
-    with with_fake_nodes(kubeconfig, find_components(settings.kubernetes, settings.components)):
+    options = {**settings.options, "kubeconfig": kubeconfig, "context": None}
+    kind_settings = replace(settings, backend="kubeconfig", options=options)
+    with with_fake_nodes(kubeconfig, _programs(settings)):
         venues = VenuePool(kind_settings)
         try:
             yield kind_settings, venues

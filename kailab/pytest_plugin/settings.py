@@ -3,9 +3,10 @@ little."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,7 @@ _CHOICES = {
 
 TRACES = ("on", "on-failure", OFF)
 _FOLDERS = ("evidence", "components", "kai-bin", "kai-chart")
+_PATHS = ("kubeconfig", "components", "kai-bin", "kai-crds", "kai-chart")
 
 MARKERS = (
     "kailab_fleet(name_or_file): the fleet of this test's labs: a name, or a file beside the test",
@@ -67,7 +69,7 @@ MARKERS = (
 @dataclass(frozen=True)
 class PluginSettings:
     """``evidence``: None if none is written. ``evidence_given``: it is set on the command line or in the ini file. ``failures_only``: only tests that
-    do not pass leave evidence."""
+    do not pass leave evidence. ``options``: of the labs' clusters and of KAI, by the names of ``kailab.cluster.registry``; None: not given."""
 
     backend: str
     scheduler: str
@@ -75,14 +77,7 @@ class PluginSettings:
     evidence: Path | None
     evidence_given: bool
     failures_only: bool = False
-    kubeconfig: Path | None = None
-    context: str | None = None
-    components: Path | None = None
-    kubernetes: str | None = None
-    operators: str | None = None
-    kai_bin: Path | None = None
-    kai_crds: Path | None = None
-    kai_chart: Path | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     required: bool = False
     """A backend or scheduler that can't run here is an error, not a skip."""
     left_out: tuple[str, ...] = ()
@@ -120,8 +115,9 @@ def read_settings(config: pytest.Config) -> PluginSettings:
     if values["with"]:
         _check_operators(values["with"], backend)
 
-    def understood(name: str) -> str | None:
-        return values[name] or None if _CHOICES[name] in BACKENDS[backend].options else None
+    def understood(name: str) -> Path | str | None:
+        value = values[name] if _CHOICES[name] in BACKENDS[backend].options else None
+        return _path(config, value) if name in _PATHS else value or None
 
     folder = values["evidence"] or _OPTIONS["evidence"][0]
     trace = values["trace"] or _OPTIONS["trace"][0]
@@ -136,14 +132,7 @@ def read_settings(config: pytest.Config) -> PluginSettings:
         evidence=None if OFF in (folder, trace) else home / folder,
         evidence_given=values["evidence"] is not None,
         failures_only=trace == "on-failure",
-        kubeconfig=_path(config, understood("kubeconfig")),
-        context=understood("context"),
-        components=_path(config, understood("components")),
-        kubernetes=understood("kubernetes"),
-        operators=understood("with"),
-        kai_bin=_path(config, understood("kai-bin")),
-        kai_crds=_path(config, understood("kai-crds")),
-        kai_chart=_path(config, understood("kai-chart")),
+        options={option: understood(name) for name, option in _CHOICES.items()},
         left_out=tuple(_not_understood(backend, [name for name in _CHOICES if values[name]], _ini)),
         required=bool(config.getoption("--kailab-required")),
     )
