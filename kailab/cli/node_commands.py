@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from kailab.cli import completion, labfile, options, terminal
-from kailab.cli.objects import answering, print_outcomes, settle_lab
-from kailab.cli.selection import fetch_objects, select_objects
+from kailab.cli.objects import LabChange, Outcome, changing
+from kailab.cli.selection import ObjectKey, fetch_objects, select_objects
 from kailab.cli.table import render_table
 from kailab.errors import InputError, InputErrors, Where
 from kailab.evidence.wording import gpus, some
-from kailab.lab.lab_changes import LabChanges
 from kailab.model.manifests import Notice
 from kailab.model.objects import Object, condition_of, labels_of, name_of, namespace_of, uid_of
 from kailab.model.objects import full_name as pod_name
@@ -30,34 +28,43 @@ EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NodeChange = Callable[["Lab", Object], str]
 """(lab, node) -> the outcome, in kubectl's words."""
 
-nodes = click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=completion.nodes, help="Nodes, by name.")
+
+class NodeTargets(NamedTuple):
+    """The nodes that a command names, as the user typed them."""
+
+    names: Sequence[str]
+    selector: str
+    everything: bool = False
+
+    def find(self, lab: Lab) -> tuple[list[ObjectKey], list[Object]]:
+        """The keys, and the nodes. Raises InputError."""
+        bare = [name.partition("/")[2] if name.startswith(("node/", "nodes/")) else name for name in self.names]
+        keys = select_objects(lab, ["nodes", *bare], "", self.selector, self.everything)
+        return keys, fetch_objects(lab, keys)
+
+
+_names = click.argument("names", nargs=-1, metavar="[NODE]...", shell_complete=completion.nodes, help="Nodes, by name.")
+of_nodes = options.grouped("nodes", NodeTargets, _names, options.selector)
 
 
 @click.command()
-@nodes
-@options.selector
-@options.settle
-@answering
-@options.state
-def cordon(names: tuple[str, ...], selector: str, settle: bool, output: str, state: Path) -> None:
+@of_nodes
+@changing
+def cordon(nodes: NodeTargets, change: LabChange) -> None:
     """Mark nodes unschedulable: no new pods are placed on them, and their present pods stay."""
-    _change(names, selector, settle, output, state, lambda lab, node: _set_schedulable(lab, node, False))
+    _change(nodes, change, lambda lab, node: _set_schedulable(lab, node, False))
 
 
 @click.command()
-@nodes
-@options.selector
-@options.settle
-@answering
-@options.state
-def uncordon(names: tuple[str, ...], selector: str, settle: bool, output: str, state: Path) -> None:
+@of_nodes
+@changing
+def uncordon(nodes: NodeTargets, change: LabChange) -> None:
     """Mark nodes schedulable."""
-    _change(names, selector, settle, output, state, lambda lab, node: _set_schedulable(lab, node, True))
+    _change(nodes, change, lambda lab, node: _set_schedulable(lab, node, True))
 
 
 @click.command()
-@nodes
-@options.selector
+@of_nodes
 @click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets on the nodes.")
 @click.option("--force", is_flag=True, help="Also delete pods that no controller recreates.")
 @click.option("--delete-emptydir-data", is_flag=True, help="Also delete pods with data in an emptyDir.")
@@ -71,21 +78,16 @@ def uncordon(names: tuple[str, ...], selector: str, settle: bool, output: str, s
     default="",
     help="With --preview: one row for each value of this label, for all its nodes drained together, as in --by topology.kubernetes.io/rack.",
 )
-@options.settle
-@answering
-@options.state
+@changing
 def drain(
-    names: tuple[str, ...],
-    selector: str,
+    nodes: NodeTargets,
     ignore_daemonsets: bool,
     force: bool,
     delete_emptydir_data: bool,
     disable_eviction: bool,
     preview: bool,
     by: str,
-    settle: bool,
-    output: str,
-    state: Path,
+    change: LabChange,
 ) -> None:
     """Cordon nodes and evict their pods, then run the lab until nothing changes any more.
 
@@ -96,7 +98,7 @@ def drain(
     if by and not preview:
         raise click.UsageError("--by needs --preview")
     if preview:
-        _preview(names, selector, by, state, output)
+        _preview(nodes, by, change)
         return
     from kailab.lab.node_changes import drain_node, drain_obstacles, pods_to_drain
     from kailab.workloads.disruption import evictions, violated_budgets
@@ -105,8 +107,8 @@ def drain(
     warnings: list[Notice] = []
 
     def delete_all(lab: Lab, node: Object) -> str:
-        for change in drain_node(lab, name_of(node)):
-            change.do(lab)
+        for step in drain_node(lab, name_of(node)):
+            step.do(lab)
         return "drained"
 
     def evict(lab: Lab, node: Object) -> str:
@@ -121,7 +123,7 @@ def drain(
                 lab.delete("Pod", name_of(pod), namespace_of(pod))
             if not found.blocked:
                 break
-            if not found.allowed or not settle:
+            if not found.allowed or not change.settle:
                 at = Where(object=f"node/{name}")
                 remaining.extend(Notice(f"pod {pod_name(pod)} remains: {why}", at) for pod, why in found.blocked)
                 return "cordoned"
@@ -147,7 +149,7 @@ def drain(
             warnings.extend(Notice(warning, Where()) for warning in violated_budgets(lab.cluster, leaving))
 
     drain_one = delete_all if disable_eviction else evict
-    _change(names, selector, settle, output, state, drain_one, check, notices=lambda: (*warnings, *remaining))
+    _change(nodes, change, drain_one, check, lambda: (*warnings, *remaining))
     if remaining:
         raise click.exceptions.Exit(1)
 
@@ -161,7 +163,7 @@ def _preview_data(preview: DrainPreview, by: str) -> dict[str, Any]:
     return {**named, **data, "pods": preview.pods, "milli_gpus": preview.milli_gpus}
 
 
-def _preview(names: Sequence[str], selector: str, by: str, state: Path, output: str) -> None:
+def _preview(nodes: NodeTargets, by: str, change: LabChange) -> None:
     """``by``: a label by which nodes are drained together; empty: each node alone."""
     from kailab.lab.node_changes import EvictedWork, preview_drains
 
@@ -170,10 +172,8 @@ def _preview(names: Sequence[str], selector: str, by: str, state: Path, output: 
         size = gpus(work.milli_gpus) if work.milli_gpus else count(work.pods, "pod")
         return f"{work.owner} of {work.namespace} ({size}{gang})"
 
-    bare = _bare(names)
-    with labfile.read_lab(state) as lab:
-        everything = not (bare or selector)
-        selected = fetch_objects(lab, select_objects(lab, ["nodes", *bare], "", selector, everything))
+    with labfile.read_lab(change.state) as lab:
+        _, selected = nodes._replace(everything=not (nodes.names or nodes.selector)).find(lab)
         sets: dict[str, list[str]] = {}
         for node in selected:
             title = labels_of(node).get(by, "") if by else name_of(node)
@@ -182,7 +182,7 @@ def _preview(names: Sequence[str], selector: str, by: str, state: Path, output: 
         if by and selected and not sets:
             raise InputError(f"--by: none of {count(len(selected), 'node')} has the label {by}")
         previews = preview_drains(lab, sets)
-    if output == "json":
+    if change.output == "json":
         terminal.say_json([_preview_data(each, by) for each in previews])
         return
     if not previews:
@@ -216,30 +216,24 @@ def _preview(names: Sequence[str], selector: str, by: str, state: Path, output: 
 
 
 @click.command()
-@nodes
-@options.selector
+@of_nodes
 @click.option(
     "--not-ready", is_flag=True, help="Ready becomes False instead of Unknown: the kubelet reports the failure itself."
 )
-@options.settle
-@answering
-@options.state
-def fail(names: tuple[str, ...], selector: str, not_ready: bool, settle: bool, output: str, state: Path) -> None:
+@changing
+def fail(nodes: NodeTargets, not_ready: bool, change: LabChange) -> None:
     """Make nodes fail as if their kubelets were silent: Ready becomes Unknown, the node gets the taint node.kubernetes.io/unreachable, and its
     pods are evicted once their toleration (300 s) has expired: `kailab run --for 6m`."""
     ready: FailedReadyStatus = "False" if not_ready else "Unknown"
-    _change(names, selector, settle, output, state, lambda lab, node: _fail_node(lab, node, ready))
+    _change(nodes, change, lambda lab, node: _fail_node(lab, node, ready))
 
 
 @click.command()
-@nodes
-@options.selector
-@options.settle
-@answering
-@options.state
-def recover(names: tuple[str, ...], selector: str, settle: bool, output: str, state: Path) -> None:
+@of_nodes
+@changing
+def recover(nodes: NodeTargets, change: LabChange) -> None:
     """Bring failed nodes back: their pods continue, and pods that were evicted meanwhile end."""
-    _change(names, selector, settle, output, state, _recover_node)
+    _change(nodes, change, _recover_node)
 
 
 @click.command()
@@ -253,12 +247,8 @@ def recover(names: tuple[str, ...], selector: str, settle: bool, output: str, st
 @options.selector
 @click.option("--all", "everything", is_flag=True, help="Select all nodes.")
 @click.option("--overwrite", is_flag=True, help="Change a taint that already has another value.")
-@options.settle
-@answering
-@options.state
-def taint(
-    words: tuple[str, ...], selector: str, everything: bool, overwrite: bool, settle: bool, output: str, state: Path
-) -> None:
+@changing
+def taint(words: tuple[str, ...], selector: str, everything: bool, overwrite: bool, change: LabChange) -> None:
     """Set or remove taints of nodes: KEY=VALUE:EFFECT or KEY:EFFECT sets a taint, KEY:EFFECT- or KEY- removes it."""
     names = [word for word in words if ":" not in word and "=" not in word and not word.endswith("-")]
     changes = [_read_taint(word) for word in words if word not in names]
@@ -275,38 +265,24 @@ def taint(
         if after == before:
             return "not changed"
         lab.patch("Node", name_of(node), {"spec": {"taints": after or None}})
-        return "tainted" if any(not change.remove for change in changes) else "untainted"
+        return "tainted" if any(not each.remove for each in changes) else "untainted"
 
-    _change(names, selector, settle, output, state, taint_node, everything=everything)
+    _change(NodeTargets(names, selector, everything), change, taint_node)
 
 
 def _change(
-    names: Sequence[str],
-    selector: str,
-    settle: bool,
-    output: str,
-    state: Path,
-    change: NodeChange,
-    check: Callable[[Lab, Sequence[Object]], None] | None = None,
-    *,
-    everything: bool = False,
+    nodes: NodeTargets,
+    change: LabChange,
+    change_node: NodeChange,
+    check: Callable[[Lab, Sequence[Object]], None] = lambda lab, nodes: None,
     notices: Callable[[], Sequence[Notice]] = tuple,
 ) -> None:
+    def change_all(lab: Lab) -> list[Outcome]:
+        keys, selected = nodes.find(lab)
+        check(lab, selected)
+        return [(key, change_node(lab, node)) for key, node in zip(keys, selected, strict=True)]
 
-    bare = _bare(names)
-    with labfile.change_lab(state) as lab:
-        before = LabChanges(lab)
-        keys = select_objects(lab, ["nodes", *bare], "", selector, everything)
-        selected = fetch_objects(lab, keys)
-        if check is not None:
-            check(lab, selected)
-        outcomes = [(key, change(lab, node)) for key, node in zip(keys, selected, strict=True)]
-        report = settle_lab(lab, before, settle) if outcomes else ""
-    print_outcomes(outcomes, report, output, notices=notices())
-
-
-def _bare(names: Sequence[str]) -> list[str]:
-    return [name.partition("/")[2] if name.startswith(("node/", "nodes/")) else name for name in names]
+    change.make(change_all, notices=notices)
 
 
 def _set_schedulable(lab: Lab, node: Object, schedulable: bool) -> str:

@@ -10,12 +10,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
 from kailab.cli import completion, labfile, options, selection, terminal
-from kailab.cli.selection import ObjectKey, fetch_objects, kind_slash_name, resource_name, select_objects, suggest_name
+from kailab.cli.selection import (
+    ObjectKey,
+    Targets,
+    fetch_objects,
+    kind_slash_name,
+    resource_name,
+    select_objects,
+    suggest_name,
+)
 from kailab.errors import InputError, InputErrors, KailabError, NotFound, Where
 from kailab.lab.change import new_queue_warnings
 from kailab.lab.lab_changes import LabChanges
@@ -31,6 +39,33 @@ if TYPE_CHECKING:
     from kailab.lab.unknown_fields import Validation
     from kailab.model.manifests import Notice
     from kailab.whatif.plan_files import ChangePlan
+
+
+Outcome = tuple[ObjectKey, str]
+"""An object, and what a command did with it, in kubectl's words."""
+
+
+class LabChange(NamedTuple):
+    """How a command changes the lab, and prints what it did."""
+
+    settle: bool
+    output: str
+    state: Path
+
+    def make(
+        self,
+        change: Callable[[Lab], Sequence[Outcome]],
+        *,
+        settles: Callable[[str], bool] = lambda outcome: True,
+        shown: Callable[[ObjectKey], str] = lambda key: kind_slash_name(key.kind, key.name),
+        notices: Callable[[], Sequence[Notice]] = tuple,
+    ) -> None:
+        """Open the lab, change it, and settle it after an outcome that ``settles``. ``change`` returns what it did with each object."""
+        with labfile.change_lab(self.state) as lab:
+            before = LabChanges(lab)
+            outcomes = change(lab)
+            report = settle_lab(lab, before, self.settle) if any(settles(outcome) for _, outcome in outcomes) else ""
+        print_outcomes(outcomes, report, self.output, shown, notices())
 
 
 def settle_lab(lab: Lab, before: LabChanges, settle: bool) -> str:
@@ -187,7 +222,7 @@ def apply(
         terminal.notice(report)
 
 
-def _outcomes_of(applied: Applied) -> list[tuple[ObjectKey, str]]:
+def _outcomes_of(applied: Applied) -> list[Outcome]:
     """What applying did with each object."""
     return [(ObjectKey(change.kind, change.name, change.namespace), change.what) for change in applied.changes]
 
@@ -204,7 +239,7 @@ def _errors_in(output: str, dry: bool = False) -> Iterator[None]:
 
 
 def _answer(
-    outcomes: Sequence[tuple[ObjectKey, str]],
+    outcomes: Sequence[Outcome],
     notices: Sequence[Notice],
     dry: bool = False,
     error: KailabError | None = None,
@@ -236,16 +271,15 @@ def errors_as_json(command: Callable[..., None]) -> Callable[..., None]:
     return trying
 
 
-def answering(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with `-o json`: stdout then has its errors, too."""
+def changing(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a command that changes the lab, which gets them as ``change``. With `-o json` stdout has its errors, too."""
 
-    @options.output
     @wraps(command)
-    def answering(*args: Any, output: str, **given: Any) -> None:
-        with _errors_in(output):
-            command(*args, output=output, **given)
+    def answering(*args: Any, change: LabChange, **given: Any) -> None:
+        with _errors_in(change.output):
+            command(*args, change=change, **given)
 
-    return answering
+    return options.grouped("change", LabChange, options.settle, options.output, options.state)(answering)
 
 
 def _plan(files: Sequence[str], recursive: bool, kustomization: Path | None) -> tuple[str, ChangePlan] | None:
@@ -273,49 +307,33 @@ def _refuse_warnings(
 
 
 @click.command()
-@selection.what_argument
 @options.files
 @options.recursive
 @options.kustomize
-@options.namespace
-@options.selector
-@selection.all_option
+@selection.of_targets
 @click.option("--ignore-not-found", is_flag=True, help="Do not fail if an object does not exist.")
-@options.settle
-@answering
-@options.state
+@changing
 def delete(
-    what: tuple[str, ...],
     files: tuple[str, ...],
     recursive: bool,
     kustomization: Path | None,
-    namespace: str,
-    selector: str,
-    everything: bool,
+    targets: Targets,
     ignore_not_found: bool,
-    settle: bool,
-    output: str,
-    state: Path,
+    change: LabChange,
 ) -> None:
     """Delete objects by name, by label or by manifest, then run the lab until nothing changes any more. If one of them does
     not exist, none is deleted."""
     sources = sources_of(files, recursive, kustomization)
-    if bool(what) == bool(sources):
+    if bool(targets.what) == bool(sources):
         raise InputError("expected either KIND NAME... or -f FILE to delete")
-    if sources and (selector or everything):
+    if sources and (targets.selector or targets.everything):
         raise InputError("-f deletes the objects of its manifests; -l and --all need a KIND instead")
-    with labfile.change_lab(state) as lab:
-        before = LabChanges(lab)
-        targets = (
-            _keys_in_files(sources, namespace)
-            if sources
-            else select_objects(lab, what, namespace, selector, everything)
-        )
-        deleted = _delete(lab, targets, ignore_not_found)
-        report = settle_lab(lab, before, settle) if deleted else ""
-    print_outcomes(
-        [(key, "deleted") for key in deleted], report, output, lambda key: f'{resource_name(key.kind)} "{key.name}"'
-    )
+
+    def delete_all(lab: Lab) -> list[Outcome]:
+        keys = _keys_in_files(sources, targets.namespace) if sources else targets.keys(lab)
+        return [(key, "deleted") for key in _delete(lab, keys, ignore_not_found)]
+
+    change.make(delete_all, shown=lambda key: f'{resource_name(key.kind)} "{key.name}"')
 
 
 def sources_of(files: Sequence[str], recursive: bool, kustomization: Path | None) -> list[Path | str | NamedText]:
@@ -387,30 +405,15 @@ overwrite = click.option("--overwrite", is_flag=True, help="Change keys that alr
 
 
 @click.command()
-@selection.what_argument
 @click.option("--replicas", type=click.IntRange(min=0), required=True, help="New number of replicas.")
 @click.option("--current-replicas", type=click.IntRange(min=0), help="Fail unless this is the present number.")
-@options.namespace
-@options.selector
-@selection.all_option
-@options.settle
-@answering
-@options.state
-def scale(
-    what: tuple[str, ...],
-    replicas: int,
-    current_replicas: int | None,
-    namespace: str,
-    selector: str,
-    everything: bool,
-    settle: bool,
-    output: str,
-    state: Path,
-) -> None:
+@selection.of_targets
+@changing
+def scale(replicas: int, current_replicas: int | None, targets: Targets, change: LabChange) -> None:
     """Set the replicas of a Deployment, StatefulSet or another scalable kind, then run the lab until nothing changes any more."""
-    with labfile.change_lab(state) as lab:
-        before = LabChanges(lab)
-        keys = select_objects(lab, what, namespace, selector, everything)
+
+    def scale_all(lab: Lab) -> list[Outcome]:
+        keys = targets.keys(lab)
         for key, obj in zip(keys, fetch_objects(lab, keys), strict=True):
             now = (obj.get("spec") or {}).get("replicas", 1)
             if current_replicas is not None and now != current_replicas:
@@ -419,35 +422,26 @@ def scale(
                 )
         for key in keys:
             lab.scale(key.kind, key.name, replicas, key.namespace or "default")
-        report = settle_lab(lab, before, settle) if keys else ""
-    print_outcomes([(key, "scaled") for key in keys], report, output)
+        return [(key, "scaled") for key in keys]
+
+    change.make(scale_all)
 
 
 def _metadata_command(field: str, verb: str) -> Callable[..., None]:
     """Return the function of a command that changes ``labels`` or ``annotations``. ``verb``: for the output, ``labeled``."""
 
-    def command(
-        what: tuple[str, ...],
-        namespace: str,
-        selector: str,
-        everything: bool,
-        overwrite: bool,
-        list_: bool,
-        settle: bool,
-        output: str,
-        state: Path,
-    ) -> None:
+    def command(targets: Targets, overwrite: bool, list_: bool, change: LabChange) -> None:
         if list_:
-            if output == "json":
+            if change.output == "json":
                 raise InputError(f"--list has no -o json; use kailab get -o jsonpath={{.metadata.{field}}}")
-            with labfile.read_lab(state) as lab:
-                keys = select_objects(lab, what, namespace, selector, everything)
+            with labfile.read_lab(change.state) as lab:
+                keys = targets.keys(lab)
                 _print_values(keys, fetch_objects(lab, keys), field)
             return
-        words, values = _split(what)
-        with labfile.change_lab(state) as lab:
-            before = LabChanges(lab)
-            keys = select_objects(lab, words, namespace, selector, everything)
+        words, values = _split(targets.what)
+
+        def set_all(lab: Lab) -> list[Outcome]:
+            keys = targets._replace(what=tuple(words)).keys(lab)
             objects = fetch_objects(lab, keys)
             if not overwrite:
                 _refuse_overwriting(keys, objects, field, values)
@@ -459,9 +453,9 @@ def _metadata_command(field: str, verb: str) -> Callable[..., None]:
                     outcomes.append((key, f"un{verb}" if removed and field == "labels" else verb))
                 else:
                     outcomes.append((key, f"not {verb}"))
-            changed_any = any(not outcome.startswith("not ") for _, outcome in outcomes)
-            report = settle_lab(lab, before, settle) if changed_any else ""
-        print_outcomes(outcomes, report, output)
+            return outcomes
+
+        change.make(set_all, settles=lambda outcome: not outcome.startswith("not "))
 
     return command
 
@@ -516,7 +510,7 @@ def _refuse_overwriting(
 
 
 def print_outcomes(
-    outcomes: Sequence[tuple[ObjectKey, str]],
+    outcomes: Sequence[Outcome],
     report: str,
     output: str,
     shown: Callable[[ObjectKey], str] = lambda key: kind_slash_name(key.kind, key.name),
@@ -539,15 +533,10 @@ def print_outcomes(
 def _edit_command(field: str, verb: str, name: str, help: str) -> click.Command:
     command = _metadata_command(field, verb)
     for decorate in (
-        options.state,
-        answering,
-        options.settle,
+        changing,
         click.option("--list", "list_", is_flag=True, help=f"List the {field} of the objects; change nothing."),
         overwrite,
-        selection.all_option,
-        options.selector,
-        options.namespace,
-        click.argument("what", nargs=-1, shell_complete=completion.objects, help="KIND NAME... KEY=VALUE KEY-"),
+        selection.of_targets_and("KEY=VALUE KEY-"),
     ):
         command = decorate(command)
     return click.command(name=name, help=help)(command)
@@ -585,9 +574,7 @@ PatchFunction = Callable[[str, Object], Object]
 )
 @click.option("--subresource", type=click.Choice(["status"]), help="Change only the status.")
 @options.namespace
-@options.settle
-@answering
-@options.state
+@changing
 def patch(
     what: tuple[str, ...],
     text: str,
@@ -595,9 +582,7 @@ def patch(
     form: PatchType | None,
     subresource: Literal["status"] | None,
     namespace: str,
-    settle: bool,
-    output: str,
-    state: Path,
+    change: LabChange,
 ) -> None:
     """Update fields of objects, then run the lab until nothing changes any more: patch queue team-a -p '{"spec": {"priority": 5}}'."""
     from kailab.lab.unknown_fields import new_field_notices
@@ -607,8 +592,9 @@ def patch(
         raise InputError("expected either -p PATCH or --patch-file FILE")
     content = read_text(patch_file) if patch_file else text
     patched_by = _patch(content, str(patch_file) if patch_file else "--patch", form)
-    with labfile.change_lab(state) as lab:
-        before = LabChanges(lab)
+    notices: list[Notice] = []
+
+    def patch_all(lab: Lab) -> list[Outcome]:
         keys = select_objects(lab, what, namespace)
         objects = fetch_objects(lab, keys)
         # All patches are computed before the first object is changed, so that an error changes nothing.
@@ -621,14 +607,12 @@ def patch(
                 after = lab.patch(key.kind, key.name, changes, key.namespace or "default", subresource or "")
                 same = metadata_of(after).get("resourceVersion") == metadata_of(obj).get("resourceVersion")
                 outcomes.append((key, "patched (no change)" if same else "patched"))
-        report = settle_lab(lab, before, settle)
-        embedded = lab.venue.exclusive
-    fields = [
-        notice
-        for key, obj, new in zip(keys, objects, patched, strict=True)
-        for notice in new_field_notices(key.kind, obj, new, embedded)
-    ]
-    print_outcomes(outcomes, report, output, notices=[*fields, *warnings])
+        for key, obj, new in zip(keys, objects, patched, strict=True):
+            notices.extend(new_field_notices(key.kind, obj, new, lab.venue.exclusive))
+        notices.extend(warnings)
+        return outcomes
+
+    change.make(patch_all, notices=lambda: notices)
 
 
 def _patch(text: str, file: str, form: PatchType | None) -> PatchFunction:

@@ -75,8 +75,8 @@ def text_option(
 
 def grouped(name: str, make: Callable[..., Any], *added: Callable[[Any], Any]) -> Callable[[Command], Command]:
     """Add options to a command, which gets them together as the argument ``name``. ``make``: the class of the argument, with a field for
-    each option."""
-    fields = tuple(inspect.signature(make).parameters)
+    each option. Its other fields have defaults."""
+    fields = [field.name for field in inspect.signature(make).parameters.values() if field.default is field.empty]
 
     def decorate(command: Any) -> Any:
         @wraps(command)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from kailab.cli import completion
+from kailab.cli import completion, options
 from kailab.errors import InputError, InputErrors, NotFound
 from kailab.evidence.wording import some
 from kailab.model.kinds import KINDS, is_namespaced, register_installed, resolve
@@ -112,6 +112,30 @@ def select_objects(
         else:
             raise InputError(f"no {kind} is named; give names, a label (-l) or --all")
     return keys
+
+
+class Targets(NamedTuple):
+    """The objects that a command names, as the user typed them."""
+
+    what: tuple[str, ...]
+    namespace: str
+    selector: str
+    everything: bool
+
+    def keys(self, lab: Lab) -> list[ObjectKey]:
+        """See ``select_objects``."""
+        return select_objects(lab, *self)
+
+
+def of_targets_and(others: str = "") -> Callable[[Any], Any]:
+    """Add the options of a command that selects objects, which gets them as ``targets``. ``others``: what may stand behind the objects."""
+    what = what_argument
+    if others:
+        what = click.argument("what", nargs=-1, shell_complete=completion.objects, help=f"KIND NAME... {others}")
+    return options.grouped("targets", Targets, what, options.namespace, options.selector, all_option)
+
+
+of_targets = of_targets_and()
 
 
 def complete_name(lab: Lab, kind: str, name: str, namespace: str | None) -> str:

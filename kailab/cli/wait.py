@@ -10,7 +10,7 @@ import click
 
 from kailab.cli import completion, labfile, options, selection, terminal
 from kailab.cli.options import parse_seconds
-from kailab.cli.selection import ObjectKey, fetch_objects, kind_slash_name, select_objects
+from kailab.cli.selection import ObjectKey, Targets, fetch_objects, kind_slash_name
 from kailab.errors import InputError, NotFound
 from kailab.evidence.wording import elapsed
 from kailab.model.objects import Object
@@ -23,7 +23,6 @@ Condition = Callable[[Object | None], str]
 
 
 @click.command()
-@selection.what_argument
 @click.option(
     "--for",
     "wanted",
@@ -33,25 +32,15 @@ Condition = Callable[[Object | None], str]
     help="condition=NAME, condition=NAME=False, delete, create, or jsonpath={.status.phase}=Running.",
 )
 @click.option("--timeout", default="30s", help="Longest wait, in lab time: 30s, 5m, 1h30m, 2d.")
-@options.namespace
-@options.selector
-@selection.all_option
+@selection.of_targets
 @options.state
-def wait(
-    what: tuple[str, ...],
-    wanted: str,
-    timeout: str,
-    namespace: str,
-    selector: str,
-    everything: bool,
-    state: Path,
-) -> None:
+def wait(wanted: str, timeout: str, targets: Targets, state: Path) -> None:
     """Advance the lab's clock until a condition of objects is met. Exit code 1 if it is not met within the timeout; the lab's clock has advanced
     in that case, too."""
     condition, outcome = parse_condition(wanted)
     seconds = parse_seconds("--timeout", timeout)
     with labfile.change_lab(state) as lab:
-        objects = select_objects(lab, what, namespace, selector, everything)
+        objects = targets.keys(lab)
         if not objects:
             raise InputError("no objects to wait for")
         # With create and delete, objects need not exist.
