@@ -126,9 +126,8 @@ class ReplayOutputs(NamedTuple):
 
     def write(self, completed: CompletedReplay) -> None:
         """Write the files, under marked names if the replay has faults. Raises InputError."""
-        from kailab.evidence.metrics import figures, openmetrics
         from kailab.evidence.run import write_file
-        from kailab.replay import plotting, tables
+        from kailab.replay import tables
 
         def target(path: Path) -> Path:
             return tables.marked(path, completed.faults)
@@ -138,8 +137,13 @@ class ReplayOutputs(NamedTuple):
         if self.timeline is not None:
             tables.write_table_file(target(self.timeline), tables.TIMELINE, tables.timeline_rows(completed))
         if self.plot is not None:
+            from kailab.evidence.metrics import figures
+            from kailab.replay import plotting
+
             figures.save_figure(plotting.figure_of(completed), target(self.plot))
         if self.series is not None and completed.meter is not None:
+            from kailab.evidence.metrics import openmetrics
+
             text = openmetrics.render_series(completed.meter.series, completed.opened, completed.meter.every)
             write_file(target(self.series), text.encode())
 

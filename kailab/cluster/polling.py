@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
-
-import tenacity
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kailab.cluster.writes import Chain, CreateWrite, DeleteWrite, WriteOutcome
 from kailab.errors import AlreadyExists, NotFound, Unavailable
+
+if TYPE_CHECKING:
+    import tenacity
 
 T = TypeVar("T")
 POLL_SECONDS = 0.1
@@ -28,6 +29,8 @@ def poll_until(
     ``pause``: seconds between looks, or tenacity's function for them. ``sleep``: how to pass them; a live cluster's
     ``wait`` wakes early.
     """
+    import tenacity  # slow to import, and an embedded cluster needs no patience
+
     how: dict[str, Any] = {} if sleep is None else {"sleep": sleep}
     return tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda result: not enough(result)),

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
-import tenacity
 
 from kailab.cluster.embedded.merge import apply_patch
 from kailab.cluster.protocol import Cluster, Object
@@ -367,10 +366,17 @@ def _written(
     except Forbidden as error:
         if not _is_behind(cluster, space, before, error):
             raise
-    retry = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(lambda error: _is_behind(cluster, space, before, error)),
-        stop=tenacity.stop_after_delay(BEHIND_SECONDS),
-        wait=tenacity.wait_fixed(0.1),
+    from tenacity import (
+        Retrying,
+        retry_if_exception,
+        stop_after_delay,
+        wait_fixed,
+    )  # slow to import, and hardly ever needed
+
+    retry = Retrying(
+        retry=retry_if_exception(lambda error: _is_behind(cluster, space, before, error)),
+        stop=stop_after_delay(BEHIND_SECONDS),
+        wait=wait_fixed(0.1),
         reraise=True,
     )
     stored, result = retry(once)

@@ -12,8 +12,7 @@ from msgspec import structs
 from kailab.engine.decisions import QueueState
 from kailab.engine.policies.node_scores import device_room, label_texts
 from kailab.engine.working.layout import CPU
-from kailab.evidence.metrics.families import SeriesCollector
-from kailab.evidence.metrics.openmetrics import MOST_SAMPLES
+from kailab.evidence.metrics.families import MOST_SAMPLES, SeriesCollector
 from kailab.lab import Lab
 from kailab.lab.metric_samples import sample_metrics
 from kailab.model.labels import GPU_PRODUCT

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
-import tenacity
-
 from kailab.cluster.base_objects import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace, priority_class
 from kailab.cluster.install.definitions import crds
 from kailab.cluster.polling import poll_until
@@ -180,6 +178,7 @@ def _provide(cluster: Cluster, kind: str, obj: Object, tell: Tell) -> None:
 
 def _await(left: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
     """Ask repeatedly until nothing is left. Returns what is left in the end."""
-    return poll_until(
-        left, lambda remaining: not remaining, seconds, pause=tenacity.wait_exponential(multiplier=0.05, max=1.0)
-    )
+    from tenacity import wait_exponential
+
+    pause = wait_exponential(multiplier=0.05, max=1.0)
+    return poll_until(left, lambda remaining: not remaining, seconds, pause=pause)

@@ -19,6 +19,9 @@ import msgspec
 from kailab.evidence.entries import PodEvicted
 from kailab.evidence.shares import UNLIMITED, QueueAmounts, QueueTreeShares
 
+MOST_SAMPLES = 11_000
+"""Most samples of a series; Prometheus returns no more than this in one query."""
+
 
 class MetricGroup(NamedTuple):
     """A PodGroup. ``name``: ``namespace/name``; ``priority``: its priority class; ``least``: pods that start together."""

@@ -14,11 +14,9 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, genera
 from prometheus_client.registry import Collector
 
 from kailab.errors import InputError, KailabError
-from kailab.evidence.metrics.families import FAMILIES, MetricFamily, MetricsSnapshot, SeriesCollector
+from kailab.evidence.metrics.families import FAMILIES, MOST_SAMPLES, MetricFamily, MetricsSnapshot, SeriesCollector
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-MOST_SAMPLES = 11_000
-"""Most samples of a series; Prometheus returns no more than this in one query."""
 
 
 class _Metrics(Collector):
