@@ -140,7 +140,7 @@ def test_pods_that_have_to_join_others_are_told_of_the_rack_that_these_are_in() 
         put(lab, job("x", 2, 8, 1, level="lab/rack"))
         verdict, code, sentence = told(lab, "Job", "x")
     assert (verdict, code) == ("later", CauseCode.NO_DOMAIN_FREE)
-    assert "rack-0 has 0 free" in sentence
+    assert sentence.endswith("rack-0 has 0 free.")
     assert "rack-1" not in sentence
 
 
@@ -158,6 +158,8 @@ def test_a_cause_that_comes_up_once_the_others_have_gone_is_told_so() -> None:
     assert (verdict, code) == ("never", CauseCode.NO_DOMAIN_FREE)
     assert sentence.startswith("Without other work: ")
     assert "a-rack, where pods of it run" in sentence
+    # Another rack would hold them, and the one that they have to join does not.
+    assert sentence.endswith(" Its 5 pods want 10 GPUs together, and a-rack has 8 in all.")
 
 
 def in_one_rack() -> dict[str, str]:

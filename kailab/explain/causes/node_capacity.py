@@ -426,7 +426,7 @@ class DomainLacking(RoomRefusal):
     """No domain at the ``level`` of a ``topology`` holds the pods: ``most`` is free in the best ``domain``, or its nodes have that (``now``
     False). ``homes``: the domains where pods of the group run, which these have to join. ``common``: the level and name of the deepest
     domain that contains all nodes of the topology, or of the domain ``within`` that the group around it has to be in, where it is below
-    ``level``."""
+    ``level``. ``whole``: the pods that have to be in the one home with those that run there, what they want, and what the home has in all."""
 
     FACTS: ClassVar[tuple[str, ...]] = ("topology", "level", "domain", "resource", "wanted", "most")
     topology: str
@@ -437,6 +437,7 @@ class DomainLacking(RoomRefusal):
     homes: tuple[str, ...]
     common: tuple[str, str] | None
     within: str = ""
+    whole: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def is_too_small(self) -> bool:
@@ -471,7 +472,16 @@ class DomainLacking(RoomRefusal):
         else:
             no = "it has no room" if self.homes else f"no {self.level} has room"
             text = f"{no} for all of them: {self.domain} has {has} {'free ' if self.now else ''}in sum"
-        return f"{self.wants}; {text}."
+        return f"{self.wants}; {text}.{self._whole}"
+
+    @property
+    def _whole(self) -> str:
+        """That its own pods fill the home, which has never room for all of them."""
+        pods, wanted, capacity = self.whole
+        if wanted <= capacity:
+            return ""
+        text = counted_resource(self.resource, wanted)
+        return f" Its {pods} pods want {text} together, and {self.domain} has {self.figure(capacity)} in all."
 
     def lifted(self) -> tuple[Relaxation, ...]:
         return (TopologyGone(),)
@@ -519,6 +529,13 @@ def _domain(facts: NodeFacts, confined: _Confined, now: bool) -> DomainLacking:
     level = tree.levels.index(label)
     homes = _homes(facts, confined, tree) if now else []
     row, wanted, most, domain = _tightest(facts, tasks, homes or list(tree.by_level[level].values()), now)
+    whole = (0, 0, 0)
+    if len(homes) == 1 and domain is not None:
+        podsets, device = {task.podset for task in tasks}, int(facts.table.min_gpu_memory)
+        together = [task for task in facts.to_place([facts.uid]) if task.podset in podsets]
+        usable = facts.usable_nodes(tasks) & domain.mask
+        capacity = int(facts.table.allocatable[row][usable].sum())
+        whole = len(together), sum(row_wanted(task, row, device) for task in together), capacity
     common, within = tree.common(tree.member, constraint.preferred), ""
     if around is not None and domain is not None and common.level <= level:
         # KAI looks for the domain among the nodes of one that the group around it is in.
@@ -536,6 +553,7 @@ def _domain(facts: NodeFacts, confined: _Confined, now: bool) -> DomainLacking:
         homes=tuple(home.id[-1] for home in homes),
         common=(tree.levels[common.level], common.id[-1]) if common.level > level else None,
         within=within,
+        whole=whole,
         objects=(ObjectRef("Topology", "", constraint.topology),),
     )
 
