@@ -44,6 +44,8 @@ _NEEDED = {
     "V1PodTemplateSpec": {"spec"},
     "V1JobTemplateSpec": {"spec"},
 }
+# Fields that its schema requires and an API server takes without: empty texts and zeros are values of them.
+_MAY_LACK = {("V1HTTPHeader", "value"), ("V1Sysctl", "value"), ("V1SleepAction", "seconds"), ("V1ISCSIVolumeSource", "lun")}
 # Status and lists that components write: missing fields are no error of a manifest. A RoleRef has a default for its group.
 _LENIENT = re.compile(
     r"V1(RoleRef|Node(?!Selector|Condition)|ContainerSt|ContainerImage|AttachedVolume|DaemonEndpoint|ResourcePool|ResourceClaimConsumer).*",
@@ -76,6 +78,7 @@ def made_table() -> dict[str, dict[str, str]]:
                 attribute
             )  # those named like a word of Python go by other names; none is required
             required = described is not None and described.is_required() and not _LENIENT.fullmatch(name)
+            required = required and (name, field) not in _MAY_LACK
             fields[field + "!" * (required or field in _NEEDED.get(name, ()))] = type
             inner = type.strip("[]{}")
             if inner not in SCALARS and not choices:

@@ -30,17 +30,17 @@ def leaving(place: Any, name: str, grace: float | None, annotations: dict[str, s
 
 
 def test_deleted_pods_go_each_in_its_time_and_none_after_its_grace(place: Any) -> None:
-    names = {"quick": {}, "lingers": {TERMINATION: "5"}, "cut-short": {TERMINATION: "100000"}}
+    names = {"quick": {}, "lingers": {TERMINATION: "20"}, "cut-short": {TERMINATION: "100000"}}
     for name, notes in names.items():
         place.start(name, notes)
     for name in names:
         place.until(name, lambda pod: running(pod))
-    place.cluster.delete("Pod", "lingers", "default", 20)
+    place.cluster.delete("Pod", "lingers", "default", 60)
     place.cluster.delete("Pod", "quick", "default", 20)
     place.gone("quick")
     lingers = place.pod("lingers")
     assert lingers is not None
-    assert lingers["metadata"]["deletionGracePeriodSeconds"] == 20
+    assert lingers["metadata"]["deletionGracePeriodSeconds"] == 60
     assert running(lingers)
     place.gone("lingers")
     place.cluster.delete("Pod", "cut-short", "default", 2)
@@ -54,8 +54,8 @@ def hooked(**hook: Any) -> list[dict[str, Any]]:
 def test_a_pre_stop_hook_takes_its_time_within_the_grace(place: Any) -> None:
     """One that sleeps, for as long as it says; one that nobody can look into, for the whole grace period."""
     hooks = {
-        "action": hooked(sleep={"seconds": 6}),
-        "command": hooked(exec={"command": ["/bin/sh", "-c", "sleep 6"]}),
+        "action": hooked(sleep={"seconds": 20}),
+        "command": hooked(exec={"command": ["/bin/sh", "-c", "sleep 20"]}),
         "opaque": hooked(exec={"command": ["save", "--all"]}),
         "told": hooked(exec={"command": ["save", "--all"]}),
     }
@@ -63,7 +63,7 @@ def test_a_pre_stop_hook_takes_its_time_within_the_grace(place: Any) -> None:
         place.start(name, {TERMINATION: "1"} if name == "told" else {}, containers=containers)
     for name in hooks:
         place.until(name, lambda pod: running(pod))
-        place.cluster.delete("Pod", name, "default", 40)
+        place.cluster.delete("Pod", name, "default", 120)
     place.gone("told")
     for name in ("action", "command", "opaque"):
         assert place.pod(name) is not None, name
@@ -110,7 +110,7 @@ def test_a_finalizer_does_not_change_how_a_pod_has_ended(place: Any) -> None:
 
 
 def test_a_finalizer_let_go_early_leaves_the_pod_its_time(place: Any) -> None:
-    leaving(place, "let-go", 30, {TERMINATION: "3"}, finalizers=["kailab.dev/held"])
+    leaving(place, "let-go", 60, {TERMINATION: "20"}, finalizers=["kailab.dev/held"])
     place.cluster.patch("Pod", "let-go", "default", {"metadata": {"finalizers": None}})
     left = place.pod("let-go")
     assert left is not None

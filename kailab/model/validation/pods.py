@@ -27,6 +27,7 @@ from kailab.model.validation.fields import (
     is_label_key,
     is_label_value,
 )
+from kailab.model.validation.pod_fields import is_port_name, pod_field_faults
 
 CHECKED_ANNOTATIONS = frozenset((*labels.SECONDS, labels.FAIL, *labels.GPU_SHARING))
 """Annotations that ``check_annotations`` checks."""
@@ -169,11 +170,6 @@ def check_pod_spec(
         gates.update((called,) if called else ())
     if spec.get("ephemeralContainers"):
         faults.ratchet(f"{path}.ephemeralContainers", "can't be given when a pod is made, nor in a template")
-    for key in ("hostname", "subdomain"):
-        if isinstance(label := spec.get(key), str) and label and not is_dns_label(label):
-            faults.wrong(f"{path}.{key}", label, LABEL_RULE)
-    if isinstance(dns := spec.get("dnsPolicy"), str) and dns:
-        faults.one_of(spec, "dnsPolicy", f"{path}.dnsPolicy", _DNS_POLICIES)
     if spec.get("schedulingGates") and spec.get("nodeName"):
         faults.add(f"{path}.nodeName", "can't be given before all schedulingGates are taken off")
     claims: set[str] = set()
@@ -191,6 +187,8 @@ def check_pod_spec(
         if len(sources) != 1:
             faults.add(at, "expected exactly one of resourceClaimName and resourceClaimTemplateName")
     _check_claims_used(faults, spec, path, claims)
+    for field, message in pod_field_faults(spec):
+        faults.ratchet(f"{path}.{field}", message)
 
 
 def _check_claims_used(faults: Faults, spec: dict[str, Any], path: str, known: set[str]) -> None:
@@ -307,7 +305,7 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
             ports.add(called)
         faults.integer(port, "containerPort", f"{at}.containerPort", least=1, most=65535)
         faults.integer(port, "hostPort", f"{at}.hostPort", most=65535)
-        faults.one_of(port, "protocol", f"{at}.protocol", ("TCP", "UDP", "SCTP"))
+        faults.one_of(port, "protocol", f"{at}.protocol", ("", "TCP", "UDP", "SCTP"))
     for at, variable in faults.mappings(container, "env", f"{path}.env"):
         source = variable.get("valueFrom")
         if isinstance(source, dict):
@@ -317,9 +315,6 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
     for at, source in faults.mappings(container, "envFrom", f"{path}.envFrom"):
         refs = {key: value for key, value in source.items() if key in ("configMapRef", "secretRef")}
         _check_one_of(faults, refs, at, "source", ("configMapRef", "secretRef"))
-    for key, choices in _CHOICES.items():
-        if container.get(key):
-            faults.one_of(container, key, f"{path}.{key}", choices)
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
         if isinstance(probe := container.get(key), dict):
             _check_probe(faults, probe, f"{path}.{key}", key)
@@ -336,17 +331,6 @@ def _check_container(faults: Faults, container: dict[str, Any], path: str, names
             paths.add(mounted)
 
 
-_CHOICES = {
-    "imagePullPolicy": ("Always", "IfNotPresent", "Never"),
-    "terminationMessagePolicy": ("File", "FallbackToLogsOnError"),
-}
-_PORT_NAME = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
-
-
-def is_port_name(name: str) -> bool:
-    return len(name) <= 15 and _PORT_NAME.fullmatch(name) is not None
-
-
 def _check_probe(faults: Faults, probe: dict[str, Any], path: str, key: str) -> None:
     """Source: Kubernetes validateProbe, validateLivenessProbe."""
     _check_handler(faults, probe, path, ("exec", "httpGet", "tcpSocket", "grpc"))
@@ -356,13 +340,6 @@ def _check_probe(faults: Faults, probe: dict[str, Any], path: str, key: str) -> 
         faults.add(f"{path}.terminationGracePeriodSeconds", "can't be given for a readinessProbe")
     elif isinstance(grace, int) and grace < 1:
         faults.wrong(f"{path}.terminationGracePeriodSeconds", grace, "1 or more")
-    for handler in ("httpGet", "tcpSocket", "grpc"):
-        there = probe.get(handler)
-        port = there.get("port") if isinstance(there, dict) else None
-        if (type(port) is int and not 1 <= port <= 65535) or (isinstance(port, str) and not is_port_name(port)):
-            faults.wrong(f"{path}.{handler}.port", port, "1 to 65535, or the name of a port")
-    if isinstance(command := probe.get("exec"), dict) and not command.get("command"):
-        faults.add(f"{path}.exec.command", "is required")
 
 
 def _check_handler(faults: Faults, given: Any, path: str, handlers: tuple[str, ...]) -> None:
@@ -380,10 +357,6 @@ def _check_one_of(faults: Faults, given: dict[str, Any], path: str, what: str, c
         faults.add(path, f"has more than one {what}: {', '.join(there)}; expected one")
 
 
-_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_NAMED_SOURCES = {"configMap": "name", "secret": "secretName", "persistentVolumeClaim": "claimName", "hostPath": "path"}
-
-
 def _check_volumes(faults: Faults, spec: dict[str, Any], path: str) -> None:
     # Other shapes are reported elsewhere.
     names: set[str] = set()
@@ -392,12 +365,6 @@ def _check_volumes(faults: Faults, spec: dict[str, Any], path: str) -> None:
         # A volume without a source gets an emptyDir, by Kubernetes' defaults.
         if given := {key: value for key, value in volume.items() if key in sources and value is not None}:
             _check_one_of(faults, given, at, "source")
-        for source, field in _NAMED_SOURCES.items():
-            if isinstance(inner := volume.get(source), dict) and not inner.get(field):
-                faults.add(f"{at}.{source}.{field}", "is required")
-        host = volume.get("hostPath")
-        if isinstance(host, dict) and isinstance(place := host.get("path"), str) and ".." in place.split("/"):
-            faults.wrong(f"{at}.hostPath.path", place, "a path without '..'")
         name = volume.get("name")
         if isinstance(name, str):
             if name and not is_dns_label(name):
@@ -405,8 +372,6 @@ def _check_volumes(faults: Faults, spec: dict[str, Any], path: str) -> None:
             if name in names:
                 faults.add(f"{at}.name", f"{name!r:.80} is given twice")
             names.add(name)
-        if isinstance(ephemeral := volume.get("ephemeral"), dict) and not ephemeral.get("volumeClaimTemplate"):
-            faults.add(f"{at}.ephemeral.volumeClaimTemplate", "is required")
 
 
 def _check_host_ports(faults: Faults, spec: dict[str, Any], path: str) -> None:
@@ -589,14 +554,15 @@ def _check_keys_of_pods(faults: Faults, term: dict[str, Any], path: str, fields:
     """Keys whose values a pod's own labels give. Source: Kubernetes validateMatchLabelKeysInTopologySpread and validatePodAffinityTerm."""
     seen: set[Any] = set()
     for field in fields:
+        earlier = frozenset(seen)
         keys = faults.items(term, field, f"{path}.{field}") or []
         if keys and term.get("labelSelector") is None:
             faults.add(f"{path}.{field}", "needs a labelSelector")
         for index, key in enumerate(keys):
             if isinstance(key, str) and not is_label_key(key):
                 faults.add(f"{path}.{field}[{index}]", "is not a valid label key; expected name or domain/name")
-            elif isinstance(key, str) and key in seen:
-                faults.add(f"{path}.{field}[{index}]", f"{key!r:.80} is given twice")
+            elif isinstance(key, str) and key in earlier:
+                faults.add(f"{path}.{field}[{index}]", f"{key!r:.80} is one of matchLabelKeys, too")
             seen.update((key,) if isinstance(key, str) else ())
 
 
