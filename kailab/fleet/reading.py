@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kailab.errors import InputError, InputErrors, Where
+from kailab.errors import InputError, Where
 from kailab.fleet import nodes_of_cluster
 from kailab.fleet.fleet import Fleet, Level, Pool, fill_template
 from kailab.fleet.library import find_fleet
@@ -14,9 +14,8 @@ from kailab.fleet.nodes_of_cluster import MOST_NODES
 from kailab.model import files, kinds, quantities, yamltext
 from kailab.model.file_trees import TreeFile, is_packed, read_tree
 from kailab.model.files import decode_text, read_bytes
-from kailab.model.manifests import line_of
 from kailab.model.objects import metadata_of, name_of
-from kailab.model.schema_files import find_schema_faults, read_schema
+from kailab.model.schema_files import SchemaFault, find_schema_faults, raise_schema_faults, read_schema
 from kailab.model.times import parse_time
 from kailab.model.validation import validate
 from kailab.model.validation.fields import is_dns_subdomain, is_label_value, shown
@@ -75,20 +74,18 @@ class _FleetReader:
         self.value = value
         self.lines = lines
         self.file = file
-        self.errors: list[InputError] = []
+        self.faults: list[SchemaFault] = []
 
     def fail(self, path: str, message: str) -> None:
-        name = self.value.get("name") if isinstance(self.value, dict) else None
-        place = f"Fleet/{name:.80}" if isinstance(name, str) else "Fleet"
-        where = Where(file=self.file, line=line_of(self.lines, path), object=place, field=path)
-        self.errors.append(InputError(message, where))
+        self.faults.append(SchemaFault(path, message))
 
     def raise_errors(self) -> None:
-        if self.errors:
-            raise InputErrors.of(self.errors)
+        name = self.value.get("name") if isinstance(self.value, dict) else None
+        title = f"Fleet/{name:.80}" if isinstance(name, str) else "Fleet"
+        raise_schema_faults(self.faults, self.lines, self.file, title)
 
     def fleet(self) -> Fleet:
-        self.check_schema()
+        self.faults += find_schema_faults(self.value, read_schema(SCHEMA))
         self.raise_errors()
         value = self.value
         pools = [self.pool(pool, f"pools[{index}]") for index, pool in enumerate(value["pools"])]
@@ -112,10 +109,6 @@ class _FleetReader:
         self.raise_errors()
         return fleet
 
-    def check_schema(self) -> None:
-        for path, message in find_schema_faults(self.value, read_schema(SCHEMA)):
-            self.fail(path, message)
-
     def start_time(self) -> float | None:
         text = self.value.get("startTime")
         if text is None:
@@ -127,7 +120,7 @@ class _FleetReader:
             return None
 
     def pool(self, value: dict[str, Any], path: str) -> Pool | None:
-        before = len(self.errors)
+        before = len(self.faults)
         gpus = value.get("gpus", 0)
         mig = value.get("mig", {})
         for key in ("gpuModel", "gpuVendor", "gpuMemory", "mig"):
@@ -146,7 +139,7 @@ class _FleetReader:
         self.check_template(template, f"{path}.nameTemplate", value["count"] > 1)
         layout = self.layout(value.get("layout", []), f"{path}.layout")
         memory = self.gpu_memory(value.get("gpuMemory", 0), f"{path}.gpuMemory")
-        if len(self.errors) > before:
+        if len(self.faults) > before:
             return None
         pool = Pool(
             name=value["name"],
